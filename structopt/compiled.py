@@ -1,0 +1,125 @@
+"""The frozen, solver-free matrix form that every declaration compiles to.
+
+Everything below the declaration layer (solvers, recogniser, file formats) sees only this:
+
+    row_lower <= matrix @ z <= row_upper,    lower <= z <= upper,    z[j] integer where integrality[j]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.errors import DeclarationError
+
+__all__ = ["FEASIBILITY_TOLERANCE", "VALUE_TOLERANCE", "CompiledSpace", "FloatArray"]
+
+FloatArray = npt.NDArray[np.float64]
+
+#: Feasibility and integrality tolerance, in one place (DESIGN.md).
+FEASIBILITY_TOLERANCE = 1e-6
+#: Relative tolerance when two objective values are compared.
+VALUE_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledSpace:
+    """A label space as plain arrays.
+
+    Attributes
+    ----------
+    matrix : scipy.sparse.csr_array, shape (n_rows, n_variables)
+        Canonical: sorted indices, no duplicates, no stored zeros, int32 indices where they fit.
+    row_lower, row_upper : ndarray, shape (n_rows,)
+        Row bounds; infinite where there is none.
+    lower, upper : ndarray, shape (n_variables,)
+        Variable bounds.
+    integrality : ndarray of bool, shape (n_variables,)
+        True where a variable must be integer.
+    variable_names, row_names : sequence of str
+        The user's own names, for messages and files. They may be lazy sequences.
+    """
+
+    matrix: sp.csr_array
+    row_lower: FloatArray
+    row_upper: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    integrality: npt.NDArray[np.bool_]
+    variable_names: Sequence[str] = field(repr=False)
+    row_names: Sequence[str] = field(repr=False)
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        n_rows, n_variables = self.matrix.shape
+        for what, array, length in (
+            ("row_lower", self.row_lower, n_rows),
+            ("row_upper", self.row_upper, n_rows),
+            ("lower", self.lower, n_variables),
+            ("upper", self.upper, n_variables),
+            ("integrality", self.integrality, n_variables),
+        ):
+            if array.shape != (length,):
+                raise DeclarationError(
+                    f"{what} has shape {array.shape}; the matrix is {n_rows} x {n_variables}, "
+                    f"so it must have shape ({length},)."
+                )
+            array.flags.writeable = False
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def is_integral(self) -> bool:
+        """Whether any variable must be integer."""
+        return bool(self.integrality.any())
+
+    @cached_property
+    def is_binary(self) -> npt.NDArray[np.bool_]:
+        """Mask of the variables that take only the values 0 and 1."""
+        mask = self.integrality & (self.lower >= 0) & (self.upper <= 1)
+        mask.flags.writeable = False
+        return mask
+
+    def relaxed(self) -> CompiledSpace:
+        """The same rows and bounds without integrality."""
+        return replace(self, integrality=np.zeros(self.n_variables, dtype=bool))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the content (rows, bounds, integrality; not the names), to share compiled oracles."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(np.asarray(self.matrix.shape, dtype=np.int64).tobytes())
+        for array, dtype in (
+            (self.matrix.indptr, np.int64),
+            (self.matrix.indices, np.int64),
+            (self.matrix.data, np.float64),
+            (self.row_lower, np.float64),
+            (self.row_upper, np.float64),
+            (self.lower, np.float64),
+            (self.upper, np.float64),
+        ):
+            # Adding 0.0 turns -0.0 into 0.0, which must not change the fingerprint.
+            digest.update(np.ascontiguousarray(array.astype(dtype) + dtype(0)).tobytes())
+        digest.update(np.packbits(self.integrality).tobytes())
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        title = f" {self.name!r}" if self.name else ""
+        return (
+            f"<CompiledSpace{title}: {self.n_variables} variables ({int(self.integrality.sum())} integer), "
+            f"{self.n_rows} rows, {self.matrix.nnz} non-zeros>"
+        )

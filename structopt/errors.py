@@ -1,0 +1,110 @@
+"""What can go wrong, each with the culprit in the user's words and the cure.
+
+Few classes, each with one meaning. All derive from `StructoptError`; those that report a wrong
+argument also derive from `ValueError` or `TypeError`, so that ordinary ``except`` clauses work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "BanNotExpressible",
+    "DeclarationError",
+    "InfeasibleSpace",
+    "LabelNotInSpace",
+    "SolverFailed",
+    "SolverNotAvailable",
+    "SpaceMismatch",
+    "StructoptError",
+    "TimeLimitReached",
+    "UnboundedObjective",
+    "UnsupportedModel",
+    "UnsupportedSpace",
+]
+
+
+class StructoptError(Exception):
+    """Base of every error raised on purpose by structopt."""
+
+
+class DeclarationError(StructoptError, ValueError):
+    """A declaration is malformed: a wrong shape, a NaN coefficient, a name used twice."""
+
+
+class SpaceMismatch(DeclarationError):
+    """Variables or vectors of one label space were used with another."""
+
+
+class InfeasibleSpace(StructoptError, ValueError):
+    """The label space is empty.
+
+    Attributes
+    ----------
+    rows : tuple of str
+        Names of a smallest set of rows and bounds that contradict each other, if one was found.
+    """
+
+    def __init__(self, message: str, rows: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.rows = rows
+
+
+class UnboundedObjective(StructoptError, ValueError):
+    """The objective grows without limit over the space.
+
+    Attributes
+    ----------
+    variables : tuple of str
+        Names of the variables that move along an unbounded ray.
+    """
+
+    def __init__(self, message: str, variables: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.variables = variables
+
+
+class LabelNotInSpace(StructoptError, ValueError):
+    """A vector is not a label of the space; `violations` names the rows that it breaks."""
+
+    def __init__(self, message: str, violations: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.violations = violations
+
+
+class UnsupportedSpace(StructoptError, TypeError):
+    """A backend cannot solve this kind of space (integers, free variables, extra rows, ...)."""
+
+
+class UnsupportedModel(StructoptError, TypeError):
+    """A Pyomo, PuLP or file model holds a part that a label space cannot express."""
+
+
+class BanNotExpressible(StructoptError, ValueError):
+    """A label cannot be forbidden by a linear row: some variable is not 0/1."""
+
+
+
+class SolverNotAvailable(StructoptError, RuntimeError):
+    """A solver or its executable is not installed; the message says how to get it."""
+
+
+class SolverFailed(StructoptError, RuntimeError):
+    """A solver stopped without an answer.
+
+    Attributes
+    ----------
+    status : str
+        The solver's own words.
+    partial : object
+        What had been found before the failure (an incumbent, a half-trained model), or None.
+    """
+
+    def __init__(self, message: str, status: str = "", partial: Any = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.partial = partial
+
+
+class TimeLimitReached(SolverFailed):
+    """The time limit passed before any feasible label was found."""
