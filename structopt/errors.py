@@ -84,7 +84,6 @@ class BanNotExpressible(StructoptError, ValueError):
     """A label cannot be forbidden by a linear row: some variable is not 0/1."""
 
 
-
 class SolverNotAvailable(StructoptError, RuntimeError):
     """A solver or its executable is not installed; the message says how to get it."""
 

@@ -1,0 +1,67 @@
+"""Names made on demand: a million rows should not cost a million strings."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+__all__ = ["ArrayNames", "ChainedNames"]
+
+
+@dataclass(frozen=True)
+class ArrayNames(Sequence[str]):
+    """Names of the elements of an array: ``y``, ``y[3]``, ``y[0,2]``."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        if not self.shape:
+            return self.name
+        place = np.unravel_index(index % len(self), self.shape)
+        return f"{self.name}[{','.join(str(int(k)) for k in place)}]"
+
+
+class ChainedNames(Sequence[str]):
+    """Several sequences of names seen as one."""
+
+    def __init__(self, parts: Sequence[Sequence[str]]) -> None:
+        self._parts = tuple(part for part in parts if len(part))
+        self._starts = [0]
+        for part in self._parts:
+            self._starts.append(self._starts[-1] + len(part))
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        position = int(index) % len(self)
+        part = bisect_right(self._starts, position) - 1
+        return self._parts[part][position - self._starts[part]]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(name) for name in self[:4])
+        return f"<{len(self)} names: {shown}{', ...' if len(self) > 4 else ''}>"

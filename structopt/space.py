@@ -1,0 +1,551 @@
+"""`LabelSpace`: declare an output polytope once, with whole arrays at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.enumeration import enumerate_labels
+from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.expressions import Expression, Rows, Shape, widen
+from structopt.feasibility import Violation, contains, violations
+from structopt.naming import ArrayNames, ChainedNames
+
+if TYPE_CHECKING:
+    from structopt.recognize import Structure
+
+__all__ = ["Block", "LabelSpace"]
+
+_log = logging.getLogger(__name__)
+
+
+class Block(Expression):
+    """A named array of variables: an expression, and a slice of ``z``.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+    slice : slice
+        Where the block's variables stand in ``z``, in C order.
+    """
+
+    def __init__(
+        self, space: LabelSpace, name: str, shape: Shape, start: int, names: Sequence[str] | None = None
+    ) -> None:
+        size = int(np.prod(shape, dtype=np.int64))
+        super().__init__(space, shape, _select(np.arange(start, start + size)), np.zeros(size))
+        self.name = name
+        self.slice = slice(start, start + size)
+        self.names: Sequence[str] = ArrayNames(name, shape) if names is None else tuple(names)
+
+    def _rows(self, index: npt.NDArray[np.intp]) -> Expression:
+        return Expression(
+            self.space, index.shape, _select(self.slice.start + index.ravel()), np.zeros(index.size)
+        )
+
+    def __repr__(self) -> str:
+        return f"<Block {self.name!r} of shape {self.shape}: z[{self.slice.start}:{self.slice.stop}]>"
+
+
+class LabelSpace:
+    """A label space ``{z : row_lower <= A z <= row_upper, lower <= z <= upper}``, some ``z`` integer.
+
+    Parameters
+    ----------
+    name : str, optional
+        For messages, files and pictures.
+
+    Examples
+    --------
+    At most three of fourteen labels, with one variable for each pair that is on together:
+
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> space = so.LabelSpace("at most three")
+    >>> y = space.binary("y", 14)
+    >>> i, j = np.triu_indices(14, k=1)
+    >>> p = space.continuous("pair", len(i), 0, 1)
+    >>> space.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
+    >>> space.subject_to(y.sum() <= 3, name="cardinality")
+    >>> space
+    <LabelSpace 'at most three': 14 binary and 91 continuous variables, 274 rows>
+    >>> len(space.enumerate())
+    470
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self._blocks: dict[str, Block] = {}
+        self._lower: list[FloatArray] = []
+        self._upper: list[FloatArray] = []
+        self._integrality: list[npt.NDArray[np.bool_]] = []
+        self._rows: list[tuple[Sequence[str], sp.csr_array, FloatArray, FloatArray]] = []
+        self._row_labels: set[str] = set()
+        self._n_variables = 0
+        self._compiled: CompiledSpace | None = None
+        self._structure: Structure | None = None
+
+    # ---- variables -------------------------------------------------------------------------------
+
+    def binary(self, name: str, shape: int | Shape = ()) -> Block:
+        """Declare an array of 0/1 variables."""
+        return self._declare(name, shape, 0.0, 1.0, integer=True)
+
+    def integer(
+        self,
+        name: str,
+        shape: int | Shape = (),
+        lower: npt.ArrayLike = -np.inf,
+        upper: npt.ArrayLike = np.inf,
+    ) -> Block:
+        """Declare an array of integer variables; bounds broadcast over the shape."""
+        return self._declare(name, shape, lower, upper, integer=True)
+
+    def continuous(
+        self,
+        name: str,
+        shape: int | Shape = (),
+        lower: npt.ArrayLike = -np.inf,
+        upper: npt.ArrayLike = np.inf,
+    ) -> Block:
+        """Declare an array of continuous variables; bounds broadcast over the shape."""
+        return self._declare(name, shape, lower, upper, integer=False)
+
+    def _declare(
+        self, name: str, shape: int | Shape, lower: npt.ArrayLike, upper: npt.ArrayLike, *, integer: bool
+    ) -> Block:
+        dimensions = _shape_of(name, shape)
+        if not isinstance(name, str) or not name:
+            raise DeclarationError(f"A variable block needs a name, got {name!r}.")
+        if name in self._blocks:
+            raise DeclarationError(f"The space already has a block named {name!r}; names must differ.")
+        low, up = _bounds(name, dimensions, lower, upper)
+        return self._append(name, dimensions, low, up, np.full(low.shape, integer))
+
+    def _append(
+        self,
+        name: str,
+        shape: Shape,
+        lower: FloatArray,
+        upper: FloatArray,
+        integrality: npt.NDArray[np.bool_],
+        names: Sequence[str] | None = None,
+    ) -> Block:
+        block = Block(self, name, shape, self._n_variables, names)
+        self._blocks[name] = block
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._integrality.append(integrality)
+        self._n_variables += block.size
+        self._changed()
+        return block
+
+    def __getitem__(self, name: str) -> Block:
+        try:
+            return self._blocks[name]
+        except KeyError:
+            raise KeyError(
+                f"no block {name!r}; this space has {', '.join(map(repr, self._blocks)) or 'none'}"
+            ) from None
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self._blocks.values())
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        """Names of the variable blocks, in the order of ``z``."""
+        return tuple(self._blocks)
+
+    # ---- rows ------------------------------------------------------------------------------------
+
+    def subject_to(self, *rows: Rows | bool, name: str | None = None) -> None:
+        """Add rows made by comparing expressions.
+
+        Parameters
+        ----------
+        *rows : Rows
+            Comparisons such as ``y.sum(axis=1) == 1`` or ``x.between(1, 3)``.
+        name : str, optional
+            Name of the rows; the elements of an array are ``name[0]``, ``name[1]``, ... Default ``c0``, ``c1``, ...
+        """
+        if name is not None and len(rows) > 1 and all(isinstance(r, Rows) for r in rows):
+            self._add_rows(_stack([cast(Rows, r) for r in rows]), name)
+            return
+        for comparison in rows:
+            if isinstance(comparison, bool | np.bool_):
+                self._constant_rows(bool(comparison), name or "a comparison of constants", 1)
+            elif isinstance(comparison, Rows):
+                self._add_rows(comparison, name)
+            else:
+                raise DeclarationError(
+                    f"subject_to takes comparisons such as y.sum() <= 3, got {type(comparison).__name__}."
+                )
+
+    def _add_rows(self, rows: Rows, name: str | None) -> None:
+        if rows.space is not self:
+            raise SpaceMismatch(f"These rows are about variables of {rows.space!r}, not of {self!r}.")
+        label = f"c{len(self._rows)}" if name is None else name
+        if label in self._row_labels:
+            raise DeclarationError(f"The space already has rows named {label!r}; names must differ.")
+        matrix = _canonical(rows.matrix)
+        names: Sequence[str] = ArrayNames(label, rows.shape)
+        lower, upper = rows.lower, rows.upper
+        constant = np.diff(matrix.indptr) == 0
+        if constant.any():
+            false = constant & ((lower > FEASIBILITY_TOLERANCE) | (upper < -FEASIBILITY_TOLERANCE))
+            if false.any():
+                self._constant_rows(False, names[int(np.argmax(false))], int(false.sum()))
+            self._constant_rows(True, label, int(constant.sum()))
+            kept = np.flatnonzero(~constant)
+            names = [names[int(k)] for k in kept]
+            matrix, lower, upper = matrix[kept], lower[kept], upper[kept]
+        self._row_labels.add(label)
+        self._rows.append((names, matrix, np.array(lower), np.array(upper)))
+        self._changed()
+
+    def _constant_rows(self, satisfied: bool, name: str, count: int) -> None:
+        if not satisfied:
+            raise InfeasibleSpace(
+                f"Row {name} contains no variable and is false, so no label satisfies it.", rows=(name,)
+            )
+        note = f"{count} row(s) of {name} contain no variable and are true; dropped"
+        self.notes.append(note)
+        _log.info("%s: %s", self.name or "LabelSpace", note)
+
+    def _changed(self) -> None:
+        self._compiled = None
+        self._structure = None
+
+    # ---- the canonical form ----------------------------------------------------------------------
+
+    @property
+    def compiled(self) -> CompiledSpace:
+        """The frozen matrix form, made on demand and kept until the declaration changes."""
+        if self._compiled is None:
+            self._compiled = self._compile()
+        return self._compiled
+
+    def _compile(self) -> CompiledSpace:
+        n = self._n_variables
+        matrices = [widen(matrix, n) for _, matrix, _, _ in self._rows]
+        if len(matrices) > 1:
+            matrix = sp.vstack(matrices, format="csr")
+        else:
+            matrix = matrices[0] if matrices else sp.csr_array((0, n), dtype=np.float64)
+        return CompiledSpace(
+            matrix=matrix,
+            row_lower=_joined([lower for _, _, lower, _ in self._rows]),
+            row_upper=_joined([upper for _, _, _, upper in self._rows]),
+            lower=_joined(self._lower),
+            upper=_joined(self._upper),
+            integrality=_joined(self._integrality, np.bool_),
+            variable_names=ChainedNames([block.names for block in self]),
+            row_names=ChainedNames([names for names, _, _, _ in self._rows]),
+            name=self.name,
+        )
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """The rows' coefficients, CSR, shape ``(n_rows, n_variables)``."""
+        return self.compiled.matrix
+
+    @property
+    def row_lower(self) -> FloatArray:
+        """Lower bounds of the rows."""
+        return self.compiled.row_lower
+
+    @property
+    def row_upper(self) -> FloatArray:
+        """Upper bounds of the rows."""
+        return self.compiled.row_upper
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower bounds of the variables."""
+        return self.compiled.lower
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper bounds of the variables."""
+        return self.compiled.upper
+
+    @property
+    def integrality(self) -> npt.NDArray[np.bool_]:
+        """Which variables must be integer."""
+        return self.compiled.integrality
+
+    @property
+    def variable_names(self) -> Sequence[str]:
+        """Names of the variables, in the order of ``z``."""
+        return self.compiled.variable_names
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        """Names of the rows."""
+        return self.compiled.row_names
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self._n_variables
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(matrix.shape[0] for _, matrix, _, _ in self._rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the content: equal for two spaces with the same rows, bounds and integrality."""
+        return self.compiled.fingerprint
+
+    @property
+    def structure(self) -> Structure:
+        """What was recognised, with proof: ``.kind``, ``.reason``, ``.totally_unimodular``, ``.oracle``."""
+        if self._structure is None:
+            from structopt.recognize import recognize
+
+            self._structure = recognize(self.compiled)
+        return self._structure
+
+    # ---- labels ----------------------------------------------------------------------------------
+
+    def vector(self, **values: npt.ArrayLike) -> FloatArray:
+        """One ``z`` from an array per block (every block must be given)."""
+        unknown = values.keys() - self._blocks.keys()
+        missing = self._blocks.keys() - values.keys()
+        if unknown or missing:
+            told = [f"unknown {', '.join(sorted(unknown))}"] if unknown else []
+            told += [f"missing {', '.join(sorted(missing))}"] if missing else []
+            raise DeclarationError(f"vector() needs each block once: {'; '.join(told)}.")
+        z = np.empty(self._n_variables)
+        for name, block in self._blocks.items():
+            value = np.asarray(values[name], dtype=np.float64)
+            if value.shape != block.shape:
+                raise DeclarationError(f"Block {name!r} has shape {block.shape}, got {value.shape}.")
+            z[block.slice] = value.ravel()
+        return z
+
+    def blocks(self, z: npt.ArrayLike) -> dict[str, FloatArray]:
+        """The parts of ``z``, by block name and in the block's shape (views, not copies)."""
+        point = np.asarray(z, dtype=np.float64)
+        if point.shape != (self._n_variables,):
+            raise SpaceMismatch(f"z has shape {point.shape}; {self!r} needs ({self._n_variables},).")
+        return {name: point[block.slice].reshape(block.shape) for name, block in self._blocks.items()}
+
+    def contains(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
+        """Whether ``z`` is a label: rows, bounds and integrality hold within `tol`."""
+        return contains(self.compiled, z, tol)
+
+    def violations(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
+        """What ``z`` breaks, by name."""
+        return violations(self.compiled, z, tol)
+
+    def enumerate(self, limit: int = 100_000) -> FloatArray:
+        """Every integral label of a small space, one per row, in lexicographic order."""
+        return enumerate_labels(self.compiled, limit)
+
+    def relaxed(self) -> LabelSpace:
+        """The same rows and bounds without integrality."""
+        copy = LabelSpace(f"{self.name} (relaxed)" if self.name else "")
+        for block, lower, upper in zip(self, self._lower, self._upper, strict=True):
+            copy._append(block.name, block.shape, lower, upper, np.zeros(lower.shape, bool), block.names)
+        copy._rows = list(self._rows)
+        copy._row_labels = set(self._row_labels)
+        copy.notes = list(self.notes)
+        return copy
+
+    # ---- in and out ------------------------------------------------------------------------------
+
+    @classmethod
+    def from_compiled(cls, compiled: CompiledSpace) -> LabelSpace:
+        """A space from its matrix form; blocks are recovered from names such as ``y[0]``, ``y[1]``, ..."""
+        from structopt.interop.names import blocks_of
+
+        space = cls(compiled.name)
+        start = 0
+        for name, shape, names in blocks_of(compiled.variable_names):
+            stop = start + int(np.prod(shape, dtype=np.int64))
+            part = slice(start, stop)
+            space._append(
+                name, shape, compiled.lower[part], compiled.upper[part], compiled.integrality[part], names
+            )
+            start = stop
+        if compiled.n_rows:
+            rows = (compiled.row_names, compiled.matrix, compiled.row_lower, compiled.row_upper)
+            space._rows.append(rows)
+            space._row_labels.update(compiled.row_names)
+        return space
+
+    @classmethod
+    def from_matrices(
+        cls,
+        matrix: npt.ArrayLike | sp.sparray | sp.spmatrix,
+        row_lower: npt.ArrayLike = -np.inf,
+        row_upper: npt.ArrayLike = np.inf,
+        lower: npt.ArrayLike = 0.0,
+        upper: npt.ArrayLike = 1.0,
+        integrality: npt.ArrayLike = 1,
+        *,
+        name: str = "",
+        row_name: str = "row",
+    ) -> LabelSpace:
+        """A space from ``row_lower <= matrix @ z <= row_upper``; by default the variables are 0/1.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> so.LabelSpace.from_matrices([[1, 1, 1]], 1, 1, name="one of three")
+        <LabelSpace 'one of three': 3 binary variables, 1 row>
+        """
+        rows = sp.csr_array(
+            np.atleast_2d(np.asarray(matrix, dtype=np.float64)) if not sp.issparse(matrix) else matrix
+        )
+        if not np.isfinite(rows.data).all():
+            raise DeclarationError("The matrix has NaN or infinite entries.")
+        space = cls(name)
+        n_rows, n = rows.shape
+        low, up = _bounds("z", (n,), lower, upper)
+        space._append("z", (n,), low, up, np.broadcast_to(np.asarray(integrality) != 0, (n,)).copy())
+        bounds = [
+            _vector(what, value, n_rows)
+            for what, value in (("row_lower", row_lower), ("row_upper", row_upper))
+        ]
+        if n_rows:
+            matrix_rows = sp.csr_array(rows, dtype=np.float64)
+            space._add_rows(Rows(space, (n_rows,), matrix_rows, bounds[0], bounds[1]), row_name)
+        return space
+
+    @classmethod
+    def from_pyomo(cls, model: Any) -> LabelSpace:
+        """A space from the variables and active constraints of a Pyomo model; its objective is ignored."""
+        from structopt.interop.pyomo import read_pyomo
+
+        return cls.from_compiled(read_pyomo(model))
+
+    @classmethod
+    def from_pulp(cls, problem: Any) -> LabelSpace:
+        """A space from the variables and constraints of a PuLP problem; its objective is ignored."""
+        from structopt.interop.pulp import read_pulp
+
+        return cls.from_compiled(read_pulp(problem))
+
+    @classmethod
+    def read(cls, path: str | Path) -> LabelSpace:
+        """A space from an MPS or LP file; its objective is ignored."""
+        from structopt.interop.files import read
+
+        return cls.from_compiled(read(path))
+
+    def to_pyomo(self) -> Any:
+        """The space as a Pyomo ``ConcreteModel``."""
+        from structopt.interop.pyomo import to_pyomo
+
+        return to_pyomo(self.compiled)
+
+    def to_pulp(self) -> Any:
+        """The space as a ``pulp.LpProblem``."""
+        from structopt.interop.pulp import to_pulp
+
+        return to_pulp(self.compiled)
+
+    def write(self, path: str | Path) -> None:
+        """Write the space as an MPS or LP file, by the file's suffix."""
+        from structopt.interop.files import write
+
+        write(self.compiled, path)
+
+    # ---- views -----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        from structopt.views import space_summary
+
+        return f"<LabelSpace{f' {self.name!r}' if self.name else ''}: {space_summary(self)}>"
+
+    def _repr_html_(self) -> str:
+        from structopt.views import space_html
+
+        return space_html(self)
+
+
+def _shape_of(name: str, shape: int | Shape) -> Shape:
+    dimensions = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
+    if any(not isinstance(n, int | np.integer) or n < 0 for n in dimensions):
+        raise DeclarationError(f"Block {name!r}: a shape is made of non-negative integers, got {shape!r}.")
+    return tuple(int(n) for n in dimensions)
+
+
+def _bounds(
+    name: str, shape: Shape, lower: npt.ArrayLike, upper: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    found = []
+    for what, value in (("lower", lower), ("upper", upper)):
+        array = np.asarray(value, dtype=np.float64)
+        if np.isnan(array).any():
+            raise DeclarationError(f"Block {name!r}: {what} bound is NaN.")
+        try:
+            found.append(np.broadcast_to(array, shape).ravel().copy())
+        except ValueError:
+            raise DeclarationError(
+                f"Block {name!r} has shape {shape}; its {what} bound has shape {array.shape}."
+            ) from None
+    low, up = found
+    wrong = (low > up) | (low == np.inf) | (up == -np.inf)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise DeclarationError(
+            f"{ArrayNames(name, shape)[k]} has no value between its bounds {low[k]:g} and {up[k]:g}."
+        )
+    return low, up
+
+
+def _vector(what: str, value: npt.ArrayLike, length: int) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape not in ((), (1,), (length,)):
+        raise DeclarationError(f"{what} has shape {array.shape}; the matrix has {length} rows.")
+    return np.broadcast_to(array, (length,)).copy()
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]], dtype: Any = np.float64) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def _select(columns: npt.NDArray[np.intp]) -> sp.csr_array:
+    """One row per entry of `columns`, with a 1 in that column."""
+    n_columns = int(columns.max()) + 1 if columns.size else 0
+    return sp.csr_array(
+        (np.ones(columns.size), columns.astype(np.int32), np.arange(columns.size + 1, dtype=np.int32)),
+        shape=(columns.size, n_columns),
+    )
+
+
+def _canonical(matrix: sp.csr_array) -> sp.csr_array:
+    """Sorted, without duplicates and stored zeros, with 32-bit indices where they fit."""
+    clean = matrix.copy()
+    clean.sum_duplicates()
+    clean.eliminate_zeros()
+    if clean.nnz < np.iinfo(np.int32).max and clean.indices.dtype != np.int32:
+        clean.indices, clean.indptr = clean.indices.astype(np.int32), clean.indptr.astype(np.int32)
+    return clean
+
+
+def _stack(rows: Sequence[Rows]) -> Rows:
+    """Several comparisons as one array of rows."""
+    space = rows[0].space
+    if any(r.space is not space for r in rows):
+        raise SpaceMismatch("The rows given together belong to different spaces.")
+    n_columns = max(r.matrix.shape[1] for r in rows)
+    matrix = sp.vstack([widen(r.matrix, n_columns) for r in rows], format="csr")
+    lower, upper = np.concatenate([r.lower for r in rows]), np.concatenate([r.upper for r in rows])
+    return Rows(space, (len(lower),), matrix, lower, upper)

@@ -1,0 +1,104 @@
+"""How spaces look in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from structopt.space import Block, LabelSpace
+
+__all__ = ["counted", "html_table", "space_html", "space_summary"]
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def html_table(header: list[str], rows: list[list[str]], caption: str = "") -> str:
+    """A small HTML table; cells are escaped here."""
+    head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in header)
+    body = "".join(
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in rows
+    )
+    title = f"<caption style='text-align:left'>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def space_summary(space: LabelSpace) -> str:
+    """``14 binary and 91 continuous variables, 274 rows``."""
+    kinds = [_kind(space, block) for block in space]
+    sizes = [block.size for block in space]
+    told = []
+    for kind in ("binary", "integer", "continuous", "mixed"):
+        number = sum(size for k, size in zip(kinds, sizes, strict=True) if k == kind)
+        if number:
+            told.append(f"{number} {kind}")
+    names = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told) or "no"
+    noun = "variable" if space.n_variables == 1 else "variables"
+    return f"{names} {noun}, {counted(space.n_rows, 'row')}"
+
+
+def space_html(space: LabelSpace) -> str:
+    """Blocks and rows of a space as a table."""
+    compiled = space.compiled
+    blocks = [
+        [
+            block.name,
+            str(block.shape),
+            _kind(space, block),
+            _range(space, block),
+            f"z[{block.slice.start}:{block.slice.stop}]",
+        ]
+        for block in space
+    ]
+    table = html_table(["block", "shape", "kind", "bounds", "place"], blocks)
+    rows = [
+        [
+            str(names[0]) + (f" ... {names[-1]}" if len(names) > 1 else ""),
+            str(len(names)),
+            str(matrix.nnz),
+            _sense(low, up),
+        ]
+        for names, matrix, low, up in space._rows
+        if len(names)
+    ]
+    below = html_table(["rows", "number", "non-zeros", "sense"], rows) if rows else ""
+    title = escape(space.name) or "Label space"
+    notes = "".join(f"<br><em>{escape(note)}</em>" for note in space.notes)
+    return (
+        f"<div><strong>{title}</strong>: {escape(space_summary(space))}, {compiled.matrix.nnz} non-zeros"
+        f"{table}{below}{notes}</div>"
+    )
+
+
+def _kind(space: LabelSpace, block: Block) -> str:
+    integer = space.integrality[block.slice]
+    if not integer.any():
+        return "continuous"
+    if not integer.all():
+        return "mixed"
+    zero_one = (space.lower[block.slice] >= 0).all() and (space.upper[block.slice] <= 1).all()
+    return "binary" if zero_one else "integer"
+
+
+def _range(space: LabelSpace, block: Block) -> str:
+    lower, upper = space.lower[block.slice], space.upper[block.slice]
+    if not lower.size:
+        return ""
+    ends = [f"{side.min():g}" if side.min() == side.max() else "varied" for side in (lower, upper)]
+    return f"[{ends[0]}, {ends[1]}]"
+
+
+def _sense(lower: np.ndarray, upper: np.ndarray) -> str:
+    if (lower == upper).all():
+        return "="
+    if np.isinf(lower).all():
+        return "<="
+    if np.isinf(upper).all():
+        return ">="
+    return "between" if np.isfinite(lower).all() and np.isfinite(upper).all() else "mixed"
