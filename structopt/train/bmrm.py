@@ -1,0 +1,239 @@
+"""Bundle methods for regularised risk minimisation (BMRM Algorithms 2, 3 and 4), to a certified gap."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.train.bundle import make_bundle
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.regularizers import L2, QuadraticRegularizer, Regularizer
+from structopt.train.result import TrainResult
+from structopt.train.risk import Cut, LinearRisk, Risk, check_lam, check_start
+
+__all__ = ["bmrm"]
+
+Vector = NDArray[np.float64]
+
+# The subproblem is solved to this share of the outer gap (TRAINERS.md 1.6: at most 3% more passes).
+_LOOSENESS = 0.1
+
+
+class _Point(NamedTuple):
+    """Weights, with their predictions where the risk is linear in these."""
+
+    w: Vector
+    f: Vector | None
+
+    def towards(self, other: _Point, t: float) -> _Point:
+        f = None if self.f is None or other.f is None else (1.0 - t) * self.f + t * other.f
+        return _Point((1.0 - t) * self.w + t * other.w, f)
+
+
+def bmrm(
+    risk: Risk,
+    regularizer: Regularizer | None = None,
+    *,
+    lam: float,
+    tol: float = 1e-3,
+    theta: float = 0.1,
+    line_search: bool | Literal["auto"] = "auto",
+    max_cuts: int | None = None,
+    max_passes: float | None = 10_000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    verbose: bool | int = False,
+    w0: Vector | None = None,
+) -> TrainResult:
+    """Minimise ``lam * regularizer(w) + risk(w)`` with cutting planes of the risk.
+
+    Each pass adds the cut of the risk at a point near the best one, ``(1 - theta) w_best + theta w_t``, where w_t
+    minimises the regulariser plus the maximum of the cuts. The minimum of that model, from a feasible dual
+    point, is the certified lower bound (MATH.md 9).
+
+    Parameters
+    ----------
+    risk : Risk
+        Convex; its `lower_bound` (0 if it cannot be negative) improves the early steps.
+    regularizer : Regularizer, optional
+        L2 by default.
+    lam : float
+        Weight of the regulariser, positive.
+    tol : float
+        Relative gap ``(best objective - lower bound) / |best objective|`` at which to stop. 0: as far as float64 goes.
+    theta : float
+        Where the next cut is taken, in (0, 1]. 1 is Algorithm 2; 0.1 needs 1.2 to 6 times fewer passes
+        (TRAINERS.md 1.2).
+    line_search : bool or "auto"
+        Move the best point by an exact line search towards w_t (Algorithm 3). "auto": if the risk offers one and the
+        regulariser is quadratic.
+    max_cuts : int, optional
+        Keep at most so many cuts by merging the lightest (Algorithm 4); 2 is its closed form.
+    max_passes, max_seconds : float, optional
+        Limits.
+    callback : callable, optional
+        Called with the `TrainResult` so far after each pass; a true answer stops.
+    checkpoint : path or Checkpoint, optional
+        Written atomically; if the file exists the run resumes from it, to the same iterates.
+    verbose : bool
+        Show a progress bar with the certified gap.
+    w0 : ndarray, optional
+        Where the first cut is taken; by default at the minimiser of the regulariser.
+
+    Returns
+    -------
+    TrainResult
+        The best weights evaluated (not the last: MATH.md 9, erratum), their certificate, and the history.
+
+    References
+    ----------
+    Teo, Vishwanathan, Smola, Le. Bundle methods for regularized risk minimization. JMLR 11, 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.train import Risk, bmrm
+    >>> class Absolute(Risk):
+    ...     lower_bound, n_features = 0.0, 1
+    ...     def value_and_subgradient(self, w):
+    ...         return abs(w[0] - 3.0), np.sign(w - 3.0)
+    >>> result = bmrm(Absolute(), lam=0.5, tol=1e-6)       # minimum of w^2/4 + |w - 3| is at 2
+    >>> result.converged, round(float(result.w[0]), 1), round(result.objective, 4)
+    (True, 2.0, 2.0)
+    """
+    regularizer = L2() if regularizer is None else regularizer
+    lam = check_lam(lam)
+    if not 0.0 < theta <= 1.0:
+        raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}")
+    search = _choose_search(line_search, risk, regularizer)
+    start = check_start(w0, regularizer.start(risk.n_features))
+    regularizer.check(start)
+    floor = float(risk.lower_bound)
+    bundle = make_bundle(regularizer, risk.n_features, lam, floor, max_cuts)
+    problem = {
+        "risk": risk.fingerprint(),
+        "regularizer": repr(regularizer),
+        "lam": lam,
+        "theta": theta,
+        "line_search": search,
+        "max_cuts": max_cuts,
+    }
+    bound = regularizer.dual_point(np.zeros(risk.n_features), floor, lam)[1] if math.isfinite(floor) else -math.inf
+    with Monitor(
+        "bmrm",
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=bound,
+        problem=problem,
+        patience=500,
+    ) as monitor:
+        state = monitor.resume()
+        if state is None:
+            center = query = _Point(start, None)
+            height = math.inf  # objective at the centre
+        else:
+            center, query, height = _load(state)
+            bundle.restore({name[7:]: value for name, value in state.items() if name.startswith("bundle.")})
+        while monitor.running:
+            with monitor.part("risk"):
+                cut, query = _evaluate(risk, query)
+            monitor.count(oracle_calls=len(risk), passes=1)
+            objective = lam * regularizer.value(query.w) + cut.value
+            monitor.offer(query.w, objective)
+            if objective < height:
+                center, height = query, objective
+            with monitor.part("dual"):
+                bundle.add(cut.subgradient, cut.plane - float(query.w @ cut.subgradient))
+                gap = monitor.absolute_gap
+                model = bundle.solve(_LOOSENESS * (gap if math.isfinite(gap) else abs(objective)))
+            monitor.bound(model.lower_bound)
+            target = _Point(model.w, None)
+            if search:
+                with monitor.part("line search"):
+                    target, center, height = _line_search(risk, regularizer, lam, center, target, height)
+                monitor.offer(center.w, height)
+            query = center.towards(target, theta)
+            monitor.record(lambda c=center, q=query, h=height: _save(c, q, h, bundle.state()))  # type: ignore[misc]
+    return monitor.result(n_cuts=bundle.n_cuts, line_search=search)
+
+
+def _choose_search(line_search: bool | str, risk: Risk, regularizer: Regularizer) -> bool:
+    if line_search not in (True, False, "auto"):
+        raise DeclarationError(f"line_search must be True, False or 'auto', got {line_search!r}")
+    possible = isinstance(regularizer, L2 if not isinstance(risk, LinearRisk) else QuadraticRegularizer)
+    if line_search == "auto":
+        return possible and risk.has_line_search
+    if line_search and not (possible and risk.has_line_search):
+        raise DeclarationError(
+            f"no exact line search for {type(risk).__name__} with {regularizer!r}: it needs a risk with "
+            "line_search() and the L2 regulariser. Use line_search='auto'."
+        )
+    return bool(line_search)
+
+
+def _evaluate(risk: Risk, point: _Point) -> tuple[Cut, _Point]:
+    """Return the cut at a point, and the point with its predictions; one product forward at most, one back."""
+    if isinstance(risk, LinearRisk):
+        if point.f is None:
+            point = _Point(point.w, risk.predictions(point.w))
+        assert point.f is not None
+        value, derivative = risk.loss(point.f)
+        cut = Cut(float(value), risk.pull_back(derivative), float(value))
+    else:
+        cut = risk.cut(point.w)
+    a = np.asarray(cut.subgradient, dtype=np.float64)
+    if a.shape != point.w.shape:
+        raise DeclarationError(f"{type(risk).__name__} gave a subgradient of shape {a.shape}, not {point.w.shape}")
+    if not (math.isfinite(cut.value) and math.isfinite(cut.plane) and np.isfinite(a).all()):
+        raise SolverFailed(
+            f"{type(risk).__name__} is not finite at ||w|| = {float(np.linalg.norm(point.w)):.3g}: value {cut.value}. "
+            "Check the data for NaN; a loss that overflows must be extended linearly (MATH.md 9.1)."
+        )
+    return Cut(cut.value, a, cut.plane), point
+
+
+def _line_search(
+    risk: Risk, regularizer: Regularizer, lam: float, center: _Point, target: _Point, height: float
+) -> tuple[_Point, _Point, float]:
+    """Minimise the objective from the centre towards the target (MATH.md 9.3); return target, centre and its height."""
+    direction = target.w - center.w
+    if isinstance(risk, LinearRisk):
+        assert isinstance(regularizer, QuadraticRegularizer) and center.f is not None
+        target = _Point(target.w, risk.predictions(target.w))
+        assert target.f is not None
+        slope, curvature = regularizer.along(center.w, direction)
+        t = risk.line_step(center.f, target.f - center.f, lam * slope, lam * curvature)
+        moved = center.towards(target, t)
+        assert moved.f is not None
+        value = risk.loss(moved.f)[0] if t > 0.0 else math.inf
+    else:
+        found = risk.line_search(center.w, direction, lam)
+        if found is None:
+            return target, center, height
+        t, value = found
+        moved = center.towards(target, t)
+    objective = lam * regularizer.value(moved.w) + value
+    return (target, moved, objective) if t > 0.0 and objective < height else (target, center, height)
+
+
+def _save(center: _Point, query: _Point, height: float, bundle: dict[str, Any]) -> dict[str, Any]:
+    state: dict[str, Any] = {"center": center.w, "query": query.w, "height": height}
+    # Predictions are kept too: multiplied again they would differ in the last bit from the interpolated ones.
+    state |= {f"{name}.f": point.f for name, point in (("center", center), ("query", query)) if point.f is not None}
+    return state | {f"bundle.{name}": value for name, value in bundle.items()}
+
+
+def _load(state: dict[str, Any]) -> tuple[_Point, _Point, float]:
+    center = _Point(state["center"], state.get("center.f"))
+    return center, _Point(state["query"], state.get("query.f")), state["height"]

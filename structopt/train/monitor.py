@@ -1,0 +1,381 @@
+"""The monitor: what every trainer shares around its own loop.
+
+It keeps the best point and the best bound, counts and times, decides when to stop, calls the user back, shows the
+progress, writes checkpoints, and turns Ctrl-C into a result. A trainer tells it what happened::
+
+    with Monitor("bmrm", tol=tol, max_passes=max_passes) as monitor:
+        state = monitor.resume()                  # None on a fresh start
+        while monitor.running:
+            with monitor.part("risk"):
+                value, subgradient = risk(w)
+            monitor.count(oracle_calls=len(risk), passes=1)
+            monitor.offer(w, lam * omega + value)
+            monitor.bound(low)
+            monitor.record(lambda: {"w": w, "cuts": cuts})
+    return monitor.result()
+
+A pass of many block steps is the same with `record` at its end; a long pass asks `monitor.out_of_time` inside.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.train.checkpoint import Checkpoint, State, read_checkpoint, write_checkpoint
+from structopt.train.result import TINY, History, Record, TrainResult, relative_gap
+
+__all__ = ["Callback", "Monitor"]
+
+Vector = NDArray[np.float64]
+
+#: Called after each record with the result so far; a true answer ends the run.
+Callback = Callable[[TrainResult], Any]
+
+# Relative gaps below this are rounding errors of sums of some thousand terms.
+_PRECISION = 1e-12
+
+
+class Monitor:
+    """Best point, certified gap, stopping, progress and checkpoints of one training run.
+
+    Parameters
+    ----------
+    trainer : str
+        Its name, for the progress bar and the result.
+    tol : float
+        Relative gap at which to stop; 0 runs to the limit of float64.
+    max_passes, max_seconds : float, optional
+        Limits; the passes of a resumed run count from its first start, the seconds from this call.
+    callback : callable, optional
+        Called with a `TrainResult` after each record; a true answer stops the run.
+    checkpoint : path or Checkpoint, optional
+        Where to write, and to resume from if the file exists.
+    verbose : bool
+        Show one progress bar with the certified gap.
+    lower_bound : float
+        A bound known before the start.
+    problem : mapping
+        What must agree for a checkpoint to be resumed (JSON values): trainer options that change the iterates.
+    patience : int, optional
+        Stop as "stalled" after so many records without a change of objective or bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with Monitor("halving", tol=0.1, lower_bound=0.0) as monitor:
+    ...     w, low = np.ones(1), 0.0
+    ...     while monitor.running:
+    ...         low = (low + 1.0) / 2
+    ...         monitor.count(oracle_calls=1, passes=1)
+    ...         _ = monitor.offer(w, 1.0), monitor.bound(low)
+    ...         _ = monitor.record()
+    >>> result = monitor.result()
+    >>> result.stopped, result.gap, result.passes
+    ('tol', 0.0625, 4.0)
+    """
+
+    def __init__(
+        self,
+        trainer: str,
+        *,
+        tol: float = 1e-3,
+        max_passes: float | None = None,
+        max_seconds: float | None = None,
+        callback: Callback | None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: bool | int = False,
+        lower_bound: float = -math.inf,
+        problem: Mapping[str, Any] | None = None,
+        patience: int | None = None,
+    ) -> None:
+        if not (tol >= 0 and math.isfinite(tol)):
+            raise DeclarationError(f"tol is a relative gap, at least 0; got {tol!r}")
+        for name, limit in (("max_passes", max_passes), ("max_seconds", max_seconds)):
+            if limit is not None and not limit > 0:
+                raise DeclarationError(f"{name} must be positive or None, got {limit!r}")
+        if callback is not None and not callable(callback):
+            raise DeclarationError(f"callback must be callable with a TrainResult, got {callback!r}")
+        self.trainer = trainer
+        self.tol = float(tol)
+        self.max_passes = math.inf if max_passes is None else float(max_passes)
+        self.max_seconds = math.inf if max_seconds is None else float(max_seconds)
+        self.callback = callback
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint(checkpoint)
+        self.checkpoint = checkpoint
+        self.verbose = bool(verbose)
+        self.problem = {"trainer": trainer, **(problem or {})}
+        self.patience = patience
+
+        self.objective = math.inf
+        self.lower_bound = float(lower_bound)
+        self.w: Vector | None = None
+        self.oracle_calls = 0
+        self.passes = 0.0
+        self.parts: dict[str, float] = {}
+        self.history = History()
+        self.stopped = "running"
+        self._start = time.perf_counter()
+        self._seconds_before = 0.0
+        self._idle = 0
+        self._moved = False
+        self._written = self._start
+        self._write_seconds = 0.0
+        self._bar: Any = None
+        self._first_gap = math.inf
+
+    @property
+    def gap(self) -> float:
+        """The certified relative gap."""
+        return relative_gap(self.objective, self.lower_bound)
+
+    @property
+    def absolute_gap(self) -> float:
+        """Best objective minus best bound; ``inf`` if either is unknown."""
+        return max(self.objective - self.lower_bound, 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time, including that of the runs resumed from."""
+        return self._seconds_before + time.perf_counter() - self._start
+
+    @property
+    def running(self) -> bool:
+        """Whether the trainer should go on."""
+        return self.stopped == "running"
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether `max_seconds` have passed; to be asked inside long passes."""
+        return time.perf_counter() - self._start >= self.max_seconds
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Charge the time spent inside to `name`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.parts[name] = self.parts.get(name, 0.0) + time.perf_counter() - start
+
+    def count(self, *, oracle_calls: int = 0, passes: float = 0.0) -> None:
+        """Add to the counters."""
+        self.oracle_calls += oracle_calls
+        self.passes += passes
+
+    def offer(self, w: Vector, objective: float = math.inf) -> bool:
+        """Tell a point and its objective; return whether it is the best so far.
+
+        Without an objective the point is kept only as long as no point has one, so that an early Ctrl-C still has
+        weights to return.
+        """
+        if math.isnan(objective) or objective == -math.inf:
+            raise SolverFailed(
+                f"the objective is {objective} after {self.passes:g} passes: the risk or the regulariser is not "
+                "finite there. Check the data for NaN, and losses that overflow (scale the features or raise lam)."
+            )
+        if objective < self.objective or (self.w is None or math.isinf(self.objective)):
+            self._moved |= objective < self.objective
+            point = np.array(w, dtype=np.float64)
+            point.setflags(write=False)
+            self.w, self.objective = point, float(objective)
+            self._check_bound()
+            return True
+        return False
+
+    def bound(self, lower_bound: float) -> bool:
+        """Tell a certified lower bound; return whether it is the best so far."""
+        if math.isnan(lower_bound) or not lower_bound > self.lower_bound:
+            return False
+        self._moved |= lower_bound > self.lower_bound + 1e-15 * abs(lower_bound)
+        self.lower_bound = float(lower_bound)
+        self._check_bound()
+        return True
+
+    def _check_bound(self) -> None:
+        # A bound above an objective means an invalid cut: say so instead of reporting a closed gap (TRAINERS.md 5).
+        slack = 1e-9 * max(1.0, abs(self.objective))
+        if self.lower_bound > self.objective + slack:
+            raise DeclarationError(
+                f"the lower bound {self.lower_bound!r} exceeds an objective {self.objective!r}: the risk is not "
+                "convex, its subgradient or its lower_bound is wrong, or a cut lies above it"
+            )
+
+    def stop(self, reason: str) -> None:
+        """End the run for a reason of the trainer's own."""
+        if self.running:
+            self.stopped = reason
+
+    def record(self, state: Callable[[], State] | None = None) -> bool:
+        """Close an iteration: history, stopping, callback, progress, checkpoint. Return whether to go on.
+
+        Parameters
+        ----------
+        state : callable, optional
+            Gives everything that determines the coming iterates; called only when a checkpoint is due.
+        """
+        self.history.append(
+            Record(
+                self.objective,
+                self.lower_bound,
+                self.gap,
+                self.oracle_calls,
+                self.passes,
+                self.seconds,
+                dict(self.parts),
+            )
+        )
+        self._idle = 0 if self._moved else self._idle + 1
+        self._moved = False
+        self._decide()
+        if self.callback is not None and self.callback(self.result()):
+            self.stop("callback")
+        self._show()
+        self._save(state)
+        return self.running
+
+    def _decide(self) -> None:
+        gap = self.gap
+        if gap <= self.tol:
+            self.stop("tol")
+        elif gap <= _PRECISION or self.absolute_gap <= TINY * _PRECISION:
+            self.stop("precision")
+        elif self.passes >= self.max_passes:
+            self.stop("passes")
+        elif self.out_of_time:
+            self.stop("time")
+        elif self.patience is not None and self._idle >= self.patience:
+            self.stop("stalled")
+
+    def result(self, **info: Any) -> TrainResult:
+        """Return the best point so far with its certificate."""
+        if self.w is None:
+            raise DeclarationError(f"{self.trainer} has evaluated no point yet")
+        return TrainResult(
+            w=self.w,
+            objective=self.objective,
+            lower_bound=self.lower_bound,
+            gap=self.gap,
+            history=self.history,
+            stopped=self.stopped,
+            tol=self.tol,
+            trainer=self.trainer,
+            info=info,
+        )
+
+    def resume(self) -> dict[str, Any] | None:
+        """Restore counters, best point and history from the checkpoint; return the trainer's own state."""
+        if self.checkpoint is None or not Path(self.checkpoint.path).exists():
+            return None
+        saved = read_checkpoint(self.checkpoint.path)
+        self._check_same_problem(saved["problem"])
+        self.w = saved["best.w"]
+        self.w.setflags(write=False)
+        self.objective = saved["best.objective"]
+        self.lower_bound = max(self.lower_bound, saved["best.lower_bound"])
+        self.oracle_calls, self.passes = saved["oracle_calls"], saved["passes"]
+        self.parts = dict(saved["parts"])
+        self.history = History.from_arrays(
+            {name[8:]: value for name, value in saved.items() if name.startswith("history.")}
+        )
+        self._seconds_before = saved["seconds"]
+        self._idle = saved["idle"]
+        if self.gap <= max(self.tol, _PRECISION):  # the finished run's own limits may since have been loosened
+            self._decide()
+        elif self.passes >= self.max_passes:
+            self.stop("passes")
+        return {name[6:]: value for name, value in saved.items() if name.startswith("state.")}
+
+    def _check_same_problem(self, saved: Mapping[str, Any]) -> None:
+        different = [
+            f"{name} was {saved.get(name)!r}, now {self.problem.get(name)!r}"
+            for name in sorted({*saved, *self.problem})
+            if saved.get(name) != self.problem.get(name)
+        ]
+        if different:
+            assert self.checkpoint is not None
+            raise DeclarationError(
+                f"checkpoint {os.fspath(self.checkpoint.path)!r} is of another run: {'; '.join(different)}. "
+                "Delete it to start afresh, or choose another path."
+            )
+
+    def _save(self, state: Callable[[], State] | None) -> None:
+        if self.checkpoint is None or state is None or self.w is None:
+            return
+        start = time.perf_counter()
+        pause = self.checkpoint.every and max(self.checkpoint.every, 20.0 * self._write_seconds)
+        if self.running and start - self._written < pause:
+            return
+        content: dict[str, Any] = {
+            "problem": self.problem,
+            "best.w": self.w,
+            "best.objective": self.objective,
+            "best.lower_bound": self.lower_bound,
+            "oracle_calls": self.oracle_calls,
+            "passes": self.passes,
+            "parts": self.parts,
+            "seconds": self.seconds,
+            "idle": self._idle,
+        }
+        content |= {f"history.{name}": column for name, column in self.history.to_arrays().items()}
+        content |= {f"state.{name}": value for name, value in state().items()}
+        write_checkpoint(self.checkpoint.path, content)
+        self._written = time.perf_counter()
+        self._write_seconds = self._written - start
+
+    def _show(self) -> None:
+        if not self.verbose:
+            return
+        if self._bar is None:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(
+                total=100, desc=self.trainer, bar_format="{desc} {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
+            )
+        gap = self.gap
+        if math.isinf(self._first_gap):
+            self._first_gap = gap
+        self._bar.n = round(100 * self._progress(gap))
+        self._bar.set_postfix_str(
+            f"gap {gap:.2e} (tol {self.tol:.0e}), objective {self.objective:.6g}, {self.passes:g} passes, "
+            f"{self.oracle_calls} oracle calls"
+        )
+
+    def _progress(self, gap: float) -> float:
+        """Return the share of the way to tol, on the scale of log gap: there first-order methods are near straight."""
+        if gap <= max(self.tol, _PRECISION):
+            return 1.0
+        if not math.isfinite(gap) or self._first_gap <= gap:
+            return 0.0
+        return math.log(self._first_gap / gap) / math.log(self._first_gap / max(self.tol, _PRECISION))
+
+    def __enter__(self) -> Monitor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[True] | None:
+        if self._bar is not None:
+            self._bar.close()
+        if isinstance(error, KeyboardInterrupt) and self.w is not None:
+            self.stop("interrupted")
+            return True
+        if error is not None:
+            self.stop("failed")
+        if isinstance(error, SolverFailed) and error.partial is None and self.w is not None:
+            error.partial = self.result()  # the model so far travels with the failure
+        return None
+
+    def __repr__(self) -> str:
+        return f"<Monitor of {self.trainer}: {self.stopped}, gap {self.gap:.3g}, {self.passes:g} passes>"

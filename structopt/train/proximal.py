@@ -1,0 +1,189 @@
+"""The proximal bundle method (BMRM Algorithm 1): the classical one, for comparison."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structopt.errors import DeclarationError
+from structopt.train.bmrm import _evaluate, _Point
+from structopt.train.bundle import make_bundle
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.dual import SimplexQP
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.regularizers import L2, Regularizer
+from structopt.train.result import TrainResult
+from structopt.train.risk import Risk, check_lam, check_start
+
+__all__ = ["proximal_bundle"]
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+_IDLE_LIMIT = 20
+
+
+def proximal_bundle(
+    risk: Risk,
+    regularizer: Regularizer | None = None,
+    *,
+    lam: float,
+    tol: float = 1e-3,
+    zeta: float | None = None,
+    rho: float = 0.1,
+    max_passes: float | None = 10_000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    verbose: bool | int = False,
+    w0: Vector | None = None,
+) -> TrainResult:
+    """Minimise ``J(w) = lam * regularizer(w) + risk(w)`` with cuts of J and a proximal term.
+
+    Each pass minimises the maximum of the cuts of J plus ``zeta/2 ||w - centre||^2`` and moves the centre if J
+    fell by at least `rho` of what the model promised (a serious step); otherwise only the cut is kept (a null step).
+
+    The method itself certifies nothing about the optimum (its gap contains the proximal term), so the lower bound is
+    that of `bmrm`, from the same risk cuts. `bmrm` needs fewer passes (TRAINERS.md 6).
+
+    Parameters
+    ----------
+    zeta : float, optional
+        First weight of the proximal term, then adapted; `lam` by default.
+    rho : float
+        Share of the predicted decrease that makes a step serious, in (0, 1).
+    risk, regularizer, lam, tol, max_passes, max_seconds, callback, checkpoint, verbose, w0
+        As in `bmrm`. The regulariser must be finite everywhere.
+
+    Returns
+    -------
+    TrainResult
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.train import Risk, proximal_bundle
+    >>> class Absolute(Risk):
+    ...     lower_bound, n_features = 0.0, 1
+    ...     def value_and_subgradient(self, w):
+    ...         return abs(w[0] - 3.0), np.sign(w - 3.0)
+    >>> result = proximal_bundle(Absolute(), lam=0.5, tol=1e-6)
+    >>> result.converged, round(float(result.w[0]), 3)
+    (True, 2.0)
+    """
+    regularizer = L2() if regularizer is None else regularizer
+    lam = check_lam(lam)
+    zeta = lam if zeta is None else float(zeta)
+    if not (math.isfinite(zeta) and zeta > 0):
+        raise DeclarationError(f"zeta must be positive, got {zeta!r}")
+    if not 0.0 < rho < 1.0:
+        raise DeclarationError(f"rho must lie in (0, 1), got {rho!r}")
+    if not regularizer.everywhere:
+        raise DeclarationError(f"{regularizer!r} is infinite outside the non-negative weights: use bmrm")
+    d, floor = risk.n_features, float(risk.lower_bound)
+    start = check_start(w0, regularizer.start(d))
+    problem = {
+        "risk": risk.fingerprint(),
+        "regularizer": repr(regularizer),
+        "lam": lam,
+        "zeta": zeta,
+        "rho": rho,
+    }
+    certificate = make_bundle(regularizer, d, lam, floor)
+    model = _ProximalModel(start, zeta)
+    bound = regularizer.dual_point(np.zeros(d), floor, lam)[1] if math.isfinite(floor) else -math.inf
+    with Monitor(
+        "proximal_bundle",
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=bound,
+        problem=problem,
+        patience=500,
+    ) as monitor:
+        state = monitor.resume()
+        if state is not None:
+            model.restore(state)
+            certificate.restore({name[12:]: value for name, value in state.items() if name.startswith("certificate.")})
+        while monitor.running:
+            with monitor.part("risk"):
+                cut, _ = _evaluate(risk, _Point(model.query, None))
+            monitor.count(oracle_calls=len(risk), passes=1)
+            w = model.query
+            objective = lam * regularizer.value(w) + cut.value
+            monitor.offer(w, objective)
+            with monitor.part("dual"):
+                certificate.add(cut.subgradient, cut.plane - float(w @ cut.subgradient))
+                gap = monitor.absolute_gap
+                tolerance = 0.1 * (gap if math.isfinite(gap) else abs(objective))
+                monitor.bound(certificate.solve(tolerance).lower_bound)
+                plane = objective - cut.value + cut.plane
+                model.update(objective, plane, cut.subgradient + lam * regularizer.subgradient(w), rho, tolerance)
+            monitor.record(
+                lambda: model.state() | {f"certificate.{name}": value for name, value in certificate.state().items()}
+            )
+    return monitor.result(n_cuts=model.qp.n_cuts, zeta=model.qp.lam, serious=model.serious)
+
+
+class _ProximalModel:
+    """Cuts of J around a centre: ``max_i (<s_i, w - centre> + b_i) + zeta/2 ||w - centre||^2``."""
+
+    def __init__(self, start: Vector, zeta: float) -> None:
+        self.center = start
+        self.query = start
+        self.height = math.inf  # J at the centre
+        self.promised = 0.0
+        self.serious = 0
+        self.nulls = 0
+        self.qp = SimplexQP(zeta)
+        self.rows: Matrix = np.empty((0, start.size))
+
+    def update(self, objective: float, plane: float, slope: Vector, rho: float, tolerance: float) -> None:
+        """Take in J at the query, move the centre if it paid, and find the next query."""
+        self._add(plane, slope)
+        if self.height - objective >= rho * self.promised:
+            self._move(objective)
+        else:
+            self.nulls += 1
+            if self.nulls % 10 == 0:
+                self.qp.lam *= 2.0  # too long steps: stay closer
+        solution = self.qp.solve(0.1 * min(tolerance, self.promised) if self.promised > 0 else 0.1 * tolerance)
+        active = np.flatnonzero(self.qp.alpha)
+        self.query = self.center - self.qp.alpha[active] @ self.rows[active] / self.qp.lam
+        self.promised = max(self.height - solution.value - solution.gap, 0.0)
+        kept = self.qp.idle < _IDLE_LIMIT
+        if not kept.all():
+            self.qp.keep(kept)
+            self.rows = self.rows[kept]
+
+    def _add(self, plane: float, slope: Vector) -> None:
+        self.rows = np.vstack([self.rows, slope])
+        self.qp.add(self.rows @ slope, plane + float(slope @ (self.center - self.query)))
+
+    def _move(self, objective: float) -> None:
+        first = math.isinf(self.height)
+        good = not first and self.height - objective >= 0.5 * self.promised
+        self.qp.b[:] += self.rows @ (self.query - self.center)
+        self.center, self.height = self.query, objective
+        self.nulls = 0
+        if not first:
+            self.serious += 1
+        if good:
+            self.qp.lam *= 0.5  # the model is right this far out: dare longer steps
+
+    def state(self) -> dict[str, Any]:
+        names = ("center", "query", "height", "promised", "serious", "nulls", "rows")
+        return {name: getattr(self, name) for name in names} | {"zeta": self.qp.lam} | self.qp.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in ("center", "query", "height", "promised", "serious", "nulls", "rows"):
+            setattr(self, name, state[name])
+        self.qp.lam = state["zeta"]
+        self.qp.restore(state)
