@@ -1,1 +1,22 @@
-"""One file per solver behind one protocol."""
+"""One file per solver behind one protocol.
+
+A new backend is one file and one line in `structopt.backends.registry`; a new solver for an old
+backend is one TOML file (`structopt.backends.profiles`).
+"""
+
+from structopt.backends.base import Backend, Capability, Solution, Status
+from structopt.backends.profiles import Profile, available_profiles, load_profile, make_backend
+from structopt.backends.registry import BACKENDS, backend_class
+
+__all__ = [
+    "BACKENDS",
+    "Backend",
+    "Capability",
+    "Profile",
+    "Solution",
+    "Status",
+    "available_profiles",
+    "backend_class",
+    "load_profile",
+    "make_backend",
+]

@@ -137,6 +137,14 @@ class Backend(ABC):
     def run(self, start: FloatArray | None = None) -> Solution:
         """Solve. `start` is a feasible label to start from (used with `Capability.MIP_START`)."""
 
+    def get_basis(self) -> Any:
+        """A token of the last simplex basis, to come back to; None where the solver has none."""
+        return None
+
+    def set_basis(self, basis: Any) -> None:
+        """Start the next run from a token of `get_basis`, or cold from None."""
+        return
+
     def ray(self) -> FloatArray | None:
         """A direction of unbounded growth after an unbounded run, where the solver tells it."""
         return None

@@ -1,0 +1,219 @@
+"""What every backend does to arrays before and after the solver sees them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.backends.base import Solution, Status
+from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.errors import DeclarationError, SpaceMismatch
+
+__all__ = [
+    "as_costs",
+    "as_rows",
+    "box_solution",
+    "breaks_rows",
+    "constant_solution",
+    "costs_and_scale",
+    "drop_idle_rows",
+    "recession_ray",
+    "snapped",
+    "with_rows",
+]
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+def as_costs(c: FloatArray, space: CompiledSpace) -> FloatArray:
+    """Costs as a contiguous float64 vector of the space; refuse NaN, infinities and wrong lengths."""
+    costs = np.ascontiguousarray(c, dtype=np.float64)
+    if costs.shape != (space.n_variables,):
+        raise SpaceMismatch(
+            f"The costs have shape {costs.shape}, but {space!r} has {space.n_variables} variables: "
+            f"pass a vector of shape ({space.n_variables},)."
+        )
+    if not np.isfinite(costs).all():
+        j = int(np.flatnonzero(~np.isfinite(costs))[0])
+        raise DeclarationError(
+            f"The cost of {space.variable_names[j]!r} is {costs[j]}: costs must be finite. "
+            "Look for a NaN or an overflow in the scores."
+        )
+    return costs
+
+
+def costs_and_scale(c: FloatArray, space: CompiledSpace, target: int) -> tuple[FloatArray, float]:
+    """Checked costs, and the power of two >= 1 that lifts their norm to at least ``2 ** (target - 1)``.
+
+    The tolerances of solvers on costs are absolute (1e-7 in a simplex; the MIP of HiGHS ignores
+    improvements below 1e-6, that of CBC below 1e-5). Scaling small costs up, exactly, by a power
+    of two keeps them relative. Large costs are never scaled down: that would drown the small ones.
+    """
+    # After a simplex run every first call of a numpy function misses the caches (5 to 10 us each), so the
+    # common case makes one: the squared norm answers "finite?" and "how large?" together.
+    if type(c) is not np.ndarray or c.dtype is not _FLOAT64 or not c.flags.c_contiguous or c.ndim != 1:
+        c = as_costs(c, space)
+    if len(c) != len(space.lower):
+        as_costs(c, space)
+    square = float(c.dot(c))
+    if not math.isfinite(square):
+        as_costs(c, space)  # raises, unless only the square overflowed
+        return c, 1.0
+    if square == 0.0:
+        if not c.any():
+            return c, 1.0
+        square = sys.float_info.min  # underflow: every cost is below 1e-154
+    excess = target - (math.frexp(square)[1] + 1) // 2
+    return c, math.ldexp(1.0, excess) if excess > 0 else 1.0
+
+
+def as_rows(
+    matrix: sp.csr_array, lower: FloatArray, upper: FloatArray, space: CompiledSpace
+) -> tuple[sp.csr_array, FloatArray, FloatArray]:
+    """Extra rows in the form of `CompiledSpace`; refuse what does not fit the space."""
+    rows = sp.csr_array(matrix, dtype=np.float64)
+    lower = np.atleast_1d(np.asarray(lower, dtype=np.float64))
+    upper = np.atleast_1d(np.asarray(upper, dtype=np.float64))
+    if rows.shape[1] != space.n_variables:
+        raise SpaceMismatch(
+            f"The extra rows have {rows.shape[1]} columns, but {space!r} has {space.n_variables} variables."
+        )
+    if lower.shape != (rows.shape[0],) or upper.shape != (rows.shape[0],):
+        raise DeclarationError(
+            f"{rows.shape[0]} extra rows need as many lower and upper bounds; "
+            f"got shapes {lower.shape} and {upper.shape}."
+        )
+    if not np.isfinite(rows.data).all() or np.isnan(lower).any() or np.isnan(upper).any():
+        raise DeclarationError("An extra row holds a NaN or an infinite coefficient.")
+    if not rows.has_canonical_format or (rows.data == 0.0).any():
+        rows = rows.copy()  # the caller's matrix is not ours to tidy
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+    return rows, lower, upper
+
+
+def snapped(z: FloatArray, space: CompiledSpace) -> FloatArray:
+    """`z` with its integer variables exactly integer where the solver left them within tolerance."""
+    if space.is_integral:
+        nearest = np.rint(z)
+        close = space.integrality & (np.abs(z - nearest) <= FEASIBILITY_TOLERANCE)
+        z[close] = nearest[close]
+    return z
+
+
+def with_rows(space: CompiledSpace, extra: list[tuple[sp.csr_array, FloatArray, FloatArray]]) -> CompiledSpace:
+    """The space with extra rows below its own."""
+    if not extra:
+        return space
+    n_extra = sum(len(lower) for _, lower, _ in extra)
+    return replace(
+        space,
+        matrix=sp.csr_array(sp.vstack([space.matrix, *(matrix for matrix, _, _ in extra)], format="csr")),
+        row_lower=np.concatenate([space.row_lower, *(lower for _, lower, _ in extra)]),
+        row_upper=np.concatenate([space.row_upper, *(upper for _, _, upper in extra)]),
+        row_names=[*space.row_names, *(f"extra[{i}]" for i in range(n_extra))],
+    )
+
+
+def constant_solution(space: CompiledSpace) -> Solution:
+    """The answer over a space of no variables, whose rows all read ``row_lower <= 0 <= row_upper``.
+
+    HiGHS calls such a model "empty" even when a row cannot hold; most file formats cannot express it.
+    """
+    tolerance = FEASIBILITY_TOLERANCE
+    if bool(((space.row_lower <= tolerance) & (space.row_upper >= -tolerance)).all()):
+        return Solution(Status.OPTIMAL, np.zeros(0), 0.0, message="no variables")
+    return Solution(Status.INFEASIBLE, None, message="no variables, and a row that excludes 0")
+
+
+def box_solution(space: CompiledSpace, costs: FloatArray) -> Solution:
+    """The answer over a space without rows: every variable at the bound that its cost likes.
+
+    No solver is needed, and glpsol cannot read a file without rows.
+    """
+    lower, upper = space.lower.copy(), space.upper.copy()
+    whole = space.integrality
+    lower[whole] = np.ceil(lower[whole] - FEASIBILITY_TOLERANCE)
+    upper[whole] = np.floor(upper[whole] + FEASIBILITY_TOLERANCE)
+    if (lower > upper).any():
+        j = int(np.flatnonzero(lower > upper)[0])
+        return Solution(Status.INFEASIBLE, None, message=f"no value for {space.variable_names[j]!r}")
+    z = np.where(costs > 0, upper, np.where(costs < 0, lower, np.clip(0.0, lower, upper)))
+    z += 0.0  # no negative zeros
+    if np.isinf(z).any():
+        return Solution(Status.UNBOUNDED, None, message="no rows, and a cost on a variable without a bound")
+    return Solution(Status.OPTIMAL, z, float(costs @ z), message="no rows")
+
+
+def drop_idle_rows(space: CompiledSpace) -> tuple[CompiledSpace, bool]:
+    """The space without rows that cannot bind, and whether one of them can never hold.
+
+    A row without coefficients says ``row_lower <= 0 <= row_upper``: true or false, but nothing that
+    PuLP, Pyomo or an LP file can express. A row without bounds says nothing.
+    """
+    blank = np.diff(space.matrix.indptr) == 0
+    false = blank & ((space.row_lower > FEASIBILITY_TOLERANCE) | (space.row_upper < -FEASIBILITY_TOLERANCE))
+    keep = ~(blank | (np.isneginf(space.row_lower) & np.isposinf(space.row_upper)))
+    if keep.all():
+        return space, False
+    kept = replace(
+        space,
+        matrix=sp.csr_array(space.matrix[keep]),
+        row_lower=space.row_lower[keep],
+        row_upper=space.row_upper[keep],
+        row_names=[name for name, wanted in zip(space.row_names, keep, strict=True) if wanted],
+    )
+    return kept, bool(false.any())
+
+
+def breaks_rows(space: CompiledSpace, z: FloatArray, tolerance: float) -> bool:
+    """Whether `z` leaves a row or a bound by more than `tolerance` of the numbers that meet there."""
+    activity = space.matrix @ z
+    slack = tolerance * np.maximum(1.0, abs(space.matrix) @ np.abs(z))
+    margin = tolerance * np.maximum(1.0, np.abs(z))
+    return bool(
+        (activity < space.row_lower - slack).any()
+        or (activity > space.row_upper + slack).any()
+        or (z < space.lower - margin).any()
+        or (z > space.upper + margin).any()
+    )
+
+
+def recession_ray(space: CompiledSpace, costs: FloatArray) -> FloatArray | None:
+    """A direction that stays in the space for ever while ``costs`` grow, or None if there is none.
+
+    Solves ``max costs . d`` over the recession cone cut to the box [-1, 1]: rows and bounds keep
+    their finite sides, with 0 on the right. The cut cone is never empty and never unbounded, so this
+    answers whatever the solver that met the unbounded objective has to say about it.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from structopt.compiled import CompiledSpace
+    >>> quadrant = CompiledSpace(
+    ...     sp.csr_array((0, 2)), np.zeros(0), np.zeros(0), np.zeros(2), np.full(2, np.inf),
+    ...     np.zeros(2, dtype=bool), ["u", "v"], [])
+    >>> recession_ray(quadrant, np.array([1.0, -1.0]))
+    array([1., 0.])
+    """
+    from structopt.backends.highs import Highs
+
+    if not (np.isinf(space.lower) | np.isinf(space.upper)).any():
+        return None
+    cone = replace(
+        space.relaxed(),
+        row_lower=np.where(np.isfinite(space.row_lower), 0.0, -np.inf),
+        row_upper=np.where(np.isfinite(space.row_upper), 0.0, np.inf),
+        lower=np.where(np.isfinite(space.lower), 0.0, -1.0),
+        upper=np.where(np.isfinite(space.upper), 0.0, 1.0),
+    )
+    backend = Highs(cone)
+    backend.set_costs(costs)
+    direction = backend.run().z
+    if direction is None or costs @ direction <= FEASIBILITY_TOLERANCE * np.abs(costs).max(initial=0.0):
+        return None
+    return direction

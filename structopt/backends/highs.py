@@ -1,0 +1,288 @@
+"""HiGHS in this process: one persistent model per backend, re-solved from its last basis.
+
+Only costs and extra rows change between calls. HiGHS releases the GIL in ``run``, so instances in
+different threads solve side by side.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import highspy
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.backends.arrays import (
+    as_rows,
+    constant_solution,
+    costs_and_scale,
+    recession_ray,
+    snapped,
+    with_rows,
+)
+from structopt.backends.base import Backend, Capability, Solution, Status
+from structopt.compiled import CompiledSpace, FloatArray
+from structopt.errors import DeclarationError
+
+__all__ = ["Highs"]
+
+_MODEL_STATUS = highspy.HighsModelStatus
+_OPTIMAL = _MODEL_STATUS.kOptimal
+_FEASIBLE_POINT = int(highspy.SolutionStatus.kSolutionStatusFeasible)
+#: Stopped by a limit that the user set in the options: trying again would stop there again.
+_STOPPED = (
+    _MODEL_STATUS.kIterationLimit,
+    _MODEL_STATUS.kSolutionLimit,
+    _MODEL_STATUS.kObjectiveBound,
+    _MODEL_STATUS.kObjectiveTarget,
+    _MODEL_STATUS.kInterrupt,
+)
+#: Relative primal-dual gap above which "Optimal" is not believed (HiGHS issue 3194).
+_OPTIMALITY_ERROR = 1e-7
+#: Small costs are scaled up to a norm of about 2 to this power: a simplex needs less than a MIP,
+#: whose cut-off is coarser, and unscaled costs save a copy.
+_LP_COST_EXPONENT = 0
+_MIP_COST_EXPONENT = 10
+
+_DEFAULTS: dict[str, Any] = {
+    "output_flag": False,
+    # Runs are reproducible only on one thread with a fixed seed (HiGHS issues 1598, 1670).
+    "threads": 1,
+    "random_seed": 0,
+    "simplex_strategy": 1,  # dual
+    "mip_rel_gap": 0.0,
+    "mip_abs_gap": 1e-9,
+}
+_COMMON_NAMES = {"mip_gap": "mip_rel_gap"}
+
+
+class Highs(Backend):
+    """The HiGHS linear and mixed-integer solver.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+    options : mapping, optional
+        HiGHS options by their own names, and the common ``time_limit``, ``mip_gap``, ``threads``.
+        ``{"simplex_strategy": 4}`` (primal) is faster when costs drift slowly from call to call,
+        the default (dual) when they are unrelated.
+
+    Notes
+    -----
+    Small costs are scaled up by a power of two before HiGHS sees them: its MIP ignores improvements
+    below the absolute 1e-6, which for costs of 1e-4 would be one per cent.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from structopt.compiled import CompiledSpace
+    >>> space = CompiledSpace(
+    ...     sp.csr_array([[1.0, 1.0]]), np.array([-np.inf]), np.array([1.5]), np.zeros(2), np.ones(2),
+    ...     np.array([True, True]), ["u", "v"], ["at most one and a half"])
+    >>> backend = Highs(space)
+    >>> backend.set_costs(np.array([1.0, 2.0]))
+    >>> backend.run().z
+    array([0., 1.])
+    """
+
+    name: ClassVar[str] = "highs"
+    capabilities: ClassVar[Capability] = (
+        Capability.LP
+        | Capability.MIP
+        | Capability.ROWS
+        | Capability.WARM
+        | Capability.TIME_LIMIT
+        | Capability.MIP_START
+        | Capability.THREADS
+    )
+
+    def _build(self) -> None:
+        space = self.space
+        self._n = n = space.n_variables
+        self._highs = highspy.Highs()
+        for key, value in {**_DEFAULTS, **self.options}.items():
+            self._set_option(_COMMON_NAMES.get(key, key), value)
+        self._columns = np.arange(n, dtype=np.int32)
+        self._costs: FloatArray = np.zeros(n)
+        self._scale = 1.0
+        self._extra: list[tuple[sp.csr_array, FloatArray, FloatArray]] = []
+        self._basis_before_rows: Any = None
+        self._integral = space.is_integral
+        self._cost_exponent = _MIP_COST_EXPONENT if self._integral else _LP_COST_EXPONENT
+        self._load()
+
+    def _set_option(self, key: str, value: Any) -> None:
+        # HiGHS types its options strictly: time_limit=5 is an error, time_limit=5.0 is not.
+        status, current = self._highs.getOptionValue(key)
+        if status == highspy.HighsStatus.kOk and isinstance(current, float):
+            value = float(value)
+        if status != highspy.HighsStatus.kOk or (self._highs.setOptionValue(key, value) != highspy.HighsStatus.kOk):
+            raise DeclarationError(
+                f"HiGHS does not accept the option {key}={value!r}: see the list of its options for the "
+                "name and the type, and the common names time_limit, mip_gap, threads."
+            )
+
+    def _load(self) -> None:
+        space = self.space
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = space.n_variables, space.n_rows
+        lp.col_cost_ = self._costs
+        lp.col_lower_, lp.col_upper_ = space.lower, space.upper
+        lp.row_lower_, lp.row_upper_ = space.row_lower, space.row_upper
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = space.matrix.indptr
+        lp.a_matrix_.index_ = space.matrix.indices
+        lp.a_matrix_.value_ = space.matrix.data
+        lp.sense_ = highspy.ObjSense.kMaximize
+        if self._highs.passModel(lp) == highspy.HighsStatus.kError:
+            raise DeclarationError(f"HiGHS refuses {space!r}: a bound or a coefficient is NaN or too large.")
+        if self._integral:
+            integer = self._columns[space.integrality]
+            kinds = np.full(len(integer), int(highspy.HighsVarType.kInteger), dtype=np.uint8)
+            self._highs.changeColsIntegrality(len(integer), integer, kinds)
+
+    def set_costs(self, c: FloatArray) -> None:
+        """Set the objective ``max c . z``."""
+        costs, scale = costs_and_scale(c, self.space, self._cost_exponent)
+        scaled = costs if scale == 1.0 else costs * scale
+        self._highs.changeColsCost(self._n, self._columns, scaled)
+        self._costs, self._scale = costs, scale
+
+    def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
+        """Append rows; the basis is extended with their slacks and stays warm."""
+        rows, lower, upper = as_rows(matrix, lower, upper, self.space)
+        if not self._extra:
+            self._basis_before_rows = self._highs.getBasis()
+        self._extra.append((rows, lower, upper))
+        starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
+        self._highs.addRows(len(lower), lower, upper, rows.nnz, starts, indices, rows.data)
+
+    def remove_rows(self) -> None:
+        """Remove the appended rows and go back to the basis from before them.
+
+        HiGHS drops its basis when a deleted row was binding, hence the saved one.
+        """
+        if not self._extra:
+            return
+        first, last = self.space.n_rows, self._highs.getNumRow()
+        self._highs.deleteRows(last - first, np.arange(first, last, dtype=np.int32))
+        if self._basis_before_rows.valid and not self._highs.getBasis().valid:
+            self._highs.setBasis(self._basis_before_rows)
+        self._extra, self._basis_before_rows = [], None
+
+    def run(self, start: FloatArray | None = None) -> Solution:
+        """Solve, from `start` if the space is integral and from the last basis otherwise."""
+        if not self._n:
+            return constant_solution(self._current())
+        if start is not None and self._integral:
+            self._highs.setSolution(len(start), self._columns, np.asarray(start, dtype=np.float64))
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status != _OPTIMAL:
+            return self._second_look(status)
+        if self._integral:
+            return self._read(Status.OPTIMAL, status)
+        return self._optimum() if self._is_believable() else self._second_look(status)
+
+    def _is_believable(self) -> bool:
+        error = self._info("primal_dual_objective_error")
+        return error is None or bool(error <= _OPTIMALITY_ERROR)  # None: a HiGHS too old to say
+
+    def _optimum(self) -> Solution:
+        # The path of every LP call, in as few steps as will do.
+        highs = self._highs
+        # fromiter is the fastest way out of the list that highspy hands over.
+        z = np.fromiter(highs.getSolution().col_value, np.float64, self._n)
+        bound = highs.getObjectiveValue() / self._scale
+        return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
+
+    def _second_look(self, status: Any) -> Solution:
+        settled = self._settled(status)
+        if settled is not None:
+            return settled
+        # Neither presolve nor the last basis is above suspicion: solve once more without them.
+        presolve = self._highs.getOptionValue("presolve")[1]
+        self._highs.setOptionValue("presolve", "off")
+        self._highs.clearSolver()
+        # A thread pool of another size, made by another model in this thread, is an error to HiGHS.
+        highspy.Highs.resetGlobalScheduler(True)
+        self._highs.run()
+        self._highs.setOptionValue("presolve", presolve)
+        status = self._highs.getModelStatus()
+        if status == _OPTIMAL:
+            return self._read(Status.OPTIMAL, status)
+        if status == _MODEL_STATUS.kUnboundedOrInfeasible:
+            return self._unbounded_or_infeasible()
+        return self._settled(status) or self._read(Status.FAILED, status)
+
+    def _settled(self, status: Any) -> Solution | None:
+        if status == _MODEL_STATUS.kInfeasible:
+            return Solution(Status.INFEASIBLE, None, message=self._words(status))
+        if status == _MODEL_STATUS.kUnbounded:
+            return Solution(Status.UNBOUNDED, None, message=self._words(status))
+        if status == _MODEL_STATUS.kTimeLimit:
+            return self._read(Status.TIME_LIMIT, status)
+        if status in _STOPPED:
+            return self._read(Status.FAILED, status)
+        return None
+
+    def _unbounded_or_infeasible(self) -> Solution:
+        # With no costs nothing is unbounded, so that infeasibility is the only question left.
+        self._highs.changeColsCost(self._n, self._columns, np.zeros(self._n))
+        self._highs.run()
+        feasible = self._highs.getModelStatus() == _OPTIMAL
+        self._highs.changeColsCost(self._n, self._columns, self._costs * self._scale)
+        status = Status.UNBOUNDED if feasible else Status.INFEASIBLE
+        return Solution(status, None, message=f"{status.value}, found by solving without costs")
+
+    def _read(self, status: Status, model_status: Any) -> Solution:
+        words = self._words(model_status)
+        if status is not Status.OPTIMAL and self._info("primal_solution_status") != _FEASIBLE_POINT:
+            return Solution(status, None, iterations=self._iterations(), message=words)
+        z = snapped(np.fromiter(self._highs.getSolution().col_value, np.float64, self._n), self.space)
+        bound = value = float(self._costs @ z)
+        if self._integral:
+            bound = max(value, self._info("mip_dual_bound") / self._scale)
+        elif status is not Status.OPTIMAL:
+            bound = float("inf")
+        return Solution(status, z, bound, self._iterations(), words)
+
+    def _info(self, key: str) -> Any:
+        return self._highs.getInfoValue(key)[1]
+
+    def _iterations(self) -> int:
+        # Read one value: getInfo() copies the whole record, ten times slower.
+        return int(self._info("mip_node_count" if self._integral else "simplex_iteration_count"))
+
+    def _words(self, model_status: Any) -> str:
+        return str(self._highs.modelStatusToString(model_status))
+
+    def _current(self) -> CompiledSpace:
+        return with_rows(self.space, self._extra)
+
+    def ray(self) -> FloatArray | None:
+        """A direction in which the present costs grow without limit, or None."""
+        return recession_ray(self._current(), self._costs)
+
+    def get_basis(self) -> Any:
+        """The simplex basis: an opaque handle for `set_basis`, about a microsecond to take.
+
+        Keep one per example to re-solve each from its own last optimum.
+        """
+        return self._highs.getBasis()
+
+    def set_basis(self, basis: Any) -> None:
+        """Start the next run from a basis that `get_basis` gave for the same rows; cold if None."""
+        if basis is None:
+            self._highs.clearSolver()
+        elif basis.valid and self._highs.setBasis(basis) == highspy.HighsStatus.kError:
+            raise DeclarationError(
+                "This basis belongs to a model of another shape: take and restore it with the same extra rows."
+            )
+
+    def row_duals(self) -> FloatArray:
+        """Multipliers of the rows (the space's, then the extra ones) at the last LP optimum.
+
+        Non-negative where a row is held at its upper bound, non-positive at its lower one.
+        """
+        return np.array(self._highs.getSolution().row_dual, dtype=np.float64) / self._scale

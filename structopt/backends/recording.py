@@ -1,0 +1,155 @@
+"""The common part of backends whose solver keeps nothing between calls."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.backends.arrays import (
+    as_rows,
+    box_solution,
+    breaks_rows,
+    constant_solution,
+    costs_and_scale,
+    recession_ray,
+    snapped,
+    with_rows,
+)
+from structopt.backends.base import Backend, Solution, Status
+from structopt.compiled import CompiledSpace, FloatArray
+
+__all__ = ["RecordingBackend"]
+
+_COST_EXPONENT = 10
+#: Solution files carry about eight digits.
+_FILE_TOLERANCE = 1e-5
+_COMMON = ("time_limit", "mip_gap", "threads")
+
+
+class RecordingBackend(Backend):
+    """Costs and extra rows as arrays; what an ambiguous status means, settled in one place.
+
+    A subclass writes `_build` and `_solve`, and `_rows_changed` if it keeps a model of the rows.
+    """
+
+    #: Relative error of the values that come back; bounds are raised by it, because they are promises.
+    _rounding: ClassVar[float] = 0.0
+
+    def __init__(self, space: CompiledSpace, options: Mapping[str, Any] | None = None) -> None:
+        self._forget()
+        super().__init__(space, options)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._forget()
+        super().__setstate__(state)
+
+    def _forget(self) -> None:
+        self._costs: FloatArray | None = None
+        self._scale = 1.0
+        self._extra: list[tuple[sp.csr_array, FloatArray, FloatArray]] = []
+
+    @abstractmethod
+    def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
+        """Solve with these (scaled) costs. FAILED with the solver's words where it is not sure.
+
+        A status of UNBOUNDED or INFEASIBLE may be a guess of the solver: it is checked here.
+        """
+
+    def _rows_changed(self) -> None:
+        """Called after extra rows were added or removed."""
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """The options that every solver has, by structopt's names; unset ones are None."""
+        return {key: self.options.get(key) for key in _COMMON}
+
+    @property
+    def _native(self) -> dict[str, Any]:
+        """The solver's own options."""
+        return {k: v for k, v in self.options.items() if k not in (*_COMMON, "solver", "executable")}
+
+    def _current(self) -> CompiledSpace:
+        return with_rows(self.space, self._extra)
+
+    def set_costs(self, c: FloatArray) -> None:
+        """Set the objective ``max c . z``."""
+        self._costs, self._scale = costs_and_scale(c, self.space, _COST_EXPONENT)
+
+    def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
+        """Append rows after those of the space; several calls accumulate."""
+        self._extra.append(as_rows(matrix, lower, upper, self.space))
+        self._rows_changed()
+
+    def remove_rows(self) -> None:
+        """Remove every row that `add_rows` appended."""
+        if self._extra:
+            self._extra = []
+            self._rows_changed()
+
+    def run(self, start: FloatArray | None = None) -> Solution:
+        """Solve with the present costs and rows."""
+        costs = np.zeros(self.space.n_variables) if self._costs is None else self._costs
+        rows = self._current()
+        if not rows.n_variables:
+            return constant_solution(rows)
+        if not rows.n_rows:
+            return box_solution(rows, costs)
+        begin = time.perf_counter()
+        found = self._solve(costs * self._scale, start)
+        seconds = time.perf_counter() - begin
+        if found.status in (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED):
+            found = self._settle(found, costs)
+        return found if found.z is None else self._finish(found, costs, seconds)
+
+    def _settle(self, found: Solution, costs: FloatArray) -> Solution:
+        # "Infeasible", "unbounded", "unbounded or infeasible" and "undefined" are mixed up by file
+        # interfaces: PuLP reads HiGHS's "unbounded or infeasible" as infeasible, glpsol calls both
+        # undefined after its presolve. So HiGHS arbitrates: a ray and a label together prove
+        # unboundedness, the absence of any label proves infeasibility.
+        has_ray = recession_ray(self._current(), costs) is not None
+        if found.status is Status.INFEASIBLE and not has_ray:
+            return found
+        empty = self._is_empty()
+        if empty:
+            return Solution(Status.INFEASIBLE, None, message=found.message)
+        if has_ray and empty is False:
+            return Solution(Status.UNBOUNDED, None, message=found.message)
+        return replace(found, status=Status.FAILED)
+
+    def _is_empty(self) -> bool | None:
+        """Whether the space holds no label; None if that cannot be told."""
+        from structopt.backends.highs import Highs
+
+        limit = {"time_limit": self.options["time_limit"]} if "time_limit" in self.options else {}
+        status = Highs(self._current(), limit).run().status
+        return {Status.OPTIMAL: False, Status.INFEASIBLE: True}.get(status)
+
+    def _finish(self, found: Solution, costs: FloatArray, seconds: float) -> Solution:
+        assert found.z is not None
+        z = snapped(found.z, self.space)
+        if breaks_rows(self._current(), z, _FILE_TOLERANCE):
+            if found.status is Status.TIME_LIMIT:  # where an LP happened to stand
+                return replace(found, z=None, bound=float("inf"))
+            return Solution(Status.FAILED, None, message=f"{found.message}, with a point that breaks a row")
+        limit = self.options.get("time_limit")
+        if found.status is Status.OPTIMAL and self.space.is_integral and limit and seconds >= float(limit):
+            # glpsol's "integer non-optimal" reaches PuLP as "optimal": after the time limit nobody
+            # can tell the incumbent from the optimum, so promise only the incumbent.
+            return Solution(Status.TIME_LIMIT, z, float("inf"), found.iterations, found.message)
+        rounded = np.where(self.space.integrality, 0.0, np.abs(costs * z))
+        value = float(costs @ z) + self._rounding * float(rounded.sum())
+        if found.status is Status.OPTIMAL and not self.space.is_integral:
+            bound = value
+        else:
+            bound = max(found.bound / self._scale, value)
+        return Solution(found.status, z, bound, found.iterations, found.message)
+
+    def ray(self) -> FloatArray | None:
+        """A direction in which the present costs grow without limit, or None."""
+        return None if self._costs is None else recession_ray(self._current(), self._costs)

@@ -1,0 +1,29 @@
+"""Which backends there are: one line each, imported only when asked for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from structopt.backends.base import Backend
+
+__all__ = ["BACKENDS", "backend_class"]
+
+BACKENDS = {
+    "highs": "structopt.backends.highs:Highs",
+    "scipy": "structopt.backends.scipy:Scipy",
+    "pulp": "structopt.backends.pulp:Pulp",
+    "pyomo": "structopt.backends.pyomo:Pyomo",
+}
+
+
+def backend_class(name: str) -> type[Backend]:
+    """The backend registered under `name`.
+
+    Examples
+    --------
+    >>> backend_class("scipy").__name__
+    'Scipy'
+    """
+    module, _, attribute = BACKENDS[name].partition(":")
+    return cast("type[Backend]", getattr(importlib.import_module(module), attribute))
