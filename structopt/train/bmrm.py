@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError, SolverFailed
-from structopt.train.bundle import make_bundle
+from structopt.train.bundle import Bundle, make_bundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2, QuadraticRegularizer, Regularizer
@@ -23,6 +24,10 @@ Vector = NDArray[np.float64]
 
 # The subproblem is solved to this share of the outer gap (TRAINERS.md 1.6: at most 3% more passes).
 _LOOSENESS = 0.1
+
+# Improving queries in a row after which theta doubles with each further one: the point then lags behind a model that
+# is already right, and a fixed theta would close the gap by no more than a tenth per pass.
+_STRETCH_AFTER = 3
 
 
 class _Point(NamedTuple):
@@ -142,8 +147,9 @@ def bmrm(
         if state is None:
             center = query = _Point(start, None)
             height = math.inf  # objective at the centre
+            run = 0  # improving queries in a row
         else:
-            center, query, height = _load(state)
+            center, query, height, run = _load(state)
             bundle.restore({name[7:]: value for name, value in state.items() if name.startswith("bundle.")})
         while monitor.running:
             with monitor.part("risk"):
@@ -151,7 +157,8 @@ def bmrm(
             monitor.count(oracle_calls=len(risk), passes=1)
             objective = lam * regularizer.value(query.w) + cut.value
             monitor.offer(query.w, objective)
-            if objective < height:
+            run = run + 1 if objective < height else 0
+            if run:
                 center, height = query, objective
             with monitor.part("dual"):
                 bundle.add(cut.subgradient, cut.plane - float(query.w @ cut.subgradient))
@@ -163,8 +170,9 @@ def bmrm(
                 with monitor.part("line search"):
                     target, center, height = _line_search(risk, regularizer, lam, center, target, height)
                 monitor.offer(center.w, height)
-            query = center.towards(target, theta)
-            monitor.record(lambda c=center, q=query, h=height: _save(c, q, h, bundle.state()))  # type: ignore[misc]
+                run = 0  # the line search keeps up by itself
+            query = center.towards(target, min(1.0, theta * 2.0 ** max(0, run - _STRETCH_AFTER)))
+            monitor.record(partial(_save, center, query, height, run, bundle))
     return monitor.result(n_cuts=bundle.n_cuts, line_search=search)
 
 
@@ -227,13 +235,13 @@ def _line_search(
     return (target, moved, objective) if t > 0.0 and objective < height else (target, center, height)
 
 
-def _save(center: _Point, query: _Point, height: float, bundle: dict[str, Any]) -> dict[str, Any]:
-    state: dict[str, Any] = {"center": center.w, "query": query.w, "height": height}
+def _save(center: _Point, query: _Point, height: float, run: int, bundle: Bundle) -> dict[str, Any]:
+    state: dict[str, Any] = {"center": center.w, "query": query.w, "height": height, "run": run}
     # Predictions are kept too: multiplied again they would differ in the last bit from the interpolated ones.
     state |= {f"{name}.f": point.f for name, point in (("center", center), ("query", query)) if point.f is not None}
-    return state | {f"bundle.{name}": value for name, value in bundle.items()}
+    return state | {f"bundle.{name}": value for name, value in bundle.state().items()}
 
 
-def _load(state: dict[str, Any]) -> tuple[_Point, _Point, float]:
+def _load(state: dict[str, Any]) -> tuple[_Point, _Point, float, int]:
     center = _Point(state["center"], state.get("center.f"))
-    return center, _Point(state["query"], state.get("query.f")), state["height"]
+    return center, _Point(state["query"], state.get("query.f")), state["height"], state["run"]
