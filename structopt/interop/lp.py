@@ -122,7 +122,7 @@ def normalise(text: str) -> tuple[str, dict[int, tuple[float, float]]]:
     Examples
     --------
     >>> normalise("min\\n obj: a\\nst\\n r: -2 <= 1 a + 3 <= 5\\nend\\n")
-    ('min\\n obj: a\\nst\\n r: + 1 a >= -5.0\\nend\\n', {0: (-5.0, 2.0)})
+    ('min\\n obj: a\\nst\\n r: + 1.0 a >= -5.0\\nend\\n', {0: (-5.0, 2.0)})
     """
     text = re.sub(r"(?<!-)(?:[<>]=?|=[<>])", lambda match: "<=" if "<" in match[0] else ">=", text)
     begin = _BEGIN.search(text)
@@ -161,6 +161,10 @@ class _Statement:
         return len(self.operators) == 2
 
     @property
+    def is_begun(self) -> bool:
+        return bool(self.label or self.operators or any(self.terms))
+
+    @property
     def is_complete(self) -> bool:
         return bool(self.operators) and self.has_number and any(self.terms[:-1])
 
@@ -182,7 +186,7 @@ class _Statement:
     def _body(self) -> int:
         bodies = [k for k, terms in enumerate(self.terms) if terms]
         place = 1 if self.is_double else bodies[0] if bodies else 0
-        if len(self.operators) > 2 or bodies not in ([], [place]):
+        if len(self.operators) not in (1, 2) or bodies not in ([], [place]):
             words = self.label or " ".join(word for terms in self.terms for word in terms)
             raise DeclarationError(
                 f"row {words!r} of the LP file is not of the form terms <= number, number <= terms or "
@@ -212,7 +216,7 @@ def _statements(section: str) -> list[_Statement] | None:
             row.has_number = True
             sign, number = 1.0, None
         starts_row = kind == "label" or (row.is_complete and kind != "op")
-        if starts_row and (row.operators or row.label):
+        if starts_row and row.is_begun:
             rows.append(row)
             row = _Statement()
         if kind == "label":
@@ -224,12 +228,16 @@ def _statements(section: str) -> list[_Statement] | None:
             sign = -sign if match["sign"] == "-" else sign
         elif kind == "number":
             number = float(match["number"])
+            if any(row.terms[:-1]):  # a right-hand side: no name can belong to it
+                row.constants[-1] += sign * number
+                row.has_number = True
+                sign, number = 1.0, None
         else:
             value = sign * (1.0 if number is None else number)
-            row.terms[-1].append(f"{'-' if value < 0 else '+'} {exact(np.array([abs(value)]))[0]} {match['name']}")
+            row.terms[-1].append(f"{'-' if value < 0 else '+'} {abs(value)!r} {match['name']}")
             sign, number = 1.0, None
     if number is not None:
         row.constants[-1] += sign * number
-    if row.operators:
+    if row.is_begun:
         rows.append(row)
     return rows

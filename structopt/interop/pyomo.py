@@ -31,7 +31,7 @@ _READABLE = {
 
 _CURES = {
     "SOSConstraint": "write it with binary variables and linear rows",
-    "LogicalConstraint": "apply TransformationFactory('core.logical_to_linear') first",
+    "LogicalConstraint": "apply TransformationFactory('contrib.logical_to_disjunctive') and 'gdp.bigm' first",
     "Disjunct": "apply TransformationFactory('gdp.bigm') first",
     "Disjunction": "apply TransformationFactory('gdp.bigm') first",
     "Complementarity": "apply TransformationFactory('mpec.simple_disjunction') and 'gdp.bigm' first",
@@ -147,7 +147,7 @@ def _refuse_unreadable(model: Any) -> None:
             if kind == "BooleanVar" and any(v.get_associated_binary() is None for v in component.values()):
                 raise UnsupportedModel(
                     f"BooleanVar {component.name!r} is logical; use a Var with domain Binary, or apply "
-                    "TransformationFactory('core.logical_to_linear') first."
+                    "TransformationFactory('contrib.logical_to_disjunctive') and 'gdp.bigm' first."
                 )
 
 

@@ -129,8 +129,8 @@ def assert_same(space: CompiledSpace, again: CompiledSpace) -> None:
     assert again.fingerprint == space.fingerprint
 
 
-@pytest.mark.parametrize("form", ROUND_TRIPS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("form", ["pyomo", "pulp", "mps", "lp"])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(space=one_row(0.1, 0.7, [1.0, 0.0, -1 / 3]))
 @example(space=one_row(-0.3, 0.7, [0.1]))  # a range whose width rounds
 @example(space=one_row(-1e15, 0.1, [1.0]))
