@@ -267,7 +267,7 @@ class Monitor:
             objective=self.objective,
             lower_bound=self.lower_bound,
             gap=self.gap,
-            history=self.history,
+            history=self.history.copy(),
             stopped=self.stopped,
             tol=self.tol,
             trainer=self.trainer,

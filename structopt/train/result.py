@@ -83,6 +83,10 @@ class History(Sequence[Record]):
         """Add a record at the end."""
         self._records.append(record)
 
+    def copy(self) -> History:
+        """Return a history that later records do not reach."""
+        return History(self._records)
+
     def __len__(self) -> int:
         return len(self._records)
 

@@ -1,0 +1,401 @@
+"""BMRM: the optimum of cvxpy, bounds that hold at every pass, Theorem 5, and resuming after kill -9."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.train import Checkpoint, Cut, LinearRisk, Risk, bmrm
+from structopt.train.regularizers import L1, L2, Entropy, Lp, Quadratic
+
+N, D = 40, 5
+
+
+class Linear(LinearRisk):
+    """Mean of a scalar loss over X w."""
+
+    lower_bound = 0.0
+
+    def __init__(self, X, y):
+        self.X, self.y, self.n_features = X, y, X.shape[1]
+
+    def __len__(self):
+        return len(self.y)
+
+    def predictions(self, w):
+        return self.X @ w
+
+    def pull_back(self, derivative):
+        return self.X.T @ derivative
+
+
+class Hinge(Linear):
+    def loss(self, f):
+        margin = 1 - self.y * f
+        return margin.clip(0).mean(), np.where(margin > 0, -self.y, 0.0) / len(self.y)
+
+    def reference(self, w):
+        return cp.sum(cp.pos(1 - cp.multiply(self.y, self.X @ w))) / len(self.y)
+
+
+class Logistic(Linear):
+    def loss(self, f):
+        return np.logaddexp(0, -self.y * f).mean(), -self.y / (1 + np.exp(self.y * f)) / len(self.y)
+
+    def reference(self, w):
+        return cp.sum(cp.logistic(-cp.multiply(self.y, self.X @ w))) / len(self.y)
+
+
+class Absolute(Linear):
+    def loss(self, f):
+        return np.abs(f - self.y).mean(), np.sign(f - self.y) / len(self.y)
+
+    def reference(self, w):
+        return cp.norm1(self.X @ w - self.y) / len(self.y)
+
+
+class Opaque(Risk):
+    """The same risk without predictions, line search or a known lower bound."""
+
+    def __init__(self, risk, lower_bound=-math.inf):
+        self.risk, self.n_features, self.lower_bound = risk, risk.n_features, lower_bound
+
+    def __len__(self):
+        return len(self.risk)
+
+    def value_and_subgradient(self, w):
+        return self.risk(w)
+
+
+def make(kind, n=N, d=D, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = X @ rng.normal(size=d) + rng.normal(size=n)
+    return kind(X, y if kind is Absolute else np.where(y > 0, 1.0, -1.0))
+
+
+REGULARIZERS = {
+    "l2": (L2(), lambda w: cp.sum_squares(w) / 2, []),
+    "l1": (L1(), cp.norm1, []),
+    "l1.5": (Lp(1.5), lambda w: cp.square(cp.pnorm(w, 1.5)) / 2, []),
+    "l3": (Lp(3), lambda w: cp.square(cp.pnorm(w, 3)) / 2, []),
+    "quadratic": (
+        Quadratic(np.arange(1.0, D + 1)),
+        lambda w: cp.sum_squares(np.sqrt(np.arange(1.0, D + 1)) @ cp.diag(w)) / 2,
+        [],
+    ),
+    "entropy": (Entropy(), lambda w: -cp.sum(cp.entr(w)), [lambda w: cp.sum(w) == 1]),
+    "unnormalised": (Entropy(normalized=False), lambda w: -cp.sum(cp.entr(w)), []),
+}
+
+
+def reference(risk, name, lam):
+    """Return a near-optimal point of cvxpy and the objective there, which no lower bound may exceed."""
+    regularizer, omega, constraints = REGULARIZERS[name]
+    w = cp.Variable(risk.n_features)
+    problem = cp.Problem(cp.Minimize(lam * omega(w) + risk.reference(w)), [make(w) for make in constraints])
+    problem.solve(solver=cp.CLARABEL)
+    point = w.value
+    if isinstance(regularizer, Entropy):
+        point = point.clip(0)
+        point = point / point.sum() if regularizer.normalized else point
+    return lam * regularizer.value(point) + risk(point)[0]
+
+
+@pytest.mark.parametrize("kind", [Hinge, Logistic, Absolute])
+@pytest.mark.parametrize("name", REGULARIZERS)
+def test_reaches_the_optimum_of_cvxpy_with_valid_bounds_throughout(kind, name):
+    risk, lam, regularizer = make(kind), 0.05, REGULARIZERS[name][0]
+    optimum = reference(risk, name, lam)
+    for variant, options in (
+        (risk, {}),
+        (risk, {"theta": 1.0, "line_search": False}),
+        (Opaque(risk), {}),
+        (Opaque(risk, 0.0), {"w0": np.full(D, 1.0 / D)}),
+    ):
+        result = bmrm(variant, regularizer, lam=lam, tol=2e-7, **options)
+        assert result.converged
+        assert result.objective == pytest.approx(optimum, rel=1e-6)
+        assert (result.history["lower_bound"] <= optimum).all()
+        assert (result.history["objective"] >= optimum - 1e-7 * abs(optimum)).all()
+        low, high = result.history["lower_bound"], result.history["objective"]
+        assert (low[1:] >= low[:-1]).all() and (high[1:] <= high[:-1]).all()
+        assert result.objective == pytest.approx(lam * regularizer.value(result.w) + risk(result.w)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("max_cuts", [2, 3, 10])
+@pytest.mark.parametrize("name", ["l2", "quadratic", "l1.5", "entropy"])
+def test_a_bounded_bundle_converges_too(max_cuts, name):
+    risk, lam = make(Logistic), 0.1
+    optimum = reference(risk, name, lam)
+    result = bmrm(Opaque(risk, 0.0), REGULARIZERS[name][0], lam=lam, tol=1e-4, theta=1.0, max_cuts=max_cuts)
+    assert result.converged and result.info["n_cuts"] <= max_cuts
+    assert (result.history["lower_bound"] <= optimum).all()
+    assert result.objective <= optimum * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("theta", [1.0, 0.1])
+@pytest.mark.parametrize("lam", [1e-2, 1e-1])
+def test_iterations_obey_theorem_5(theta, lam):
+    risk = make(Hinge, n=200, d=10)
+    G2 = float((np.linalg.norm(risk.X, axis=1).mean()) ** 2)  # ||subgradient|| <= mean ||x_i||
+    result = bmrm(Opaque(risk, 0.0), lam=lam, tol=1e-6, theta=theta)
+    gap = result.history["objective"] - result.history["lower_bound"]
+    start = risk(np.zeros(10))[0]
+    for epsilon in np.logspace(-1, -5, 9):
+        assert epsilon < 4 * G2 / lam
+        needed = 1 + int(np.argmax(gap <= epsilon))
+        assert gap.min() <= epsilon
+        assert needed <= max(math.log2(lam * start / G2), 0.0) + 8 * G2 / (lam * epsilon) - 1
+
+
+def test_smooth_iterations_obey_theorem_5():
+    risk, lam = make(Logistic, n=200, d=10), 1e-1
+    G2 = float((np.linalg.norm(risk.X, axis=1).mean()) ** 2)
+    H = lam + float(np.linalg.norm(risk.X, 2) ** 2) / (4 * 200)
+    result = bmrm(Opaque(risk, 0.0), lam=lam, tol=1e-9, theta=1.0)
+    gap = result.history["objective"] - result.history["lower_bound"]
+    for epsilon in (1e-3, 1e-5, 1e-7, 1e-8):
+        assert epsilon <= H / 2
+        limit = max(math.log2(lam * math.log(2) / (4 * G2)), 0.0) + 4 / lam * max(0.0, H - 8 * G2 / lam)
+        assert 1 + int(np.argmax(gap <= epsilon)) <= limit + 4 * H / lam * math.log(H / (2 * epsilon))
+
+
+def test_the_stabilised_cuts_and_the_line_search_save_passes():
+    risk = make(Hinge, n=400, d=40, seed=1)
+    passes = {
+        "search": bmrm(risk, lam=1e-3).passes,
+        "theta": bmrm(risk, lam=1e-3, line_search=False).passes,
+        "plain": bmrm(risk, lam=1e-3, line_search=False, theta=1.0).passes,
+    }
+    assert passes["search"] < passes["theta"] < passes["plain"]
+
+
+def test_a_risk_with_its_own_line_search():
+    class Searching(Opaque):
+        calls = 0
+
+        def line_search(self, w, direction, lam):
+            self.calls += 1
+            return self.risk.line_search(w, direction, lam)
+
+    risk = make(Hinge)
+    searching = Searching(risk, 0.0)
+    result = bmrm(searching, lam=0.05, tol=1e-6)
+    assert searching.calls == result.passes and result.info["line_search"]
+    assert result.objective == pytest.approx(bmrm(risk, lam=0.05, tol=1e-6).objective, rel=2e-6)
+    assert not bmrm(searching, L1(), lam=0.05).info["line_search"]
+
+
+def test_an_inexact_risk_is_certified_by_its_upper_bound():
+    class Inexact(Opaque):
+        def cut(self, w):
+            value, a = self.risk(w)
+            return Cut(value + 1e-3, a, value - 1e-3)
+
+    risk = make(Hinge)
+    optimum = reference(risk, "l2", 0.05)
+    result = bmrm(Inexact(risk, 0.0), lam=0.05, tol=1e-8, max_passes=300)
+    assert result.lower_bound <= optimum <= result.objective
+    assert result.absolute_gap <= 2e-3 + 1e-4 and not result.converged
+
+
+def test_idle_cuts_are_dropped():
+    result = bmrm(Opaque(make(Hinge, n=400, d=40, seed=1), 0.0), lam=1e-3, theta=1.0)
+    assert result.converged and result.info["n_cuts"] < 0.7 * result.passes
+
+
+def test_tol_zero_goes_to_the_limit_of_float64():
+    result = bmrm(make(Hinge), lam=0.05, tol=0.0, max_passes=2000)
+    assert result.stopped in ("tol", "precision", "stalled") and result.gap < 1e-10
+
+
+def test_optimum_zero():
+    class Zero(Risk):
+        lower_bound, n_features = 0.0, 3
+
+        def value_and_subgradient(self, w):
+            return 0.0, np.zeros(3)
+
+    result = bmrm(Zero(), lam=1.0)
+    assert result.converged and result.objective == 0.0 and result.passes == 1
+
+
+def test_limits_callback_and_interrupt():
+    risk = make(Hinge)
+    assert bmrm(risk, lam=1e-4, tol=0.0, max_passes=3).stopped == "passes"
+
+    class Slow(Opaque):
+        def value_and_subgradient(self, w):
+            time.sleep(0.01)
+            return self.risk(w)
+
+    timed = bmrm(Slow(risk, 0.0), lam=1e-4, tol=0.0, max_seconds=0.05)
+    assert timed.stopped == "time" and 1 <= timed.passes <= 10 and timed.history["risk"][-1] >= 0.01
+    seen = []
+    assert bmrm(risk, lam=1e-4, tol=0.0, callback=lambda r: seen.append(r) or len(seen) == 4).stopped == "callback"
+    assert [r.passes for r in seen] == [1, 2, 3, 4] and seen[0].w.shape == (D,)
+
+    class Interrupted(Opaque):
+        calls = 0
+
+        def value_and_subgradient(self, w):
+            self.calls += 1
+            if self.calls == 6:
+                raise KeyboardInterrupt
+            return self.risk(w)
+
+    result = bmrm(Interrupted(risk, 0.0), lam=1e-4, tol=0.0)
+    assert result.stopped == "interrupted" and result.passes == 5
+    assert result.lower_bound <= reference(risk, "l2", 1e-4) <= result.objective
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lam": 0.0}, "lam"),
+        ({"lam": -1.0}, "lam"),
+        ({"lam": np.nan}, "lam"),
+        ({"theta": 0.0}, "theta"),
+        ({"theta": 1.1}, "theta"),
+        ({"tol": -1.0}, "tol"),
+        ({"w0": np.full(D, np.nan)}, "w0 is not finite at 5"),
+        ({"w0": np.zeros(D + 1)}, r"w0 has shape \(6,\)"),
+        ({"max_cuts": 1}, "at least 2"),
+        ({"line_search": "yes"}, "line_search"),
+        ({"line_search": True, "regularizer": L1()}, "no exact line search"),
+        ({"regularizer": L1(), "max_cuts": 5}, "strongly convex"),
+        ({"regularizer": Entropy(), "w0": np.full(D, -1.0)}, "non-negative"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_wrong_input_is_named(options, message):
+    with pytest.raises(DeclarationError, match=message):
+        bmrm(make(Hinge), **({"lam": 0.1} | options))
+
+
+def test_broken_risks_are_found_out():
+    class Broken(Risk):
+        n_features = 2
+
+        def __init__(self, answer):
+            self.answer = answer
+
+        def value_and_subgradient(self, w):
+            return self.answer(w)
+
+    with pytest.raises(SolverFailed, match="not finite"):
+        bmrm(Broken(lambda w: (np.nan, w)), lam=1.0)
+    with pytest.raises(DeclarationError, match="shape"):
+        bmrm(Broken(lambda w: (1.0, np.zeros(3))), lam=1.0)
+    with pytest.raises(DeclarationError, match="subgradient"):  # a slope too flat
+        bmrm(Broken(lambda w: (abs(w[0] - 3), np.array([0.1 * np.sign(w[0] - 3), 0]))), lam=0.1, tol=1e-9)
+
+    def later(w):
+        return (1.0, np.ones(2)) if not w.any() else (np.inf, w)
+
+    with pytest.raises(SolverFailed) as caught:
+        bmrm(Broken(later), lam=1.0)
+    assert caught.value.partial.objective == 1.0
+
+
+def test_fingerprint_shards_and_repr_of_a_risk():
+    risk = make(Hinge)
+    assert "40 examples, 5 features" in risk.fingerprint() and "Hinge" in repr(risk)
+    assert risk.has_line_search and not Opaque(risk).has_line_search and bool(risk)
+    with pytest.raises(NotImplementedError, match="shard"):
+        risk.shard(0, 2)
+
+
+SCRIPT = """
+import sys, time
+import numpy as np
+from structopt.train import Checkpoint, Risk, LinearRisk, bmrm
+from structopt.train import regularizers as r
+
+class Hinge(LinearRisk):
+    lower_bound = 0.0
+    def __init__(self, pause):
+        rng = np.random.default_rng(0)
+        self.X = rng.normal(size=(200, 20))
+        self.y = np.where(self.X @ rng.normal(size=20) + 3 * rng.normal(size=200) > 0, 1.0, -1.0)
+        self.n_features, self.pause = 20, pause
+    def __len__(self):
+        return 200
+    def predictions(self, w):
+        return self.X @ w
+    def loss(self, f):
+        time.sleep(self.pause)
+        margin = 1 - self.y * f
+        return margin.clip(0).mean(), np.where(margin > 0, -self.y, 0.0) / 200
+    def pull_back(self, g):
+        return self.X.T @ g
+
+def train(name, path, pause, every=0.0, max_passes=400):
+    options = {"search": {}, "cuts": {"line_search": False, "max_cuts": 8}}.get(name, {"line_search": False})
+    regularizer = {"l1": r.L1(), "lp": r.Lp(1.5)}.get(name, r.L2())
+    return bmrm(Hinge(pause), regularizer, lam=1e-3, tol=1e-4, max_passes=max_passes,
+                checkpoint=None if path is None else Checkpoint(path, every), **options)
+"""
+
+
+@pytest.mark.parametrize("name", ["search", "l1"])
+def test_killed_and_resumed_gives_the_same_weights(name, tmp_path):
+    space: dict = {}
+    exec(textwrap.dedent(SCRIPT), space)
+    path = tmp_path / "run.npz"
+    code = SCRIPT + f"\ntrain({name!r}, {str(path)!r}, 0.005)\n"
+    process = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        while process.poll() is None:
+            time.sleep(0.02)
+            if path.exists() and float(np.load(path)["passes"]) >= 5:
+                break
+        assert process.poll() is None, "the run ended before it could be killed"
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    whole = space["train"](name, None, 0.0)
+    resumed = space["train"](name, path, 0.0, every=10.0)
+    assert resumed.passes == whole.passes and len(resumed.history) == len(whole.history)
+    if name == "l1":  # a warm and a cold simplex may end in different optimal bases
+        assert resumed.w == pytest.approx(whole.w, abs=1e-9)
+    else:
+        assert np.array_equal(resumed.w, whole.w)
+    again = space["train"](name, path, 0.0)
+    assert np.array_equal(again.w, resumed.w) and again.passes == resumed.passes
+
+
+@pytest.mark.parametrize("name", ["search", "cuts", "theta", "lp", "l1"])
+def test_stopped_anywhere_and_resumed_gives_the_same_iterates(name, tmp_path):
+    space: dict = {}
+    exec(textwrap.dedent(SCRIPT), space)
+    whole = space["train"](name, None, 0.0, max_passes=60)
+    for stop in (1, 7, 30):
+        path = tmp_path / f"{stop}.npz"
+        assert space["train"](name, path, 0.0, every=10.0, max_passes=stop).passes == stop
+        resumed = space["train"](name, path, 0.0, every=10.0, max_passes=60)
+        same = pytest.approx(whole.w, abs=1e-9) if name == "l1" else whole.w
+        assert np.all(resumed.w == same)
+        assert resumed.history["lower_bound"] == pytest.approx(whole.history["lower_bound"], abs=1e-9)
+
+
+def test_checkpoint_of_other_options_is_refused(tmp_path):
+    risk, path = make(Hinge), tmp_path / "run.npz"
+    bmrm(risk, lam=0.1, checkpoint=Checkpoint(path))
+    with pytest.raises(DeclarationError, match="lam was"):
+        bmrm(risk, lam=0.2, checkpoint=path)
+    tighter = bmrm(risk, lam=0.1, tol=1e-6, checkpoint=path)
+    assert tighter.converged and tighter.gap <= 1e-6

@@ -1,0 +1,174 @@
+"""The monitor: stopping, callbacks, Ctrl-C, checkpoints, and what it refuses to believe."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.train.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from structopt.train.monitor import Monitor
+
+
+def run(monitor, rate=0.5, passes=100, state=None):
+    """A trainer whose gap shrinks by `rate` in every pass of ten block steps."""
+    w = np.ones(2)
+    with monitor:
+        low = 0.0 if state is None else state["low"]
+        for _ in range(passes):
+            if not monitor.running:
+                break
+            for _ in range(10):
+                with monitor.part("block"):
+                    monitor.count(oracle_calls=1, passes=0.1)
+            low = 1.0 - rate * (1.0 - low)
+            monitor.offer(w, 1.0)
+            monitor.bound(low)
+            monitor.record(lambda low=low: {"low": low})
+    return monitor.result()
+
+
+def test_stops_on_the_gap_passes_time_callback():
+    assert run(Monitor("t", tol=0.1)).stopped == "tol"
+    short = run(Monitor("t", tol=0.0, max_passes=3))
+    assert short.stopped == "passes" and short.passes == pytest.approx(3) and short.oracle_calls == 30
+    assert run(Monitor("t", tol=0.0, max_seconds=1e-9)).stopped == "time"
+    seen = []
+    stopped = run(Monitor("t", tol=0.0, callback=lambda r: seen.append(r.gap) or r.gap < 0.2))
+    assert stopped.stopped == "callback" and seen == [0.5, 0.25, 0.125]
+    assert run(Monitor("t", tol=0.0)).stopped == "precision"
+    assert run(Monitor("t", tol=0.0, patience=5), rate=1.0).stopped == "stalled"
+
+
+def test_long_passes_can_ask_for_the_time():
+    monitor = Monitor("t", max_seconds=0.01)
+    assert not monitor.out_of_time
+    time.sleep(0.02)
+    assert monitor.out_of_time
+
+
+def test_keeps_the_best_of_everything_and_copies_it():
+    monitor = Monitor("t", lower_bound=0.0)
+    w = np.zeros(2)
+    assert monitor.offer(w)  # no objective yet: something to return at least
+    assert monitor.gap == np.inf
+    assert monitor.offer(w + 1, 3.0)
+    assert not monitor.offer(w + 2, 4.0) and not monitor.offer(w + 3)
+    assert monitor.bound(1.0) and not monitor.bound(0.5) and not monitor.bound(np.nan)
+    w += 100
+    assert monitor.result().w.tolist() == [1.0, 1.0]
+    assert monitor.gap == pytest.approx(2 / 3)
+    with pytest.raises(ValueError, match="read-only"):
+        monitor.result().w[0] = 5.0
+
+
+def test_interrupt_returns_the_best_so_far():
+    def interrupt(result):
+        if result.passes > 2.5:
+            raise KeyboardInterrupt
+
+    result = run(Monitor("t", tol=0.0, callback=interrupt))
+    assert result.stopped == "interrupted" and result.gap == 0.125 and not result.converged
+
+
+def test_interrupt_before_any_point_passes_through():
+    with pytest.raises(KeyboardInterrupt), Monitor("t"):
+        raise KeyboardInterrupt
+
+
+def test_a_failure_carries_the_model_so_far():
+    with pytest.raises(SolverFailed) as caught, Monitor("t") as monitor:
+        monitor.offer(np.ones(2), 1.0)
+        raise SolverFailed("example 7")
+    assert caught.value.partial.objective == 1.0 and caught.value.partial.stopped == "failed"
+
+
+def test_impossible_certificates_are_refused():
+    monitor = Monitor("t")
+    monitor.offer(np.zeros(1), 1.0)
+    with pytest.raises(DeclarationError, match="not convex"):
+        monitor.bound(1.1)
+    with pytest.raises(SolverFailed, match="nan"):
+        Monitor("t").offer(np.zeros(1), np.nan)
+    with pytest.raises(DeclarationError, match="no point"):
+        Monitor("t").result()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tol": -1.0}, {"tol": np.nan}, {"max_passes": 0}, {"max_seconds": -1}, {"callback": 3}], ids=str
+)
+def test_wrong_options_are_named(wrong):
+    with pytest.raises(DeclarationError, match=next(iter(wrong))):
+        Monitor("t", **wrong)
+
+
+def test_resumes_from_a_checkpoint(tmp_path):
+    path = tmp_path / "run.npz"
+    whole = run(Monitor("t", tol=1e-3))
+    first = run(Monitor("t", tol=1e-3, max_passes=4, checkpoint=path))
+    assert first.stopped == "passes"
+    monitor = Monitor("t", tol=1e-3, checkpoint=path)
+    state = monitor.resume()
+    assert state == {"low": first.lower_bound} and monitor.running
+    second = run(monitor, state=state)
+    assert second.history["gap"].tolist() == whole.history["gap"].tolist()
+    assert second.passes == pytest.approx(whole.passes) and second.seconds >= first.seconds
+    finished = Monitor("t", tol=1e-3, checkpoint=path)
+    finished.resume()
+    assert finished.stopped == "tol"
+    assert list(tmp_path.iterdir()) == [path]  # no temporary files left
+
+
+def test_checkpoint_of_another_run_is_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    run(Monitor("t", tol=1e-3, checkpoint=path, problem={"lam": 0.1}))
+    with pytest.raises(DeclarationError, match=r"lam was 0\.1, now 0\.2"):
+        Monitor("t", checkpoint=path, problem={"lam": 0.2}).resume()
+    path.write_bytes(b"rubbish")
+    with pytest.raises(DeclarationError, match="not a checkpoint"):
+        Monitor("t", checkpoint=path).resume()
+    with pytest.raises(DeclarationError, match="does not exist"):
+        Monitor("t", checkpoint=tmp_path / "nowhere" / "run.npz")
+    with pytest.raises(DeclarationError, match="seconds"):
+        Checkpoint(path, every=-1)
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(tmp_path):
+    path = tmp_path / "state.npz"
+    write_checkpoint(path, {"a": 1})
+    with pytest.raises(TypeError):
+        write_checkpoint(path, {"a": object()})
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_checkpoint(path, {"a": np.array([object()])})
+    assert read_checkpoint(path) == {"a": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_checkpoint_values_go_round(tmp_path):
+    rng = np.random.default_rng(0).bit_generator.state
+    state = {"inf": np.inf, "w": np.arange(3.0), "i": np.arange(2), "n": 5, "name": "x", "rng": rng}
+    write_checkpoint(tmp_path / "c.npz", state)
+    again = read_checkpoint(tmp_path / "c.npz")
+    assert again["rng"] == rng and again["inf"] == np.inf and again["n"] == 5 and again["i"].dtype == np.int64
+
+
+def test_writes_only_as_often_as_asked(tmp_path):
+    path = tmp_path / "run.npz"
+    calls = []
+    with Monitor("t", tol=0.0, checkpoint=Checkpoint(path, every=1000.0)) as monitor:
+        monitor.offer(np.ones(1), 1.0)
+        for _ in range(5):
+            monitor.record(lambda: calls.append(1) or {})
+        assert not calls
+        monitor.stop("passes")
+        monitor.record(lambda: calls.append(1) or {})  # the end is always written
+    assert len(calls) == 1
+
+
+def test_progress_bar_shows_the_certified_gap(capsys):
+    run(Monitor("halving", tol=0.1, verbose=True))
+    shown = capsys.readouterr().err
+    assert "halving" in shown and "gap 6.25e-02" in shown and "100%" in shown
+    assert "halving" in repr(Monitor("halving"))
