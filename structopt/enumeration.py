@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError
 
-__all__ = ["enumerate_labels"]
+__all__ = ["complete", "enumerate_labels"]
 
 # Partial assignments held at once; beyond it the frontier is split and searched depth first.
 _CHUNK = 1 << 14
@@ -50,16 +50,40 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
         found.append(labels)
         n_found += len(labels)
         if n_found > limit:
-            raise DeclarationError(
-                f"{space!r} has more than {limit} labels; raise limit=, or use an oracle instead."
-            )
+            raise DeclarationError(f"{space!r} has more than {limit} labels; raise limit=, or use an oracle instead.")
     return np.concatenate(found) if found else np.empty((0, space.n_variables))
+
+
+def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> FloatArray:
+    """The only point of the space with the given values at the indices `known`, by bound propagation.
+
+    Raises
+    ------
+    DeclarationError
+        If a variable's value does not follow from the known ones.
+    """
+    point = np.zeros((1, space.n_variables))
+    point[0, known] = values
+    free = np.setdiff1d(np.arange(space.n_variables), known)
+    if free.size:
+        low, up = _propagate(space, free, point)
+        loose = up[0] - low[0] > FEASIBILITY_TOLERANCE
+        if loose.any():
+            k = int(np.argmax(loose))
+            raise DeclarationError(
+                f"{space.variable_names[free[k]]} does not follow from the values given (it may be anything in "
+                f"[{low[0, k]:g}, {up[0, k]:g}]); give the whole point, or an encode= function."
+            )
+        middle = (low[0] + up[0]) / 2
+        point[0, free] = np.where(np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle)
+    return np.asarray(point[0])
 
 
 def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArray]:
     """Blocks of integer assignments that no row refutes, given the bounds of the continuous variables."""
     columns = space.matrix.tocsc()
-    lower, upper = np.ceil(space.lower - FEASIBILITY_TOLERANCE), np.floor(space.upper + FEASIBILITY_TOLERANCE)
+    lower = np.ceil(space.lower - FEASIBILITY_TOLERANCE) + 0.0  # no negative zeros
+    upper = np.floor(space.upper + FEASIBILITY_TOLERANCE)
     low_z, up_z = space.lower.copy(), space.upper.copy()
     low_z[integer], up_z[integer] = lower[integer], upper[integer]
     if (low_z > up_z).any():
@@ -87,9 +111,9 @@ def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArr
         low[:, rows] += np.outer(chosen, coefficients) - ends.min(axis=0)
         up[:, rows] += np.outer(chosen, coefficients) - ends.max(axis=0)
         tol = FEASIBILITY_TOLERANCE
-        alive = (
-            (low[:, rows] <= space.row_upper[rows] + tol) & (up[:, rows] >= space.row_lower[rows] - tol)
-        ).all(axis=1)
+        alive = ((low[:, rows] <= space.row_upper[rows] + tol) & (up[:, rows] >= space.row_lower[rows] - tol)).all(
+            axis=1
+        )
         partial = np.column_stack([np.repeat(partial, len(values), axis=0), chosen])[alive]
         if len(partial):
             stack.append((depth + 1, partial, low[alive], up[alive]))
@@ -101,7 +125,7 @@ def _product(matrix: sp.csr_array, bound: FloatArray) -> FloatArray:
     if not infinite.any():
         return np.asarray(matrix @ bound)
     total = matrix @ np.where(infinite, 0.0, bound)
-    signs = np.sign(matrix)
+    signs = matrix.sign()
     plus = signs @ np.where(bound == np.inf, 1.0, 0.0) - signs @ np.where(bound == -np.inf, 1.0, 0.0)
     return np.asarray(np.where(plus > 0, np.inf, np.where(plus < 0, -np.inf, total)))
 
@@ -132,9 +156,7 @@ def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray
     return np.asarray(labels[fits])
 
 
-def _propagate(
-    space: CompiledSpace, continuous: np.ndarray, labels: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _propagate(space: CompiledSpace, continuous: np.ndarray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds of the continuous variables implied by the rows, to a fixed point, for all labels at once."""
     part = space.matrix[:, continuous].tocoo()
     rows, columns, values = part.coords[0], part.coords[1], part.data
@@ -144,9 +166,7 @@ def _propagate(
     n_rows = space.n_rows
     membership = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), n_rows))
     order = np.argsort(columns, kind="stable")
-    starts = (
-        np.flatnonzero(np.r_[True, np.diff(columns[order]) > 0]) if len(order) else np.empty(0, dtype=int)
-    )
+    starts = np.flatnonzero(np.r_[True, np.diff(columns[order]) > 0]) if len(order) else np.empty(0, dtype=int)
     touched = columns[order][starts] if len(order) else np.empty(0, dtype=int)
     for _ in range(50):
         ends = (

@@ -86,9 +86,7 @@ class Expression:
         point = np.asarray(z, dtype=np.float64)
         n_known = self.matrix.shape[1]
         if point.ndim != 1 or point.shape[0] < n_known:
-            raise SpaceMismatch(
-                f"z has shape {point.shape}; the space has {self.space.n_variables} variables."
-            )
+            raise SpaceMismatch(f"z has shape {point.shape}; the space has {self.space.n_variables} variables.")
         return np.asarray(self.matrix @ point[:n_known] + self.constant, dtype=np.float64).reshape(self.shape)
 
     # ---- shape -----------------------------------------------------------------------------------
@@ -235,9 +233,7 @@ class Expression:
         return _compare(self, other, 0.0, 0.0)
 
     def __ne__(self, other: Any) -> NoReturn:  # type: ignore[override]
-        raise DeclarationError(
-            "'!=' is not a linear row; forbid single labels with oracle.maximize(..., forbid=[z])."
-        )
+        raise DeclarationError("'!=' is not a linear row; forbid single labels with oracle.maximize(..., forbid=[z]).")
 
     def __lt__(self, other: Any) -> NoReturn:
         raise DeclarationError("A row is never strict: write '<=' (for integers: a <= b - 1).")
@@ -276,9 +272,7 @@ class Rows:
         if np.isnan(lower).any() or np.isnan(upper).any():
             raise DeclarationError("A row's bound is NaN; check the right-hand side of the comparison.")
         if (lower == np.inf).any() or (upper == -np.inf).any():
-            raise DeclarationError(
-                "A row's lower bound is +inf or its upper bound is -inf: no label satisfies it."
-            )
+            raise DeclarationError("A row's lower bound is +inf or its upper bound is -inf: no label satisfies it.")
         if (lower > upper).any():
             k = int(np.argmax(lower > upper))
             raise DeclarationError(

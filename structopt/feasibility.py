@@ -68,16 +68,12 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
     value = space.matrix @ point
     bad_rows = _excess(value, space.row_lower, space.row_upper, abs(space.matrix) @ np.abs(point), tol)
     found = [
-        Violation(
-            space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k])
-        )
+        Violation(space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k]))
         for k in np.flatnonzero(bad_rows)
     ]
     out_of_bounds = (point < space.lower - tol) | (point > space.upper + tol)
     found += [
-        Violation(
-            space.variable_names[k], "bound", float(point[k]), float(space.lower[k]), float(space.upper[k])
-        )
+        Violation(space.variable_names[k], "bound", float(point[k]), float(space.lower[k]), float(space.upper[k]))
         for k in np.flatnonzero(out_of_bounds)
     ]
     fractional = space.integrality & (np.abs(point - np.rint(point)) > tol)
@@ -101,6 +97,4 @@ def check_label(space: CompiledSpace, z: npt.ArrayLike, what: str = "The label")
         return point
     broken = violations(space, point)
     listed = "; ".join(str(v) for v in broken[:10]) + ("; ..." if len(broken) > 10 else "")
-    raise LabelNotInSpace(
-        f"{what} is not in the space {space.name!r}: {listed}.", tuple(v.name for v in broken)
-    )
+    raise LabelNotInSpace(f"{what} is not in the space {space.name!r}: {listed}.", tuple(v.name for v in broken))

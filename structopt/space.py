@@ -47,9 +47,7 @@ class Block(Expression):
         self.names: Sequence[str] = ArrayNames(name, shape) if names is None else tuple(names)
 
     def _rows(self, index: npt.NDArray[np.intp]) -> Expression:
-        return Expression(
-            self.space, index.shape, _select(self.slice.start + index.ravel()), np.zeros(index.size)
-        )
+        return Expression(self.space, index.shape, _select(self.slice.start + index.ravel()), np.zeros(index.size))
 
     def __repr__(self) -> str:
         return f"<Block {self.name!r} of shape {self.shape}: z[{self.slice.start}:{self.slice.stop}]>"
@@ -376,9 +374,7 @@ class LabelSpace:
         for name, shape, names in blocks_of(compiled.variable_names):
             stop = start + int(np.prod(shape, dtype=np.int64))
             part = slice(start, stop)
-            space._append(
-                name, shape, compiled.lower[part], compiled.upper[part], compiled.integrality[part], names
-            )
+            space._append(name, shape, compiled.lower[part], compiled.upper[part], compiled.integrality[part], names)
             start = stop
         if compiled.n_rows:
             rows = (compiled.row_names, compiled.matrix, compiled.row_lower, compiled.row_upper)
@@ -407,19 +403,14 @@ class LabelSpace:
         >>> so.LabelSpace.from_matrices([[1, 1, 1]], 1, 1, name="one of three")
         <LabelSpace 'one of three': 3 binary variables, 1 row>
         """
-        rows = sp.csr_array(
-            np.atleast_2d(np.asarray(matrix, dtype=np.float64)) if not sp.issparse(matrix) else matrix
-        )
+        rows = sp.csr_array(np.atleast_2d(np.asarray(matrix, dtype=np.float64)) if not sp.issparse(matrix) else matrix)
         if not np.isfinite(rows.data).all():
             raise DeclarationError("The matrix has NaN or infinite entries.")
         space = cls(name)
         n_rows, n = rows.shape
         low, up = _bounds("z", (n,), lower, upper)
         space._append("z", (n,), low, up, np.broadcast_to(np.asarray(integrality) != 0, (n,)).copy())
-        bounds = [
-            _vector(what, value, n_rows)
-            for what, value in (("row_lower", row_lower), ("row_upper", row_upper))
-        ]
+        bounds = [_vector(what, value, n_rows) for what, value in (("row_lower", row_lower), ("row_upper", row_upper))]
         if n_rows:
             matrix_rows = sp.csr_array(rows, dtype=np.float64)
             space._add_rows(Rows(space, (n_rows,), matrix_rows, bounds[0], bounds[1]), row_name)
@@ -484,9 +475,7 @@ def _shape_of(name: str, shape: int | Shape) -> Shape:
     return tuple(int(n) for n in dimensions)
 
 
-def _bounds(
-    name: str, shape: Shape, lower: npt.ArrayLike, upper: npt.ArrayLike
-) -> tuple[FloatArray, FloatArray]:
+def _bounds(name: str, shape: Shape, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     found = []
     for what, value in (("lower", lower), ("upper", upper)):
         array = np.asarray(value, dtype=np.float64)

@@ -22,8 +22,7 @@ def html_table(header: list[str], rows: list[list[str]], caption: str = "") -> s
     """A small HTML table; cells are escaped here."""
     head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in header)
     body = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
     title = f"<caption style='text-align:left'>{escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

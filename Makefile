@@ -1,0 +1,43 @@
+# Two commands do all the set-up on a machine that has only Python, pip and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-all lint types unit bench clean
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.installed pyproject.toml
+	$(PIP) -e ".[dev]"
+	touch $@
+
+demo: $(VENV)/.installed  ## declare a space, solve it with every backend, show the agreement
+	$(BIN)/python -m structopt.demo
+
+test: lint types unit  ## what CI runs
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term -q
+
+test-all: lint types  ## everything, the slow tests too
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term -q
+
+bench: $(VENV)/.dev  ## all benchmarks, one after the other; ratios measured in one run each
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

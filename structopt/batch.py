@@ -1,0 +1,255 @@
+"""A data set prepared once: scoring, inference and gradients of all examples at a time.
+
+Labels of a batch are kept as *part tables*: one sparse matrix per feature term, with a row per feature row and the
+values of the label's parts in it. Scores of labels and gradients are then sparse-dense products, whatever the
+structure; only `argmax` differs from family to family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
+from structopt.features import n_examples, stack_rows
+
+if TYPE_CHECKING:
+    from structopt.model import Model
+
+__all__ = ["Batch", "LabelBatch", "LossBatch"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelBatch:
+    """One label per example, as part tables.
+
+    Attributes
+    ----------
+    tables : list of csr_array
+        For each feature term, the values of the parts: rows are the term's stacked feature rows.
+    native : object
+        The labels as the structure's own algorithm has them (points ``z``, state sequences, ...), for decoding.
+    """
+
+    tables: list[sp.csr_array]
+    native: Any = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class LossBatch:
+    """The linear task loss of every example: coefficients in the structure's own layout, and constants."""
+
+    coef: Any
+    const: FloatArray
+
+
+class Batch:
+    """The inputs of a data set with the feature rows of each term stacked into one matrix.
+
+    Parameters
+    ----------
+    model : Model
+    X : matrix or list of inputs
+
+    Notes
+    -----
+    A family with an algorithm for whole batches (all chains at once, whatever their lengths) overrides `argmax`,
+    `truth`, `loss` and `decode`, and leaves the products to this class.
+    """
+
+    def __init__(self, model: Model, X: Any) -> None:
+        self.model = model
+        self.X = X
+        self.n = n_examples(X)
+        if not self.n:
+            raise DeclarationError("The data set has no examples.")
+        self.rows: list[Any] = []
+        self.starts: list[npt.NDArray[np.intp]] = []
+        for term in model.features.values():
+            rows, start = stack_rows(term, X)
+            _check_finite(rows, start)
+            self.rows.append(rows)
+            self.starts.append(start)
+        space = model.space(self.input(0))
+        self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
+        self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
+
+    def __len__(self) -> int:
+        return self.n
+
+    def input(self, i: int) -> Any:
+        """Example `i` as its model wants it."""
+        return self.X[[i]] if sp.issparse(self.X) else self.X[i]
+
+    # ---- products --------------------------------------------------------------------------------
+
+    def split(self, w: FloatArray) -> list[FloatArray]:
+        """``w`` as one matrix ``(K, d)`` per term (views)."""
+        if w.shape != (self.n_weights,):
+            raise DeclarationError(f"w has shape {w.shape}; this model and data need ({self.n_weights},).")
+        parts, start = [], 0
+        for columns, rows in zip(self.columns, self.rows, strict=True):
+            stop = start + columns * rows.shape[1]
+            parts.append(w[start:stop].reshape(columns, rows.shape[1]))
+            start = stop
+        return parts
+
+    def tables(self, w: FloatArray) -> list[FloatArray]:
+        """Scores of all parts: one ``(rows, K)`` table per term."""
+        return [np.asarray(rows @ W.T) for rows, W in zip(self.rows, self.split(w), strict=True)]
+
+    def dot(self, tables: Sequence[FloatArray], labels: LabelBatch) -> FloatArray:
+        """The score of each example's label."""
+        total = np.zeros(self.n)
+        for scores, parts, start in zip(tables, labels.tables, self.starts, strict=True):
+            row = np.repeat(np.arange(parts.shape[0]), np.diff(parts.indptr))
+            values = parts.data * scores[row, parts.indices]
+            bounds = parts.indptr[start]
+            total += np.diff(np.concatenate([[0.0], np.cumsum(values)])[bounds])
+        return total
+
+    def joint(self, labels: LabelBatch, weights: FloatArray | None = None) -> FloatArray:
+        """``sum_i weights_i joint(x_i, z_i)``: one product per term."""
+        parts = []
+        for rows, table, start in zip(self.rows, labels.tables, self.starts, strict=True):
+            weighted = table
+            if weights is not None:
+                per_row = np.repeat(weights, np.diff(start))
+                data = table.data * np.repeat(per_row, np.diff(table.indptr))
+                weighted = sp.csr_array((data, table.indices, table.indptr), shape=table.shape)
+            product = weighted.T @ rows
+            parts.append(product.toarray().ravel() if sp.issparse(product) else np.asarray(product).ravel())
+        return np.concatenate(parts).astype(np.float64, copy=False)
+
+    # ---- points ----------------------------------------------------------------------------------
+
+    def costs(self, tables: Sequence[FloatArray]) -> Any:
+        """Costs of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
+        if not self.model.fixed:
+            return [self._costs_of(i, tables) for i in range(self.n)]
+        space = self.model.space()
+        costs = np.zeros((self.n, space.n_variables))
+        for (name, term), table in zip(self.model.features.items(), tables, strict=True):
+            block = space[name]
+            if hasattr(term, "index"):
+                costs[:, block.slice] = table[:, term.index(None, block.size)]
+            else:
+                costs[:, block.slice] = table.reshape(self.n, -1)
+        return costs
+
+    def _costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
+        x = self.input(i)
+        space = self.model.space(x)
+        costs = np.zeros(space.n_variables)
+        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
+            block = space[name]
+            part = table[start[i] : start[i + 1]]
+            costs[block.slice] = term.unfold(x, part, block.shape).ravel()
+        return costs
+
+    def fold(self, Z: Any) -> LabelBatch:
+        """Points, one per example, as part tables."""
+        tables = []
+        for t, (name, term) in enumerate(self.model.features.items()):
+            if self.model.fixed and not hasattr(term, "index"):
+                block = self.model.space()[name]
+                part = np.asarray(Z)[:, block.slice].reshape(-1, self.columns[t])
+                tables.append(sp.csr_array(part))
+                continue
+            parts = []
+            for i in range(self.n):
+                x = self.input(i)
+                block = self.model.space(x)[name]
+                parts.append(term.fold(x, np.asarray(Z[i])[block.slice].reshape(block.shape)))
+            tables.append(sp.csr_array(np.concatenate(parts)))
+        return LabelBatch(tables, Z)
+
+    # ---- what families override ------------------------------------------------------------------
+
+    def truth(self, Y: Sequence[Any]) -> LabelBatch:
+        """The given labels, encoded; all that are not in their space are reported together."""
+        if n_examples(Y) != self.n:
+            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        points: list[FloatArray] = []
+        refused: list[str] = []
+        for i in range(self.n):
+            try:
+                points.append(self.model.encode(Y[i], self.input(i)))
+            except StructoptError as error:
+                refused.append(f"example {i}: {error}")
+        if refused:
+            raise _refusal(refused, self.n)
+        return self.fold(np.array(points) if self.model.fixed else points)
+
+    def loss(self, truth: LabelBatch) -> LossBatch:
+        """The linear task loss of each example's truth."""
+        forms = [self.model.loss_at(np.asarray(truth.native[i]), self.input(i)) for i in range(self.n)]
+        coef: Any = [c for c, _ in forms]
+        return LossBatch(np.array(coef) if self.model.fixed else coef, np.array([k for _, k in forms]))
+
+    def argmax(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None = None,
+        weight: float = 1.0,
+        *,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> tuple[LabelBatch, FloatArray]:
+        """The best label of each example under ``score + weight * loss``, and these values.
+
+        `examples` restricts the work to some examples; the labels of the others are then the zero table.
+        """
+        chosen = np.arange(self.n) if examples is None else np.asarray(examples)
+        costs = self.costs(tables)
+        values = np.zeros(self.n)
+        Z: Any = np.zeros((self.n, self.model.space().n_variables)) if self.model.fixed else [None] * self.n
+        if self.model.fixed:
+            C = costs[chosen] if loss is None else costs[chosen] + weight * loss.coef[chosen]
+            for i, label in zip(
+                chosen, self.model.oracle().maximize_batch(C, n_jobs, keys=chosen.tolist()), strict=True
+            ):
+                Z[i], values[i] = label.z, label.value
+        else:
+            for i in range(self.n):
+                Z[i] = np.zeros(len(costs[i]))
+            for i in chosen:
+                c = costs[i] if loss is None else costs[i] + weight * loss.coef[i]
+                label = self.model.oracle(self.input(i)).maximize(c)
+                Z[i], values[i] = label.z, label.value
+        if loss is not None:
+            values[chosen] += weight * loss.const[chosen]
+        return self.fold(Z), values
+
+    def decode(self, labels: LabelBatch) -> list[Any]:
+        """The labels in the user's words."""
+        return [self.model.decode(np.asarray(labels.native[i]), self.input(i)) for i in range(self.n)]
+
+    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
+        """The task loss of each example's label."""
+        if self.model.fixed:
+            return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels.native)) + loss.const)
+        return np.array([float(c @ z) for c, z in zip(loss.coef, labels.native, strict=True)]) + loss.const
+
+
+def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
+    data = rows.data if sp.issparse(rows) else rows
+    if np.isfinite(data).all():
+        return
+    if sp.issparse(rows):
+        place = int(np.searchsorted(rows.indptr, np.argmin(np.isfinite(data)), side="right")) - 1
+    else:
+        place = int(np.argmin(np.isfinite(data).all(axis=1)))
+    example = int(np.searchsorted(start, place, side="right")) - 1
+    raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
+
+
+def _refusal(refused: list[str], n: int) -> LabelNotInSpace:
+    listed = "\n  ".join(refused[:10]) + ("\n  ..." if len(refused) > 10 else "")
+    return LabelNotInSpace(f"{len(refused)} of {n} labels cannot be used:\n  {listed}", tuple(refused))

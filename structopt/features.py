@@ -1,0 +1,218 @@
+"""Joint features: how the scores of a label's variables depend, linearly, on the input and the weights.
+
+Every term turns one block of a space into a *table* of parts with ``R`` rows and ``K`` columns. Row ``r`` has a
+feature vector ``x_r`` of length ``d``, column ``k`` a weight vector ``W_k``; part ``(r, k)`` scores ``<W_k, x_r>``. The
+whole table is one matrix product ``X W'``, its gradient one product ``Z' X``, for one example as for a data set:
+
+=================  =====================  ==========================  =====================================
+term               R                      K                           examples
+=================  =====================  ==========================  =====================================
+`Linear`           1                      size of the block           classes, labels, nodes of a hierarchy
+`Table`            rows of the block      columns of the block        states along a sequence
+`Shared`           size of the block      1                           arcs, pairs, matches with own features
+`Tied`             1 (the constant 1)     number of distinct weights  pairwise terms, transitions, biases
+=================  =====================  ==========================  =====================================
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+
+__all__ = ["Linear", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
+
+Matrix = Any  # a dense (R, d) array or a CSR matrix
+
+
+class Term(ABC):
+    """How one block of variables is scored.
+
+    Parameters
+    ----------
+    field : str or int, optional
+        Which part of the input this term reads, as ``x[field]``; the whole input by default.
+    bias : bool
+        Append the constant 1 to every feature row.
+    """
+
+    def __init__(self, field: Any = None, bias: bool = False) -> None:
+        self.field = field
+        self.bias = bias
+
+    @abstractmethod
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        """``K`` for a block of this shape."""
+
+    def rows(self, x: Any) -> Matrix:
+        """The feature rows ``(R, d)`` of one input."""
+        part = x if self.field is None else x[self.field]
+        return _with_bias(as_rows(part)) if self.bias else as_rows(part)
+
+    def fold(self, x: Any, block: FloatArray) -> FloatArray:
+        """Values of a block's variables as a table ``(R, K)``."""
+        columns = self.n_columns(block.shape)
+        return block.reshape(-1, columns)
+
+    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """Scores ``(R, K)`` as costs of the block's variables: the transpose of `fold`."""
+        return table.reshape(shape)
+
+    def __repr__(self) -> str:
+        told = [f"field={self.field!r}"] if self.field is not None else []
+        told += ["bias=True"] if self.bias else []
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+class Linear(Term):
+    """Every variable of the block has a weight vector of its own; the input is one feature row.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace("tags")
+    >>> tags = space.binary("tag", 3)
+    >>> model = so.Model(space, features={"tag": so.features.Linear()})
+    >>> model.scores([1, 0, 0, 1, 1, 1], [2.0, 5.0])
+    array([2., 5., 7.])
+    """
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        return int(np.prod(shape, dtype=np.int64))
+
+
+class Table(Term):
+    """The block's last axis has a weight vector per column; the input has one feature row per other index.
+
+    A sequence of ``T`` tokens with ``S`` states is a block of shape ``(T, S)`` and an input of shape ``(T, d)``.
+    """
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        if not shape:
+            raise DeclarationError("A Table term needs a block with at least one axis.")
+        return shape[-1]
+
+
+class Shared(Term):
+    """All variables of the block share one weight vector; the input has one feature row per variable.
+
+    The input may have any leading shape, for example ``(n, m, d)`` for a block of shape ``(n, m)``.
+    """
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        return 1
+
+
+class Tied(Term):
+    """Every variable of the block has a scalar weight, shared by the variables with the same index.
+
+    Parameters
+    ----------
+    index : array_like of int or callable, optional
+        The weight's number for each variable of the block (or ``index(x)``, where the block depends on the input);
+        one weight per variable by default.
+    n_weights : int, optional
+        Number of distinct weights; ``max(index) + 1`` by default. Needed with a callable.
+    """
+
+    def __init__(
+        self, index: npt.ArrayLike | Callable[[Any], npt.NDArray[np.intp]] | None = None, n_weights: int | None = None
+    ) -> None:
+        super().__init__()
+        if callable(index):
+            if n_weights is None:
+                raise DeclarationError("Tied(index=callable) needs n_weights=.")
+            self._index: Any = index
+            self._n_weights: int | None = n_weights
+        else:
+            self._index = None if index is None else np.asarray(index, dtype=np.intp).ravel()
+            self._n_weights = n_weights
+            if self._index is not None and n_weights is None:
+                self._n_weights = int(self._index.max()) + 1 if self._index.size else 0
+
+    def index(self, x: Any, size: int) -> npt.NDArray[np.intp]:
+        """The weight's number for each variable."""
+        if self._index is None:
+            return np.arange(size)
+        found = np.asarray(self._index(x)).ravel() if callable(self._index) else self._index
+        if found.shape != (size,):
+            raise DeclarationError(f"Tied has {found.shape[0]} indices for a block of {size} variables.")
+        return found
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        return int(np.prod(shape, dtype=np.int64)) if self._n_weights is None else self._n_weights
+
+    def rows(self, x: Any) -> Matrix:
+        return np.ones((1, 1))
+
+    def fold(self, x: Any, block: FloatArray) -> FloatArray:
+        flat = block.ravel()
+        if self._index is None:
+            return flat[None, :]
+        index = self.index(x, flat.size)
+        return np.bincount(index, weights=flat, minlength=self.n_columns(block.shape))[None, :]
+
+    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        if self._index is None:
+            return table.reshape(shape)
+        size = int(np.prod(shape, dtype=np.int64))
+        return table.ravel()[self.index(x, size)].reshape(shape)
+
+
+def as_rows(x: Any) -> Matrix:
+    """An input as a 2-D array or CSR matrix of feature rows; axes before the last are flattened."""
+    if sp.issparse(x):
+        return sp.csr_array(x) if x.ndim == 2 else sp.csr_array(x.reshape((1, -1)))
+    rows = np.asarray(x)
+    if rows.dtype.kind not in "fiub":
+        raise DeclarationError(f"Features must be numbers, got an input of type {type(x).__name__} ({rows.dtype}).")
+    if rows.dtype.kind != "f":
+        rows = rows.astype(np.float64)
+    return rows.reshape(1, -1) if rows.ndim < 2 else rows.reshape(-1, rows.shape[-1])
+
+
+def _with_bias(rows: Matrix) -> Matrix:
+    ones = np.ones((rows.shape[0], 1), dtype=rows.dtype)
+    if sp.issparse(rows):
+        return sp.csr_array(sp.hstack([rows, sp.csr_array(ones)], format="csr"))
+    return np.hstack([rows, ones])
+
+
+def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
+    """Feature rows of a whole data set, and where each example's rows begin.
+
+    A matrix is a data set of one row per example and is used as it is, without a copy.
+    """
+    if isinstance(term, Tied):
+        return np.ones((n_examples(X), 1)), np.arange(n_examples(X) + 1)
+    if is_matrix(X) and term.field is None:
+        rows = as_rows(X)
+        return (_with_bias(rows) if term.bias else rows), np.arange(rows.shape[0] + 1)
+    parts = [term.rows(x) for x in X]
+    start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.intp)
+    widths = {part.shape[1] for part in parts}
+    if len(widths) > 1:
+        first = next(i for i, part in enumerate(parts) if part.shape[1] != parts[0].shape[1])
+        raise DeclarationError(
+            f"Example {first} has {parts[first].shape[1]} features, example 0 has {parts[0].shape[1]}; all must agree."
+        )
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_array(sp.vstack(parts, format="csr")), start
+    return np.concatenate(parts) if parts else np.empty((0, 0)), start
+
+
+def is_matrix(X: Any) -> bool:
+    """Whether a data set is one matrix with a row per example."""
+    return bool(sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2))
+
+
+def n_examples(X: Any) -> int:
+    """Number of examples of a data set."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

@@ -1,0 +1,89 @@
+"""What an oracle returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from structopt.compiled import FloatArray
+
+__all__ = ["Label", "Statistics"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Label:
+    """A point of a label space that an oracle found.
+
+    Attributes
+    ----------
+    z : ndarray, shape (n_variables,)
+        The point, in the order of the space's variables.
+    value : float
+        ``c . z``, recomputed from `z`.
+    integral : bool
+        Whether the integer variables (all variables, in a space without any) have integer values.
+    status : str
+        ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
+    bound : float
+        Proved upper bound on the optimum; equal to `value` when optimal.
+    """
+
+    z: FloatArray
+    value: float
+    integral: bool
+    status: str = "optimal"
+    bound: float = float("nan")
+
+    def __post_init__(self) -> None:
+        if self.bound != self.bound:
+            object.__setattr__(self, "bound", self.value)
+
+    def __repr__(self) -> str:
+        kind = "integral" if self.integral else "fractional"
+        gap = f", bound={self.bound:.6g}" if self.status != "optimal" else ""
+        return f"Label(value={self.value:.6g}, {kind}, {self.status}{gap})"
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What an oracle has done so far.
+
+    Attributes
+    ----------
+    calls : int
+        Programs solved.
+    fast : int
+        Of them, by a combinatorial algorithm.
+    lp, mip : int
+        LP and MIP runs of the backend; an integral call may need both.
+    seconds : float
+        Time inside the solver or algorithm, summed over threads.
+    iterations : int
+        Simplex iterations or branch-and-bound nodes.
+    """
+
+    calls: int = 0
+    fast: int = 0
+    lp: int = 0
+    mip: int = 0
+    seconds: float = 0.0
+    iterations: int = 0
+
+    def add(self, fast: int, lp: int, mip: int, seconds: float, iterations: int) -> None:
+        """Count one call, or a batch of `fast` calls."""
+        self.calls += fast or 1
+        self.fast += fast
+        self.lp += lp
+        self.mip += mip
+        self.seconds += seconds
+        self.iterations += iterations
+
+    def rows(self) -> list[list[str]]:
+        """Name and value of each figure, for a table."""
+        return [
+            ["calls", str(self.calls)],
+            ["fast", str(self.fast)],
+            ["LP runs", str(self.lp)],
+            ["MIP runs", str(self.mip)],
+            ["seconds", f"{self.seconds:.3g}"],
+            ["iterations", str(self.iterations)],
+        ]

@@ -1,0 +1,266 @@
+"""`Model`: a label space, joint features, a task loss and a codec, composed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.enumeration import complete
+from structopt.errors import DeclarationError
+from structopt.feasibility import check_label
+from structopt.features import Term
+from structopt.losses import TaskLoss
+from structopt.oracle import Oracle
+from structopt.space import LabelSpace
+
+if TYPE_CHECKING:
+    from structopt.backends.combinatorial import Algorithm
+    from structopt.batch import Batch
+
+__all__ = ["Model"]
+
+
+class Model:
+    """Everything that training and prediction need to know of a structured output.
+
+    Parameters
+    ----------
+    space : LabelSpace or callable
+        The label space, or ``space(x)`` where it depends on the input; then it is declared once per ``key(x)``.
+    features : mapping of str to Term
+        How the blocks of the space are scored (`structopt.features`); blocks left out score 0.
+    loss : TaskLoss or mapping of str to TaskLoss, optional
+        Task loss by block; a single loss is put on the first block.
+    encode, decode : callable, optional
+        ``encode(label) -> z`` and ``decode(z) -> label``. By default a label is the array of the first block, and the
+        other blocks must follow from it through the rows.
+    key : callable, optional
+        What of the input the space depends on (hashable); the input's shape by default.
+    solver, integral, options
+        Given to the `Oracle` of each space.
+
+    Examples
+    --------
+    Three tags of which at most two may be on:
+
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> space = so.LabelSpace("at most two tags")
+    >>> tag = space.binary("tag", 3)
+    >>> space.subject_to(tag.sum() <= 2)
+    >>> model = so.Model(space, features={"tag": so.features.Linear()}, loss=so.losses.Hamming())
+    >>> w = np.array([1.0, 2.0, -1.0])                  # one feature, three tags
+    >>> model.predict(w, [1.0])
+    array([1, 1, 0])
+    >>> model.loss([1, 1, 0])
+    (array([-1., -1.,  1.]), 2.0)
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace | Callable[[Any], LabelSpace],
+        features: Mapping[str, Term],
+        loss: TaskLoss | Mapping[str, TaskLoss] | None = None,
+        *,
+        encode: Callable[[Any], npt.ArrayLike] | None = None,
+        decode: Callable[[FloatArray], Any] | None = None,
+        key: Callable[[Any], Hashable] | None = None,
+        solver: Any = "auto",
+        integral: Any = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._declared = space if isinstance(space, LabelSpace) else None
+        self._declare = space if not isinstance(space, LabelSpace) else None
+        self.features = dict(features)
+        self._loss = loss
+        self._encode = encode
+        self._decode = decode
+        self._key = key
+        self.solver = solver
+        self.integral = integral
+        self.options = dict(options or {})
+        self._forget()
+        if self._declared is not None:
+            self._check_blocks(self._declared)
+
+    def _forget(self) -> None:
+        self._spaces: dict[Hashable, LabelSpace] = {}
+        self._oracles: dict[Hashable, Oracle] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spaces and oracles are rebuilt on demand: a pickled model is its declaration.
+        return {**self.__dict__, "_spaces": {}, "_oracles": {}}
+
+    def _check_blocks(self, space: LabelSpace) -> None:
+        losses = self._loss if isinstance(self._loss, Mapping) else {}
+        for name in (*self.features, *losses):
+            if name not in space.block_names:
+                raise DeclarationError(
+                    f"The model names a block {name!r}; {space!r} has {', '.join(map(repr, space.block_names))}."
+                )
+
+    # ---- the label space -------------------------------------------------------------------------
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every input has the same label space."""
+        return self._declared is not None
+
+    def key(self, x: Any) -> Hashable:
+        """What of the input the label space depends on; None if it does not."""
+        if self.fixed:
+            return None
+        if self._key is not None:
+            return self._key(x)
+        return tuple(np.shape(x)) if not sp.issparse(x) else tuple(x.shape)
+
+    def space(self, x: Any = None) -> LabelSpace:
+        """The label space of an input, declared once per `key`."""
+        if self._declared is not None:
+            return self._declared
+        key = self.key(x)
+        found = self._spaces.get(key)
+        if found is None:
+            found = cast(Callable[[Any], LabelSpace], self._declare)(x)
+            self._check_blocks(found)
+            self._spaces[key] = found
+        return found
+
+    def algorithm(self, x: Any) -> Algorithm | None:
+        """The combinatorial algorithm for an input's space, where a subclass knows one; else it is recognised."""
+        return None
+
+    def oracle(self, x: Any = None) -> Oracle:
+        """The oracle of an input's space, compiled once per `key`."""
+        key = self.key(x)
+        found = self._oracles.get(key)
+        if found is None:
+            algorithm = self.algorithm(x) if self.solver == "auto" else None
+            found = Oracle(self.space(x), self.solver, integral=self.integral, algorithm=algorithm, **self.options)
+            self._oracles[key] = found
+        return found
+
+    # ---- features --------------------------------------------------------------------------------
+
+    def n_weights(self, x: Any) -> int:
+        """Length of ``w`` for inputs like `x`."""
+        return sum(columns * rows.shape[1] for _, _, rows, columns in self._terms(x))
+
+    def _terms(self, x: Any) -> list[tuple[str, Term, Any, int]]:
+        space = self.space(x)
+        return [(name, term, term.rows(x), term.n_columns(space[name].shape)) for name, term in self.features.items()]
+
+    def scores(self, w: npt.ArrayLike, x: Any) -> FloatArray:
+        """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``."""
+        weights = np.asarray(w, dtype=np.float64)
+        space = self.space(x)
+        costs = np.zeros(space.n_variables)
+        terms = self._terms(x)
+        _check_length(weights, sum(columns * rows.shape[1] for _, _, rows, columns in terms))
+        start = 0
+        for name, term, rows, columns in terms:
+            stop = start + columns * rows.shape[1]
+            table = np.asarray(rows @ weights[start:stop].reshape(columns, -1).T)
+            block = space[name]
+            costs[block.slice] = term.unfold(x, table, block.shape).ravel()
+            start = stop
+        return costs
+
+    def joint(self, x: Any, z: npt.ArrayLike) -> FloatArray:
+        """The joint feature vector of an input and a point, linear in ``z``."""
+        blocks = self.space(x).blocks(z)
+        parts = [(rows.T @ term.fold(x, blocks[name])).T.ravel() for name, term, rows, _ in self._terms(x)]
+        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]) if parts else np.empty(0)
+
+    # ---- labels and losses -----------------------------------------------------------------------
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The point ``z`` of a label, checked to lie in the space (`LabelNotInSpace` otherwise)."""
+        space = self.space(x)
+        if self._encode is not None:
+            point = np.asarray(self._encode(label), dtype=np.float64)
+        elif isinstance(label, Mapping):
+            point = space.vector(**label)
+        else:
+            point = self._complete(space, label)
+        return check_label(space.compiled, point, f"Label {label!r:.60}")
+
+    @staticmethod
+    def _complete(space: LabelSpace, label: Any) -> FloatArray:
+        given = np.asarray(label, dtype=np.float64)
+        if given.shape == (space.n_variables,):
+            return given
+        first = next(iter(space))
+        if given.shape != first.shape:
+            raise DeclarationError(
+                f"A label is an array of shape {first.shape} (block {first.name!r}) or a whole z of length "
+                f"{space.n_variables}, got shape {given.shape}; give encode= for other labels."
+            )
+        return complete(space.compiled, np.arange(first.slice.start, first.slice.stop), given.ravel())
+
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
+        """The label of a point."""
+        point = np.asarray(z, dtype=np.float64)
+        if self._decode is not None:
+            return self._decode(point)
+        space = self.space(x)
+        first = next(iter(space))
+        values = point[first.slice].reshape(first.shape)
+        nearest = np.rint(values)
+        return nearest.astype(int) if np.abs(values - nearest).max(initial=0) < 1e-6 else values
+
+    def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
+        """Coefficients and constant of the task loss of this truth: ``coef . z + const``."""
+        return self.loss_at(self.encode(label, x), x)
+
+    def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+        """`loss` for a truth that is encoded already."""
+        space = self.space(x)
+        coef, const = np.zeros(space.n_variables), 0.0
+        for name, loss in self._losses(space).items():
+            block = space[name]
+            part, offset = loss.linear(z[block.slice])
+            coef[block.slice] += part
+            const += offset
+        return coef, const
+
+    def _losses(self, space: LabelSpace) -> Mapping[str, TaskLoss]:
+        if self._loss is None:
+            raise DeclarationError("This model has no task loss; give loss= (for example structopt.losses.Hamming()).")
+        return self._loss if isinstance(self._loss, Mapping) else {space.block_names[0]: self._loss}
+
+    def predict(self, w: npt.ArrayLike, x: Any) -> Any:
+        """The label with the largest score."""
+        return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
+
+    # ---- whole data sets -------------------------------------------------------------------------
+
+    def batch(self, X: Any) -> Batch:
+        """A data set prepared once, so that scoring and gradients are one matrix product each."""
+        from structopt.batch import Batch
+
+        return Batch(self, X)
+
+    def scores_batch(self, w: npt.ArrayLike, X: Any) -> Any:
+        """`scores` of every input: an array ``(n, n_variables)``, or a list where spaces differ."""
+        batch = self.batch(X)
+        return batch.costs(batch.tables(np.asarray(w, dtype=np.float64)))
+
+    def joint_batch(self, X: Any, Z: Any) -> FloatArray:
+        """The sum of `joint` over a data set (a gradient), as one matrix product."""
+        batch = self.batch(X)
+        return batch.joint(batch.fold(Z))
+
+    def __repr__(self) -> str:
+        space = repr(self._declared) if self._declared is not None else "a space for each input"
+        return f"<{type(self).__name__} over {space}; features {self.features}>"
+
+
+def _check_length(w: FloatArray, expected: int) -> None:
+    if w.shape != (expected,):
+        raise DeclarationError(f"w has shape {w.shape}; this model has {expected} weights for such inputs.")

@@ -1,0 +1,430 @@
+"""`Oracle`: ``argmax c . z`` over a label space, whoever solves it."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.backends import make_backend
+from structopt.backends.base import Backend, Solution, Status
+from structopt.backends.combinatorial import Algorithm, fast_algorithm
+from structopt.backends.worker import ExtraRows, Worker
+from structopt.bans import no_good_rows
+from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.diagnosis import explain_infeasible, explain_unbounded
+from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
+from structopt.label import Label, Statistics
+from structopt.space import LabelSpace
+
+__all__ = ["Oracle", "shared_oracle"]
+
+Row = tuple[npt.ArrayLike, float, float]
+
+# A batch is cut into pieces that each start cold, so that an answer depends on its piece alone and not on
+# which thread solved what before: n_jobs changes the time, never the labels.
+_PIECE = 64
+
+
+class Oracle:
+    """``argmax c . z`` over a space, with extra rows, bans, k-best and batches, on a persistent model.
+
+    Parameters
+    ----------
+    space : LabelSpace or CompiledSpace
+        What to optimise over. Later changes of a `LabelSpace` do not reach an oracle made before.
+    solver : str, path, Backend subclass
+        ``"auto"`` uses a combinatorial algorithm where ``space.structure`` proves one exact, and HiGHS
+        otherwise; or the name of a profile in ``solvers/`` (``"highs"``, ``"scipy"``, ``"cbc"``, ...), the path
+        of a profile of your own, or a `Backend` class.
+    integral : {"auto", "relax", "force"}
+        For spaces with integer variables: ``"auto"`` solves the LP and calls the MIP only if its answer is
+        fractional; ``"relax"`` returns the LP's answer; ``"force"`` always calls the MIP.
+    algorithm : Algorithm, optional
+        A combinatorial algorithm known to be exact for this space; the backend then only serves calls with extra
+        rows or bans that it cannot take.
+    **options
+        Passed to the backend: ``time_limit``, ``mip_gap``, ``threads``, and the solver's own.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace("one of three, or none")
+    >>> y = space.binary("y", 3)
+    >>> space.subject_to(y.sum() <= 1)
+    >>> oracle = so.Oracle(space, solver="highs")
+    >>> oracle.maximize([1.0, 3.0, 2.0])
+    Label(value=3, integral, optimal)
+    >>> oracle.maximize([1.0, 3.0, 2.0], forbid=[[0, 1, 0]]).z
+    array([0., 0., 1.])
+    >>> [label.value for label in oracle.k_best([1.0, 3.0, 2.0], 3)]
+    [3.0, 2.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        space: LabelSpace | CompiledSpace,
+        solver: str | type[Backend] | Any = "auto",
+        *,
+        integral: Literal["auto", "relax", "force"] = "auto",
+        algorithm: Algorithm | None = None,
+        **options: Any,
+    ) -> None:
+        if integral not in ("auto", "relax", "force"):
+            raise DeclarationError(f"integral must be 'auto', 'relax' or 'force', got {integral!r}.")
+        self.declared = space if isinstance(space, LabelSpace) else None
+        self.space: CompiledSpace = space.compiled if isinstance(space, LabelSpace) else space
+        self.solver = solver
+        self.integral = integral
+        self.options: Mapping[str, Any] = dict(options)
+        self._given = algorithm
+        self._start()
+        # Fail here, where the mistake was made, and not at the first call inside a long fit.
+        if self._fast is None:
+            with self._borrowed() as worker:
+                worker.prepare()
+
+    def _start(self) -> None:
+        self.statistics = Statistics()
+        self._lock = threading.Lock()
+        self._idle: list[Worker] = []
+        self._bases: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
+        self._fast = self._recognise() if self.solver == "auto" and self._given is None else self._given
+
+    def _recognise(self) -> Algorithm | None:
+        """The combinatorial algorithm that the space's structure proves exact, or None."""
+        structure = self.declared.structure if self.declared is not None else None
+        return fast_algorithm(self.space, structure, relaxed=self.integral == "relax")
+
+    # ---- one program -----------------------------------------------------------------------------
+
+    def maximize(
+        self,
+        c: npt.ArrayLike,
+        rows: Sequence[Row] = (),
+        forbid: Sequence[npt.ArrayLike] = (),
+        *,
+        key: Hashable | None = None,
+        start: npt.ArrayLike | None = None,
+    ) -> Label:
+        """The label that maximises ``c . z``.
+
+        Parameters
+        ----------
+        c : array_like, shape (n_variables,)
+            Finite costs.
+        rows : sequence of (a, lower, upper)
+            Extra rows ``lower <= a . z <= upper`` for this call only.
+        forbid : sequence of array_like
+            Labels that may not be returned. A label is known by its integer variables, so banning one bans
+            every point with the same integer part.
+        key : hashable, optional
+            Remember the simplex basis under this name and start from it the next time. Worth about 3 x when
+            one example's costs drift slowly, as they do in training.
+        start : array_like, optional
+            A feasible label for the MIP to start from.
+
+        Returns
+        -------
+        Label
+
+        Raises
+        ------
+        InfeasibleSpace, UnboundedObjective, TimeLimitReached, SolverFailed
+        """
+        costs = self._costs(c)
+        begun = perf_counter()
+        extra = self._extra_rows(rows, forbid)
+        label = self._combinatorial(costs, extra, rows, forbid, key)
+        if label is not None:
+            self._count(fast=1, seconds=perf_counter() - begun)
+            return label
+        first = None if start is None else np.asarray(start, dtype=np.float64)
+        with self._borrowed() as worker:
+            return self._solve(worker, costs, extra, key, first)
+
+    def _combinatorial(
+        self,
+        costs: FloatArray,
+        extra: ExtraRows | None,
+        rows: Sequence[Row],
+        forbid: Sequence[npt.ArrayLike],
+        key: Hashable | None,
+    ) -> Label | None:
+        """The answer of the combinatorial algorithm, or None if there is none or it cannot settle this call."""
+        if self._fast is None:
+            return None
+        if extra is None:
+            return self._fast.maximize(costs, key)
+        if not rows:
+            outside = self._fast.maximize_outside(costs, np.asarray(forbid, dtype=np.float64))
+            if outside is not None:
+                return outside
+        return self._fast.maximize_constrained(costs, extra)
+
+    def maximize_batch(
+        self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None
+    ) -> list[Label]:
+        """The best label for each row of `C`, in order; the answers do not depend on `n_jobs`.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+        n_jobs : int
+            Threads, each with a persistent model of its own; -1 means one per core.
+        keys : sequence of hashable, optional
+            One name per row under which its basis is kept from call to call (see `maximize`).
+        """
+        costs = np.ascontiguousarray(C, dtype=np.float64)
+        if costs.ndim != 2:
+            raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
+        self._check_costs(costs)
+        if keys is not None and len(keys) != len(costs):
+            raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
+        if self._fast is None:
+            return self._in_pieces(costs, _jobs(n_jobs), keys)
+        begun = perf_counter()
+        labels = self._fast.maximize_batch(costs, _jobs(n_jobs), keys)
+        self._count(fast=len(costs), seconds=perf_counter() - begun)
+        return [self._fallback(costs[i]) if label is None else label for i, label in enumerate(labels)]
+
+    def _fallback(self, costs: FloatArray) -> Label:
+        with self._borrowed() as worker:
+            return self._solve(worker, costs, None, None, None)
+
+    def _in_pieces(self, costs: FloatArray, jobs: int, keys: Sequence[Hashable] | None) -> list[Label]:
+        size = max(1, min(_PIECE, -(-len(costs) // 8)))
+        pieces = [range(k, min(k + size, len(costs))) for k in range(0, len(costs), size)]
+
+        def solve_piece(piece: range) -> list[Label]:
+            with self._borrowed() as worker:
+                worker.forget()
+                return [self._solve(worker, costs[i], None, None if keys is None else keys[i], None) for i in piece]
+
+        if jobs == 1:
+            return [label for piece in pieces for label in solve_piece(piece)]
+        with ThreadPoolExecutor(jobs) as pool:
+            return [label for labels in pool.map(solve_piece, pieces) for label in labels]
+
+    def k_best(self, c: npt.ArrayLike, k: int, rows: Sequence[Row] = ()) -> list[Label]:
+        """The `k` best labels in decreasing value; fewer if the space has fewer."""
+        if k < 0:
+            raise DeclarationError(f"k must not be negative, got {k}.")
+        costs = self._costs(c)
+        known = self._fast.k_best(costs, k) if self._fast is not None and not rows else None
+        if known is not None:
+            self._count(fast=1)
+            return known
+        found: list[Label] = []
+        while len(found) < k:
+            try:
+                found.append(self.maximize(costs, rows, [label.z for label in found]))
+            except InfeasibleSpace:
+                if not found and not rows:
+                    raise
+                break
+        return found
+
+    def front(self, h: tuple[npt.ArrayLike, float], g: tuple[npt.ArrayLike, float]) -> FloatArray | None:
+        """Labels that hold the maximum of every ``psi(h, g)`` increasing in both, or None if too many to list.
+
+        Offered where the structure allows it without a search (enumeration of few labels, loss-indexed
+        dynamic programs); `structopt.search.exact` then needs no λ at all.
+        """
+        if self._fast is None:
+            return None
+        return self._fast.front(self._costs(h[0]), float(h[1]), self._costs(g[0]), float(g[1]))
+
+    # ---- the work --------------------------------------------------------------------------------
+
+    def _solve(
+        self,
+        worker: Worker,
+        costs: FloatArray,
+        extra: ExtraRows | None,
+        key: Hashable | None,
+        start: FloatArray | None,
+    ) -> Label:
+        begun = perf_counter()
+        basis = self._bases.get(key) if key is not None else None
+        solution, lp_runs, mip_runs = worker.solve(costs, extra, basis, start)
+        if key is not None:
+            self._remember(key, worker.basis())
+        self._count(lp=lp_runs, mip=mip_runs, seconds=perf_counter() - begun, iterations=solution.iterations)
+        if solution.status is Status.OPTIMAL and solution.z is not None:
+            return self._label(costs, solution)
+        return self._not_optimal(costs, solution, constrained=extra is not None)
+
+    def _not_optimal(self, costs: FloatArray, solution: Solution, *, constrained: bool) -> Label:
+        if solution.status is Status.INFEASIBLE:
+            if constrained:
+                raise InfeasibleSpace("No label of the space satisfies the extra rows and bans of this call.")
+            raise explain_infeasible(self.space)
+        if solution.status is Status.UNBOUNDED:
+            raise explain_unbounded(self.space, costs)
+        if solution.status is Status.TIME_LIMIT:
+            if solution.z is not None:
+                return self._label(costs, solution)
+            raise TimeLimitReached(
+                "The time limit passed before the solver found any label; raise time_limit=.",
+                status=solution.message,
+            )
+        raise SolverFailed(
+            f"The solver {self.solver!r} stopped without an answer: {solution.message}. "
+            "Try solver='highs-exact', or write the space with space.write('model.mps') and report it.",
+            status=solution.message,
+        )
+
+    def _label(self, costs: FloatArray, solution: Solution) -> Label:
+        z = solution.z
+        assert z is not None
+        integer = self.space.integrality
+        watched = z[integer] if self.space.is_integral else z
+        nearest = np.rint(watched)
+        integral = bool((np.abs(watched - nearest) <= FEASIBILITY_TOLERANCE).all())
+        if integral and self.space.is_integral:
+            z[integer] = nearest
+        value = float(costs @ z)
+        bound = value if solution.status is Status.OPTIMAL else max(value, solution.bound)
+        return Label(z, value, integral, solution.status.value, bound)
+
+    # ---- inputs ----------------------------------------------------------------------------------
+
+    def _costs(self, c: npt.ArrayLike) -> FloatArray:
+        costs = np.ascontiguousarray(c, dtype=np.float64)
+        if costs.ndim != 1:
+            raise SpaceMismatch(f"c must have shape ({self.space.n_variables},), got {costs.shape}.")
+        self._check_costs(costs)
+        return costs
+
+    def _check_costs(self, costs: FloatArray) -> None:
+        if costs.shape[-1] != self.space.n_variables:
+            raise SpaceMismatch(
+                f"Costs have {costs.shape[-1]} entries; the space {self.space.name!r} has "
+                f"{self.space.n_variables} variables."
+            )
+        # The sum is finite iff all entries are (up to overflow, which the second test forgives).
+        if not np.isfinite(costs.sum()) and not np.isfinite(costs).all():
+            place = np.argwhere(~np.isfinite(costs))[0]
+            row = f" in row {place[0]}" if costs.ndim == 2 else ""
+            name = self.space.variable_names[int(place[-1])]
+            raise DeclarationError(f"The cost of {name}{row} is {costs[tuple(place)]}; costs must be finite.")
+
+    def _extra_rows(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows | None:
+        if not rows and not len(forbid):
+            return None
+        parts: list[sp.csr_array] = []
+        lower: list[float] = []
+        upper: list[float] = []
+        for number, (a, low, up) in enumerate(rows):
+            vector = np.asarray(a, dtype=np.float64)
+            if vector.shape != (self.space.n_variables,):
+                raise SpaceMismatch(f"Extra row {number} has shape {vector.shape}.")
+            if not np.isfinite(vector).all() or np.isnan(low) or np.isnan(up):
+                raise DeclarationError(f"Extra row {number} has a NaN or infinite coefficient, or a NaN bound.")
+            parts.append(sp.csr_array(vector[None, :]))
+            lower.append(float(low))
+            upper.append(float(up))
+        if len(forbid):
+            if self.integral == "relax":
+                raise DeclarationError("A relaxed oracle cannot forbid labels; use integral='auto'.")
+            cuts, least = no_good_rows(self.space, forbid)
+            parts.append(cuts)
+            lower += least.tolist()
+            upper += [np.inf] * len(least)
+        return sp.vstack(parts, format="csr"), np.array(lower), np.array(upper)
+
+    # ---- workers ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[Worker]:
+        """A worker of one's own for the duration; made anew only when all others are busy."""
+        with self._lock:
+            worker = self._idle.pop() if self._idle else None
+        if worker is None:
+            worker = Worker(self.space, self.integral, self._make)
+        try:
+            yield worker
+        finally:
+            with self._lock:
+                self._idle.append(worker)
+
+    def _make(self, space: CompiledSpace) -> Backend:
+        solver = "highs" if self.solver == "auto" else self.solver
+        return make_backend(solver, space, **self.options)
+
+    def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
+        with self._lock:
+            self._bases[key] = basis
+            self._bases.move_to_end(key)
+            # About 1 byte per row and column in HiGHS; 256 MB of bases at most.
+            if len(self._bases) * (self.space.n_rows + self.space.n_variables) > 256_000_000:
+                self._bases.popitem(last=False)
+
+    def _count(self, fast: int = 0, lp: int = 0, mip: int = 0, seconds: float = 0.0, iterations: int = 0) -> None:
+        with self._lock:
+            self.statistics.add(fast, lp, mip, seconds, iterations)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A live solver does not pickle: an oracle is its recipe.
+        kept = ("declared", "space", "solver", "integral", "options", "_given")
+        return {name: self.__dict__[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._start()
+
+    @property
+    def algorithm(self) -> str:
+        """What answers a plain call: the name of the combinatorial algorithm, or the solver's profile."""
+        if self._fast is not None:
+            return str(self._fast.name)
+        return "highs" if self.solver == "auto" else str(getattr(self.solver, "name", self.solver))
+
+    def __repr__(self) -> str:
+        return f"<Oracle by {self.algorithm} on {self.space!r}>"
+
+    def _repr_html_(self) -> str:
+        from structopt.views import html_table
+
+        facts = [["algorithm", self.algorithm], ["space", repr(self.space)], ["integral", self.integral]]
+        return html_table(["Oracle", ""], facts + [[name, told] for name, told in self.statistics.rows()])
+
+
+def _jobs(n_jobs: int) -> int:
+    if n_jobs == 0 or n_jobs < -1:
+        raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
+    if n_jobs > 0:
+        return n_jobs
+    import os
+
+    return os.cpu_count() or 1
+
+
+_shared: dict[tuple[Any, ...], Oracle] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **options: Any) -> Oracle:
+    """One oracle for all spaces of the same content: compiled once, kept for the life of the process.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> spaces = [so.LabelSpace.from_matrices([[1, 1]], 1, 1) for _ in range(2)]
+    >>> so.shared_oracle(spaces[0]) is so.shared_oracle(spaces[1])
+    True
+    """
+    key = (space.fingerprint, str(solver), tuple(sorted((k, str(v)) for k, v in options.items())))
+    with _shared_lock:
+        if key not in _shared:
+            _shared[key] = Oracle(space, solver, **options)
+        return _shared[key]

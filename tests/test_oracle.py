@@ -1,0 +1,311 @@
+"""The oracle: against brute force, on every backend; rows, bans, k-best, batches, diagnosis."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structopt as so
+from structopt.backends import available_profiles
+from structopt.backends.highs import Highs
+from structopt.errors import (
+    BanNotExpressible,
+    DeclarationError,
+    InfeasibleSpace,
+    SolverNotAvailable,
+    SpaceMismatch,
+    TimeLimitReached,
+    UnboundedObjective,
+)
+
+IN_PROCESS = ["auto", "highs", "scipy"]
+
+
+def pairwise(n: int, integral: bool = True) -> so.LabelSpace:
+    s = so.LabelSpace(f"pairwise {n}")
+    y = s.binary("y", n)
+    i, j = np.triu_indices(n, k=1)
+    p = s.continuous("pair", len(i), 0, 1)
+    s.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
+    return s if integral else s.relaxed()
+
+
+@st.composite
+def small_spaces(draw, most_rows: int = 4):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n = int(rng.integers(2, 7))
+    s = so.LabelSpace("random")
+    y = s.binary("y", n)
+    for _ in range(int(rng.integers(0, most_rows))):
+        a = rng.integers(-2, 3, n).astype(float)
+        if a.any():
+            s.subject_to(a @ y <= float(rng.integers(-1, 4)))
+    return s, rng
+
+
+@pytest.mark.parametrize("solver", IN_PROCESS)
+@settings(max_examples=40, deadline=None)
+@given(case=small_spaces())
+def test_maximize_equals_brute_force(solver, case):
+    space, rng = case
+    labels = space.enumerate()
+    if not len(labels):
+        with pytest.raises(InfeasibleSpace):
+            so.Oracle(space, solver).maximize(np.zeros(space.n_variables))
+        return
+    oracle = so.Oracle(space, solver)
+    for _ in range(3):
+        c = rng.normal(size=space.n_variables)
+        label = oracle.maximize(c)
+        assert label.integral and space.contains(label.z) and label.status == "optimal"
+        assert label.value == pytest.approx((labels @ c).max(), abs=1e-7)
+        assert label.bound == label.value == pytest.approx(c @ label.z)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=small_spaces())
+def test_rows_bans_and_k_best_equal_brute_force(case):
+    space, rng = case
+    labels = space.enumerate()
+    if not len(labels):
+        return
+    c, a = rng.normal(size=space.n_variables), rng.normal(size=space.n_variables)
+    order = np.argsort(-(labels @ c))
+    for solver in ("auto", "highs"):
+        oracle = so.Oracle(space, solver)
+        allowed = labels[labels @ a <= 0.1]
+        if len(allowed):
+            assert oracle.maximize(c, rows=[(a, -np.inf, 0.1)]).value == pytest.approx((allowed @ c).max(), abs=1e-6)
+        else:
+            with pytest.raises(InfeasibleSpace):
+                oracle.maximize(c, rows=[(a, -np.inf, 0.1)])
+        # the rows of one call are gone in the next
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-7)
+        best = oracle.k_best(c, 4)
+        np.testing.assert_allclose([b.value for b in best], (labels @ c)[order[:4]], atol=1e-6)
+        assert len({b.z.tobytes() for b in best}) == len(best) == min(4, len(labels))
+        banned = labels[order[:2]]
+        if len(labels) > 2:
+            assert oracle.maximize(c, forbid=banned).value == pytest.approx((labels @ c)[order[2]], abs=1e-6)
+        with pytest.raises(InfeasibleSpace):
+            oracle.maximize(c, forbid=labels)
+
+
+@pytest.mark.parametrize("name", sorted(available_profiles()))
+def test_every_usable_profile_agrees_with_brute_force(name):
+    space = pairwise(4)
+    labels = space.enumerate()
+    try:
+        oracle = so.Oracle(space, name)
+    except SolverNotAvailable as error:
+        pytest.skip(str(error))
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        c = rng.normal(size=space.n_variables)
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-5)
+
+
+class TestIntegrality:
+    # Three labels that repel each other: the LP takes halves (ORACLES.md 1).
+    costs = np.r_[np.ones(3), -2 * np.ones(3)]
+
+    @pytest.mark.parametrize("solver", ["auto", "highs"])
+    def test_modes(self, solver):
+        space = pairwise(3)
+        assert so.Oracle(space, solver).maximize(self.costs).value == pytest.approx(1.0)
+        relaxed = so.Oracle(space, solver, integral="relax").maximize(self.costs)
+        assert relaxed.value == pytest.approx(1.5) and not relaxed.integral
+        assert so.Oracle(space, solver, integral="force").maximize(self.costs).value == pytest.approx(1.0)
+
+    def test_lp_first(self):
+        oracle = so.Oracle(pairwise(3), "highs")
+        oracle.maximize(np.ones(6))
+        assert (oracle.statistics.lp, oracle.statistics.mip) == (1, 0)
+        oracle.maximize(self.costs)
+        assert (oracle.statistics.lp, oracle.statistics.mip) == (2, 1)
+        forced = so.Oracle(pairwise(3), "highs", integral="force")
+        forced.maximize(np.ones(6))
+        assert (forced.statistics.lp, forced.statistics.mip) == (0, 1)
+
+    def test_relaxed_space(self):
+        label = so.Oracle(pairwise(3, integral=False), "highs").maximize(self.costs)
+        assert label.value == pytest.approx(1.5) and not label.integral
+
+
+class TestBatch:
+    @pytest.mark.parametrize("solver", ["auto", "highs"])
+    @pytest.mark.parametrize("integral", [True, False])
+    def test_threads_change_nothing(self, solver, integral):
+        space = pairwise(6, integral)
+        C = np.random.default_rng(0).integers(-3, 4, (50, space.n_variables)).astype(float)  # many ties
+        serial = so.Oracle(space, solver).maximize_batch(C)
+        threaded = so.Oracle(space, solver).maximize_batch(C, n_jobs=2)
+        assert all(np.array_equal(a.z, b.z) for a, b in zip(serial, threaded, strict=True))
+        single = so.Oracle(space, "highs")
+        for c, label in zip(C[:10], serial[:10], strict=True):
+            assert label.value == pytest.approx(single.maximize(c).value, abs=1e-7)
+
+    def test_keys_keep_a_basis_and_the_values(self):
+        space = pairwise(8, integral=False)
+        rng = np.random.default_rng(1)
+        base = rng.normal(size=(12, space.n_variables))
+        kept, plain = so.Oracle(space, "highs"), so.Oracle(space, "highs")
+        for step in range(4):
+            C = base + 0.02 * step * rng.normal(size=base.shape)
+            a = kept.maximize_batch(C, keys=range(12))
+            b = plain.maximize_batch(C)
+            np.testing.assert_allclose([u.value for u in a], [v.value for v in b], atol=1e-7)
+        assert kept.statistics.iterations < plain.statistics.iterations
+
+    def test_calls_from_many_threads(self):
+        space = pairwise(5)
+        oracle = so.Oracle(space, "highs")
+        C = np.random.default_rng(2).normal(size=(24, space.n_variables))
+        wanted = [oracle.maximize(c).value for c in C]
+        got = [None] * len(C)
+
+        def work(first: int) -> None:
+            for i in range(first, len(C), 3):
+                got[i] = oracle.maximize(C[i]).value
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        np.testing.assert_allclose(got, wanted, atol=1e-7)
+
+    def test_bad_batches(self):
+        oracle = so.Oracle(pairwise(3), "highs")
+        with pytest.raises(SpaceMismatch):
+            oracle.maximize_batch(np.zeros(6))
+        with pytest.raises(DeclarationError, match="row 1"):
+            oracle.maximize_batch(np.array([np.zeros(6), np.r_[np.nan, np.zeros(5)]]))
+        with pytest.raises(DeclarationError, match="n_jobs"):
+            oracle.maximize_batch(np.zeros((1, 6)), n_jobs=0)
+        with pytest.raises(DeclarationError, match="keys"):
+            oracle.maximize_batch(np.zeros((2, 6)), keys=[1])
+
+
+class TestBans:
+    def test_general_integers_at_their_bounds(self):
+        s = so.LabelSpace()
+        s.integer("k", 2, 0, 3)
+        oracle = so.Oracle(s, "highs")
+        assert oracle.maximize([1.0, 1.0], forbid=[[3, 3]]).value == pytest.approx(5)
+        with pytest.raises(BanNotExpressible, match=r"k\[1\]"):
+            oracle.maximize([1.0, 1.0], forbid=[[3, 2]])
+
+    def test_relaxations_cannot_ban(self):
+        with pytest.raises(BanNotExpressible, match="relaxed"):
+            so.Oracle(pairwise(3, integral=False), "highs").maximize(np.zeros(6), forbid=[np.zeros(6)])
+        with pytest.raises(DeclarationError, match="relaxed"):
+            so.Oracle(pairwise(3), "highs", integral="relax").maximize(np.zeros(6), forbid=[np.zeros(6)])
+
+
+class TestDiagnosis:
+    def test_conflict_is_named_and_smallest(self):
+        s = so.LabelSpace("clash")
+        y = s.binary("y", 6)
+        s.subject_to(y[0] + y[1] >= 2, name="both")
+        s.subject_to(y[1] + y[2] <= 2, name="harmless")
+        s.subject_to(y[0] + y[1] + y[3] <= 1, name="at most one")
+        s.subject_to(y.sum() >= 1, name="something")
+        with pytest.raises(InfeasibleSpace, match="clash") as info:
+            so.Oracle(s, "highs").maximize(np.zeros(6))
+        assert set(info.value.rows) == {"both", "at most one"}
+
+    def test_integer_conflict(self):
+        s = so.LabelSpace("parity")
+        y = s.binary("y", 3)
+        s.subject_to(2 * y[0] + 2 * y[1] == 1, name="odd")
+        s.subject_to(y[2] <= 1, name="idle")
+        with pytest.raises(InfeasibleSpace) as info:
+            so.Oracle(s, "highs").maximize(np.zeros(3))
+        assert info.value.rows == ("odd",)
+
+    @pytest.mark.parametrize("solver", IN_PROCESS)
+    def test_unbounded_names_the_ray(self, solver):
+        s = so.LabelSpace("open")
+        x = s.continuous("x", 3, 0)
+        s.subject_to(x[0] - x[1] <= 1)
+        with pytest.raises(UnboundedObjective, match="bound") as info:
+            so.Oracle(s, solver).maximize([0.0, 1.0, -1.0])
+        assert "x[1]" in info.value.variables and "x[2]" not in info.value.variables
+
+    def test_label_outside_names_rows(self):
+        model = so.Model(pairwise(3), {"y": so.features.Linear()}, so.losses.Hamming())
+        with pytest.raises(so.errors.LabelNotInSpace, match=r"c0\[0\]"):
+            model.encode(np.r_[0.0, 1, 1, 1, 0, 1])
+
+
+class TestBadInput:
+    def test_costs(self):
+        oracle = so.Oracle(pairwise(3), "highs")
+        with pytest.raises(SpaceMismatch, match="6 variables"):
+            oracle.maximize(np.zeros(5))
+        with pytest.raises(DeclarationError, match=r"y\[2\]"):
+            oracle.maximize([0, 0, np.inf, 0, 0, 0])
+        with pytest.raises(DeclarationError, match="Extra row 0"):
+            oracle.maximize(np.zeros(6), rows=[(np.full(6, np.nan), 0, 1)])
+
+    def test_solver(self):
+        with pytest.raises(DeclarationError, match="choose one of"):
+            so.Oracle(pairwise(3), "no such solver")
+        with pytest.raises(DeclarationError, match="integral"):
+            so.Oracle(pairwise(3), integral="maybe")
+
+    def test_missing_executable_says_how_to_install(self, tmp_path):
+        profile = tmp_path / "mine.toml"
+        options = '[options]\nsolver = "GLPK_CMD"\nexecutable = "/no/such/glpsol"\n'
+        profile.write_text(f'backend = "pulp"\ninstall = "apt install nothing"\n{options}')
+        with pytest.raises(SolverNotAvailable, match="apt install nothing"):
+            so.Oracle(pairwise(3), str(profile))
+
+    def test_profile_of_ones_own(self, tmp_path):
+        profile = tmp_path / "patient.toml"
+        profile.write_text('backend = "highs"\n[options]\ntime_limit = 100\n')
+        assert so.Oracle(pairwise(3), str(profile)).maximize(np.ones(6)).value == pytest.approx(6)
+
+    def test_time_limit(self):
+        rng = np.random.default_rng(0)
+        s = so.LabelSpace("hard")
+        y = s.binary("y", 120)
+        s.subject_to(rng.integers(1, 1000, (20, 120)) @ y <= 15000.0)
+        oracle = so.Oracle(s, "highs", time_limit=0.3)
+        try:
+            label = oracle.maximize(rng.integers(1, 1000, 120).astype(float))
+        except TimeLimitReached:
+            return
+        assert s.contains(label.z) and label.bound >= label.value
+        assert label.status in ("time limit", "optimal")
+
+
+def test_oracle_pickles_as_its_recipe():
+    oracle = so.Oracle(pairwise(4), "highs", time_limit=60)
+    twin = pickle.loads(pickle.dumps(oracle))
+    c = np.random.default_rng(0).normal(size=10)
+    assert twin.maximize(c).value == pytest.approx(oracle.maximize(c).value)
+    assert twin.options == {"time_limit": 60} and twin.statistics.calls == 1
+
+
+def test_a_backend_class_is_a_solver():
+    assert so.Oracle(pairwise(3), Highs).maximize(np.ones(6)).value == pytest.approx(6)
+
+
+def test_shared_oracle_and_views():
+    first = so.shared_oracle(pairwise(4), "highs")
+    assert first is so.shared_oracle(pairwise(4), "highs")
+    assert first is not so.shared_oracle(pairwise(4), "scipy")
+    first.maximize(np.ones(10))
+    assert "highs" in repr(first) and "calls" in first._repr_html_()
+
+
+def test_empty_space_of_no_variables():
+    label = so.Oracle(so.LabelSpace(), "highs").maximize([])
+    assert label.value == 0 and label.z.shape == (0,)
