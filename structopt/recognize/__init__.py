@@ -1,0 +1,45 @@
+"""What structure a compiled space has, with proof.
+
+`recognize` reads only the matrix, the bounds and the integrality marks, so it finds the same structure in a
+space declared natively, in Pyomo, in PuLP or in a file. It is sound, not complete (ORACLES.md 12): every test
+is an exact comparison, and an unproved guess is not used. The steps, one file each:
+
+``normalize``   same labels in a plainer form: rows divided to +-1 entries, fixed columns substituted, idle rows dropped
+``patterns``    rows read one by one: box, simplices, cardinality, closure, pairwise local polytope
+``networks``    at most two entries a column: assignment, DAG path, flow
+``trees``       a chosen node needs a chosen child (MATH.md 6.5)
+``unimodular``  proof of total unimodularity, only when asked
+``structure``   the answer: `Structure` and the index arrays of every kind
+"""
+
+from __future__ import annotations
+
+from structopt.recognize.recognizer import recognize
+from structopt.recognize.structure import (
+    Assignment,
+    Box,
+    Cardinality,
+    Closure,
+    Flow,
+    Pairwise,
+    Path,
+    Simplices,
+    Structure,
+    Tree,
+)
+from structopt.recognize.unimodular import prove_totally_unimodular
+
+__all__ = [
+    "recognize",
+    "Structure",
+    "Box",
+    "Simplices",
+    "Cardinality",
+    "Closure",
+    "Pairwise",
+    "Assignment",
+    "Path",
+    "Flow",
+    "Tree",
+    "prove_totally_unimodular",
+]

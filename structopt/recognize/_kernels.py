@@ -1,0 +1,135 @@
+"""The few loops of the recogniser that do not vectorise."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from structopt.recognize.grouping import BoolArray, IntArray
+
+__all__ = ["components", "peel", "reachable", "signed_components", "topological_order"]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def components(a: IntArray, b: IntArray, n: int) -> tuple[int, IntArray]:
+    """Connected components of the graph with edges ``a[e] - b[e]``, numbered by their smallest node."""
+    parent = np.arange(n)
+    for e in range(a.size):
+        u, v = a[e], b[e]
+        while parent[u] != u:
+            parent[u] = parent[parent[u]]
+            u = parent[u]
+        while parent[v] != v:
+            parent[v] = parent[parent[v]]
+            v = parent[v]
+        if u < v:
+            parent[v] = u
+        else:
+            parent[u] = v
+    count = 0
+    label = np.empty(n, dtype=np.int64)
+    for v in range(n):  # parents have smaller numbers, so they are labelled first
+        if parent[v] == v:
+            label[v] = count
+            count += 1
+        else:
+            label[v] = label[parent[v]]
+    return count, label
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def signed_components(a: IntArray, b: IntArray, different: BoolArray, n: int) -> tuple[BoolArray, BoolArray]:
+    """Two-colour nodes so that ``a[e]`` and ``b[e]`` differ where `different` is set and agree elsewhere.
+
+    Returns the nodes of components in which that is impossible, and the colours (0 at a component's smallest node).
+    Union-find that keeps, beside the parent, whether a node differs from it.
+    """
+    parent = np.arange(n)
+    parity = np.zeros(n, dtype=np.bool_)
+    odd = np.zeros(n, dtype=np.bool_)
+    for e in range(a.size):
+        u, v, differ = a[e], b[e], different[e]
+        while parent[u] != u:
+            parity[u] ^= parity[parent[u]]
+            parent[u] = parent[parent[u]]
+            differ ^= parity[u]
+            u = parent[u]
+        while parent[v] != v:
+            parity[v] ^= parity[parent[v]]
+            parent[v] = parent[parent[v]]
+            differ ^= parity[v]
+            v = parent[v]
+        if u == v:
+            odd[u] |= differ
+            continue
+        if v < u:
+            u, v = v, u
+        parent[v] = u
+        parity[v] = differ
+        odd[u] |= odd[v]
+    for v in range(n):
+        if parent[v] != v:
+            parity[v] ^= parity[parent[v]]
+            odd[v] = odd[parent[v]]
+    return odd, parity
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def topological_order(ptr: IntArray, head: IntArray, indegree: IntArray) -> IntArray:
+    """Kahn's order of the nodes that no cycle leads to; arcs of v are ``head[ptr[v]:ptr[v + 1]]``."""
+    n = indegree.size
+    left = indegree.copy()
+    order = np.empty(n, dtype=np.int64)
+    end = 0
+    for v in range(n):
+        if left[v] == 0:
+            order[end] = v
+            end += 1
+    start = 0
+    while start < end:
+        v = order[start]
+        start += 1
+        for e in range(ptr[v], ptr[v + 1]):
+            left[head[e]] -= 1
+            if left[head[e]] == 0:
+                order[end] = head[e]
+                end += 1
+    return order[:end]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def reachable(ptr: IntArray, head: IntArray, order: IntArray, start: BoolArray) -> BoolArray:
+    """Nodes that a path from a `start` node leads to."""
+    reached = start.copy()
+    for v in order:
+        if reached[v]:
+            for e in range(ptr[v], ptr[v + 1]):
+                reached[head[e]] = True
+    return reached
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def peel(ptr: IntArray, adjacent: IntArray) -> BoolArray:
+    """Which nodes stay when nodes with at most one neighbour are removed again and again."""
+    n = ptr.size - 1
+    degree = np.empty(n, dtype=np.int64)
+    stack = np.empty(n, dtype=np.int64)
+    alive = np.ones(n, dtype=np.bool_)
+    top = 0
+    for v in range(n):
+        degree[v] = ptr[v + 1] - ptr[v]
+        if degree[v] <= 1:
+            alive[v] = False
+            stack[top] = v
+            top += 1
+    while top > 0:
+        top -= 1
+        v = stack[top]
+        for e in range(ptr[v], ptr[v + 1]):
+            u = adjacent[e]
+            degree[u] -= 1
+            if alive[u] and degree[u] <= 1:
+                alive[u] = False
+                stack[top] = u
+                top += 1
+    return alive

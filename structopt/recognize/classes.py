@@ -1,0 +1,38 @@
+"""Two-colouring of signed rows: the Heller-Tompkins condition (ORACLES.md 12)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structopt.compiled import FloatArray
+from structopt.recognize._kernels import signed_components
+from structopt.recognize.grouping import BoolArray, IntArray
+
+__all__ = ["row_classes", "two_ends"]
+
+
+def two_ends(column: IntArray, n_columns: int) -> tuple[IntArray, IntArray, IntArray]:
+    """The columns with two entries, and the positions of their two entries.
+
+    >>> two_ends(np.array([0, 1, 1]), 2)
+    (array([1]), array([1]), array([2]))
+    """
+    first, last = np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
+    entries = np.arange(column.size)
+    last[column] = entries  # where an index repeats, the last assignment stays
+    first[column[::-1]] = entries[::-1]
+    two = np.flatnonzero(np.bincount(column, minlength=n_columns) == 2)
+    return two, first[two], last[two]
+
+
+def row_classes(
+    row: IntArray, column: IntArray, value: FloatArray, n_rows: int, n_columns: int
+) -> tuple[BoolArray, BoolArray]:
+    """Split the rows in two classes by the columns with two entries.
+
+    Entries of equal sign ask for different classes, of opposite sign for the same class. Returns the rows for which
+    that is impossible (with all rows connected to them), and the class of every row.
+    """
+    _, first, last = two_ends(column, n_columns)
+    odd, side = signed_components(row[first], row[last], value[first] == value[last], n_rows)
+    return odd, side

@@ -1,0 +1,172 @@
+"""Structures with at most two entries +-1 a column: assignment, path in a DAG, flow (ORACLES.md 7, 9, 12)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structopt.compiled import FloatArray
+from structopt.recognize._kernels import reachable, topological_order
+from structopt.recognize.classes import row_classes, two_ends
+from structopt.recognize.grouping import BoolArray, IntArray, group_by, pattern, repeated_in_rows
+from structopt.recognize.normalize import NormalForm
+from structopt.recognize.structure import Assignment, Flow, Path
+
+__all__ = [
+    "assignment_blocks",
+    "build_assignment",
+    "build_flow",
+    "build_path",
+    "flow_blocks",
+    "path_blocks",
+]
+
+
+def _classes(form: NormalForm) -> tuple[BoolArray, BoolArray]:
+    return row_classes(form.row, form.column, form.value, form.n_rows, form.n_columns)
+
+
+def assignment_blocks(form: NormalForm) -> BoolArray:
+    """Rows ``sum = 1`` or ``sum <= 1`` of 0/1 columns, one or two rows a column, rows 2-colourable.
+
+    A column with one row has lost its other end because no other column needed it: it gets a private node.
+    """
+    rows = form.unit & (form.minus == 0) & (form.row_upper == 1)
+    rows &= (form.row_lower == 1) | np.isneginf(form.row_lower)
+    passed = form.passing(rows, form.binary & (form.degree >= 1) & (form.degree <= 2))
+    if not passed.any():
+        return passed
+    passed[form.row_block[_classes(form)[0]]] = False
+    # The oracle holds one score for each pair.
+    _, first, last = two_ends(form.column, form.n_columns)
+    pairs = pattern(form.row[first], form.row[last], form.n_rows, form.n_rows)  # first < last: rows ascend
+    passed[form.row_block[repeated_in_rows(pairs)]] = False
+    return passed
+
+
+def build_assignment(form: NormalForm) -> Assignment:
+    """Left and right node of every column, numbered block by block."""
+    form = form.split()
+    m, n = form.n_rows, form.n_columns
+    columns, first, last = two_ends(form.column, n)
+    side = _classes(form)[1].astype(np.int64)
+    single = np.flatnonzero(form.degree == 1)
+    row_of = np.zeros(n, dtype=np.int64)
+    row_of[form.column] = form.row
+    # Nodes: the rows, then a private node for every column with one row, on the other side of that row.
+    node_side = np.concatenate([side, 1 - side[row_of[single]]])
+    node_block = np.concatenate([form.row_block, form.column_block[single]])
+    required = np.concatenate([form.row_lower == 1, np.zeros(single.size, dtype=bool)])
+    ends = np.zeros((n, 2), dtype=np.int64)
+    ends[columns, 0], ends[columns, 1] = form.row[first], form.row[last]
+    ends[single, 0], ends[single, 1] = row_of[single], m + np.arange(single.size)
+
+    size = np.bincount(node_block * 2 + node_side, minlength=2 * form.n_blocks).reshape(-1, 2)
+    swap = size[:, 1] < size[:, 0]
+    node_side = node_side ^ swap[node_block]
+    size = np.where(swap[:, None], size[:, ::-1], size)
+    number, needed = np.zeros(node_side.size, dtype=np.int64), []
+    for s in (0, 1):
+        nodes = np.flatnonzero(node_side == s)
+        nodes = nodes[group_by(node_block[nodes], form.n_blocks)[0]]
+        number[nodes] = np.arange(nodes.size)
+        needed.append(required[nodes])
+    on_left = node_side[ends[:, 0]] == 0
+    left = np.where(on_left, ends[:, 0], ends[:, 1])
+    right = np.where(on_left, ends[:, 1], ends[:, 0])
+    ptr = np.vstack([np.zeros((1, 2), dtype=np.int64), np.cumsum(size, axis=0)])
+    return Assignment(number[left], number[right], needed[0], needed[1], ptr[:, 0].copy(), ptr[:, 1].copy())
+
+
+def flow_blocks(form: NormalForm) -> BoolArray:
+    """Network matrices: +-1 entries, at most two a column, Heller-Tompkins classes exist."""
+    passed = form.passing(form.unit, form.degree <= 2)
+    if passed.any():
+        odd, _ = _classes(form)
+        passed[form.row_block[odd]] = False
+    return passed
+
+
+def _node_arc(form: NormalForm) -> tuple[IntArray, IntArray, FloatArray, FloatArray, IntArray]:
+    """Tail and head of every column, bounds on the outflow of every node, and the block of every node.
+
+    Nodes are the rows, those of one class negated, then one root for each block with a column that lacks an end.
+    A root's outflow balances the others; it is left free here.
+    """
+    m, n = form.n_rows, form.n_columns
+    negated = _classes(form)[1]
+    out = (form.value > 0) != negated[form.row]
+    tail, head = np.full(n, -1, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+    tail[form.column[out]] = form.row[out]
+    head[form.column[~out]] = form.row[~out]
+    lacking = (tail < 0) | (head < 0)
+    has_root = np.zeros(form.n_blocks, dtype=bool)
+    has_root[form.column_block[lacking]] = True
+    root = m + np.cumsum(has_root) - 1
+    tail = np.where(tail < 0, root[form.column_block], tail)
+    head = np.where(head < 0, root[form.column_block], head)
+    n_roots = int(has_root.sum())
+    low = np.where(negated, -form.row_upper, form.row_lower)
+    high = np.where(negated, -form.row_lower, form.row_upper)
+    supply_lower = np.concatenate([low, np.full(n_roots, -np.inf)])
+    supply_upper = np.concatenate([high, np.full(n_roots, np.inf)])
+    return tail, head, supply_lower, supply_upper, np.concatenate([form.row_block, np.flatnonzero(has_root)])
+
+
+def build_flow(form: NormalForm) -> Flow:
+    """Arcs, capacities and supplies."""
+    tail, head, low, high, _ = _node_arc(form)
+    return Flow(tail, head, low, high, form.lower, form.upper, low.size - form.n_rows)
+
+
+def _supplies(form: NormalForm, supply: FloatArray, node_block: IntArray) -> FloatArray:
+    """Outflow of every node of an equality network: a root sends what the others of its block receive."""
+    supply = supply.copy()
+    rows = slice(0, form.n_rows)
+    total = np.bincount(node_block[rows], weights=supply[rows], minlength=form.n_blocks)
+    supply[form.n_rows :] = -total[node_block[form.n_rows :]]
+    return supply
+
+
+def path_blocks(form: NormalForm) -> BoolArray:
+    """Unit flow from one node to one other in an acyclic graph with capacities of at least 1.
+
+    Flow conservation in node-arc form, in any row signs and with one redundant row possibly missing. In an acyclic
+    graph every unit flow is a mixture of paths, so the vertices are the paths and capacities >= 1 never bind.
+    """
+    equal = (form.row_lower == form.row_upper) & (np.abs(form.row_lower) <= 1) & form.whole_rows
+    columns = (form.degree >= 1) & (form.lower == 0) & (form.upper >= 1)
+    passed = form.passing(equal, columns) & flow_blocks(form)
+    if not passed.any():
+        return passed
+    inner = form.select(passed)
+    tail, head, supply, _, block = _node_arc(inner)
+    supply = _supplies(inner, supply, block)
+
+    def count(mask: BoolArray) -> IntArray:
+        return np.bincount(block[mask], minlength=inner.n_blocks)
+
+    good = (count(supply == 1) == 1) & (count(supply == -1) == 1) & (count(np.abs(supply) > 1) == 0)
+    order, ptr, arc = _by_tail(tail, head, block.size)
+    cyclic = np.ones(block.size, dtype=bool)  # on or behind a cycle
+    cyclic[order] = False
+    good[block[cyclic]] = False
+    reached = reachable(ptr, head[arc], order, supply == 1)
+    good[block[(supply == -1) & ~reached]] = False
+    passed[np.flatnonzero(passed)[~good]] = False
+    return passed
+
+
+def build_path(form: NormalForm) -> Path:
+    """Arcs by tail, topological order, sources and sinks."""
+    tail, head, supply, _, block = _node_arc(form)
+    supply = _supplies(form, supply, block)
+    order, ptr, arc = _by_tail(tail, head, block.size)
+    sources, sinks = np.flatnonzero(supply == 1), np.flatnonzero(supply == -1)
+    sources, sinks = (nodes[group_by(block[nodes], form.n_blocks)[0]] for nodes in (sources, sinks))
+    return Path(tail, head, order, ptr, arc, sources, sinks)
+
+
+def _by_tail(tail: IntArray, head: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Nodes tails first (without those on or behind a cycle), and the arcs grouped by tail."""
+    arc, ptr = group_by(tail, n)
+    return topological_order(ptr, head[arc], np.bincount(head, minlength=n)), ptr, arc

@@ -1,0 +1,238 @@
+"""From a compiled space to its `Structure`: normalise, try the kinds, then split into blocks and try again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from structopt.compiled import CompiledSpace
+from structopt.recognize import networks, patterns, trees
+from structopt.recognize.grouping import BoolArray
+from structopt.recognize.normalize import NormalForm, Normalized, normalize
+from structopt.recognize.structure import Arrays, Assignment, Closure, Pairwise, Path, Structure
+
+__all__ = ["recognize"]
+
+
+class _Kind(NamedTuple):
+    name: str
+    test: Callable[[NormalForm], BoolArray]
+    build: Callable[[NormalForm], Arrays]
+
+
+#: In the order of the cost of their tests; a block gets the first kind that it passes.
+_SIMPLE = (
+    _Kind("box", patterns.box_blocks, patterns.build_box),
+    _Kind("simplices", patterns.simplices_blocks, patterns.build_simplices),
+    _Kind("cardinality", patterns.cardinality_blocks, patterns.build_cardinality),
+    _Kind("closure", patterns.closure_blocks, patterns.build_closure),
+    _Kind("pairwise", patterns.pairwise_blocks, patterns.build_pairwise),
+    _Kind("assignment", networks.assignment_blocks, networks.build_assignment),
+)
+#: These read a block as one connected graph, so they need the split.
+_CONNECTED = (
+    _Kind("tree", trees.tree_blocks, trees.build_tree),
+    _Kind("path", networks.path_blocks, networks.build_path),
+)
+
+
+def recognize(space: CompiledSpace) -> Structure:
+    """Find out which known structure a space has.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+
+    Returns
+    -------
+    Structure
+        Never wrong, sometimes "general": every claim is proved from the matrix by exact comparisons.
+
+    Notes
+    -----
+    Time is linear in the non-zeros up to sorting. The proof of total unimodularity is slower and is made
+    only when `Structure.totally_unimodular`, or `Structure.integral` of a general space, is read.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> from structopt.compiled import CompiledSpace
+    >>> A = sp.csr_array(np.array([[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]))         # y_1 <= y_0, y_2 <= y_0
+    >>> space = CompiledSpace(A, np.full(2, -np.inf), np.zeros(2), np.zeros(3), np.ones(3),
+    ...                       np.ones(3, dtype=bool), ["a", "b", "c"], ["r", "s"])
+    >>> structure = recognize(space)
+    >>> structure.kind, structure.oracle, structure.integral, structure.totally_unimodular
+    ('closure', 'forest dynamic program', True, True)
+    >>> structure.arrays
+    Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0])
+    """
+    found = normalize(space)
+    form = found.form
+    if form is None:
+        return _general(space, found, f"it seems empty: {found.conflict}; a solver will name the conflict")
+    for kind in _SIMPLE:
+        if kind.test(form).all():
+            return _whole(space, found, kind, form)
+    return _by_blocks(space, found, form.split())
+
+
+def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
+    """Give every connected block its kind; costs separate over a product of spaces."""
+    parts: list[Structure] = []
+    rest = form
+    for kind in _SIMPLE + _CONNECTED:
+        passed = kind.test(rest)
+        if not passed.any():
+            continue
+        if passed.all() and not parts and not _two_oracles(kind, rest):
+            return _whole(space, found, kind, rest)
+        parts += _parts(kind, rest.select(passed))
+        rest = rest.select(~passed)
+        if rest.n_blocks == 0:
+            names = ", ".join(part.kind for part in parts)
+            reason = f"independent blocks of kinds {names}; costs separate, so each is solved by its own oracle"
+            return _structure("product", reason, space, found, form, None, tuple(parts))
+    if networks.flow_blocks(form).all():
+        return _flow(space, found, form)
+    return _general(space, found, _why_general(space, rest), form, tuple(parts), rest)
+
+
+def _two_oracles(kind: _Kind, form: NormalForm) -> bool:
+    return kind.name == "pairwise" and len(_integer_groups(form)) > 1
+
+
+def _integer_groups(form: NormalForm) -> list[BoolArray]:
+    """Blocks with and without integer columns, leaving out an empty group."""
+    integer = np.bincount(form.column_block[form.integer], minlength=form.n_blocks) > 0
+    return [group for group in (integer, ~integer) if group.any()]
+
+
+def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
+    # Halves are allowed in a relaxed pairwise block and forbidden in an integer one: two oracles, two parts.
+    groups = _integer_groups(form) if kind.name == "pairwise" else [np.ones(form.n_blocks, dtype=bool)]
+    nothing = np.zeros(0, dtype=np.int64)
+    parts = []
+    for group in groups:
+        inner = form.select(group)
+        arrays = kind.build(inner)
+        parts.append(
+            Structure(
+                kind.name,
+                _why(kind.name, arrays, inner),
+                inner.columns,
+                nothing,
+                np.zeros(0),
+                arrays,
+                has_integers=bool(inner.integer.any()),
+                _declared=inner.matrix,
+            )
+        )
+    return parts
+
+
+def _whole(space: CompiledSpace, found: Normalized, kind: _Kind, form: NormalForm) -> Structure:
+    arrays = kind.build(form)
+    return _structure(kind.name, _why(kind.name, arrays, form), space, found, form, arrays)
+
+
+def _flow(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
+    arrays = networks.build_flow(form)
+    whole = form.whole_rows.all() and form.whole_columns.all()
+    tail = (
+        "bounds and supplies are integral, so every vertex is"
+        if whole
+        else "some bound is fractional, so vertices may be"
+    )
+    reason = (
+        f"{form.n_rows} conservation rows and {form.n_columns} arcs: at most two entries +-1 a column, which become "
+        f"one tail and one head after negating some rows (Heller-Tompkins); {tail}"
+    )
+    return _structure("flow", reason, space, found, form, arrays, (), form)
+
+
+def _general(
+    space: CompiledSpace,
+    found: Normalized,
+    reason: str,
+    form: NormalForm | None = None,
+    parts: tuple[Structure, ...] = (),
+    rest: NormalForm | None = None,
+) -> Structure:
+    return _structure("general", reason, space, found, form or found.form, None, parts, rest or found.form)
+
+
+def _structure(
+    kind: str,
+    reason: str,
+    space: CompiledSpace,
+    found: Normalized,
+    form: NormalForm | None,
+    arrays: Arrays | None,
+    parts: tuple[Structure, ...] = (),
+    rest: NormalForm | None = None,
+) -> Structure:
+    columns = np.arange(space.n_variables) if form is None else form.columns
+    return Structure(
+        kind,
+        reason,
+        columns,
+        found.fixed_columns,
+        found.fixed_values,
+        arrays,
+        parts,
+        found.tightened,
+        space.is_integral,
+        space.matrix,
+        rest,
+    )
+
+
+def _why(name: str, arrays: Arrays, form: NormalForm) -> str:
+    """What was found and why the oracle is exact."""
+    n, m = form.n_columns, form.n_rows
+    if isinstance(arrays, Closure):
+        shape = "a DAG or digraph" if arrays.forest_order is None else "a forest"
+        return (
+            f"{n} columns in [0, 1] and {arrays.child.size} rows y_child <= y_parent on {shape}: the transpose "
+            "is a network matrix, so every vertex is integral"
+        )
+    if isinstance(arrays, Pairwise):
+        exact = "the pairs form a forest, so integral" if arrays.forest else "half-integral, solved by roof duality"
+        return (
+            f"{arrays.label.size} labels and {arrays.pair.size} pairs with p <= y_j, p <= y_k, p >= y_j + y_k - 1: "
+            f"the local polytope, {exact}"
+        )
+    if isinstance(arrays, Assignment):
+        return (
+            f"{n} columns in [0, 1], {arrays.left_required.size} x {arrays.right_required.size} nodes used at most "
+            "once: rows split into two sides and every column joins them, a network matrix"
+        )
+    if isinstance(arrays, Path):
+        return (
+            f"{n} arcs over {arrays.order.size} nodes carry one unit from source to sink, without cycles: every "
+            "unit flow is a mixture of paths"
+        )
+    return {
+        "box": f"{n} columns with finite bounds and no row that binds",
+        "simplices": f"{m} disjoint groups over {n} columns in [0, 1], at most or exactly one of each",
+        "cardinality": f"{m} disjoint groups over {n} columns in [0, 1] with integral counts: an interval matrix",
+        "tree": (
+            f"{n} nodes of a tree, a chosen node needs its parent and a chosen child: the LP is integral by induction "
+            "from the leaves"
+        ),
+    }[name]
+
+
+def _why_general(space: CompiledSpace, rest: NormalForm) -> str:
+    """The first obstacle, by the name of its row."""
+    odd = np.flatnonzero(~rest.unit)
+    if odd.size:
+        name = space.row_names[int(rest.rows[odd[0]])]
+        return f"row {name!r} has coefficients of different magnitude ({odd.size} such rows)"
+    if rest.n_rows:
+        name = space.row_names[int(rest.rows[0])]
+        return f"no known structure fits the block of row {name!r} ({rest.n_rows} rows in such blocks)"
+    name = space.variable_names[int(rest.columns[0])]
+    return f"variable {name!r} has no finite bounds"
