@@ -1,0 +1,286 @@
+"""Exact solvers for the free columns of each recognised structure (ORACLES.md 1, 3, 4, 7, 9, 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from structopt.compiled import FloatArray
+from structopt.kernels import assignment, paths, tree
+from structopt.kernels.cardinality import _choose as choose_rows
+from structopt.kernels.closure import ClosureGraph
+from structopt.kernels.pairwise import PairwiseGraph
+from structopt.recognize import (
+    Assignment,
+    Box,
+    Cardinality,
+    Closure,
+    Pairwise,
+    Path,
+    Simplices,
+    Structure,
+    Tree,
+)
+
+__all__ = ["Solver", "solver_of"]
+
+# Pairwise models up to this size are enumerated for the whole front of two criteria (ORACLES.md 11.1).
+_FRONT_LABELS = 16
+
+
+def solver_of(structure: Structure) -> Solver | None:
+    """The solver for one recognised structure (not a product), or None."""
+    arrays = structure.arrays
+    if isinstance(arrays, Box):
+        return BoxSolver(arrays)
+    if isinstance(arrays, Simplices):
+        return GroupSolver(arrays, arrays.required.astype(np.int64), np.ones(len(arrays.required), dtype=np.int64))
+    if isinstance(arrays, Cardinality):
+        return GroupSolver(arrays, arrays.lower, arrays.upper)
+    if isinstance(arrays, Closure):
+        return ClosureSolver(arrays, structure.columns.size)
+    if isinstance(arrays, Pairwise):
+        return PairwiseSolver(arrays)
+    if isinstance(arrays, Assignment):
+        return AssignmentSolver(arrays)
+    if isinstance(arrays, Path):
+        return PathSolver(arrays)
+    if isinstance(arrays, Tree):
+        return TreeSolver(arrays, structure.columns.size)
+    return None
+
+
+class Solver:
+    """Solves the free columns of a recognised structure; batches go row by row unless it knows better."""
+
+    #: Whether every answer is integral.
+    integral = True
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray | None:
+        """The best values of the free columns, or None if not settled."""
+        raise NotImplementedError
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Sequence[FloatArray | None]:
+        """`solve` for every row."""
+        return [self.solve(c, None if keys is None else keys[i]) for i, c in enumerate(C)]
+
+    def k_best(self, c: FloatArray, k: int) -> FloatArray | None:
+        """The `k` best values of the free columns, best first, or None if this solver cannot list them."""
+        return None
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        """The front of two criteria over the free columns, where it can be listed."""
+        return None
+
+
+class BoxSolver(Solver):
+    """No rows: every column goes to the bound that its cost likes."""
+
+    def __init__(self, arrays: Box) -> None:
+        self._lower, self._upper = arrays.lower, arrays.upper
+        ends = np.concatenate([self._lower, self._upper])
+        self.integral = bool((ends == np.rint(ends)).all())
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
+        return np.where(c > 0, self._upper, self._lower)
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
+        return np.where(C > 0, self._upper, self._lower)
+
+
+class ClosureSolver(Solver):
+    """``y_child <= y_parent``: min cut, or the linear program's own O(n) recursion on a forest."""
+
+    def __init__(self, arrays: Closure, n: int) -> None:
+        self._graph = ClosureGraph(n, arrays.child, arrays.parent)
+        self._states = _States(self._graph.warm_state)
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
+        if key is None:
+            return self._graph.solve(c)
+        return self._graph.solve_warm(self._states[key], c)
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
+        return self._graph.solve_batch(C, state=self._states.batch(keys), n_jobs=n_jobs)
+
+
+class PairwiseSolver(Solver):
+    """Roof duality for the relaxation; enumeration and persistency for 0/1 labels."""
+
+    def __init__(self, arrays: Pairwise) -> None:
+        self._label, self._pair = arrays.label, arrays.pair
+        self._graph = PairwiseGraph(len(arrays.label), arrays.first, arrays.second)
+        self._states = _States(self._graph.warm_state)
+        self.integral = arrays.integer or arrays.forest
+        self._exact = arrays.integer and not arrays.forest
+
+    def _join(self, y: FloatArray, p: FloatArray) -> FloatArray:
+        values = np.empty((*y.shape[:-1], len(self._label) + len(self._pair)))
+        values[..., self._label], values[..., self._pair] = y, p
+        return values
+
+    def _products(self, y: FloatArray) -> FloatArray:
+        return y[..., self._graph.i] * y[..., self._graph.j]
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray | None:
+        unary, pair = c[self._label], c[self._pair]
+        if self._exact:
+            y, _, proved = self._graph.solve_exact(unary, pair)
+            return self._join(y, self._products(y)) if proved else None
+        if key is None:
+            y, p, _ = self._graph.solve(unary, pair)
+        else:
+            y, p, _ = self._graph.solve_warm(self._states[key], unary, pair)
+        return self._join(y, p)
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Sequence[FloatArray | None]:
+        unary, pair = C[:, self._label], C[:, self._pair]
+        if self._exact:
+            Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
+            joined = self._join(Y, self._products(Y))
+            return [z if sure else None for z, sure in zip(joined, proved, strict=True)]
+        Y, P, _ = self._graph.solve_batch(unary, pair, state=self._states.batch(keys), n_jobs=n_jobs)
+        return list(self._join(Y, P))
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        if not self.integral or len(self._label) > _FRONT_LABELS:
+            return None
+        labels, pairs = self._label, self._pair
+        Y, _, _ = self._graph.front(h[labels], h[pairs], h_const, g[labels], g[pairs], g_const)
+        return self._join(Y, self._products(Y))
+
+
+class GroupSolver(Solver):
+    """Disjoint groups with a number of ones between two limits: the largest costs of each."""
+
+    def __init__(self, arrays: Simplices | Cardinality, lower: Any, upper: Any) -> None:
+        self._groups = tuple(np.ascontiguousarray(a, dtype=np.int64) for a in (arrays.ptr, arrays.order, lower, upper))
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
+        return self.solve_batch(c[None, :], 1, None)[0]
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
+        chosen, _, _ = choose_rows(np.ascontiguousarray(C), *self._groups)
+        return chosen.astype(np.float64)
+
+
+class AssignmentSolver(Solver):
+    """Bipartite matchings, block by block, with kept column prices."""
+
+    def __init__(self, arrays: Assignment) -> None:
+        self._blocks: list[tuple[Any, Any, Any, tuple[int, int], Any, Any]] = []
+        block_of_left = np.repeat(np.arange(len(arrays.left_ptr) - 1), np.diff(arrays.left_ptr))
+        for b in range(len(arrays.left_ptr) - 1):
+            columns = np.flatnonzero(block_of_left[arrays.left] == b)
+            rows = slice(arrays.left_ptr[b], arrays.left_ptr[b + 1])
+            others = slice(arrays.right_ptr[b], arrays.right_ptr[b + 1])
+            shape = (int(rows.stop - rows.start), int(others.stop - others.start))
+            left, right = arrays.left[columns] - rows.start, arrays.right[columns] - others.start
+            self._blocks.append(
+                (columns, left, right, shape, arrays.left_required[rows], arrays.right_required[others])
+            )
+        self._n = len(arrays.left)
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
+        z = np.zeros(self._n)
+        for columns, left, right, shape, left_required, right_required in self._blocks:
+            scores = np.full(shape, -np.inf)
+            scores[left, right] = c[columns]
+            whole = left_required.all() and (shape[0] == shape[1] or not right_required.any())
+            if whole:
+                chosen, _ = assignment.assign(scores)
+            else:
+                chosen, _ = assignment.match(scores, left_required, right_required)
+            z[columns[chosen[left] == right]] = 1.0
+        return z
+
+
+class PathSolver(Solver):
+    """Best paths in acyclic graphs, one per block, by the backward recursion."""
+
+    def __init__(self, arrays: Path) -> None:
+        self._dag = paths.Dag.from_arcs(arrays.tail, arrays.head)
+        self._ends = [(int(s), int(t)) for s, t in zip(arrays.sources, arrays.sinks, strict=True)]
+        self._n = len(arrays.tail)
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
+        z = np.zeros(self._n)
+        for source, sink in self._ends:
+            z[paths.best_path(self._dag, c, source, sink)[0]] = 1.0
+        return z
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
+        used = [paths.best_path_batch(self._dag, C, source, sink)[0] for source, sink in self._ends]
+        return np.sum(used, axis=0, dtype=np.float64)
+
+    def k_best(self, c: FloatArray, k: int) -> FloatArray | None:
+        if len(self._ends) != 1:
+            return None
+        found, _ = paths.k_best(self._dag, c, *self._ends[0], k)
+        z = np.zeros((len(found), self._n))
+        for row, arcs in zip(z, found, strict=True):
+            row[arcs] = 1.0
+        return z
+
+
+class TreeSolver(Solver):
+    """A chosen internal node needs a chosen child: the O(n) program of MATH.md 6.5."""
+
+    def __init__(self, arrays: Tree, n: int) -> None:
+        self._parent = np.ascontiguousarray(arrays.parent, dtype=np.int64)
+        self._real = np.flatnonzero(arrays.column >= 0)
+        self._column = arrays.column[self._real]
+        self._n = n
+
+    def _gains(self, C: FloatArray) -> FloatArray:
+        gains = np.zeros((len(self._parent), *C.shape[1:]))
+        gains[self._real] = C[self._column]
+        return gains
+
+    def _labels(self, chosen: Any) -> FloatArray:
+        z = np.zeros((len(chosen), self._n))
+        z[:, self._column] = chosen[:, self._real]
+        return z
+
+    def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
+        chosen, _ = tree.needed_child(self._gains(c), self._parent)
+        return self._labels(chosen[None, :])[0]
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
+        chosen, _ = tree.needed_child_batch(self._gains(np.ascontiguousarray(C.T)), self._parent)
+        return self._labels(chosen.T)
+
+    def k_best(self, c: FloatArray, k: int) -> FloatArray | None:
+        chosen, _ = tree.k_best(self._gains(c), self._parent, k)
+        return self._labels(chosen)
+
+
+class _States:
+    """Flows to start from, one per example, within a memory limit."""
+
+    _LIMIT = 1 << 28
+
+    def __init__(self, make: Callable[[int], Any]) -> None:
+        self._make = make
+        self._single: dict[Hashable, Any] = {}
+        self._batch: tuple[tuple[Hashable, ...], Any] | None = None
+        self._size = max(1, int(make(1).nbytes))
+
+    def __getitem__(self, key: Hashable) -> Any:
+        state = self._single.get(key)
+        if state is None:
+            if len(self._single) * self._size > self._LIMIT:
+                self._single.pop(next(iter(self._single)))
+            state = self._single[key] = self._make(1)
+        return state
+
+    def batch(self, keys: Sequence[Hashable] | None) -> Any:
+        """The flows of a whole batch, kept while it comes back with the same keys."""
+        if keys is None or len(keys) * self._size > self._LIMIT:
+            return None
+        named = tuple(keys)
+        if self._batch is None or self._batch[0] != named:
+            self._batch = (named, self._make(len(named)))
+        return self._batch[1]
