@@ -1,0 +1,76 @@
+"""Risks of BMRM's appendix A: ``risk(w) -> (value, subgradient)`` for any trainer of `structopt.train`.
+
+=============================  =======================================================================
+scalar predictions             `Hinge`, `SquaredHinge`, `Logistic`, `Exponential`, `Novelty`, `LeastSquares`,
+                               `Absolute`, `Quantile`, `EpsilonInsensitive`, `Huber`, `Poisson`
+one prediction per class       `Multiclass`, `Softmax`, `MultivariateRegression`, `Ontology`
+all examples together          `ROCArea`, `Ordinal`, `Preference`, `Ranking`, `FBeta`, `Jaccard`, `BalancedAccuracy`,
+                               `PrecisionAt`, `RecallAt`, `BreakEven`, `Contingency`
+=============================  =======================================================================
+"""
+
+from __future__ import annotations
+
+from structopt.risks.contingency import (
+    BalancedAccuracy,
+    BreakEven,
+    Contingency,
+    FBeta,
+    Jaccard,
+    PrecisionAt,
+    RecallAt,
+)
+from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
+from structopt.risks.ontology import Ontology
+from structopt.risks.ordinal import Ordinal
+from structopt.risks.preference import Preference
+from structopt.risks.ranking import Ranking
+from structopt.risks.roc import ROCArea
+from structopt.risks.scalar import (
+    Absolute,
+    EpsilonInsensitive,
+    Exponential,
+    Hinge,
+    Huber,
+    LeastSquares,
+    Logistic,
+    Novelty,
+    Poisson,
+    Quantile,
+    SquaredHinge,
+)
+from structopt.risks.vector import Multiclass, MultivariateRegression, Softmax
+
+__all__ = [
+    "Hinge",
+    "SquaredHinge",
+    "Logistic",
+    "Exponential",
+    "Novelty",
+    "LeastSquares",
+    "Absolute",
+    "Quantile",
+    "EpsilonInsensitive",
+    "Huber",
+    "Poisson",
+    "Multiclass",
+    "Softmax",
+    "MultivariateRegression",
+    "Ontology",
+    "ROCArea",
+    "Ordinal",
+    "Preference",
+    "Ranking",
+    "RankingMeasure",
+    "NDCG",
+    "MRR",
+    "PrecisionAtN",
+    "ERU",
+    "FBeta",
+    "Jaccard",
+    "BalancedAccuracy",
+    "PrecisionAt",
+    "RecallAt",
+    "BreakEven",
+    "Contingency",
+]

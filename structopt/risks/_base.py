@@ -1,0 +1,101 @@
+"""What the risks of this package share: products with X, names, shards."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from structopt.errors import DeclarationError
+from structopt.risks._features import Features, FloatArray, shard_rows
+from structopt.train.risk import LinearRisk, Risk
+
+__all__ = ["FeatureRisk", "SeparableRisk"]
+
+
+class FeatureRisk(Risk):
+    """A risk of predictions ``f = X w``: one product forward, one back.
+
+    Derived directly by risks whose `loss` costs a sort or an assignment; those with a loss of O(n) derive from
+    `SeparableRisk`, which trainers search along lines.
+    """
+
+    lower_bound = 0.0
+
+    #: Names of the attributes that tell two risks of one class apart.
+    _parameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, X: Any) -> None:
+        self._features = Features(X, type(self).__name__)
+        self.n_features = self._features.n_columns
+
+    @abstractmethod
+    def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
+        """Return the risk at predictions `f` and its derivative, of the shape of `f`."""
+
+    def predictions(self, w: FloatArray) -> FloatArray:
+        """Return ``X w``."""
+        return self._features.forward(self._checked(w))
+
+    def pull_back(self, derivative: FloatArray) -> FloatArray:
+        """Return ``X' derivative``, a subgradient with respect to the weights."""
+        return self._features.back(derivative).ravel()
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        value, derivative = self.loss(self.predictions(w))
+        return value, self.pull_back(derivative)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def fingerprint(self) -> str:
+        return f"{self._name()}({len(self)} examples, {self.n_features} features, targets {self._checksum():08x})"
+
+    def __repr__(self) -> str:
+        return f"<{self._name()}: {len(self)} examples, {self.n_features} features>"
+
+    def _name(self) -> str:
+        settings = ", ".join(f"{name}={_brief(getattr(self, name))}" for name in self._parameters)
+        return f"{type(self).__name__}({settings})" if settings else type(self).__name__
+
+    def _checksum(self) -> int:
+        target = getattr(self, "y", None)
+        return 0 if target is None else zlib.crc32(np.ascontiguousarray(target).tobytes())
+
+    def _checked(self, w: FloatArray) -> FloatArray:
+        w = np.asarray(w, dtype=np.float64)
+        if w.shape != (self.n_features,):
+            raise DeclarationError(
+                f"{type(self).__name__}: w has shape {w.shape}; this risk needs ({self.n_features},)."
+            )
+        return w
+
+
+class SeparableRisk(FeatureRisk, LinearRisk):
+    """A mean over examples of a convex function of each row of ``f``."""
+
+    #: Targets, one entry or row per example.
+    y: Any
+
+    def __init__(self, X: Any) -> None:
+        super().__init__(X)
+        self._scale = 1.0 / len(self)
+
+    def shard(self, k: int, n: int) -> Self:
+        rows = shard_rows(k, n, len(self), type(self).__name__)
+        part = copy.copy(self)  # keeps _scale: the parts add up to this risk
+        part._features = self._features.rows(rows)
+        part._select(rows)
+        return part
+
+    def _select(self, rows: slice) -> None:
+        """Keep the targets of `rows`."""
+        self.y = np.ascontiguousarray(self.y[rows])
+
+
+def _brief(value: Any) -> str:
+    """Show a setting in a few words; a table by its checksum."""
+    return f"table {zlib.crc32(value.tobytes()):08x}" if isinstance(value, np.ndarray) else repr(value)

@@ -1,0 +1,172 @@
+"""Ranking of the documents of queries, BMRM Algorithm 10."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import warnings
+import zlib
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from structopt.errors import DeclarationError
+from structopt.risks._assignment import rank_batch
+from structopt.risks._base import FeatureRisk
+from structopt.risks._features import FloatArray, finite_vector, shard_rows
+from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
+
+__all__ = ["Ranking"]
+
+_MEASURES: dict[str, RankingMeasure] = {
+    "ndcg": NDCG(),
+    "mrr": MRR(),
+    "precision": PrecisionAtN(),
+    "eru": ERU(),
+}
+
+
+class Ranking(FeatureRisk):
+    """Mean over queries of the loss of a ranking measure, through linear assignment.
+
+    For each query, its documents sorted by decreasing relevance, with position weights c, BMRM (28):
+
+        max over permutations pi of  c.(f(pi) - f) + (a - a(pi)).b
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (m, d)
+        One feature vector per document.
+    relevance : array of shape (m,)
+        Relevance of each document to its query, at least 0.
+    query : array of shape (m,)
+        Query of each document, any sortable names; rows of a query need not be adjacent.
+    measure : "ndcg", "mrr", "precision", "eru" or RankingMeasure
+        What to optimise, e.g. ``NDCG(k=10)`` or ``PrecisionAtN(5)``.
+    decay : float or callable
+        ``c_i = i^-decay`` for position i from 1, or a function from the number of documents to a decreasing array.
+
+    Notes
+    -----
+    Queries whose documents are all equally relevant, as with a single document, say nothing about the order: they are
+    left out, with a warning. ``len`` counts the others, and `shard` shares them out. Documents of equal relevance keep
+    the order in which they are given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.risks import Ranking
+    >>> risk = Ranking([[1.0], [2.0], [0.0], [3.0], [1.0]], [2, 1, 0, 0, 1], ["a", "a", "a", "b", "b"])
+    >>> risk
+    <Ranking(measure=NDCG(k=None), decay=0.25): 2 queries, 1 features>
+    >>> value, subgradient = risk(np.array([0.1]))
+    >>> round(value, 4), subgradient.round(4)
+    (0.395, array([0.039]))
+    """
+
+    _parameters: ClassVar[tuple[str, ...]] = ("measure", "decay")
+
+    def __init__(
+        self,
+        X: Any,
+        relevance: Any,
+        query: Any,
+        measure: str | RankingMeasure = "ndcg",
+        decay: float | Callable[[int], FloatArray] = 0.25,
+    ) -> None:
+        super().__init__(X)
+        self.measure = _measure(measure)
+        self.decay = decay
+        rows = len(self._features)
+        self.y = finite_vector(relevance, "relevance", rows, "Ranking")
+        if np.any(self.y < 0.0):
+            raise DeclarationError("Ranking: relevances must not be negative; shift them so that 0 means irrelevant.")
+        self._prices: FloatArray
+        self._group(_query_codes(query, rows))
+        self._scale = 1.0 / len(self)
+
+    def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
+        ordered = np.zeros(self._rows.size)
+        prices: FloatArray = self._prices.copy()
+        value = rank_batch(f[self._rows], self._a, self._b, self._c, self._starts, prices, ordered)
+        self._prices = prices
+        derivative = np.zeros(len(self._features))
+        derivative[self._rows] = ordered * self._scale
+        return max(float(value), 0.0) * self._scale, derivative
+
+    def shard(self, k: int, n: int) -> Self:
+        queries = np.arange(len(self))[shard_rows(k, n, len(self), type(self).__name__)]
+        kept = np.concatenate([np.arange(self._starts[s], self._starts[s + 1]) for s in queries])
+        part = copy.copy(self)
+        rows = self._rows[kept]
+        part._features = self._features.rows(rows)
+        part.y = self.y[rows]
+        part._rows = np.arange(rows.size)
+        part._starts = np.concatenate([[0], np.cumsum(np.diff(self._starts)[queries])])
+        part._a, part._b, part._c, part._prices = (array[kept] for array in (self._a, self._b, self._c, self._prices))
+        return part
+
+    def __len__(self) -> int:
+        return int(self._starts.size - 1)
+
+    def __repr__(self) -> str:
+        return f"<{self._name()}: {len(self)} queries, {self.n_features} features>"
+
+    def _checksum(self) -> int:
+        return zlib.crc32(self._rows.tobytes(), zlib.crc32(self._b.tobytes()))
+
+    def _group(self, codes: np.ndarray[Any, np.dtype[np.intp]]) -> None:
+        """Sort documents by query and decreasing relevance, and weigh those of the queries that order them."""
+        order = np.lexsort((-self.y, codes))
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        rows, tables = [], []
+        skipped = 0
+        for low, high in itertools.pairwise(bounds):
+            relevance = self.y[order[low:high]]
+            a, b = self.measure.weights(relevance)
+            if relevance[0] == relevance[-1] or np.ptp(b) == 0.0:
+                skipped += 1
+                continue
+            rows.append(order[low:high])
+            tables.append((a, b, self._positions(relevance.size)))
+        if not rows:
+            raise DeclarationError(
+                "Ranking: no query has two documents that differ in relevance under this measure: nothing to rank."
+            )
+        if skipped:
+            warnings.warn(
+                f"Ranking: {skipped} of {bounds.size - 1} queries have one document or equally relevant ones; "
+                "they are left out.",
+                stacklevel=3,
+            )
+        self._rows = np.concatenate(rows)
+        self._a, self._b, self._c = (np.concatenate([table[part] for table in tables]) for part in range(3))
+        self._starts = np.concatenate([[0], np.cumsum([part.size for part in rows])])
+        self._prices = np.zeros(self._rows.size)
+
+    def _positions(self, size: int) -> FloatArray:
+        if callable(self.decay):
+            c = finite_vector(self.decay(size), "decay", size, "Ranking")
+        else:
+            c = np.arange(1.0, size + 1.0) ** -float(self.decay)
+        if np.any(np.diff(c) > 0.0):
+            raise DeclarationError(f"Ranking: position weights must decrease from the top; decay={self.decay!r}.")
+        return c
+
+
+def _measure(measure: str | RankingMeasure) -> RankingMeasure:
+    if isinstance(measure, RankingMeasure):
+        return measure
+    if measure not in _MEASURES:
+        raise DeclarationError(
+            f"Ranking: measure must be a RankingMeasure or one of {sorted(_MEASURES)}, got {measure!r}."
+        )
+    return _MEASURES[measure]
+
+
+def _query_codes(query: Any, rows: int) -> np.ndarray[Any, np.dtype[np.intp]]:
+    names = np.asarray(query)
+    if names.shape != (rows,):
+        raise DeclarationError(f"Ranking: query has shape {names.shape}; X has {rows} rows, pass ({rows},).")
+    return np.unique(names, return_inverse=True)[1]

@@ -1,0 +1,172 @@
+"""ROC area, ordinal regression and preferences against the sums over pairs that define them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import structopt.risks as risks
+from structopt.errors import DeclarationError
+from structopt.risks._order import ascending
+
+X4 = np.array([[1.0], [2.0], [0.0], [3.0]])
+seeds = st.integers(0, 2**32 - 1)
+
+
+def by_pairs(f, y, cost):
+    """Value and derivative of the mean over pairs; slopes at corners are not unique, so f should have none."""
+    value, slope, pairs = 0.0, np.zeros(f.size), 0
+    for i in range(f.size):
+        for j in range(f.size):
+            if y[i] < y[j]:
+                pairs += 1
+                if 1 + f[i] - f[j] > 0:
+                    value += cost(y[i], y[j]) * (1 + f[i] - f[j])
+                    slope[i] += cost(y[i], y[j])
+                    slope[j] -= cost(y[i], y[j])
+    return value / pairs, slope / pairs
+
+
+def test_roc_example_of_the_specification():
+    value, slope = risks.ROCArea(X4, [1, -1, -1, 1])(np.array([0.4]))
+    assert value == pytest.approx(0.65, abs=1e-12)
+    assert slope == pytest.approx([-0.25], abs=1e-12)
+
+
+def test_ordinal_example_of_the_specification():
+    for cost in ("linear", [[0, 1, 2], [0, 0, 1], [0, 0, 0]]):
+        value, slope = risks.Ordinal(X4, [3, 2, 1, 2], cost)(np.array([0.4]))
+        assert value == pytest.approx(0.92, abs=1e-12)
+        assert slope == pytest.approx([-0.2], abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, m=st.integers(2, 20), scale=st.sampled_from([0.1, 1.0, 10.0]))
+def test_roc_by_pairs(seed, m, scale):
+    rng = np.random.default_rng(seed)
+    f = scale * rng.normal(size=m)
+    y = np.ones(m)
+    y[rng.permutation(m)[: rng.integers(1, m)]] = -1
+    value, slope = risks.ROCArea(np.eye(m), y)(f)
+    expected_value, expected_slope = by_pairs(f, y, lambda a, b: 1.0)
+    assert value == pytest.approx(expected_value, rel=1e-12, abs=1e-13)
+    np.testing.assert_allclose(slope, expected_slope, atol=1e-13)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds, m=st.integers(2, 20), levels=st.integers(2, 20))
+def test_ordinal_by_pairs(seed, m, levels):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=m)
+    y = rng.integers(0, levels, m) * 1.5
+    y[:2] = 0.0, 1.5
+    grades = np.unique(y)
+    table = rng.random((grades.size, grades.size))
+    position = {grade: k for k, grade in enumerate(grades)}
+    costs = {
+        "constant": lambda a, b: 1.0,
+        "linear": lambda a, b: b - a,
+        "table": lambda a, b: table[position[a], position[b]],
+    }
+    for name, cost in costs.items():
+        value, slope = risks.Ordinal(np.eye(m), y, table if name == "table" else name)(f)
+        expected_value, expected_slope = by_pairs(f, y, cost)
+        assert value == pytest.approx(expected_value, rel=1e-11, abs=1e-12)
+        np.testing.assert_allclose(slope, expected_slope, atol=1e-11)
+
+
+def test_ordinal_of_two_levels_is_roc():
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.3, 1, -1), rng.normal(size=3)
+    first, second = risks.ROCArea(X, y)(w), risks.Ordinal(X, y)(w)
+    assert first[0] == pytest.approx(second[0], rel=1e-12)
+    np.testing.assert_allclose(first[1], second[1], atol=1e-12)
+
+
+def test_large_roc_equals_its_pairs():
+    """Large enough for the packed sort."""
+    rng = np.random.default_rng(1)
+    m = 20_000
+    f, y = rng.normal(size=m), np.where(rng.random(m) < 0.01, 1.0, -1.0)
+    value, slope = risks.ROCArea(np.ones((m, 1)), y).loss(f)
+    slack = np.maximum(0.0, 1.0 + f[y < 0][:, None] - f[y > 0])
+    assert value == pytest.approx(slack.mean(), rel=1e-11)
+    np.testing.assert_allclose(slope[y > 0], -(slack > 0).sum(axis=0) / slack.size, atol=1e-15)
+    np.testing.assert_allclose(slope[y < 0], (slack > 0).sum(axis=1) / slack.size, atol=1e-15)
+
+
+def test_roc_at_zero_is_all_ties():
+    assert risks.ROCArea(X4, [1, -1, -1, 1])(np.zeros(1))[0] == 1.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=seeds)
+def test_preferences_by_definition(seed):
+    rng = np.random.default_rng(seed)
+    f = rng.normal(size=8)
+    pairs = np.array([(i, j) for i in range(8) for j in range(8) if i != j])[rng.permutation(56)[:10]]
+    cost = rng.random(10)
+    value, slope = risks.Preference(np.eye(8), pairs, cost)(f)
+    slack = 1 + f[pairs[:, 0]] - f[pairs[:, 1]]
+    assert value == pytest.approx(np.mean(cost * np.maximum(0, slack)), rel=1e-12)
+    expected = np.zeros(8)
+    for (i, j), c, s in zip(pairs, cost, slack, strict=True):
+        if s > 0:
+            expected[i] += c / 10
+            expected[j] -= c / 10
+    np.testing.assert_allclose(slope, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: risks.ROCArea(X4, np.ones(4)), r"all 4 labels are \+1"),
+        (lambda: risks.ROCArea(X4, -np.ones(4)), "all 4 labels are -1"),
+        (lambda: risks.Ordinal(X4, np.full(4, 2)), "every target is 2"),
+        (lambda: risks.Ordinal(X4, [1, 2, 3, np.nan]), "y is NaN"),
+        (lambda: risks.Ordinal(X4, [1, 2, 3, 1], cost="quadratic"), "'constant', 'linear' or a table"),
+        (lambda: risks.Ordinal(X4, [1, 2, 3, 1], cost=np.ones((2, 2))), "3 levels"),
+        (lambda: risks.Ordinal(X4, [1, 2, 3, 1], cost=-np.ones((3, 3))), "not negative"),
+        (lambda: risks.Preference(X4, []), "no pair to compare"),
+        (lambda: risks.Preference(X4, [0, 1]), "shape"),
+        (lambda: risks.Preference(X4, [(0, 4)]), r"pair 0 is \(0, 4\); X has 4 rows"),
+        (lambda: risks.Preference(X4, [(0, 1), (2, 2)]), "pair 1 compares example 2 with itself"),
+        (lambda: risks.Preference(X4, [(0.0, 1.0)]), "row numbers"),
+        (lambda: risks.Preference(X4, [(0, 1)], cost=[-1]), "not be negative"),
+    ],
+)
+def test_bad_input_names_the_culprit(make, words):
+    with pytest.raises(DeclarationError, match=words):
+        make()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=seeds,
+    kind=st.sampled_from(["normal", "close", "offset", "ties", "signs", "sorted"]),
+)
+def test_ascending_orders_like_argsort(seed, kind):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=1 << 14)
+    if kind == "close":
+        values = 1.0 + 1e-13 * values  # agree in the leading bits: the fallback
+    elif kind == "offset":
+        values = 1e6 + values
+    elif kind == "ties":
+        values = np.round(values)
+    elif kind == "signs":
+        values = np.copysign(10.0 ** (60 * values), rng.normal(size=values.size))
+        values[:5] = 0.0, -0.0, 5e-324, -5e-324, 1e308
+    elif kind == "sorted":
+        values.sort()
+    order = ascending(values)
+    assert np.array_equal(np.sort(order), np.arange(values.size))
+    assert np.array_equal(values[order], np.sort(values))
+
+
+@given(arrays(np.float64, st.integers(0, 30), elements=st.floats(-1e300, 1e300)))
+def test_ascending_small(values):
+    assert np.array_equal(values[ascending(values)], np.sort(values))

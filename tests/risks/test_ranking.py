@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+import structopt.risks as risks
+from structopt.errors import DeclarationError
+from structopt.risks._assignment import rank_batch
+
+seeds = st.integers(0, 2**32 - 1)
+MEASURES = [risks.NDCG(), risks.NDCG(k=2), risks.MRR(), risks.PrecisionAtN(2), risks.ERU(), risks.ERU(2.0, 1.0)]
+
+
+def one_query(f, a, b, c, prices=None):
+    slope = np.zeros(f.size)
+    prices = np.zeros(f.size) if prices is None else prices
+    return rank_batch(f, a, b, c, np.array([0, f.size]), prices, slope), slope
+
+
+def test_example_of_the_specification():
+    X, a, b, c = np.array([1, 2, 0.0]), np.array([1, 0.63, 0.5]), np.array([3, 1, 0.0]), np.array([1, 0.7, 0.5])
+    value, slope = one_query(0.4 * X, a, b, c)
+    assert value == pytest.approx(1.3, abs=1e-12)
+    assert slope @ X == pytest.approx(-0.5, abs=1e-12)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=seeds, n=st.integers(2, 5), scale=st.sampled_from([0.0, 0.1, 1.0, 5.0]))
+def test_against_all_permutations(seed, n, scale):
+    rng = np.random.default_rng(seed)
+    a, b, c = (np.sort(rng.random(n))[::-1].copy() for _ in range(3))
+    prices = rng.normal(size=n)  # any start must do
+    f = scale * rng.normal(size=n)
+    value, _ = one_query(f, a, b, c, prices)
+    best = max(c @ (f[list(p)] - f) + (a - a[list(p)]) @ b for p in permutations(range(n)))
+    assert value == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=seeds, n=st.integers(6, 60))
+def test_warm_starts_against_scipy(seed, n):
+    rng = np.random.default_rng(seed)
+    a, c = 1 / np.log2(np.arange(n) + 2), (1.0 + np.arange(n)) ** -0.25
+    b = np.sort(rng.integers(0, 4, n).astype(float))[::-1].copy()
+    prices, f = np.zeros(n), rng.normal(size=n)
+    for _ in range(4):
+        f += 0.1 * rng.normal(size=n)
+        value, slope = one_query(f, a, b, c, prices)
+        rows, columns = linear_sum_assignment(np.outer(c, f) - np.outer(b, a), maximize=True)
+        expected = (np.outer(c, f) - np.outer(b, a))[rows, columns].sum() - c @ f + a @ b
+        assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
+        assert slope.sum() == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=repr)
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds)
+def test_risk_bounds_the_loss_of_the_measure(measure, seed):
+    """Queries in mixed order; the risk is above best score minus score, averaged over queries."""
+    rng = np.random.default_rng(seed)
+    relevance = np.tile([0.0, 1.0, 2.0, 3.0, 2.0], 3)
+    order = rng.permutation(15)
+    relevance, query = relevance[order], np.repeat([7, 3, 5], 5)[order]
+    f = rng.normal(size=15)
+    risk = risks.Ranking(np.eye(15), relevance, query, measure)
+    loss = 0.0
+    for q in (3, 5, 7):
+        own = relevance[query == q]
+        loss += (measure.score(own, own) - measure.score(own, f[query == q])) / 3
+    assert risk(f)[0] >= loss - 1e-10
+    assert risk(100.0 * relevance + 50.0 * np.argsort(np.argsort(-np.arange(15))) / 15)[0] >= -1e-12
+
+
+def test_a_separated_ranking_costs_nothing():
+    relevance = np.array([2.0, 0.0, 1.0])
+    assert risks.Ranking(np.eye(3), relevance, [0, 0, 0])(100.0 * relevance)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_ndcg_against_scikit_learn():
+    from sklearn.metrics import ndcg_score
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        relevance, f = rng.integers(0, 4, 8).astype(float), rng.normal(size=8)
+        relevance[0] = 1.0
+        gains = np.exp2(relevance) - 1.0
+        assert risks.NDCG(k=5).score(relevance, f) == pytest.approx(ndcg_score([gains], [f], k=5))
+
+
+def test_queries_that_order_nothing_are_left_out_with_a_note():
+    X, query = np.arange(6.0).reshape(-1, 1), ["a", "b", "b", "c", "c", "c"]
+    with pytest.warns(UserWarning, match="2 of 3 queries have one document or equally relevant"):
+        risk = risks.Ranking(X, [1, 1, 1, 0, 1, 2], query)
+    assert len(risk) == 1
+    alone = risks.Ranking(X[3:], [0, 1, 2], query[3:])
+    value, slope = risk(np.array([0.3]))
+    assert (value, slope[0]) == pytest.approx((alone(np.array([0.3]))[0], alone(np.array([0.3]))[1][0]))
+
+
+def test_position_weights_by_function():
+    risk = risks.Ranking(np.eye(2), [1, 0], [0, 0], decay=lambda n: np.linspace(1, 0, n))
+    # Swapping costs NDCG 1 - 1/log2(3) and gains c.(f(pi) - f) = 1.
+    assert risk(np.array([0.0, 1.0]))[0] == pytest.approx(2.0 - 1 / np.log2(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: risks.Ranking(np.eye(3), [1, 1, 1], [0, 0, 0]), "nothing to rank"),
+        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 1, 2]), "nothing to rank"),
+        (lambda: risks.Ranking(np.eye(3), [0, 1, -2], [0, 0, 0]), "not be negative"),
+        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0]), "query has shape"),
+        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0, 0], "map"), "'map'"),
+        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0, 0], decay=-1.0), "must decrease"),
+        (lambda: risks.Ranking(np.eye(3), [0, 1, 2], [0, 0, 0], decay=lambda n: np.ones(2)), "decay has shape"),
+        (lambda: risks.PrecisionAtN(0), "n must be at least 1"),
+        (lambda: risks.NDCG(k=0), "k must be at least 1"),
+        (lambda: risks.ERU(half_life=1.0), "half_life"),
+    ],
+)
+def test_bad_input_names_the_culprit(make, words):
+    with pytest.raises(DeclarationError, match=words):
+        make()

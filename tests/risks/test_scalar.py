@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import structopt.risks as risks
+from structopt.errors import DeclarationError
+
+F = np.array([-3.0, -1.0, -0.5, 0.0, 0.3, 1.0, 2.5])
+
+
+def at(cls, f, y, **settings):
+    """Loss and derivative of one prediction."""
+    value, slope = cls([[1.0]], [y], **settings)(np.array([f]))
+    return value, slope[0]
+
+
+BY_DEFINITION = {
+    "Hinge": (risks.Hinge, lambda f, y: max(0, 1 - y * f)),
+    "SquaredHinge": (risks.SquaredHinge, lambda f, y: 0.5 * max(0, 1 - y * f) ** 2),
+    "Logistic": (risks.Logistic, lambda f, y: np.log(1 + np.exp(-y * f))),
+    "Exponential": (risks.Exponential, lambda f, y: np.exp(-y * f)),
+    "LeastSquares": (risks.LeastSquares, lambda f, y: 0.5 * (f - y) ** 2),
+    "Absolute": (risks.Absolute, lambda f, y: abs(f - y)),
+    "Huber": (risks.Huber, lambda f, y: 0.5 * (f - y) ** 2 if abs(f - y) <= 1 else abs(f - y) - 0.5),
+    "Quantile": (lambda X, y: risks.Quantile(X, y, 0.3), lambda f, y: max(0.3 * (y - f), 0.7 * (f - y))),
+    "EpsilonInsensitive": (
+        lambda X, y: risks.EpsilonInsensitive(X, y, 0.25),
+        lambda f, y: max(0, abs(f - y) - 0.25),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_DEFINITION)
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_value_by_definition(name, y):
+    cls, definition = BY_DEFINITION[name]
+    risk = cls(np.eye(F.size), np.full(F.size, y))
+    assert risk(F)[0] == pytest.approx(np.mean([definition(f, y) for f in F]), rel=1e-14)
+
+
+def test_novelty_and_poisson_by_definition():
+    assert risks.Novelty(np.eye(F.size), rho=0.4)(F)[0] == pytest.approx(np.mean(np.maximum(0, 0.4 - F)))
+    counts = np.arange(F.size)
+    assert risks.Poisson(np.eye(F.size), counts)(F)[0] == pytest.approx(np.mean(np.exp(F) - counts * F))
+
+
+def test_logistic_example_of_the_specification():
+    value, derivative = at(risks.Logistic, 0.3, 1)
+    assert value == pytest.approx(0.5543552, abs=5e-8)
+    assert derivative == pytest.approx(-0.4255575, abs=5e-8)
+
+
+def test_squared_hinge_derivative_for_both_labels():
+    assert at(risks.SquaredHinge, 0.25, 1)[1] == 0.25 - 1
+    assert at(risks.SquaredHinge, 0.25, -1)[1] == 0.25 + 1
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5, 0.8])
+def test_quantile_estimates_the_quantile_of_that_name(tau):
+    y = np.random.default_rng(0).normal(size=1001)
+    risk = risks.Quantile(np.ones((y.size, 1)), y, tau)
+    t, _ = risk.line_search(np.array([-10.0]), np.ones(1), 1e-12)
+    assert np.mean(y <= t - 10.0 + 1e-9) == pytest.approx(tau, abs=2e-3)
+
+
+@pytest.mark.parametrize("f", [40.0, 45.0, 1e3, 1e6])
+def test_exponential_is_continued_by_its_tangent(f):
+    value, derivative = at(risks.Exponential, -f, 1)
+    assert derivative == -np.exp(40.0)
+    assert value == pytest.approx(np.exp(40.0) * (1 + f - 40.0), rel=1e-15)
+
+
+def test_poisson_stays_finite_and_convex_beyond_the_cap():
+    low, high = at(risks.Poisson, 39.0, 2), at(risks.Poisson, 5000.0, 2)
+    assert np.isfinite(high).all()
+    assert high[0] >= low[0] + low[1] * (5000.0 - 39.0)
+    assert low[0] >= high[0] + high[1] * (39.0 - 5000.0)
+
+
+def test_poisson_with_huge_counts_still_has_its_minimum():
+    y = np.exp(60.0)
+    risk = risks.Poisson([[1.0]], [y])
+    assert risk(np.array([60.0]))[0] == pytest.approx(risk.lower_bound, rel=1e-10)
+    assert risk(np.array([75.0]))[1][0] > 0.0
+
+
+def test_poisson_lower_bound_is_attained_and_never_passed():
+    y = np.array([0.0, 1.0, 3.0, 20.0])
+    risk = risks.Poisson(np.eye(4), y)
+    value = risk(np.array([-40.0, 0.0, np.log(3.0), np.log(20.0)]))[0]
+    assert risk.lower_bound <= value
+    assert value == pytest.approx(risk.lower_bound, rel=1e-11)
+
+
+def test_logistic_does_not_overflow():
+    assert at(risks.Logistic, -1e5, 1) == (1e5, -1.0)
+    assert at(risks.Logistic, 1e5, 1) == (0.0, 0.0)
+
+
+BINARY = [risks.Hinge, risks.SquaredHinge, risks.Logistic, risks.Exponential, risks.ROCArea, risks.FBeta]
+
+
+@pytest.mark.parametrize("cls", BINARY)
+@pytest.mark.parametrize("y", [[0, 1], [1, 2], [0.5, 1]])
+def test_labels_other_than_signs_are_refused_by_name(cls, y):
+    with pytest.raises(DeclarationError, match=rf"{cls.__name__}: labels must be -1 or \+1; y\[\d\] is"):
+        cls([[1.0], [2.0]], y)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda X: risks.Hinge(X, [1, -1, 1]), r"y has shape \(3,\); X has 2 rows"),
+        (lambda X: risks.Hinge(X, ["a", "b"]), "y must hold numbers"),
+        (lambda X: risks.LeastSquares(X, [1, np.nan]), r"y is NaN or infinite at 1 positions \(first: 1\)"),
+        (lambda X: risks.Poisson(X, [1, -2]), r"cannot be negative; y\[1\] is -2"),
+        (lambda X: risks.Quantile(X, [1, 2], tau=1.0), r"tau must be finite and lie in \(0, 1\)"),
+        (lambda X: risks.Quantile(X, [1, 2], tau=90), "tau"),
+        (lambda X: risks.EpsilonInsensitive(X, [1, 2], eps=-1), r"eps must be finite and lie in \[0, inf\)"),
+        (lambda X: risks.Novelty(X, rho=np.nan), "rho"),
+        (lambda X: risks.Novelty(X, rho="high"), "rho must be a number"),
+        (lambda X: risks.FBeta(X, [1, -1], beta=0.0), "beta"),
+        (lambda X: risks.Hinge([["a"], ["b"]], [1, 1]), "X must hold numbers"),
+    ],
+)
+def test_bad_input_names_the_culprit(make, words):
+    with pytest.raises(DeclarationError, match=words):
+        make(np.array([[1.0], [2.0]]))
+
+
+def test_the_rows_with_nan_are_named():
+    X = np.ones((5, 2))
+    X[3, 1] = np.inf
+    with pytest.raises(DeclarationError, match=r"1 rows \(first: row 3\)"):
+        risks.Hinge(X, np.ones(5))
+
+
+def test_huge_but_finite_features_are_accepted():
+    assert len(risks.Hinge(np.full((3, 1), 1e308), np.ones(3))) == 3
+
+
+def test_zero_eps_is_absolute():
+    X, y = np.eye(2), np.array([1.0, -1.0])
+    assert risks.EpsilonInsensitive(X, y, eps=0)(np.zeros(2))[0] == risks.Absolute(X, y)(np.zeros(2))[0]
+
+
+def test_dense_input_is_not_copied():
+    X = np.ones((4, 2), dtype=np.float32)
+    assert risks.Hinge(X, np.ones(4))._features.matrix is X

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import structopt.risks as risks
+from structopt.errors import DeclarationError
+from structopt.risks.ontology import path_shares
+
+
+def test_multiclass_by_definition():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 4)), rng.integers(0, 5, 30)
+    delta, gamma = rng.random((5, 5)) * (1 - np.eye(5)), rng.random((5, 5))
+    W = rng.normal(size=(5, 4))
+    value, slope = risks.Multiclass(X, y, delta, gamma)(W.ravel())
+    f = X @ W.T
+    terms = gamma[y] * (f - f[np.arange(30), y][:, None]) + delta[y]
+    best = terms.argmax(axis=1)
+    G = np.zeros_like(f)
+    G[np.arange(30), best] += gamma[y, best] / 30
+    G[np.arange(30), y] -= gamma[y, best] / 30
+    assert value == pytest.approx(terms.max(axis=1).mean(), rel=1e-13)
+    np.testing.assert_allclose(slope, (G.T @ X).ravel(), atol=1e-13)
+
+
+def test_slack_rescaling_is_gamma_equal_delta():
+    """MATH.md 9.5: (24) with Gamma = Delta is Delta (1 + margin), not Delta (margin + Delta)."""
+    delta = np.array([[0.0, 3.0], [3.0, 0.0]])
+    risk = risks.Multiclass([[1.0]], [0], delta, "delta")
+    assert risk(np.array([0.0, 0.5]))[0] == pytest.approx(3.0 * (1.0 + 0.5))
+
+
+def test_two_classes_are_the_hinge_at_twice_the_margin():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(20, 3)), rng.integers(0, 2, 20)
+    w = rng.normal(size=3)
+    multi = risks.Multiclass(X, y)(np.concatenate([-w / 2, w / 2]))[0]
+    assert multi == pytest.approx(risks.Hinge(X, 2 * y - 1)(w)[0], rel=1e-13)
+
+
+def test_softmax_by_definition_and_for_large_scores():
+    rng = np.random.default_rng(2)
+    X, y, W = rng.normal(size=(10, 3)), rng.integers(0, 4, 10), rng.normal(size=(4, 3))
+    f = X @ W.T
+    expected = np.mean(np.log(np.exp(f).sum(axis=1)) - f[np.arange(10), y])
+    assert risks.Softmax(X, y, n_classes=4)(W.ravel())[0] == pytest.approx(expected, rel=1e-13)
+    value, slope = risks.Softmax([[1.0]], [0], n_classes=2)(np.array([-1e4, 1e4]))
+    assert value == 2e4 and slope.tolist() == [-1.0, 1.0]
+
+
+def test_multivariate_regression_by_definition():
+    rng = np.random.default_rng(3)
+    X, Y, W = rng.normal(size=(10, 3)), rng.normal(size=(10, 2)), rng.normal(size=(2, 3))
+    M = np.array([[2.0, 0.5], [0.5, 1.0]])
+    residual = X @ W.T - Y
+    expected = np.mean([0.5 * r @ M @ r for r in residual])
+    assert risks.MultivariateRegression(X, Y, M)(W.ravel())[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda X: risks.Multiclass(X, [0, 0]), "one class only"),
+        (lambda X: risks.Multiclass(X, [1, 2], n_classes=2), "classes 0 to 1; it holds 1 to 2"),
+        (lambda X: risks.Multiclass(X, [-1, 1]), "it holds -1 to 1"),
+        (lambda X: risks.Multiclass(X, [0, 0.5]), "must hold integers"),
+        (lambda X: risks.Multiclass(X, [0, 1], delta=np.ones((2, 2))), "0 on the diagonal"),
+        (lambda X: risks.Multiclass(X, [0, 1], delta=np.ones((2, 3))), "delta has shape"),
+        (lambda X: risks.Multiclass(X, [0, 1], gamma=-np.ones((2, 2))), "gamma must be finite and not negative"),
+        (lambda X: risks.Multiclass(X, [0, 1], gamma="slack"), "'delta'"),
+        (lambda X: risks.MultivariateRegression(X, [1.0, 2.0]), "Y has shape"),
+        (lambda X: risks.MultivariateRegression(X, [[1.0], [np.nan]]), "row 1"),
+        (lambda X: risks.MultivariateRegression(X, np.eye(2), M=[[0, 1], [0, 0]]), "symmetric"),
+        (lambda X: risks.MultivariateRegression(X, np.eye(2), M=[[0, 1], [1, 0]]), "eigenvalue -1"),
+        (lambda X: risks.MultivariateRegression(X, np.eye(2), M=np.eye(3)), "shape"),
+    ],
+)
+def test_bad_input_names_the_culprit(make, words):
+    with pytest.raises(DeclarationError, match=words):
+        make(np.array([[1.0], [2.0]]))
+
+
+BINARY_TREE = [(k // 2, k) for k in range(2, 16)]
+
+
+def phi(edges, node):
+    nodes, shares, _ = path_shares(edges)
+    return {nodes[v]: s for v, s in enumerate(shares.toarray()[nodes.index(node)]) if s}
+
+
+def test_paths_of_the_binary_tree_of_figure_13():
+    assert phi(BINARY_TREE, 8) == {2: 1, 4: 1, 8: 1}
+    assert phi(BINARY_TREE, 13) == {3: 1, 6: 1, 13: 1}
+
+
+def test_paths_of_the_dag_of_figure_13():
+    edges = [(1, 2), (1, 3), (2, 4), (2, 5), (3, 5), (3, 6), (4, 7), (4, 8), (4, 9), (5, 10), (5, 11), (6, 12), (6, 13)]
+    edges += [(12, 14), (12, 15)]
+    assert phi(edges, 10) == {2: 0.5, 3: 0.5, 5: 1, 10: 1}
+    assert phi(edges, 15) == {3: 1, 6: 1, 12: 1, 15: 1}
+
+
+def test_parents_weigh_by_their_paths():
+    edges = [(1, 2), (1, 3), (2, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
+    assert phi(edges, 6) == pytest.approx({2: 2 / 3, 3: 1 / 3, 4: 1 / 3, 5: 2 / 3, 6: 1})
+
+
+def test_ontology_by_definition():
+    rng = np.random.default_rng(4)
+    X, W = rng.normal(size=(9, 3)), rng.normal(size=(14, 3))
+    y = rng.integers(8, 16, 9)
+    risk = risks.Ontology(X, y, BINARY_TREE, delta="path")
+    assert risk.nodes == tuple(range(2, 16)) and risk.labels == tuple(range(8, 16))
+    expected = 0.0
+    for x, truth in zip(X, y, strict=True):
+        score, path = {}, {}
+        for leaf in range(8, 16):
+            path[leaf] = {leaf, leaf // 2, leaf // 4}
+            score[leaf] = sum(W[node - 2] @ x for node in path[leaf])
+        terms = [score[k] + len(path[k] ^ path[truth]) - score[truth] for k in path]
+        expected += max(terms) / 9
+    assert risk(W.ravel())[0] == pytest.approx(expected, rel=1e-13)
+
+
+def test_ontology_without_depth_is_multiclass():
+    rng = np.random.default_rng(5)
+    X, y, w = rng.normal(size=(9, 3)), rng.integers(0, 4, 9), rng.normal(size=12)
+    flat = risks.Ontology(X, y, [("root", k) for k in range(4)])
+    value, slope = flat(w)
+    other_value, other_slope = risks.Multiclass(X, y, n_classes=4)(w)
+    assert value == pytest.approx(other_value)
+    np.testing.assert_allclose(slope, other_slope, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("y", "edges", "labels", "words"),
+    [
+        ([1], [(0, 1), (1, 0)], None, "cycle"),
+        ([1], [(0, 1), (2, 1)], None, "one root; it has 2"),
+        ([3], [(0, 1), (0, 2)], None, r"y\[0\] is 3"),
+        ([1], [(0, 1), (0, 2)], [1, 9], "label 9 is not a node"),
+        ([1], [(0, 1), (0, 2)], [1, 1], "twice"),
+        ([1], [(0, 1), (0, 2)], [0, 1], "label 0 is not a node below the root"),
+    ],
+)
+def test_bad_ontologies_name_the_culprit(y, edges, labels, words):
+    with pytest.raises(DeclarationError, match=words):
+        risks.Ontology([[1.0]], y, edges, labels)
+
+
+def test_unknown_delta_is_refused():
+    with pytest.raises(DeclarationError, match="'path'"):
+        risks.Ontology([[1.0]], [1], [(0, 1), (0, 2)], delta="tree")
