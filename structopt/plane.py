@@ -352,7 +352,7 @@ class Plane:
         self._h, self._h0 = _affine(h, n, "h")
         self._g, self._g0 = _affine(g, n, "g")
         self.truth = None if truth is None else np.asarray(truth, dtype=float)
-        self.rows = list(rows)
+        self.rows: list[tuple[Any, float, float]] = list(rows)
         self.shrink = shrink
         self.h_min = h_min
         self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not np.any(oracle.space.integrality))
@@ -502,7 +502,7 @@ class Plane:
 
     def _angle(
         self, bottom: Ray, top: Ray, open_bottom: bool, open_top: bool, shrink: float
-    ) -> list[tuple[FloatArray, float, float]]:
+    ) -> list[tuple[Any, float, float]]:
         """The two rows of an angle (MATH.md 1.1): scaled, shrunk on an open side."""
         low_h, low_g = _check_ray(bottom, "bottom")
         high_h, high_g = _check_ray(top, "top")
@@ -524,7 +524,7 @@ class Plane:
         a, b = a / scale, b / scale
         return a * self._h + b * self._g, -(a * self._h0 + b * self._g0), math.inf
 
-    def _corner(self, above: Ray) -> list[tuple[FloatArray, float, float]]:
+    def _corner(self, above: Ray) -> list[tuple[Any, float, float]]:
         """Rows ``h > above[0]`` and ``g > above[1]``, each scaled by its largest coefficient."""
         rows = []
         step = self.precision

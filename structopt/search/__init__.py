@@ -1,1 +1,14 @@
-"""."""
+"""Searches: they choose λ (and angles, and corners) until ψ is maximal, with a certified upper bound.
+
+Each sees a plane and never a solver.
+"""
+
+from structopt.search.angular import angular
+from structopt.search.binary import binary
+from structopt.search.bisecting import bisecting
+from structopt.search.exact import exact
+from structopt.search.hull import convex_hull
+from structopt.search.result import SearchResult, Step
+from structopt.search.sarawagi import sarawagi
+
+__all__ = ["SearchResult", "Step", "angular", "binary", "bisecting", "convex_hull", "exact", "sarawagi"]

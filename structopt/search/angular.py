@@ -1,0 +1,200 @@
+"""Angular search: the exact argmax of h g with the constrained oracle (thesis Algorithm 2, MATH.md 2)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from structopt.plane import Point, Ray, SearchPlane
+from structopt.search.bisecting import product_bound
+from structopt.search.result import (
+    Run,
+    SearchResult,
+    check_lam,
+    check_rtol,
+    default_lam,
+    no_positive_product,
+    product,
+)
+
+__all__ = ["angular"]
+
+
+@dataclass(slots=True, frozen=True)
+class _Angle:
+    """The labels between two rays. The top is always open, the bottom only of the lower child (MATH.md 2.1)."""
+
+    top: Ray
+    bottom: Ray
+    open_bottom: bool
+    upper: float
+    parent: Point | None = None
+
+    @property
+    def lam(self) -> float:
+        """1 / sqrt(slope(top) slope(bottom))."""
+        return math.sqrt((self.top[0] / self.top[1]) * (self.bottom[0] / self.bottom[1]))
+
+
+def angular(
+    plane: SearchPlane,
+    lam: float | None = None,
+    *,
+    rtol: float = 1e-3,
+    max_queries: int = 1000,
+    cache: Iterable[Any] = (),
+) -> SearchResult:
+    """Maximise h g exactly: split angles, best bound first, until none can hold a better label.
+
+    Parameters
+    ----------
+    plane : SearchPlane
+    lam : float, optional
+        First λ; default H^ / G^ (thesis Theorem 5, corrected).
+    rtol : float
+        Stop when the value is at least ``1 - rtol`` of the bound (the papers' 0.999). 0 is exact: on explicit
+        points at most 2 M + 1 queries for M labels. A relaxed space has infinitely many labels: keep rtol > 0.
+    max_queries : int
+        The bound is certified when stopped here, too.
+    cache : iterable of labels
+        Labels of earlier searches, evaluated anew; a good one prunes most angles at once.
+
+    Returns
+    -------
+    SearchResult
+
+    Examples
+    --------
+    >>> import structopt.search as search
+    >>> from structopt.plane import PointPlane
+    >>> search.angular(PointPlane([(1, 8), (3, 4), (5, 3), (8, 1)]), lam=1.0, rtol=0)
+    <angular: value 15, upper bound 15, 5 queries, optimal>
+    """
+    check_rtol(rtol)
+    run = Run("angular", plane, product, max_queries, cache)
+    first_lam = check_lam(lam) or default_lam(plane)
+    if no_positive_product(plane):
+        run.tighten(0.0)
+        return run.result("no violation")
+    queue: list[tuple[float, int, _Angle]] = []
+    first, stopped = _first_query(run, first_lam)
+    if first is None:
+        return run.result(stopped)
+    _split(queue, run, first, first_lam, None)
+    stalled = False
+    while queue:
+        run.tighten(-queue[0][0])
+        if -queue[0][0] <= run.value:
+            break
+        if run.value > 0.0 and run.value >= (1.0 - rtol) * run.bound:
+            stopped = "gap"
+            break
+        if run.exhausted:
+            stopped = "max_queries"
+            break
+        angle = heapq.heappop(queue)[2]
+        current = angle.lam
+        point = _query(run, angle, current)
+        if point is None:
+            continue
+        if angle.parent is not None and _repeats(point, angle.parent):
+            # MATH.md 1.1 (6): the solver's tolerance let the excluded label in; push it further away, once.
+            point = _query(run, angle, current, shrink=10.0 * plane.precision.shrink)
+            if point is not None and _repeats(point, angle.parent):
+                run.lose(angle.upper)
+                stalled = True
+                continue
+            run.lose(run.value * (1.0 + 10.0 * plane.precision.shrink))
+        if point is not None:
+            _split(queue, run, point, current, angle)
+    if not queue:
+        run.tighten(0.0)
+    if run.trace and any(step.kind == "angle" for step in run.trace):
+        # A label lost between an open ray and its shrunk copy is worth at most this (MATH.md 1.1).
+        run.lose(run.value * (1.0 + plane.precision.shrink))
+    return run.result("stalled" if stalled and stopped == "optimal" else stopped)
+
+
+def _first_query(run: Run, lam: float) -> tuple[Point | None, str]:
+    """The best label of the whole open quadrant, or None with the reason why the search ends here.
+
+    A free answer inside the quadrant is the constrained answer, and the free oracle is the faster one.
+    """
+    point = run.ask(lam)
+    run.tighten(0.0 if point is None else product_bound(lam, point.bound))
+    if point is None or point.bound <= 0.0:
+        return None, "optimal"
+    if point.h > 0.0 and point.g > 0.0:
+        return point, "optimal"
+    if run.exhausted:
+        return None, "max_queries"
+    precision, bounds = run.plane.precision, run.plane.bounds
+    run.lose(max(precision.h_min * bounds.g_upper, precision.g_min * bounds.h_upper))
+    point = run.ask(lam, bottom=(1.0, 0.0), top=(0.0, 1.0), open_bottom=True, open_top=True)
+    run.tighten(0.0 if point is None else product_bound(lam, point.bound))
+    # Within the solver's tolerance of an axis the split is undefined; the bound above still holds.
+    return (point if point is not None and point.h > 0.0 and point.g > 0.0 else None), "optimal"
+
+
+def _query(run: Run, angle: _Angle, lam: float, **options: Any) -> Point | None:
+    return run.ask(
+        lam,
+        bottom=angle.bottom,
+        top=angle.top,
+        open_bottom=angle.open_bottom,
+        open_top=True,
+        **options,
+    )
+
+
+def _split(queue: list[tuple[float, int, _Angle]], run: Run, point: Point, lam: float, parent: _Angle | None) -> None:
+    """Push the two children of an angle that can still hold a better label (MATH.md 2.3, trimmed split)."""
+    bound = max(point.bound, point.h + lam * point.g)
+    upper = product_bound(lam, bound)
+    if parent is not None:
+        upper = min(upper, parent.upper)
+    if upper <= run.value:
+        return
+    rays = _outer_rays(point, lam, bound, run.value)
+    if rays is None:
+        return
+    high, low = rays
+    middle = (lam, 1.0)
+    for top, bottom, is_lower in ((high, middle, False), (middle, low, True)):
+        # Rounding may turn a thin child inside out; it holds nothing then.
+        if _steeper(top, bottom):
+            angle = _Angle(top, bottom, is_lower, upper, point)
+            heapq.heappush(queue, (-upper, len(run.trace) * 2 + is_lower, angle))
+
+
+def _outer_rays(point: Point, lam: float, bound: float, best: float) -> tuple[Ray, Ray] | None:
+    """Rays beyond which no label of the angle is better than the incumbent: where the line meets h g = best."""
+    # The label and its mirror image on the line, exactly (for best = h g the formula below would cancel badly).
+    label, mirror = (point.h, point.g), (lam * point.g, point.h / lam)
+    high, low = (label, mirror) if _steeper(label, mirror) else (mirror, label)
+    if bound <= point.h + lam * point.g and best <= point.h * point.g:
+        return high, low
+    discriminant = bound * bound - 4.0 * lam * best
+    if discriminant <= 0.0:
+        return None
+    root = math.sqrt(discriminant)
+    trimmed_high, trimmed_low = (lam * (bound - root), bound + root), (lam * (bound + root), bound - root)
+    if bound > point.h + lam * point.g:
+        return trimmed_high, trimmed_low
+    # Rounding must not move a ray outwards past the label that it has to exclude.
+    return (
+        high if _steeper(trimmed_high, high) else trimmed_high,
+        low if _steeper(low, trimmed_low) else trimmed_low,
+    )
+
+
+def _steeper(p: Ray, q: Ray) -> bool:
+    return p[1] * q[0] > q[1] * p[0]
+
+
+def _repeats(p: Point, q: Point) -> bool:
+    scale = 1e-9 * (1.0 + abs(p.h) + abs(p.g))
+    return abs(p.h - q.h) <= scale and abs(p.g - q.g) <= scale

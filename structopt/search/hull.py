@@ -1,0 +1,271 @@
+"""Convex hull search: the optimum of any surrogate over the hull, by free queries only (thesis ch. 5, MATH.md 5)."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from structopt.errors import DeclarationError
+from structopt.plane import Point, SearchPlane
+from structopt.search.envelope import Envelope, Peak
+from structopt.search.result import Run, SearchResult, check_rtol
+from structopt.surrogates import Surrogate, get
+
+__all__ = ["HullWalk", "convex_hull"]
+
+
+def convex_hull(
+    plane: SearchPlane,
+    surrogate: Surrogate | str,
+    *,
+    integral: bool = False,
+    lam: float | None = None,
+    rtol: float = 0.0,
+    max_queries: int = 1000,
+    cache: Iterable[Any] = (),
+) -> SearchResult:
+    """Maximise ψ over the convex hull of the labels.
+
+    The optimum is a vertex or a mixture of two labels; in a relaxed space the mixture is a label. Every query but
+    the last returns a new vertex of the upper right hull, so that their number is at most the number of those
+    vertices plus one (thesis Theorem 6, corrected).
+
+    Parameters
+    ----------
+    plane : SearchPlane
+        With the factors of the surrogate: ``surrogate.plane(...)`` makes it.
+    surrogate : Surrogate or str
+    integral : bool
+        Return the best label and not a mixture, by forbidding the two ends of a mixture and searching again.
+    lam : float, optional
+        First λ; the last one of the example's previous search is a good choice.
+    rtol : float
+        Stop when the value is within this relative gap of the bound.
+    max_queries : int
+    cache : iterable of labels
+        Labels of earlier searches, evaluated anew: a warm start for the hull.
+
+    Returns
+    -------
+    SearchResult
+        ``parts`` holds the two labels of a mixture and their weights.
+
+    Examples
+    --------
+    >>> import structopt.search as search
+    >>> from structopt.plane import PointPlane
+    >>> points = [(-4, 10), (0, 6), (2, 3), (3, 1), (1, 2)]
+    >>> search.convex_hull(PointPlane(points), "slack").value
+    9.375
+    >>> search.convex_hull(PointPlane(points), "slack", integral=True).value
+    9.0
+    """
+    psi = get(surrogate)
+    check_rtol(rtol)
+    if integral and plane.convex:
+        raise DeclarationError(
+            "A relaxed plane has no finite set of labels to forbid: use integral=False, or an oracle of the "
+            "integral space."
+        )
+    run = Run("convex_hull", plane, psi.clipped, max_queries, cache, psi)
+    walk = HullWalk(run, psi, lam, rtol)
+    if not integral:
+        stopped = walk.explore()
+        walk.mix()
+        if stopped == "closed":
+            stopped = "optimal"
+        run.tighten(walk.peak().upper)
+        return run.result(stopped)
+    banned: list[Any] = []
+    while (stopped := walk.explore(banned)) == "closed":
+        # The hull's optimum lies on an edge of two labels: both are known, neither may hide a better one.
+        ends = walk.edge()
+        banned += [point.label for point in ends]
+        walk.forget(ends)
+    run.tighten(walk.peak().upper)
+    return run.result(stopped)
+
+
+class HullWalk:
+    """The known part of the upper right hull, from inside (labels) and from outside (lines).
+
+    Parameters
+    ----------
+    run : Run
+    surrogate : Surrogate
+    lam : float, optional
+        First λ.
+    rtol : float
+    """
+
+    def __init__(self, run: Run, surrogate: Surrogate, lam: float | None, rtol: float) -> None:
+        if lam is not None and not lam >= 0.0:
+            raise DeclarationError(f"lam must be in [0, inf], got {lam}.")
+        self.run = run
+        self.surrogate = surrogate
+        self.rtol = rtol
+        self.envelope = Envelope(run.plane.bounds, surrogate)
+        self.chain: list[Point] = []
+        self._first = lam
+        self._asked: set[float] = set()
+        self._tolerance = run.plane.precision.tolerance
+        self._known = list(run.cached)
+        for point in self._known:
+            self._insert(point)
+
+    def peak(self) -> Peak:
+        """The largest ψ that any label may still have."""
+        return self.envelope.peak(self.surrogate, known=self.run.value)
+
+    def proved(self, upper: float) -> bool:
+        """Whether nothing better than the incumbent is left, up to rounding or to `rtol`."""
+        value = self.run.value
+        return upper <= value * (1.0 + 1e-10) or (value > 0.0 and value >= (1.0 - self.rtol) * upper)
+
+    def explore(self, forbid: Sequence[Any] = ()) -> str:
+        """Ask until the hull's optimum is known.
+
+        Returns
+        -------
+        str
+            ``"optimal"`` (no label is better than the incumbent), ``"gap"``, ``"closed"`` (the optimum over the
+            hull lies on the edge `edge`, which is proved to be one), ``"stalled"`` or ``"max_queries"``.
+        """
+        self._asked.clear()
+        restriction: dict[str, Any] = {"forbid": forbid} if len(forbid) else {}
+        while True:
+            peak = self.peak()
+            self.run.tighten(peak.upper)
+            if self.proved(peak.upper):
+                return "optimal" if peak.upper <= self.run.value * (1.0 + 1e-10) else "gap"
+            if self.run.exhausted:
+                return "max_queries"
+            lam, closing = self._next(peak)
+            if lam in self._asked:
+                return "stalled"
+            self._asked.add(lam)
+            point = self.run.ask(lam, **restriction)
+            if point is None:
+                self.envelope.exhausted = True  # no label is left, whatever room the lines leave
+                continue
+            self.envelope.add(lam, point.bound)
+            self._known.append(point)
+            if self._rises(point, lam):
+                self._insert(point)
+            elif closing:
+                upper = self.peak().upper
+                self.run.tighten(upper)
+                return "optimal" if self.proved(upper) else "closed"
+
+    def _rises(self, point: Point, lam: float) -> bool:
+        """Whether an answer lies above every known label in its own direction, by more than rounding."""
+        if not self.chain:
+            return True
+        known = max(_height(p, lam) for p in self.chain)
+        return _height(point, lam) - known > self._tolerance * max(1.0, abs(known))
+
+    def _next(self, peak: Peak) -> tuple[float, bool]:
+        """The next λ, and whether an answer that is nothing new settles the matter."""
+        if not self.chain:
+            if self._first is not None:
+                return self._first, False
+            if math.isfinite(peak.upper) and not math.isnan(peak.h):
+                return self.envelope.snap(self.surrogate.direction(peak.h, peak.g)), False
+            return 1.0, False
+        best = max(range(len(self.chain)), key=lambda k: self.run.psi(self.chain[k].h, self.chain[k].g))
+        if self.run.psi(self.chain[best].h, self.chain[best].g) > 0.0:
+            wanted = self._tangent_or_edge(best)
+            lam = self.envelope.snap(wanted)
+            if lam not in self._asked:
+                return lam, lam == wanted
+        if math.isnan(peak.h):
+            return (math.inf if self.envelope.g_cap == math.inf else 0.0), False
+        # No label with ψ > 0 yet, so that the gradient means nothing there. The peak lies above one edge of the
+        # chain (or beyond its ends), and so does every label with ψ > 0: two such labels on both sides of a
+        # vertex would put the vertex, which has a line through it, into their convex superlevel set.
+        if peak.g > self.chain[-1].g:
+            return math.inf, False
+        if peak.g < self.chain[0].g or len(self.chain) == 1:
+            return 0.0, False
+        wanted = _chord(*self._around(peak.g))
+        lam = self.envelope.snap(wanted)
+        return lam, lam == wanted
+
+    def _tangent_or_edge(self, best: int) -> float:
+        """GET-LAMBDA of MATH.md 5: the tangent at the best vertex, or the edge towards a neighbour above it."""
+        vertex = self.chain[best]
+        psi_h, psi_g = self.surrogate.psi_gradient(vertex.h, vertex.g)
+        for neighbour in self.chain[max(best - 1, 0) : best] + self.chain[best + 1 : best + 2]:
+            rise = psi_h * (neighbour.h - vertex.h) + psi_g * (neighbour.g - vertex.g)
+            if rise > self._tolerance * (abs(psi_h * vertex.h) + abs(psi_g * vertex.g)):
+                return _chord(vertex, neighbour)
+        return self.surrogate.direction(vertex.h, vertex.g)
+
+    def _around(self, g: float) -> tuple[Point, Point]:
+        """The neighbours on the chain between which a g lies."""
+        k = bisect_left([p.g for p in self.chain], g)
+        k = min(max(k, 1), len(self.chain) - 1)
+        return self.chain[k - 1], self.chain[k]
+
+    def edge(self) -> tuple[Point, ...]:
+        """The edge above which the peak lies; one point if the chain has only one."""
+        if len(self.chain) < 2:
+            return tuple(self.chain)
+        return self._around(self.peak().g)
+
+    def mix(self) -> None:
+        """Offer the best mixture of two neighbours as incumbent (GET-MAX-FRACT)."""
+        for p, q in pairwise(self.chain):
+            if self.run.psi(max(p.h, q.h), max(p.g, q.g)) <= self.run.value:
+                continue  # the corner bounds the whole edge
+            t, value, _ = self.surrogate.segment_maximum((p.h, p.g), (q.h, q.g))
+            if value > self.run.value and 0.0 < t < 1.0:
+                self.run.offer(self.run.plane.mix(p, q, t), value)
+                self.run.parts = ((1.0 - t, p), (t, q))
+
+    def forget(self, points: Iterable[Point]) -> None:
+        """Take points off the chain for good: they were banned."""
+        gone = list(points)
+        self._known = [p for p in self._known if not any(_same_label(p, q) for q in gone)]
+        self.chain = []
+        for point in self._known:
+            self._insert(point)
+
+    def _insert(self, point: Point) -> None:
+        """Put a point on the chain, unless it is below it, and drop those that it covers."""
+        ordered = sorted([*self.chain, point], key=lambda p: (p.g, p.h))
+        chain: list[Point] = []
+        for p in ordered:
+            # Scanned in increasing g: h must fall, and the chain must turn the same way everywhere.
+            while chain and chain[-1].h <= p.h:
+                chain.pop()
+            while len(chain) > 1 and _turn(chain[-2], chain[-1], p) <= 0.0:
+                chain.pop()
+            if not chain or p.g > chain[-1].g:
+                chain.append(p)
+        self.chain = chain
+
+
+def _height(point: Point, lam: float) -> float:
+    if lam == math.inf:
+        return point.g
+    return point.h + lam * point.g if lam else point.h
+
+
+def _chord(p: Point, q: Point) -> float:
+    """The λ of the line through two points of the chain."""
+    return (p.h - q.h) / (q.g - p.g)
+
+
+def _turn(a: Point, b: Point, c: Point) -> float:
+    """Positive if b is strictly above the segment from a to c (g increases, h falls)."""
+    return (b.h - a.h) * (c.g - a.g) - (c.h - a.h) * (b.g - a.g)
+
+
+def _same_label(p: Point, q: Point) -> bool:
+    if isinstance(p.label, (int, dict)) or isinstance(q.label, (int, dict)):
+        return bool(p.label == q.label)
+    return p.label is q.label or bool((p.label == q.label).all())

@@ -1,0 +1,266 @@
+"""What a search returns, and the bookkeeping that all searches share."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from structopt.errors import DeclarationError
+from structopt.plane import Point, Ray, SearchPlane
+
+__all__ = ["Run", "SearchResult", "Step"]
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One query of a search.
+
+    Attributes
+    ----------
+    kind : str
+        ``"free"``, ``"angle"`` or ``"corner"``.
+    lam : float
+    point : Point or None
+        The answer; None if nothing was allowed.
+    bottom, top : (h, g) or None
+        The rays of the angle.
+    above : (h, g) or None
+        The corner.
+    incumbent : float
+        Best value after the step.
+    bound : float
+        Certified upper bound after the step.
+    """
+
+    kind: str
+    lam: float
+    point: Point | None
+    bottom: Ray | None = None
+    top: Ray | None = None
+    above: Ray | None = None
+    incumbent: float = 0.0
+    bound: float = math.inf
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SearchResult:
+    """The most violated label that a search found, with a proof of how good it is.
+
+    Attributes
+    ----------
+    method : str
+        Name of the search.
+    label : object
+        The label (a vector z, or an index of a `PointPlane`); the truth (or None) if no label is violated.
+    point : Point or None
+        The label in the plane.
+    value : float
+        ψ of the label; 0 if no label is violated.
+    upper_bound : float
+        No label has a larger value.
+    queries : int
+        Solves of the λ-oracle.
+    statistics : dict
+        The queries by kind, and figures of the method.
+    stopped : str
+        Why it ended: ``"optimal"``, ``"gap"``, ``"no violation"``, ``"vertices"``, ``"bracket"``, ``"front"``,
+        ``"stalled"`` or ``"max_queries"``.
+    lam : float
+        The last λ, a good start for the next search of the same example.
+    parts : tuple of (weight, Point)
+        The labels of which a fractional optimum is the mixture; one part of weight 1 otherwise.
+    trace : list of Step
+        Every query in order.
+    """
+
+    method: str
+    label: Any
+    point: Point | None
+    value: float
+    upper_bound: float
+    queries: int
+    statistics: Mapping[str, Any]
+    stopped: str
+    lam: float
+    parts: tuple[tuple[float, Point], ...] = ()
+    trace: list[Step] = field(default_factory=list)
+    surrogate: Any = None
+    plane: Any = None
+
+    @property
+    def gap(self) -> float:
+        """``upper_bound - value``."""
+        return self.upper_bound - self.value
+
+    @property
+    def violated(self) -> bool:
+        """Whether some label is worth more than the truth."""
+        return self.value > 0.0
+
+    @property
+    def fractional(self) -> bool:
+        """Whether the optimum is a mixture of two labels."""
+        return len(self.parts) > 1
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.method}: value {self.value:.6g}, upper bound {self.upper_bound:.6g}, "
+            f"{self.queries} queries, {self.stopped}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("value", f"{self.value:.6g}"),
+            ("upper bound", f"{self.upper_bound:.6g}"),
+            ("gap", f"{self.gap:.3g}"),
+            ("queries", ", ".join(f"{key}: {count}" for key, count in self.statistics.items())),
+            ("stopped", self.stopped),
+            ("point", "none" if self.point is None else f"({self.point.h:.6g}, {self.point.g:.6g})"),
+        ]
+        body = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows)
+        return f"<table><caption>{html.escape(self.method)}</caption>{body}</table>"
+
+
+class Run:
+    """One search in progress: its incumbent, its bound, its limit and its trace."""
+
+    def __init__(
+        self,
+        method: str,
+        plane: SearchPlane,
+        psi: Callable[[float, float], float],
+        max_queries: int,
+        cache: Iterable[Any] = (),
+        surrogate: Any = None,
+    ) -> None:
+        if max_queries < 1:
+            raise DeclarationError(f"max_queries must be at least 1, got {max_queries}.")
+        self.method = method
+        self.plane = plane
+        self.psi = psi
+        self.surrogate = surrogate
+        self.limit = plane.queries + max_queries
+        self.trace: list[Step] = []
+        self.value = 0.0
+        self.point: Point | None = None
+        self.parts: tuple[tuple[float, Point], ...] = ()
+        self.upper = math.inf
+        self.lost = 0.0
+        self.lam = math.nan
+        self.stopped = ""
+        self._before = dict(plane.counts)
+        self._queries_before = plane.queries
+        self.cached = [plane.evaluate(label) for label in cache]
+        for point in self.cached:
+            self.offer(point)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the query limit is reached."""
+        return self.plane.queries >= self.limit
+
+    def ask(self, lam: float, **restriction: Any) -> Point | None:
+        """Query the plane, offer the answer as incumbent and write the step down."""
+        self.lam = lam
+        point = self.plane.query(lam, ties=False, **restriction)
+        if point is not None:
+            self.offer(point)
+        kind = "corner" if "above" in restriction else "angle" if "bottom" in restriction else "free"
+        self.trace.append(
+            Step(
+                kind,
+                lam,
+                point,
+                restriction.get("bottom"),
+                restriction.get("top"),
+                restriction.get("above"),
+                self.value,
+                self.bound,
+            )
+        )
+        return point
+
+    def offer(self, point: Point, value: float | None = None) -> None:
+        """Take a point as incumbent if it is better."""
+        if value is None:
+            value = self.psi(point.h, point.g)
+        if value > self.value:
+            self.value = value
+            self.point = point
+            self.parts = ((1.0, point),)
+
+    def tighten(self, upper: float) -> None:
+        """A new upper bound on all labels (bounds only ever go down)."""
+        if upper < self.upper:
+            self.upper = upper
+        if self.trace:
+            self.trace[-1].bound = self.bound
+            self.trace[-1].incumbent = self.value
+
+    def lose(self, upper: float) -> None:
+        """Labels worth at most `upper` may have been missed; the certificate must say so."""
+        self.lost = max(self.lost, upper)
+
+    @property
+    def bound(self) -> float:
+        """The certificate: never below the incumbent nor below what may have been missed."""
+        return max(self.value, self.upper, self.lost)
+
+    def result(self, stopped: str, **statistics: Any) -> SearchResult:
+        """Close the run."""
+        counts = {kind: n - self._before.get(kind, 0) for kind, n in self.plane.counts.items()}
+        if self.trace:
+            self.trace[-1].bound = self.bound
+            self.trace[-1].incumbent = self.value
+        if self.value <= 0.0 and stopped in ("optimal", "gap") and self.bound <= 0.0:
+            stopped = "no violation"
+        return SearchResult(
+            method=self.method,
+            label=self.plane.truth if self.point is None else self.point.label,
+            point=self.point,
+            value=self.value,
+            upper_bound=self.bound,
+            queries=self.plane.queries - self._queries_before,
+            statistics={**counts, **statistics},
+            stopped=stopped,
+            lam=self.lam,
+            parts=self.parts,
+            trace=self.trace,
+            surrogate=self.surrogate,
+            plane=self.plane,
+        )
+
+
+def product(h: float, g: float) -> float:
+    """The product of the slack searches, 0 outside the open quadrant (MATH.md 2.2)."""
+    return h * g if h > 0.0 and g > 0.0 else 0.0
+
+
+def default_lam(plane: SearchPlane) -> float:
+    """λ0 = H^ / G^ (MATH.md 2.2), from bounds that cost no query."""
+    bounds = plane.bounds
+    if not (0.0 < bounds.h_upper < math.inf and 0.0 < bounds.g_upper < math.inf):
+        return 1.0
+    return bounds.h_upper / bounds.g_upper
+
+
+def no_positive_product(plane: SearchPlane) -> bool:
+    """Whether the box alone shows that no label has h > 0 and g > 0."""
+    return plane.bounds.h_upper <= 0.0 or plane.bounds.g_upper <= 0.0
+
+
+def check_lam(lam: float | None) -> float | None:
+    """A start λ must be positive and finite."""
+    if lam is not None and not 0.0 < lam < math.inf:
+        raise DeclarationError(f"The first lam of a product search must be positive and finite, got {lam}.")
+    return lam
+
+
+def check_rtol(rtol: float) -> float:
+    """Relative gap at which a search may stop."""
+    if not 0.0 <= rtol < 1.0:
+        raise DeclarationError(f"rtol must be in [0, 1), got {rtol}.")
+    return rtol
