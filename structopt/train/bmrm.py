@@ -161,7 +161,7 @@ def bmrm(
             if run:
                 center, height = query, objective
             with monitor.part("dual"):
-                bundle.add(cut.subgradient, cut.plane - float(query.w @ cut.subgradient))
+                bundle.add(cut.subgradient, cut.offset(query.w))
                 gap = monitor.absolute_gap
                 model = bundle.solve(_LOOSENESS * (gap if math.isfinite(gap) else abs(objective)))
             monitor.bound(model.lower_bound)

@@ -3,7 +3,8 @@
     minimise over w   lam Omega(w) + max_i (<a_i, w> + b_i)                            BMRM (7)
 
 One class per kind of dual: a quadratic program on the simplex (L2, quadratic forms), Newton steps on the simplex (any
-regulariser with a smooth conjugate), a linear program (L1). All keep the cuts as rows, drop those idle for long, and
+regulariser with a smooth conjugate), a linear program (L1); interior.py adds a fourth.
+All keep the cuts as rows, drop those idle for long, and
 answer with a point whose lower bound is certified even if the inner solve was loose.
 """
 
@@ -286,7 +287,7 @@ class LinearBundle(Bundle):
         minimise   xi + sum(u + v),   xi >= (<a_i, u - v> + b_i) / lam,   u, v >= 0,   w = u - v
 
     With few cuts it is unbounded (MATH.md 9.1, erratum), hence ``xi >= floor``, or a box where no floor is known; a
-    solution on the box gives no bound, and the box grows.
+    solution on the box gives no bound, and the box grows once cuts no longer move that solution.
     """
 
     def __init__(
@@ -306,6 +307,8 @@ class LinearBundle(Bundle):
         self._b: list[float] = []
         self._idle = np.zeros(0, dtype=np.int64)
         self._box = math.inf if math.isfinite(floor) else 10.0
+        self._value = -math.inf  # of the last model, and how many solves it has not moved
+        self._settled = 0
         self._open()
 
     def _open(self) -> None:
@@ -374,8 +377,8 @@ class LinearBundle(Bundle):
         w = columns[:d] - columns[d : 2 * d]
         alpha = np.maximum(np.array(solution.row_dual), 0.0)
         bound = self._bound(alpha)
-        if math.isfinite(self._box) and (np.abs(w) >= 0.999 * self._box).any():
-            self._grow_box()
+        if math.isfinite(self._box):
+            self._watch_box(w, self.lam * float(highs.getInfo().objective_function_value))
         self._idle = np.where(alpha > 1e-12, 0, self._idle + 1)
         self._drop_idle()
         return ModelPoint(w, bound)
@@ -391,8 +394,14 @@ class LinearBundle(Bundle):
             return -math.inf
         return self.regularizer.dual_point(slope, offset, self.lam, self.floor)[1]
 
-    def _grow_box(self) -> None:
+    def _watch_box(self, w: Vector, value: float) -> None:
+        """Double the box if it binds and the model has settled inside it."""
+        self._settled = self._settled + 1 if value - self._value <= 1e-3 * max(1.0, abs(value)) else 0
+        self._value = value
+        if self._settled < 5 or not (np.abs(w) >= 0.999 * self._box).any():
+            return
         self._box *= 2.0
+        self._settled, self._value = 0, -math.inf
         for column in range(2 * self._rows.shape[1]):
             self._highs.changeColBounds(column, 0.0, self._box)
 
@@ -413,7 +422,7 @@ class LinearBundle(Bundle):
             "rows": self._rows[: self.n_cuts].copy(),
             "b": np.array(self._b),
             "idle": self._idle.copy(),
-            "box": np.float64(self._box),  # type: ignore[dict-item]
+            "box": np.array([self._box, self._value, self._settled]),
             "columns": np.array([int(s) for s in basis.col_status], dtype=np.int8),
             "basis": np.array([int(s) for s in basis.row_status], dtype=np.int8),
         }
@@ -424,7 +433,8 @@ class LinearBundle(Bundle):
         self._set_rows(state["rows"])
         self._b = [float(b) for b in state["b"]]
         self._idle = state["idle"].astype(np.int64)
-        self._box = float(state["box"])
+        self._box, self._value = float(state["box"][0]), float(state["box"][1])
+        self._settled = int(state["box"][2])
         self._open()
         for a, b in zip(state["rows"], self._b, strict=True):
             self._add_row(a, b)
@@ -449,5 +459,12 @@ def make_bundle(
     >>> point.w, round(point.lower_bound, 6)
     (array([-0.75, -1.25]), -0.21875)
     """
-    kinds: dict[str, type[Bundle]] = {"quadratic": QuadraticBundle, "smooth": SmoothBundle, "linear": LinearBundle}
+    from structopt.train.interior import InteriorBundle
+
+    kinds: dict[str, type[Bundle]] = {
+        "quadratic": QuadraticBundle,
+        "smooth": SmoothBundle,
+        "interior": InteriorBundle,
+        "linear": LinearBundle,
+    }
     return kinds[regularizer.kind](regularizer, n_features, lam, floor, max_cuts)

@@ -290,7 +290,7 @@ class SimplexQP:
         n = self.n_cuts
         if n == 0:
             return DualSolution(0.0, 0.0, 0, "pairs")
-        limit = 1000 + 20 * n if max_steps is None else max_steps
+        limit = 1000 + 20 * n if max_steps is None else max_steps  # about the cost of one interior-point solve
         # Below rounding of the quantities involved no gap can be certified.
         scale = float(np.abs(self.b[self.alpha > 0]).max(initial=0.0)) * float(self.mass.sum())
         tol = max(tol, 1e-15 * scale, 1e-300)

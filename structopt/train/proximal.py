@@ -120,7 +120,7 @@ def proximal_bundle(
             objective = lam * regularizer.value(w) + cut.value
             monitor.offer(w, objective)
             with monitor.part("dual"):
-                certificate.add(cut.subgradient, cut.plane - float(w @ cut.subgradient))
+                certificate.add(cut.subgradient, cut.offset(w))
                 gap = monitor.absolute_gap
                 tolerance = 0.1 * (gap if math.isfinite(gap) else abs(objective))
                 monitor.bound(certificate.solve(tolerance).lower_bound)

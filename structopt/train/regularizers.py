@@ -43,8 +43,9 @@ class Curvature(NamedTuple):
 class Regularizer(ABC):
     """A convex function of the weights with a conjugate that is known in closed form."""
 
-    #: How the bundle's dual is solved: a quadratic program, Newton steps on the simplex, or a linear program.
-    kind: ClassVar[Literal["quadratic", "smooth", "linear"]]
+    #: How the bundle's subproblem is solved: a quadratic program, Newton steps on the simplex, interior points
+    #: (where the conjugate is too kinked for Newton), or a linear program.
+    kind: Literal["quadratic", "smooth", "interior", "linear"]
 
     #: Whether every weight vector is allowed (else only non-negative ones).
     everywhere: ClassVar[bool] = True
@@ -66,7 +67,11 @@ class Regularizer(ABC):
         """Return the w at which the maximum in `conjugate` is attained."""
 
     def conjugate_curvature(self, mu: Vector) -> Curvature:
-        """Return the Hessian of the conjugate (smooth regularisers)."""
+        """Return the Hessian of the conjugate (kind "smooth")."""
+        raise NotImplementedError
+
+    def curvature(self, w: Vector) -> Curvature:
+        """Return the Hessian of Omega (kind "interior")."""
         raise NotImplementedError
 
     def start(self, n_features: int) -> Vector:
@@ -246,6 +251,9 @@ class Quadratic(QuadraticRegularizer):
 class Lp(Regularizer):
     """``1/2 ||w||_p^2`` for p > 1.
 
+    For p > 2 the conjugate, ``1/2 ||mu||_q^2`` with q < 2, has infinite curvature where a coordinate is 0, while Omega
+    itself is smooth; the subproblem is then solved in the weights.
+
     Examples
     --------
     >>> w = np.array([1.0, -1.0])
@@ -253,13 +261,12 @@ class Lp(Regularizer):
     (1.259921, 1.0)
     """
 
-    kind = "smooth"
-
     def __init__(self, p: float) -> None:
         if not (math.isfinite(p) and p > 1):
             raise DeclarationError(f"p must be finite and above 1, got {p!r}. For p = 1 use L1().")
         self.p = float(p)
         self.q = self.p / (self.p - 1.0)
+        self.kind = "smooth" if self.p <= 2.0 else "interior"
 
     def value(self, w: Vector) -> float:
         return 0.5 * _norm(w, self.p) ** 2
@@ -274,14 +281,10 @@ class Lp(Regularizer):
         return _norm_gradient(mu, self.q)
 
     def conjugate_curvature(self, mu: Vector) -> Curvature:
-        q, size = self.q, np.abs(mu)
-        top = float(size.max(initial=0.0))
-        if top == 0.0:
-            return Curvature(np.ones_like(mu), 0.0, mu)
-        # In units of the norm; for q < 2 the Hessian is infinite where mu is 0, hence the floor.
-        unit = size / _norm(mu, q)
-        diagonal = (q - 1.0) * np.maximum(unit, 1e-8) ** (q - 2.0)
-        return Curvature(diagonal, 2.0 - q, np.sign(mu) * unit ** (q - 1.0))
+        return _norm_curvature(mu, self.q)
+
+    def curvature(self, w: Vector) -> Curvature:
+        return _norm_curvature(w, self.p)
 
     def __repr__(self) -> str:
         return f"Lp({self.p:g})"
@@ -298,6 +301,17 @@ def _norm_gradient(x: Vector, p: float) -> Vector:
     if norm == 0.0:
         return np.zeros_like(x)
     return np.asarray(np.sign(x) * (np.abs(x) / norm) ** (p - 1.0) * norm, dtype=np.float64)
+
+
+def _norm_curvature(x: Vector, p: float) -> Curvature:
+    """Hessian of 1/2 ||x||_p^2; it depends on the direction of x only."""
+    norm = _norm(x, p)
+    if norm == 0.0:
+        return Curvature(np.ones_like(x), 0.0, x)
+    unit = np.abs(x) / norm
+    # For p < 2 it is infinite where x is 0, hence the floor.
+    diagonal = (p - 1.0) * np.maximum(unit, 1e-8 if p < 2.0 else 0.0) ** (p - 2.0)
+    return Curvature(diagonal, 2.0 - p, np.sign(x) * unit ** (p - 1.0))
 
 
 class L1(Regularizer):

@@ -20,6 +20,8 @@ __all__ = ["Cut", "LinearRisk", "Risk"]
 
 Vector = NDArray[np.float64]
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 class Cut(NamedTuple):
     """What one evaluation of a risk tells: a value from above and a plane from below.
@@ -38,6 +40,16 @@ class Cut(NamedTuple):
     value: float
     subgradient: Vector
     plane: float
+
+    def offset(self, w: Vector) -> float:
+        """Return b such that ``<subgradient, v> + b <= risk(v)`` for all v, where the cut was taken at `w`.
+
+        The difference of two large numbers far out would leave the plane above the risk near the origin by its rounding
+        error; b is lowered by that much.
+        """
+        lean = float(w @ self.subgradient)
+        error = 16.0 * _EPS * (abs(self.plane) + float(np.abs(w) @ np.abs(self.subgradient)))
+        return self.plane - lean - error
 
 
 class Risk(ABC):

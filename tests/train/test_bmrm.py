@@ -207,7 +207,33 @@ def test_an_inexact_risk_is_certified_by_its_upper_bound():
     optimum = reference(risk, "l2", 0.05)
     result = bmrm(Inexact(risk, 0.0), lam=0.05, tol=1e-8, max_passes=300)
     assert result.lower_bound <= optimum <= result.objective
-    assert result.absolute_gap <= 2e-3 + 1e-4 and not result.converged
+    assert result.absolute_gap <= 1.25 * 2e-3 and not result.converged  # the inner solve stops at 0.1 of the gap
+
+
+@pytest.mark.parametrize(
+    "regularizer",
+    [L1(), Lp(1.1), Lp(6), Entropy(), Entropy(normalized=False), Quadratic(np.logspace(-3, 3, 10))],
+    ids=repr,
+)
+@pytest.mark.parametrize("floor", [0.0, -math.inf])
+def test_hard_subproblems_stay_certified(regularizer, floor):
+    # Few cuts without a floor put the first steps far out (exp overflows, linear programs are unbounded).
+    risk, lam = make(Hinge, n=60, d=10, seed=2), 1e-3
+    result = bmrm(Opaque(risk, floor), regularizer, lam=lam, tol=1e-3, max_passes=500)
+    assert result.converged
+    best = bmrm(risk, regularizer, lam=lam, tol=1e-4, max_passes=500)
+    assert (result.history["lower_bound"] <= best.objective).all()
+    assert (result.history["objective"] >= best.lower_bound).all()
+
+
+def test_a_cut_far_out_does_not_rise_above_the_risk():
+    # 1e20 - 1e20 loses everything near the origin: the offset must be lowered by its rounding error.
+    risk = make(Hinge)
+    for scale in (1.0, 1e8, 1e20):
+        w = scale * np.random.default_rng(0).normal(size=D)
+        cut = risk.cut(w)
+        for v in np.random.default_rng(1).normal(size=(50, D)):
+            assert cut.subgradient @ v + cut.offset(w) <= risk(v)[0]
 
 
 def test_idle_cuts_are_dropped():

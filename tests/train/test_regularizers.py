@@ -49,12 +49,15 @@ def test_derivatives_by_finite_differences(regularizer):
     for e in np.eye(D):
         up, down = regularizer.conjugate(mu + step * e), regularizer.conjugate(mu - step * e)
         assert gradient @ e == pytest.approx((up - down) / (2 * step), abs=1e-7)
-    if regularizer.kind == "smooth":
-        diagonal, factor, vector = regularizer.conjugate_curvature(mu)
-        hessian = np.diag(diagonal) + factor * np.outer(vector, vector)
-        change = [regularizer.conjugate_gradient(mu + step * e) for e in np.eye(D)]
-        change -= np.array([regularizer.conjugate_gradient(mu - step * e) for e in np.eye(D)])
-        assert hessian == pytest.approx(change / (2 * step), abs=1e-6)
+    for kind, second, first in (
+        ("smooth", regularizer.conjugate_curvature, regularizer.conjugate_gradient),
+        ("interior", regularizer.curvature, regularizer.subgradient),
+    ):
+        if regularizer.kind == kind:
+            diagonal, factor, vector = second(mu)
+            hessian = np.diag(diagonal) + factor * np.outer(vector, vector)
+            change = [(first(mu + step * e) - first(mu - step * e)) / (2 * step) for e in np.eye(D)]
+            assert hessian == pytest.approx(np.array(change), abs=1e-6)
 
 
 @pytest.mark.parametrize("regularizer", ALL, ids=repr)
