@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from structopt.compiled import FloatArray
@@ -22,7 +24,10 @@ __all__ = [
 
 
 def _classes(form: NormalForm) -> tuple[BoolArray, BoolArray]:
-    return row_classes(form.row, form.column, form.value, form.n_rows, form.n_columns)
+    if "classes" not in form.memo:
+        form.memo["classes"] = row_classes(form.row, form.column, form.value, form.n_rows, form.n_columns)
+    classes: tuple[BoolArray, BoolArray] = form.memo["classes"]
+    return classes
 
 
 def assignment_blocks(form: NormalForm) -> BoolArray:
@@ -118,13 +123,30 @@ def build_flow(form: NormalForm) -> Flow:
     return Flow(tail, head, low, high, form.lower, form.upper, low.size - form.n_rows)
 
 
-def _supplies(form: NormalForm, supply: FloatArray, node_block: IntArray) -> FloatArray:
-    """Outflow of every node of an equality network: a root sends what the others of its block receive."""
-    supply = supply.copy()
-    rows = slice(0, form.n_rows)
-    total = np.bincount(node_block[rows], weights=supply[rows], minlength=form.n_blocks)
-    supply[form.n_rows :] = -total[node_block[form.n_rows :]]
-    return supply
+class _UnitNetwork(NamedTuple):
+    """An equality network: arcs, nodes in topological order, outflow and block of every node."""
+
+    tail: IntArray
+    head: IntArray
+    supply: FloatArray
+    block: IntArray
+    order: IntArray
+    ptr: IntArray
+    arc: IntArray
+
+
+def _unit_network(form: NormalForm) -> _UnitNetwork:
+    if "network" not in form.memo:
+        tail, head, supply, _, block = _node_arc(form)
+        m, n = form.n_rows, block.size
+        # A root sends what the others of its block receive.
+        total = np.bincount(block[:m], weights=supply[:m], minlength=form.n_blocks)
+        supply = np.concatenate([supply[:m], -total[block[m:]]])
+        arc, ptr = group_by(tail, n)
+        order = topological_order(ptr, head[arc], np.bincount(head, minlength=n))
+        form.memo["network"] = _UnitNetwork(tail, head, supply, block, order, ptr, arc)
+    network: _UnitNetwork = form.memo["network"]
+    return network
 
 
 def path_blocks(form: NormalForm) -> BoolArray:
@@ -135,38 +157,30 @@ def path_blocks(form: NormalForm) -> BoolArray:
     """
     equal = (form.row_lower == form.row_upper) & (np.abs(form.row_lower) <= 1) & form.whole_rows
     columns = (form.degree >= 1) & (form.lower == 0) & (form.upper >= 1)
-    passed = form.passing(equal, columns) & flow_blocks(form)
+    passed = form.passing(equal, columns)
+    if passed.any():
+        passed &= flow_blocks(form)
     if not passed.any():
         return passed
     inner = form.select(passed)
-    tail, head, supply, _, block = _node_arc(inner)
-    supply = _supplies(inner, supply, block)
+    net = _unit_network(inner)
 
     def count(mask: BoolArray) -> IntArray:
-        return np.bincount(block[mask], minlength=inner.n_blocks)
+        return np.bincount(net.block[mask], minlength=inner.n_blocks)
 
-    good = (count(supply == 1) == 1) & (count(supply == -1) == 1) & (count(np.abs(supply) > 1) == 0)
-    order, ptr, arc = _by_tail(tail, head, block.size)
-    cyclic = np.ones(block.size, dtype=bool)  # on or behind a cycle
-    cyclic[order] = False
-    good[block[cyclic]] = False
-    reached = reachable(ptr, head[arc], order, supply == 1)
-    good[block[(supply == -1) & ~reached]] = False
+    good = (count(net.supply == 1) == 1) & (count(net.supply == -1) == 1) & (count(np.abs(net.supply) > 1) == 0)
+    cyclic = np.ones(net.block.size, dtype=bool)  # on or behind a cycle
+    cyclic[net.order] = False
+    good[net.block[cyclic]] = False
+    reached = reachable(net.ptr, net.head[net.arc], net.order, net.supply == 1)
+    good[net.block[(net.supply == -1) & ~reached]] = False
     passed[np.flatnonzero(passed)[~good]] = False
     return passed
 
 
 def build_path(form: NormalForm) -> Path:
     """Arcs by tail, topological order, sources and sinks."""
-    tail, head, supply, _, block = _node_arc(form)
-    supply = _supplies(form, supply, block)
-    order, ptr, arc = _by_tail(tail, head, block.size)
-    sources, sinks = np.flatnonzero(supply == 1), np.flatnonzero(supply == -1)
-    sources, sinks = (nodes[group_by(block[nodes], form.n_blocks)[0]] for nodes in (sources, sinks))
-    return Path(tail, head, order, ptr, arc, sources, sinks)
-
-
-def _by_tail(tail: IntArray, head: IntArray, n: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Nodes tails first (without those on or behind a cycle), and the arcs grouped by tail."""
-    arc, ptr = group_by(tail, n)
-    return topological_order(ptr, head[arc], np.bincount(head, minlength=n)), ptr, arc
+    net = _unit_network(form)
+    ends = (np.flatnonzero(net.supply == sign) for sign in (1, -1))
+    sources, sinks = (nodes[group_by(net.block[nodes], form.n_blocks)[0]] for nodes in ends)
+    return Path(net.tail, net.head, net.order, net.ptr, net.arc, sources, sinks)

@@ -6,8 +6,9 @@ fractional bounds of integer rows and columns are rounded inwards, which keeps t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,6 +43,8 @@ class NormalForm:
     row_block, column_block : ndarray of int
         The block of every row and column; rows and columns of different blocks never meet.
     n_blocks : int
+    memo : dict
+        What a test has worked out and the builder of the same form uses again.
     """
 
     row: IntArray
@@ -58,6 +61,7 @@ class NormalForm:
     row_block: IntArray
     column_block: IntArray
     n_blocks: int
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -114,7 +118,11 @@ class NormalForm:
         """The same form with its connected blocks told apart."""
         m = self.n_rows
         count, label = components(self.row, self.column + m, m + self.n_columns)
-        return self._replace_blocks(label[:m], label[m:], count)
+        form = replace(self, row_block=label[:m], column_block=label[m:], n_blocks=count, memo={})
+        for name in ("plus", "minus", "degree", "binary", "whole_rows", "whole_columns"):
+            if name in vars(self):  # already computed, and the same for any blocks
+                vars(form)[name] = vars(self)[name]
+        return form
 
     def select(self, blocks: BoolArray) -> NormalForm:
         """Only the marked blocks, with rows, columns and blocks renumbered in order."""
@@ -138,24 +146,6 @@ class NormalForm:
             new_block[self.row_block[rows]],
             new_block[self.column_block[columns]],
             int(blocks.sum()),
-        )
-
-    def _replace_blocks(self, row_block: IntArray, column_block: IntArray, n_blocks: int) -> NormalForm:
-        return NormalForm(
-            self.row,
-            self.column,
-            self.value,
-            self.unit,
-            self.row_lower,
-            self.row_upper,
-            self.lower,
-            self.upper,
-            self.integer,
-            self.rows,
-            self.columns,
-            row_block,
-            column_block,
-            n_blocks,
         )
 
 
@@ -300,14 +290,12 @@ class _Worker:
 
     def _imply_upper_bounds(self) -> None:
         """``sum x <= u`` with ``x >= 0`` implies ``x <= u``: columns are often declared without an upper bound."""
-        over = ~(self.upper <= 1)
-        if not over.any():
-            return
         bad = (self.value < 0) | ~(self.lower[self.column] >= 0)
-        good = self.alive & self.unit & is_whole(self.row_upper) & (self.row_upper < _EXACT)
+        good = self.alive & self.unit & is_whole(self.row_upper)
         good &= np.bincount(self.row[bad], minlength=self.n_rows) == 0
-        entries = good[self.row] & over[self.column]
-        np.minimum.at(self.upper, self.column[entries], self.row_upper[self.row[entries]])
+        limit = np.where(good, self.row_upper, np.inf)[self.row]
+        entries = limit < self.upper[self.column]
+        np.minimum.at(self.upper, self.column[entries], limit[entries])
 
     def _drop_implied_sides(self) -> None:
         """A side of a row that the column bounds imply becomes infinite; a row without sides is dropped."""
@@ -353,8 +341,9 @@ def normalize(space: CompiledSpace) -> Normalized:
 
 def _form(worker: _Worker, free: BoolArray) -> NormalForm:
     rows, columns = np.flatnonzero(worker.alive), np.flatnonzero(free)
-    new_row, new_column = np.cumsum(worker.alive) - 1, np.cumsum(free) - 1
-    row, value = new_row[worker.row], worker.value
+    row = worker.row if worker.alive.all() else (np.cumsum(worker.alive) - 1)[worker.row]
+    column = worker.column if free.all() else (np.cumsum(free) - 1)[worker.column]
+    value = worker.value
     row_lower, row_upper, unit = worker.row_lower[rows], worker.row_upper[rows], worker.unit[rows]
     negative = unit & (np.bincount(row[value > 0], minlength=rows.size) == 0)
     if negative.any():
@@ -362,7 +351,7 @@ def _form(worker: _Worker, free: BoolArray) -> NormalForm:
         row_lower, row_upper = np.where(negative, -row_upper, row_lower), np.where(negative, -row_lower, row_upper)
     return NormalForm(
         row,
-        new_column[worker.column],
+        column,
         value,
         unit,
         row_lower,

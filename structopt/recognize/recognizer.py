@@ -82,7 +82,8 @@ def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Str
     """Give every connected block its kind; costs separate over a product of spaces."""
     parts: list[Structure] = []
     rest = form
-    for kind in _SIMPLE + _CONNECTED:
+    # A single block has failed the simple tests already.
+    for kind in _CONNECTED if form.n_blocks == 1 else _SIMPLE + _CONNECTED:
         passed = kind.test(rest)
         if not passed.any():
             continue
@@ -94,7 +95,7 @@ def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Str
             names = ", ".join(part.kind for part in parts)
             reason = f"independent blocks of kinds {names}; costs separate, so each is solved by its own oracle"
             return _structure("product", reason, space, found, form, None, tuple(parts))
-    if networks.flow_blocks(form).all():
+    if rest.degree.all() and networks.flow_blocks(form).all():
         return _flow(space, found, form)
     return _general(space, found, _why_general(space, rest), form, tuple(parts), rest)
 

@@ -143,7 +143,8 @@ class Path(Arrays):
 class Flow(Arrays):
     """Flow on arcs ``tail -> head`` with ``lower <= flow <= upper`` and bounds on the net outflow of every node.
 
-    The last `n_roots` nodes stand for the ends that a column with one entry lacks; their outflow is free.
+    The last `n_roots` nodes stand for the ends that a column with one entry lacks; their outflow is free. A column
+    in no row is a loop there.
     """
 
     tail: IntArray

@@ -143,7 +143,7 @@ def declare_path(rng) -> Declaration:
         rows.append((entries, supply[v], supply[v]))
     if rng.random() < 0.5:
         del rows[int(rng.integers(n))]
-    A, lo, up, lower, upper, integer = build(rows, len(arcs))
+    A, lo, up, lower, _, integer = build(rows, len(arcs))
     return A, lo, up, lower, np.full(len(arcs), [1.0, INF, 3.0][rng.integers(3)]), integer
 
 

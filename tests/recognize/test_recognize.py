@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structopt.recognize import Assignment, Path, Tree, recognize
+from structopt.recognize import (
+    Assignment,
+    Cardinality,
+    Closure,
+    Pairwise,
+    Path,
+    Tree,
+    recognize,
+)
 
 KINDS = ("box", "simplices", "cardinality", "closure", "forest", "pairwise", "assignment", "path", "tree", "flow")
 
@@ -25,7 +34,7 @@ def test_disguised_declarations_are_recognised(kit, kind):
         "flow": {"flow", "path", "box", "product", "simplices"},
     }
     seen: dict[str, int] = {}
-    for seed in range(25):
+    for seed in range(20):
         rng = np.random.default_rng([seed, KINDS.index(kind)])
         space = kit.space(*kit.disguise(rng, kit.declarations[kind](rng)))
         structure = recognize(space)
@@ -39,7 +48,7 @@ def test_disguised_declarations_are_recognised(kit, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_claims_hold_on_mutated_declarations(kit, kind):
     recognised = 0
-    for seed in range(60):
+    for seed in range(25):
         rng = np.random.default_rng([seed, 100 + KINDS.index(kind)])
         declaration = kit.declarations[kind](rng)
         for _ in range(int(rng.integers(1, 3))):
@@ -48,4 +57,255 @@ def test_claims_hold_on_mutated_declarations(kit, kind):
         structure = recognize(space)
         kit.check(space, structure, rng, objectives=2)
         recognised += structure.kind != "general"
-    assert recognised > 10
+    assert recognised >= 5
+
+
+def test_blocks_of_different_kinds_make_a_product(kit):
+    products = 0
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 7])
+        one, two = (kit.declarations[kind](rng) for kind in rng.choice(KINDS[:-1], 2, replace=False))
+        if one[0].shape[1] + two[0].shape[1] > 13:
+            continue
+        A = sp.block_diag([one[0], two[0]]).toarray()
+        stacked = (A, *(np.concatenate(pair) for pair in zip(one[1:], two[1:], strict=True)))
+        space = kit.space(*kit.disguise(rng, stacked))
+        structure = recognize(space)
+        assert structure.kind not in ("general", "flow"), structure
+        kit.check(space, structure, rng, objectives=1)
+        products += structure.kind == "product"
+        if structure.kind == "product":
+            columns = np.concatenate([structure.fixed_columns, *(part.columns for part in structure.parts)])
+            assert np.array_equal(np.sort(columns), np.arange(space.n_variables))
+    assert products >= 8
+
+
+def test_fixed_columns_are_substituted(kit):
+    # A matching in which one pair is forced and another forbidden leaves a smaller matching.
+    A = np.zeros((8, 16))
+    for i in range(4):
+        for j in range(4):
+            A[[i, 4 + j], 4 * i + j] = 1
+    upper = np.ones(16)
+    upper[5] = 0
+    lower = np.zeros(16)
+    lower[0] = 1
+    space = kit.space(A, 1, 1, lower, upper)
+    structure = recognize(space)
+    assert structure.kind == "assignment"
+    assert structure.fixed_columns.tolist() == [0, 1, 2, 3, 4, 5, 8, 12]
+    assert structure.fixed_values.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert isinstance(structure.arrays, Assignment) and structure.arrays.left_ptr.tolist() == [0, 3]
+    kit.check(space, structure, np.random.default_rng(0))
+
+
+def test_closure_below_a_fixed_root_stays_a_closure(kit):
+    A = np.array([[-1.0, 1, 0, 0], [-1, 0, 1, 0], [0, -1, 0, 1], [0, 0, -1, 1]])  # a diamond
+    structure = recognize(kit.space(A, -np.inf, 0, [1, 0, 0, 0], 1))
+    assert structure.kind == "closure" and structure.columns.tolist() == [1, 2, 3]
+    assert isinstance(structure.arrays, Closure) and structure.arrays.forest_order is None
+    assert structure.oracle == "min cut"
+
+
+def test_the_tree_of_the_mathematical_specification(kit):
+    # MATH.md 6.5: root 0 with children 1, 2; node 1 with leaves 3, 4.
+    rows = [({1: 1, 0: -1}, 1), ({2: 1, 0: -1}, 1), ({3: 1, 1: -1}, 1), ({4: 1, 1: -1}, 1)]
+    rows += [({1: 1, 2: 1, 0: -1}, 0), ({3: 1, 4: 1, 1: -1}, 0)]
+    A = np.zeros((6, 5))
+    for i, (entries, _) in enumerate(rows):
+        for j, a in entries.items():
+            A[i, j] = a
+    upper = np.array([0.0 if below else np.inf for _, below in rows])
+    lower = np.array([-np.inf if below else 0.0 for _, below in rows])
+    space = kit.space(A, lower, upper, [1, 0, 0, 0, 0], 1)
+    structure = recognize(space)
+    assert structure.kind == "tree" and structure.integral
+    assert isinstance(structure.arrays, Tree)
+    for gains, value, label in (
+        ([-1, 0.5, -2, -0.3, -0.4], -0.8, [1, 1, 0, 1, 0]),
+        ([0.2, -3, 1, 1, 2], 1.2, [1, 0, 1, 0, 0]),
+    ):
+        z = kit.argmax(structure, np.array(gains, dtype=float))
+        assert z.tolist() == label and z @ gains == pytest.approx(value)
+    # Several roots: sum over roots >= 1 instead of a fixed root.
+    forest = kit.space(A[[2, 3, 4, 5]][:, 1:], [-np.inf, -np.inf, 1, 0], [0, 0, np.inf, np.inf])
+    assert recognize(forest).kind == "tree"
+    # One cover row less, and a node needs no child: not this program.
+    assert recognize(kit.space(A[:5], lower[:5], upper[:5], [1, 0, 0, 0, 0], 1)).kind != "tree"
+
+
+def test_a_missing_third_row_is_a_closure_not_a_local_polytope(kit):
+    A = np.array([[-1.0, 0, 1], [0, -1, 1]])
+    assert recognize(kit.space(A, -np.inf, 0)).kind == "closure"
+
+
+def test_pairwise_integrality_decides_the_oracle(kit):
+    A = np.array([[-1.0, 0, 1], [0, -1, 1], [-1, -1, 1]])
+    bounds = ([-np.inf, -np.inf, -1], [0, 0, np.inf])
+    triangle = np.zeros((9, 6))
+    for e, (j, k) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        triangle[3 * e, [3 + e, j]] = triangle[3 * e + 1, [3 + e, k]] = 1, -1
+        triangle[3 * e + 2, [3 + e, j, k]] = 1, -1, -1
+    low, high = np.tile(bounds[0], 3), np.tile(bounds[1], 3)
+    relaxed = recognize(kit.space(triangle, low, high, integrality=False))
+    assert relaxed.kind == "pairwise" and relaxed.oracle == "roof duality"
+    assert relaxed.half_integral and not relaxed.integral
+    exact = recognize(kit.space(triangle, low, high, integrality=[True] * 3 + [False] * 3))
+    assert exact.oracle == "persistency"
+    # Some labels integer and others not: neither oracle solves that, unless the pairs form a forest.
+    assert recognize(kit.space(triangle, low, high, integrality=[True] + [False] * 5)).kind == "general"
+    # An integer p above continuous labels is a different problem, too.
+    assert recognize(kit.space(triangle, low, high, integrality=[False] * 3 + [True] * 3)).kind == "general"
+    forest = recognize(kit.space(A, *bounds, integrality=[True, False, False]))
+    assert forest.kind == "pairwise" and forest.integral and forest.oracle == "roof duality"
+    assert isinstance(forest.arrays, Pairwise) and forest.arrays.forest and forest.arrays.integer
+
+
+def test_two_variables_for_one_pair_are_not_recognised(kit):
+    A = np.array([[-1.0, 0, 1, 0], [0, -1, 1, 0], [-1, -1, 1, 0], [-1, 0, 0, 1], [0, -1, 0, 1], [-1, -1, 0, 1]])
+    structure = recognize(kit.space(A, [-np.inf, -np.inf, -1] * 2, [0, 0, np.inf] * 2))
+    assert structure.kind == "general" and not structure.integral
+
+
+def test_integer_rows_are_rounded_inwards_and_say_so(kit):
+    space = kit.space([[2.0, 2.0, 2.0]], -np.inf, 5.0)
+    structure = recognize(space)
+    assert structure.kind == "cardinality" and structure.tightened
+    assert isinstance(structure.arrays, Cardinality) and structure.arrays.upper.tolist() == [2]
+    # The LP as declared has the vertex (1, 1, 1/2): nothing may be claimed about it.
+    assert not structure.integral and not structure.half_integral
+    kit.check(space, structure, np.random.default_rng(0), objectives=5)
+    assert recognize(space.relaxed()).kind != "cardinality"
+
+
+def test_a_bound_within_tolerance_of_an_integer_is_left_alone(kit):
+    # 0.3 / 0.1 is just below 3: whether three ones are a label hangs on the tolerance of whoever asks.
+    structure = recognize(kit.space([[0.1] * 4], -np.inf, 0.3))
+    assert structure.kind == "flow" and structure.oracle == "mip" and not structure.tightened
+
+
+def test_division_that_would_free_a_row_is_not_made(kit):
+    structure = recognize(kit.space([[1e-300, 1e-300]], -np.inf, 1e10))
+    assert structure.kind == "general" and not structure.integral
+
+
+def test_an_empty_space_is_left_to_the_solver(kit):
+    for A, low, high in (
+        ([[1.0, 1.0]], 3, 4),
+        ([[1.0, 0.0], [1.0, 0.0]], [1, -np.inf], [1, 0]),
+        ([[0.0, 0.0]], 1, 1),
+    ):
+        structure = recognize(kit.space(A, low, high))
+        assert structure.kind == "general" and "empty" in structure.reason and not structure.integral
+
+
+def test_unbounded_columns_are_general(kit):
+    space = kit.space(np.zeros((0, 2)), 0, 0, 0, np.inf)
+    assert recognize(space).kind == "general"
+    assert "'x0'" in recognize(space).reason
+
+
+def test_a_budget_row_is_named_as_the_obstacle(kit):
+    space = kit.space([[-1.0, 1, 0], [-1, 0, 1], [2, 3, 4]], -np.inf, [0, 0, 5])
+    structure = recognize(space)
+    assert structure.kind == "general" and "'r2'" in structure.reason
+    assert structure.oracle == "mip" and structure.totally_unimodular is None
+    assert recognize(space.relaxed()).oracle == "lp"
+
+
+def test_general_but_unimodular_spaces_need_no_mip(kit):
+    A = np.array([[1.0, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]])  # overlapping intervals
+    space = kit.space(A, 1, 2)
+    structure = recognize(space)
+    assert structure.kind == "general" and structure.totally_unimodular and structure.oracle == "lp"
+    kit.check(space, structure, np.random.default_rng(0), objectives=5)
+    fractional = recognize(kit.space(A, 1, 1.5, integrality=False))
+    assert fractional.totally_unimodular and not fractional.integral
+
+
+def test_the_unimodularity_proof_waits_until_it_is_asked_for(kit, monkeypatch):
+    def refuse(matrix):
+        raise AssertionError("not asked for")
+
+    monkeypatch.setattr("structopt.recognize.structure.prove_totally_unimodular", refuse)
+    A = np.array([[1.0, 1, 1, 0, 0], [0, 1, 1, 1, 0], [0, 0, 1, 1, 1]])
+    structure = recognize(kit.space(A, 1, 2))
+    repr(structure), structure._repr_html_()
+    assert recognize(kit.space([[-1.0, 1.0]], -np.inf, 0)).integral
+    assert recognize(kit.space(A, 1, 2, integrality=False)).oracle == "lp"
+    with pytest.raises(AssertionError, match="not asked for"):
+        structure.totally_unimodular  # noqa: B018
+
+
+def test_chain_in_node_arc_form_is_a_path(kit):
+    rng = np.random.default_rng(3)
+    length, states = 4, 3
+    arcs = [(-1, s) for s in range(states)]
+    arcs += [
+        (t * states + r, (t + 1) * states + s) for t in range(length - 1) for r in range(states) for s in range(states)
+    ]
+    last = (length - 1) * states
+    A = np.zeros((length * states + 1, len(arcs) + states))
+    for k, (a, b) in enumerate(arcs):
+        A[a, k], A[b, k] = 1, -1  # row -1 is the source
+    for s in range(states):
+        A[last + s, len(arcs) + s] = 1  # into the sink, whose row is redundant and missing
+    supply = np.zeros(len(A))
+    supply[-1] = 1
+    space = kit.space(A, supply, supply)
+    structure = recognize(space)
+    assert structure.kind == "path" and structure.oracle == "DAG path"
+    assert isinstance(structure.arrays, Path) and structure.arrays.order.size == length * states + 2
+    kit.check(space, structure, rng, objectives=5)
+    # Forbidding a transition by an upper bound of 0 keeps the path; closing a cycle does not.
+    upper = np.ones(space.n_variables)
+    upper[states] = 0
+    assert recognize(kit.space(A, supply, supply, 0, upper)).kind == "path"
+    cycle = np.zeros((len(A), 1))
+    cycle[states, 0], cycle[0, 0] = 1, -1
+    assert recognize(kit.space(np.hstack([A, cycle]), supply, supply)).kind == "flow"
+
+
+def test_an_unreachable_sink_is_not_a_path(kit):
+    A = np.array([[1.0, 0, 0], [-1, 0, 1], [0, 1, -1], [0, -1, 0]])
+    # Arcs 0 -> 1, 2 -> 3 and 1 -> 2; without the last one there is no way through.
+    supply = np.array([1.0, 0, 0, -1])
+    assert recognize(kit.space(A[:, :2], supply, supply)).kind in ("general", "flow")
+
+
+def test_ten_thousand_blocks_are_not_a_loop(kit):
+    blocks = 10_000
+    triangle = np.zeros((9, 6))
+    for e, (j, k) in enumerate([(0, 1), (0, 2), (1, 2)]):
+        triangle[3 * e, [3 + e, j]] = triangle[3 * e + 1, [3 + e, k]] = 1, -1
+        triangle[3 * e + 2, [3 + e, j, k]] = 1, -1, -1
+    path = np.array([[1.0, 1, 0, 0, 0], [-1, 0, 1, 1, 0], [0, -1, -1, 0, 1]])
+    A = sp.kron(sp.eye_array(blocks), sp.block_diag([triangle, path]))
+    low = np.tile([-np.inf, -np.inf, -1] * 3 + [1, 0, 0], blocks)
+    high = np.tile([0, 0, np.inf] * 3 + [1, 0, 0], blocks)
+    space = kit.space(A, low, high)
+    start = time.process_time()
+    structure = recognize(space)
+    seconds = time.process_time() - start
+    assert [part.kind for part in structure.parts] == ["pairwise", "path"]
+    assert structure.parts[1].arrays.sources.size == blocks
+    assert seconds < 2.0  # 0.1 on an idle machine; a loop over blocks takes ten
+
+
+def test_claims_survive_pickling_and_print_well(kit):
+    structure = recognize(kit.space([[-1.0, 1.0, 0.0]], -np.inf, 0))
+    again = pickle.loads(pickle.dumps(structure))
+    assert again.kind == "closure" and again.totally_unimodular and again.integral
+    assert repr(structure).startswith("<Structure closure: 3 variables")
+    assert "y_child &lt;= y_parent" in structure._repr_html_()
+    assert "child=[1]" in repr(structure.arrays)
+
+
+def test_repeated_and_implied_rows_do_no_harm(kit):
+    A = np.array([[-1.0, 1, 0], [-2, 2, 0], [-1, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0]])
+    structure = recognize(kit.space(A, [-np.inf, -np.inf, -np.inf, -1, -1, 0], [0, 0, 0, 3, 1, 9]))
+    assert structure.kind == "closure" and structure.integral
+    # The claim of unimodularity is about every declared row, also those that never bind.
+    odd = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1]])
+    idle = recognize(kit.space(odd, -np.inf, 2))
+    assert idle.kind == "box" and idle.totally_unimodular is None and idle.integral
