@@ -146,7 +146,7 @@ class Highs(Backend):
         costs, scale = costs_and_scale(c, self.space, self._cost_exponent)
         scaled = costs if scale == 1.0 else costs * scale
         self._highs.changeColsCost(self._n, self._columns, scaled)
-        self._costs, self._scale = costs, scale
+        self._costs[:], self._scale = costs, scale  # a copy: the caller may reuse the array
 
     def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
         """Append rows; the basis is extended with their slacks and stays warm."""
@@ -185,8 +185,8 @@ class Highs(Backend):
         return self._optimum() if self._is_believable() else self._second_look(status)
 
     def _is_believable(self) -> bool:
-        error = self._info("primal_dual_objective_error")
-        return error is None or bool(error <= _OPTIMALITY_ERROR)  # None: a HiGHS too old to say
+        # A HiGHS too old to know this number answers 0.
+        return bool(self._info("primal_dual_objective_error") <= _OPTIMALITY_ERROR)
 
     def _optimum(self) -> Solution:
         # The path of every LP call, in as few steps as will do.

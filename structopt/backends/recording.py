@@ -79,7 +79,8 @@ class RecordingBackend(Backend):
 
     def set_costs(self, c: FloatArray) -> None:
         """Set the objective ``max c . z``."""
-        self._costs, self._scale = costs_and_scale(c, self.space, _COST_EXPONENT)
+        costs, self._scale = costs_and_scale(c, self.space, _COST_EXPONENT)
+        self._costs = costs.copy()  # the caller may reuse the array
 
     def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
         """Append rows after those of the space; several calls accumulate."""

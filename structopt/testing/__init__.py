@@ -1,0 +1,6 @@
+"""Public conformance suites: run your own parts through the laws that ours obey."""
+
+from structopt.testing.backend import BACKEND_CHECKS, check_backend
+from structopt.testing.report import Outcome, Report
+
+__all__ = ["BACKEND_CHECKS", "Outcome", "Report", "check_backend"]

@@ -1,0 +1,92 @@
+"""What a conformance suite found."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+__all__ = ["Outcome", "Report"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One law and whether it was kept.
+
+    Attributes
+    ----------
+    check : str
+        Name of the check, as `skip` takes it.
+    law : str
+        The law in one sentence.
+    result : str
+        ``"passed"``, ``"failed"`` or ``"skipped"``.
+    reason : str
+        How it was broken, or why it was not tried.
+    seconds : float
+    """
+
+    check: str
+    law: str
+    result: str
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Outcomes of a conformance suite, readable as text and as HTML.
+
+    Examples
+    --------
+    >>> report = Report("mine", (Outcome("optimal_lp", "An LP is solved.", "failed", "found 1, not 2"),))
+    >>> report
+    <Report on mine: 0 passed, 1 failed, 0 skipped>
+      failed  optimal_lp: An LP is solved. found 1, not 2
+    >>> report.ok
+    False
+    """
+
+    subject: str
+    outcomes: tuple[Outcome, ...]
+
+    def _with(self, result: str) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.result == result)
+
+    @property
+    def passed(self) -> tuple[Outcome, ...]:
+        """The laws that were kept."""
+        return self._with("passed")
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """The laws that were broken."""
+        return self._with("failed")
+
+    @property
+    def skipped(self) -> tuple[Outcome, ...]:
+        """The laws that were not tried, with the reason."""
+        return self._with("skipped")
+
+    @property
+    def ok(self) -> bool:
+        """Whether no law was broken."""
+        return not self.failed
+
+    def __repr__(self) -> str:
+        lines = [
+            f"<Report on {self.subject}: {len(self.passed)} passed, {len(self.failed)} failed, "
+            f"{len(self.skipped)} skipped>"
+        ]
+        for outcome in self.failed + self.skipped:
+            lines.append(f"  {outcome.result:7} {outcome.check}: {outcome.law} {outcome.reason}".rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(o.check)}</td><td>{o.result}</td><td>{html.escape(o.law)}</td>"
+            f"<td>{html.escape(o.reason)}</td><td>{o.seconds:.2f} s</td></tr>"
+            for o in self.outcomes
+        )
+        head = "<tr><th>check</th><th>result</th><th>law</th><th>reason</th><th>time</th></tr>"
+        title = html.escape(repr(self).splitlines()[0])
+        return f"<table><caption>{title}</caption><thead>{head}</thead><tbody>{rows}</tbody></table>"

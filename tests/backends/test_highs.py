@@ -1,0 +1,168 @@
+"""What the HiGHS backend does beyond the protocol."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structopt.backends import Status
+from structopt.backends.highs import Highs
+from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.testing.instances import brute_force, crowded_knapsack, hard_knapsack, pairwise, space_of
+
+
+def _solve(backend: Highs, costs: np.ndarray) -> float:
+    backend.set_costs(costs)
+    found = backend.run()
+    assert found.status is Status.OPTIMAL
+    assert found.z is not None
+    return float(costs @ found.z)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_mip_equals_brute_force(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, rows = int(rng.integers(1, 6)), int(rng.integers(0, 4))
+    matrix = rng.integers(-3, 4, (rows, n)).astype(float)
+    space = space_of(sp.csr_array(matrix), -np.inf, rng.integers(-1, 5, rows), 0, rng.integers(1, 4, n), True)
+    costs = rng.normal(size=n) * 10.0 ** rng.integers(-6, 3)
+    backend = Highs(space)
+    backend.set_costs(costs)
+    found = backend.run()
+    best = brute_force(space, costs)
+    if best == -np.inf:
+        assert found.status is Status.INFEASIBLE
+        return
+    assert found.status is Status.OPTIMAL
+    assert found.z is not None
+    assert (found.z == np.rint(found.z)).all()
+    assert float(costs @ found.z) == pytest.approx(best, rel=1e-9, abs=1e-9 * np.abs(costs).sum())
+    assert found.bound >= float(costs @ found.z)
+
+
+def test_warm_solves_equal_cold_solves_on_many_objectives() -> None:
+    # HiGHS 3194: a warm start can end "Optimal" and worse.
+    space, rng = pairwise(10), np.random.default_rng(0)
+    warm = Highs(space)
+    for trial in range(150):
+        costs = rng.normal(size=space.n_variables) * 10.0 ** rng.integers(-4, 4)
+        if trial % 2:
+            costs = np.round(costs, 1)
+        assert _solve(warm, costs) == pytest.approx(_solve(Highs(space), costs), rel=1e-9, abs=1e-12)
+
+
+def test_a_warm_start_saves_iterations() -> None:
+    space, rng = pairwise(10), np.random.default_rng(1)
+    costs = rng.normal(size=space.n_variables)
+    backend = Highs(space)
+    backend.set_costs(costs)
+    cold = backend.run().iterations
+    backend.set_costs(costs * 1.0001)
+    assert backend.run().iterations < cold / 4
+
+
+def test_a_saved_basis_brings_back_its_optimum() -> None:
+    space, rng = pairwise(10), np.random.default_rng(2)
+    first, second = rng.normal(size=(2, space.n_variables))
+    backend = Highs(space)
+    value = _solve(backend, first)
+    basis = backend.get_basis()
+    _solve(backend, second)
+    backend.set_costs(first)
+    backend.set_basis(basis)
+    found = backend.run()
+    assert found.iterations == 0
+    assert found.z is not None
+    assert float(first @ found.z) == pytest.approx(value)
+    backend.set_basis(None)
+    assert backend.run().iterations > 0
+
+
+def test_a_basis_of_another_model_is_refused() -> None:
+    small, large = Highs(pairwise(3)), Highs(pairwise(4))
+    _solve(small, np.ones(6))
+    with pytest.raises(DeclarationError, match="another shape"):
+        large.set_basis(small.get_basis())
+
+
+def test_removing_a_binding_row_keeps_the_basis() -> None:
+    space = pairwise(8)
+    costs = np.random.default_rng(3).normal(size=space.n_variables)
+    backend = Highs(space)
+    value = _solve(backend, costs)
+    backend.add_rows(sp.csr_array(np.ones((1, space.n_variables))), np.array([-np.inf]), np.array([1.0]))
+    assert _solve(backend, costs) < value - 0.1
+    backend.remove_rows()
+    found = backend.run()
+    assert found.iterations == 0
+    assert found.z is not None
+    assert float(costs @ found.z) == pytest.approx(value)
+
+
+def test_duals_prove_the_optimum() -> None:
+    # Strong duality of max c z, A z <= b, 0 <= z <= 1: c z = y b + sum max(0, c - y A), y >= 0.
+    space = pairwise(7)
+    costs = np.random.default_rng(4).normal(size=space.n_variables)
+    backend = Highs(space)
+    value = _solve(backend, costs)
+    duals = backend.row_duals()
+    assert (duals >= -1e-9).all()
+    reduced = costs - space.matrix.T @ duals
+    assert duals @ space.row_upper + np.maximum(reduced, 0).sum() == pytest.approx(value)
+
+
+def test_the_bound_of_a_stopped_mip_holds() -> None:
+    space, costs = hard_knapsack(n=14, rows=5)
+    stopped, whole = Highs(space, {"mip_max_nodes": 0}), Highs(space)
+    stopped.set_costs(costs)
+    optimum = _solve(whole, costs)
+    found = stopped.run()
+    assert found.bound >= optimum - 1e-9 * abs(optimum)
+    if found.z is not None:
+        assert float(costs @ found.z) <= optimum + 1e-9 * abs(optimum)
+
+
+def test_run_releases_the_gil() -> None:
+    space, costs = hard_knapsack()
+    backend = Highs(space, {"time_limit": 0.5})
+    backend.set_costs(costs)
+    thread = threading.Thread(target=backend.run)
+    thread.start()
+    ticks = 0
+    while thread.is_alive():
+        time.sleep(0.005)
+        ticks += 1
+    thread.join()
+    assert ticks > 10  # with the GIL held, the first sleep would return only after the run
+
+
+def test_options_are_checked_by_name_and_type() -> None:
+    space = pairwise(3)
+    assert Highs(space, {"time_limit": 5, "mip_gap": 0}).options["time_limit"] == 5
+    for bad in ({"no_such_option": 1}, {"presolve": 3}):
+        with pytest.raises(DeclarationError, match=next(iter(bad))):
+            Highs(space, bad)
+
+
+def test_bad_rows_are_refused() -> None:
+    backend = Highs(pairwise(3))
+    with pytest.raises(SpaceMismatch, match="5 columns"):
+        backend.add_rows(sp.csr_array(np.ones((1, 5))), np.zeros(1), np.ones(1))
+    with pytest.raises(DeclarationError, match="as many"):
+        backend.add_rows(sp.csr_array(np.ones((1, 6))), np.zeros(2), np.ones(2))
+    with pytest.raises(DeclarationError, match="NaN"):
+        backend.add_rows(sp.csr_array(np.full((1, 6), np.nan)), np.zeros(1), np.ones(1))
+
+
+def test_building_a_large_space_is_fast() -> None:
+    space, _, _ = crowded_knapsack()
+    begin = time.perf_counter()
+    Highs(space)
+    assert time.perf_counter() - begin < 2.0
