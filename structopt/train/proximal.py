@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError
 from structopt.train.bmrm import _evaluate, _Point
-from structopt.train.bundle import make_bundle
+from structopt.train.bundle import IDLE_LIMIT, make_bundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.dual import SimplexQP
 from structopt.train.monitor import Callback, Monitor
@@ -23,8 +23,6 @@ __all__ = ["proximal_bundle"]
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-
-_IDLE_LIMIT = 20
 
 
 def proximal_bundle(
@@ -158,7 +156,7 @@ class _ProximalModel:
         active = np.flatnonzero(self.qp.alpha)
         self.query = self.center - self.qp.alpha[active] @ self.rows[active] / self.qp.lam
         self.promised = max(self.height - solution.value - solution.gap, 0.0)
-        kept = self.qp.idle < _IDLE_LIMIT
+        kept = self.qp.idle < IDLE_LIMIT
         if not kept.all():
             self.qp.keep(kept)
             self.rows = self.rows[kept]

@@ -1,0 +1,181 @@
+"""The bundle subproblem of the L1 norm: a linear program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.train.bundle import IDLE_LIMIT, Bundle, ModelPoint
+from structopt.train.regularizers import Regularizer
+
+__all__ = ["LinearBundle"]
+
+Vector = NDArray[np.float64]
+
+
+class LinearBundle(Bundle):
+    """Primal linear program of ``||w||_1``, by HiGHS, one persistent model.
+
+        minimise   xi + sum(u + v),   xi >= (<a_i, u - v> + b_i) / lam,   u, v >= 0,   w = u - v
+
+    With few cuts it is unbounded (MATH.md 9.1, erratum), hence ``xi >= floor``, or a box where no floor is known; a
+    solution on the box gives no bound, and the box grows once cuts no longer move that solution.
+    """
+
+    def __init__(
+        self,
+        regularizer: Regularizer,
+        n_features: int,
+        lam: float,
+        floor: float = -math.inf,
+        max_cuts: int | None = None,
+    ) -> None:
+        super().__init__(regularizer, n_features, lam, floor, max_cuts)
+        if max_cuts is not None:
+            raise DeclarationError(
+                "max_cuts needs a strongly convex regulariser: merged cuts need not converge with L1. Leave it out; "
+                "idle cuts are dropped anyway."
+            )
+        self._b: list[float] = []
+        self._idle = np.zeros(0, dtype=np.int64)
+        self._box = math.inf if math.isfinite(floor) else 10.0
+        self._value = -math.inf  # of the last model, and how many solves it has not moved
+        self._settled = 0
+        self._open()
+
+    def _open(self) -> None:
+        import highspy
+
+        d = self._rows.shape[1]
+        self._highs = highs = highspy.Highs()
+        highs.silent()
+        for name, value in (("threads", 1), ("random_seed", 0)):
+            highs.setOptionValue(name, value)
+        for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+            highs.setOptionValue(name, 1e-10)
+        highs.setOptionValue("solver", "simplex")
+        highs.setOptionValue("presolve", "off")  # the warm basis is worth more
+        bounded = math.isfinite(self.floor)
+        # Without a floor a slope over lam by rounding gives no bound at all: keep a little inside.
+        cost = np.full(2 * d + 1, 1.0 if bounded else 1.0 - 1e-8)
+        cost[-1] = 1.0
+        lower = np.zeros(2 * d + 1)
+        lower[-1] = self.floor / self.lam if bounded else -highspy.kHighsInf
+        upper = np.full(2 * d + 1, min(self._box, highspy.kHighsInf))
+        upper[-1] = highspy.kHighsInf
+        empty = np.zeros(0)
+        none = np.zeros(0, dtype=np.int32)
+        highs.addCols(2 * d + 1, cost, lower, upper, 0, none, none, empty)
+
+    @property
+    def n_cuts(self) -> int:
+        return len(self._b)
+
+    def add(self, a: Vector, b: float) -> None:
+        if not (np.isfinite(a).all() and math.isfinite(b)):
+            raise DeclarationError("a cut must be finite: the risk's value or subgradient overflowed")
+        self._append_row(a)
+        self._b.append(float(b))
+        self._idle = np.append(self._idle, 0)
+        self._add_row(a, b)
+
+    def _add_row(self, a: Vector, b: float) -> None:
+        import highspy
+
+        support = np.flatnonzero(a)
+        d = a.size
+        index = np.concatenate([support, support + d, [2 * d]]).astype(np.int32)
+        value = np.concatenate([-a[support] / self.lam, a[support] / self.lam, [1.0]])
+        self._highs.addRow(b / self.lam, highspy.kHighsInf, index.size, index, value)
+
+    def solve(self, tol: float) -> ModelPoint:
+        import highspy
+
+        highs = self._highs
+        highs.run()
+        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            highs.clearSolver()  # forget a basis that went bad
+            highs.run()
+        status = highs.getModelStatus()
+        if status != highspy.HighsModelStatus.kOptimal:
+            raise SolverFailed(
+                f"HiGHS could not solve the L1 subproblem with {self.n_cuts} cuts; scale the features to "
+                "about unit size",
+                status=highs.modelStatusToString(status),
+            )
+        solution = highs.getSolution()
+        columns = np.array(solution.col_value)
+        d = self._rows.shape[1]
+        w = columns[:d] - columns[d : 2 * d]
+        alpha = np.maximum(np.array(solution.row_dual), 0.0)
+        bound = self._bound(alpha)
+        if math.isfinite(self._box):
+            self._watch_box(w, self.lam * float(highs.getInfo().objective_function_value))
+        self._idle = np.where(alpha > 1e-12, 0, self._idle + 1)
+        self._drop_idle()
+        return ModelPoint(w, bound)
+
+    def _bound(self, alpha: Vector) -> float:
+        total = float(alpha.sum())
+        slope, offset = alpha @ self._rows[: self.n_cuts], float(alpha @ self._b)
+        if math.isfinite(self.floor) and total <= 1.0:
+            offset += (1.0 - total) * self.floor  # the rest of the weight is on the floor
+        elif total > 0.0:
+            slope, offset = slope / total, offset / total
+        else:
+            return -math.inf
+        return self.regularizer.dual_point(slope, offset, self.lam, self.floor)[1]
+
+    def _watch_box(self, w: Vector, value: float) -> None:
+        """Double the box if it binds and the model has settled inside it."""
+        self._settled = self._settled + 1 if value - self._value <= 1e-3 * max(1.0, abs(value)) else 0
+        self._value = value
+        if self._settled < 5 or not (np.abs(w) >= 0.999 * self._box).any():
+            return
+        self._box *= 2.0
+        self._settled, self._value = 0, -math.inf
+        for column in range(2 * self._rows.shape[1]):
+            self._highs.changeColBounds(column, 0.0, self._box)
+
+    def _drop_idle(self) -> None:
+        kept = self._idle < IDLE_LIMIT
+        if kept.all():
+            return
+        gone = np.flatnonzero(~kept).astype(np.int32)
+        self._highs.deleteRows(gone.size, gone)
+        rows = self._rows[: self.n_cuts][kept]
+        self._rows[: len(rows)] = rows
+        self._b = [b for b, keep in zip(self._b, kept, strict=True) if keep]
+        self._idle = self._idle[kept]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        basis = self._highs.getBasis()
+        return {
+            "rows": self._rows[: self.n_cuts].copy(),
+            "b": np.array(self._b),
+            "idle": self._idle.copy(),
+            "box": np.array([self._box, self._value, self._settled]),
+            "columns": np.array([int(s) for s in basis.col_status], dtype=np.int8),
+            "basis": np.array([int(s) for s in basis.row_status], dtype=np.int8),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        import highspy
+
+        self._set_rows(state["rows"])
+        self._b = [float(b) for b in state["b"]]
+        self._idle = state["idle"].astype(np.int64)
+        self._box, self._value = float(state["box"][0]), float(state["box"][1])
+        self._settled = int(state["box"][2])
+        self._open()
+        for a, b in zip(state["rows"], self._b, strict=True):
+            self._add_row(a, b)
+        basis = highspy.HighsBasis()
+        basis.col_status = [highspy.HighsBasisStatus(int(s)) for s in state["columns"]]
+        basis.row_status = [highspy.HighsBasisStatus(int(s)) for s in state["basis"]]
+        self._highs.setBasis(basis)
