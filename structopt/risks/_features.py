@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from structopt.errors import DeclarationError
 
 __all__ = [
+    "BoolArray",
     "Features",
     "FloatArray",
     "IntArray",
@@ -24,6 +25,7 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 # Rows of a float32 matrix that are widened at a time: a block that stays in the second-level cache.
 _BLOCK_BYTES = 1 << 18

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from structopt.kernels._common import kernel
 from structopt.risks._features import FloatArray, IntArray
 
 __all__ = ["ascending"]
+
+UnsignedArray = npt.NDArray[np.uint64]
 
 # Below this size argsort is as fast.
 _SMALL = 1 << 13
@@ -26,13 +29,13 @@ def ascending(values: FloatArray) -> IntArray:
     packed = _pack(np.ascontiguousarray(values), np.uint64(index_bits))
     packed.sort()
     order = np.empty(values.size, dtype=np.int64)
-    if _unpack(packed, values, np.uint64((1 << index_bits) - 1), order):
+    if _unpack(packed, values, np.uint64(index_bits), order):
         return order
     return np.argsort(values)
 
 
 @kernel
-def _pack(values: FloatArray, index_bits: np.uint64) -> np.ndarray:
+def _pack(values: FloatArray, index_bits: np.uint64) -> UnsignedArray:
     bits = values.view(np.uint64)
     packed = np.empty(values.size, np.uint64)
     top = np.uint64(1) << np.uint64(63)
@@ -45,19 +48,17 @@ def _pack(values: FloatArray, index_bits: np.uint64) -> np.ndarray:
 
 
 @kernel
-def _unpack(packed: np.ndarray, values: FloatArray, mask: np.uint64, order: IntArray) -> bool:
+def _unpack(packed: UnsignedArray, values: FloatArray, index_bits: np.uint64, order: IntArray) -> bool:
     """Fill `order`; False if it needed more than a few insertions per entry."""
+    mask = (np.uint64(1) << index_bits) - np.uint64(1)
     budget = 4 * order.size
-    previous = -np.inf
+    run = 0  # start of the entries that agree in the leading bits; only these are compared, by value
     for i in range(order.size):
         index = np.int64(packed[i] & mask)
-        value = values[index]
-        if value >= previous:
-            order[i] = index
-            previous = value
-            continue
+        if i > 0 and packed[i] >> index_bits != packed[i - 1] >> index_bits:
+            run = i
         j = i
-        while j > 0 and values[order[j - 1]] > value:
+        while j > run and values[order[j - 1]] > values[index]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = index

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
-from structopt.risks._features import FloatArray, IntArray, number_between, signs
+from structopt.risks._features import BoolArray, FloatArray, IntArray, number_between, signs
 
 __all__ = ["BalancedAccuracy", "BreakEven", "Contingency", "FBeta", "Jaccard", "PrecisionAt", "RecallAt"]
 
@@ -74,10 +74,11 @@ class ContingencyRisk(FeatureRisk):
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         positive, negative = f[self._positive], f[self._negative]
-        delta, i, q = self._worst(np.sort(positive)[::-1].copy(), np.sort(negative)[::-1].copy())
+        best, worst = np.sort(positive)[::-1].copy(), np.sort(negative)[::-1].copy()
+        delta, i, q = self._worst(best, worst)
         derivative = np.zeros(len(self))
-        derivative[self._positive[~_highest(positive, i)]] = -2.0
-        derivative[self._negative[_highest(negative, q)]] = 2.0
+        derivative[self._positive[~_highest(positive, best, i)]] = -2.0
+        derivative[self._negative[_highest(negative, worst, q)]] = 2.0
         # Summed afresh: value and slope of the cut agree whatever rounding chose the table.
         return delta + float(derivative @ f), derivative
 
@@ -301,14 +302,13 @@ class Contingency(ContingencyRisk):
         return answer
 
 
-def _highest(values: FloatArray, count: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _highest(values: FloatArray, descending: FloatArray, count: int) -> BoolArray:
     """Mark `count` of the highest values; of equal ones those that come first."""
     if count == 0:
         return np.zeros(values.size, dtype=bool)
-    threshold = float(np.partition(values, values.size - count)[values.size - count])
-    marked = np.asarray(values > threshold)
-    ties = np.flatnonzero(values == threshold)
-    marked[ties[: count - int(marked.sum())]] = True
+    marked: BoolArray = values > descending[count - 1]
+    missing = count - int(marked.sum())
+    marked[np.flatnonzero(values == descending[count - 1])[:missing]] = True
     return marked
 
 

@@ -60,14 +60,17 @@ class Ordinal(FeatureRisk):
             raise DeclarationError(f"Ordinal: cost must be 'constant', 'linear' or a table, got {cost!r}.")
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
-        derivative = np.zeros(len(self))
         order = ascending(f)
+        ordered, level = f[order], self._level[order]
         if isinstance(self.cost, str):
-            linear = self.cost == "linear"
-            value = _scan_sums(order, f, self._level, self._counts, self.levels, linear, derivative)
+            counts = _scan_sums(ordered, level, self._counts, self.levels, self.cost == "linear")
         else:
-            value = _scan_table(order, f, self._level, self._counts, self.cost, derivative)
-        return max(float(value), 0.0) * self._scale, derivative * self._scale
+            counts = _scan_table(ordered, level, self._counts, self.cost)
+        better, worse = counts[0] * self._scale, counts[1] * self._scale
+        value = float(worse @ (ordered + 0.5) - better @ (ordered - 0.5))
+        derivative = np.empty_like(f)
+        derivative[order] = worse - better
+        return max(value, 0.0), derivative
 
     def _check_cost(self, cost: Any) -> FloatArray:
         table = np.array(cost, dtype=np.float64)
@@ -81,105 +84,75 @@ class Ordinal(FeatureRisk):
 
 
 @kernel
-def _scan_table(
-    order: IntArray, f: FloatArray, level: IntArray, counts: FloatArray, cost: FloatArray, derivative: FloatArray
-) -> float:
-    """Visit ``f - 1/2`` (the better of a pair) and ``f + 1/2`` (the worse) in ascending order.
+def _scan_table(f: FloatArray, level: IntArray, counts: FloatArray, cost: FloatArray) -> FloatArray:
+    """Weight of each example as the better (row 0) and the worse (row 1) of its pairs of positive loss.
 
-    Both lists have the order of f, so they are merged, not sorted. Any order of ties gives a valid cut: a pair is
-    counted for both of its examples or for neither.
+    Visits ``f - 1/2`` (the better role) and ``f + 1/2`` (the worse) in ascending order. Both lists have the order
+    of f, so they are merged, not sorted. Any order of ties gives a valid cut: a pair is counted for both of its
+    examples or for neither.
     """
+    result = np.zeros((2, f.size))
     worse_ahead = counts.copy()
     better_behind = np.zeros(counts.size)
-    value = 0.0
     p, q = 0, 0
-    while q < order.size:
-        if p < order.size and f[order[p]] - 0.5 < f[order[q]] + 0.5:
-            j = order[p]
+    while q < f.size:
+        if p < f.size and f[p] - 0.5 < f[q] + 0.5:
+            own = level[p]
+            for a in range(own):
+                result[0, p] += cost[a, own] * worse_ahead[a]
+            better_behind[own] += 1.0
             p += 1
-            weight = 0.0
-            for a in range(level[j]):
-                weight += cost[a, level[j]] * worse_ahead[a]
-            better_behind[level[j]] += 1.0
-            derivative[j] -= weight
-            value -= weight * (f[j] - 0.5)
         else:
-            j = order[q]
+            own = level[q]
+            for b in range(own + 1, counts.size):
+                result[1, q] += cost[own, b] * better_behind[b]
+            worse_ahead[own] -= 1.0
             q += 1
-            weight = 0.0
-            for b in range(level[j] + 1, counts.size):
-                weight += cost[level[j], b] * better_behind[b]
-            worse_ahead[level[j]] -= 1.0
-            derivative[j] += weight
-            value += weight * (f[j] + 0.5)
-    return value
+    return result
 
 
 @kernel
-def _add(tree: FloatArray, position: int, amount: float) -> None:
+def _add(tree: FloatArray, position: int, amount: float, height: float) -> None:
     position += 1
-    while position < tree.size:
-        tree[position] += amount
+    while position < tree.shape[0]:
+        tree[position, 0] += amount
+        tree[position, 1] += amount * height
         position += position & -position
 
 
 @kernel
-def _sum_below(tree: FloatArray, position: int) -> float:
-    total = 0.0
+def _costs_below(tree: FloatArray, position: int, height: float, linear: bool) -> float:
+    """Sum over the levels below `position` of C = 1 or ``C = height - level``, times their counts."""
+    count, heights = 0.0, 0.0
     while position > 0:
-        total += tree[position]
+        count += tree[position, 0]
+        heights += tree[position, 1]
         position -= position & -position
-    return total
+    return height * count - heights if linear else count
 
 
 @kernel
-def _scan_sums(
-    order: IntArray,
-    f: FloatArray,
-    level: IntArray,
-    counts: FloatArray,
-    levels: FloatArray,
-    linear: bool,
-    derivative: FloatArray,
-) -> float:
-    """As `_scan_table` for C = 1 or C = y_j - y_i: sums of counts and levels in Fenwick trees, O(log n) each."""
+def _scan_sums(f: FloatArray, level: IntArray, counts: FloatArray, levels: FloatArray, linear: bool) -> FloatArray:
+    """As `_scan_table` for C = 1 or C = y_j - y_i: sums over levels in Fenwick trees, O(log n) each."""
+    result = np.zeros((2, f.size))
     n = counts.size
-    ahead = np.zeros(n + 1)
-    ahead_levels = np.zeros(n + 1)
-    behind = np.zeros(n + 1)
-    behind_levels = np.zeros(n + 1)
-    # Levels are measured from their middle, so that the difference of two sums does not cancel.
+    # Levels are measured from their middle, so that the difference of two sums cancels little. The tree of the
+    # better ones is stored upside down: what is asked of it lies above.
     origin = 0.5 * (levels[0] + levels[n - 1])
+    worse_ahead = np.zeros((n + 1, 2))
+    better_behind = np.zeros((n + 1, 2))
     for k in range(n):
-        _add(ahead, k, counts[k])
-        _add(ahead_levels, k, counts[k] * (levels[k] - origin))
-    all_behind = 0.0
-    all_behind_levels = 0.0
-    value = 0.0
+        _add(worse_ahead, k, counts[k], levels[k] - origin)
     p, q = 0, 0
-    while q < order.size:
-        if p < order.size and f[order[p]] - 0.5 < f[order[q]] + 0.5:
-            j = order[p]
+    while q < f.size:
+        if p < f.size and f[p] - 0.5 < f[q] + 0.5:
+            own, height = level[p], levels[level[p]] - origin
+            result[0, p] = _costs_below(worse_ahead, own, height, linear)
+            _add(better_behind, n - 1 - own, 1.0, -height)
             p += 1
-            height = levels[level[j]] - origin
-            weight = _sum_below(ahead, level[j])
-            if linear:
-                weight = height * weight - _sum_below(ahead_levels, level[j])
-            _add(behind, level[j], 1.0)
-            _add(behind_levels, level[j], height)
-            all_behind += 1.0
-            all_behind_levels += height
-            derivative[j] -= weight
-            value -= weight * (f[j] - 0.5)
         else:
-            j = order[q]
+            own, height = level[q], levels[level[q]] - origin
+            result[1, q] = _costs_below(better_behind, n - 1 - own, -height, linear)
+            _add(worse_ahead, own, -1.0, height)
             q += 1
-            height = levels[level[j]] - origin
-            weight = all_behind - _sum_below(behind, level[j] + 1)
-            if linear:
-                weight = all_behind_levels - _sum_below(behind_levels, level[j] + 1) - height * weight
-            _add(ahead, level[j], -1.0)
-            _add(ahead_levels, level[j], -height)
-            derivative[j] += weight
-            value += weight * (f[j] + 0.5)
-    return value
+    return result

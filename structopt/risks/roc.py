@@ -10,7 +10,7 @@ import numpy as np
 from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
-from structopt.risks._features import FloatArray, IntArray, shard_rows, signs
+from structopt.risks._features import BoolArray, FloatArray, IntArray, shard_rows, signs
 from structopt.risks._order import ascending
 
 __all__ = ["ROCArea"]
@@ -57,8 +57,8 @@ class ROCArea(FeatureRisk):
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         shifted = f - 0.5 * self.y
         derivative = np.empty_like(shifted)
-        value = _scan(ascending(shifted), shifted, self.y, self._scale, derivative)
-        return max(float(value), 0.0), derivative
+        _scan(ascending(shifted), self.y > 0.0, self._scale, derivative)
+        return max(float(derivative @ shifted), 0.0), derivative
 
     def shard(self, k: int, n: int) -> Self:
         larger = np.flatnonzero(self.y == (1.0 if self.y.sum() > 0 else -1.0))
@@ -71,21 +71,15 @@ class ROCArea(FeatureRisk):
 
 
 @kernel
-def _scan(order: IntArray, shifted: FloatArray, y: FloatArray, scale: float, derivative: FloatArray) -> float:
+def _scan(order: IntArray, positive: BoolArray, scale: float, derivative: FloatArray) -> None:
     """Count, for each example, the pairs of positive loss that it is in; MATH.md 9.6."""
-    negatives_ahead = 0
-    for i in range(y.size):
-        negatives_ahead += y[i] < 0.0
+    negatives_ahead = positive.size - positive.sum()
     positives_behind = 0
-    value = 0.0
     for p in range(order.size):
-        i = order[p]
-        if y[i] < 0.0:
-            count = positives_behind
-            negatives_ahead -= 1
-        else:
-            count = -negatives_ahead
+        i = order[p]  # the only accesses out of order: one flag, one store
+        if positive[i]:
+            derivative[i] = -scale * negatives_ahead
             positives_behind += 1
-        derivative[i] = scale * count
-        value += derivative[i] * shifted[i]
-    return value
+        else:
+            derivative[i] = scale * positives_behind
+            negatives_ahead -= 1
