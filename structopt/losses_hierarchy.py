@@ -1,0 +1,330 @@
+"""Task losses over the nodes of a hierarchy: the leaf loss, the hierarchical loss, the normalised error.
+
+Labels and truths are 0/1 rows over ``hierarchy.nodes``. Whole data sets are never made dense: the coefficients of a
+batch are one row that all examples share plus a sparse matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.hierarchy import Hierarchy
+from structopt.losses import Hamming, TaskLoss
+
+__all__ = ["AffineForm", "HierarchicalLoss", "LeafHamming", "Normalized", "node_values", "sparse_form"]
+
+_NOT_LINEAR = (
+    "The hierarchical loss is linear on trees only, and {culprit}. On the diamond 0 -> 1, 2 -> 3 with the truth "
+    "{{0, 1, 2, 3}} the labels {{0}}, {{0, 1}}, {{0, 2}}, {{0, 1, 2}} have losses 2, 1, 1, 1, where a linear loss "
+    "would give the last one 1 + 1 - 2 = 0. Use Hamming, or a tree."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AffineForm:
+    """A loss that is affine in the truth t, too: ``loss(y, t) = (base + t @ matrix) . y + t . const``.
+
+    Attributes
+    ----------
+    base : ndarray, shape (n,)
+    matrix : csr_array, shape (n, n)
+    const : ndarray, shape (n,)
+    """
+
+    base: FloatArray
+    matrix: sp.csr_array
+    const: FloatArray
+
+    def rows(self, truths: sp.csr_array) -> sp.csr_array:
+        """What each truth adds to `base`."""
+        return sp.csr_array(truths @ self.matrix)
+
+    def constants(self, truths: sp.csr_array) -> FloatArray:
+        """The constant of each truth."""
+        return np.asarray(truths @ self.const)
+
+
+class _HierarchyLoss(TaskLoss):
+    """What the losses of this file share: a hierarchy, and rows over its nodes."""
+
+    #: Kinds of `HierarchicalLabels` for which the linear form holds.
+    kinds: ClassVar[tuple[str, ...]] = ("leaf", "leaves", "closure")
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        if not isinstance(hierarchy, Hierarchy):
+            raise DeclarationError(
+                f"{type(self).__name__} needs a structopt.Hierarchy, got {type(hierarchy).__name__}; "
+                "make one with Hierarchy(edges)."
+            )
+        self.hierarchy = hierarchy
+
+    def _row(self, label: npt.ArrayLike) -> FloatArray:
+        row = np.asarray(label, dtype=np.float64).ravel()
+        if row.size != len(self.hierarchy):
+            raise DeclarationError(
+                f"{type(self).__name__} takes 0/1 rows over the {len(self.hierarchy)} nodes, got {row.size} entries."
+            )
+        return row
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.hierarchy!r})"
+
+
+class _AffineLoss(_HierarchyLoss):
+    form: AffineForm
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        row = self._row(truth)
+        return self.form.base + row @ self.form.matrix, float(row @ self.form.const)
+
+    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        T = np.array([self._row(truth) for truth in np.asarray(truths)])
+        return self.form.base + T @ self.form.matrix, T @ self.form.const
+
+
+class LeafHamming(_AffineLoss):
+    """Number of leaves that only one of label and truth has: the leaf loss of thesis 6.7.1, MATH.md 6.5.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    scale : float
+        Factor on the loss; with 0.5 it is the zero-one loss between single leaves.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> from structopt.losses_hierarchy import LeafHamming
+    >>> h = so.Hierarchy([("animal", "cat"), ("animal", "dog")])
+    >>> LeafHamming(h).linear([1, 1, 0])
+    (array([ 0., -1.,  1.]), 1.0)
+    """
+
+    def __init__(self, hierarchy: Hierarchy, scale: float = 1.0) -> None:
+        super().__init__(hierarchy)
+        if not (np.isfinite(scale) and scale > 0):
+            raise DeclarationError(f"scale must be positive and finite, got {scale}.")
+        self.scale = scale
+        weight = np.where(hierarchy.is_leaf, float(scale), 0.0)
+        self.form = AffineForm(weight, _diagonal(-2 * weight), weight)
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        differ = self._row(y) != self._row(truth)
+        return float(self.scale * np.count_nonzero(differ & self.hierarchy.is_leaf))
+
+    @property
+    def smallest(self) -> float:
+        return self.scale
+
+
+class HierarchicalLoss(_AffineLoss):
+    """Weighted number of mistakes whose ancestors are all right, on trees (ECRM 3.0.1, MATH.md 8.1).
+
+    Linear over labels that hold the parents of all their nodes, as all of `HierarchicalLabels` do.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        A tree or a forest; on other graphs the loss is not linear and refused.
+    weights : "sibling", "uniform", array_like or mapping
+        ``c_root = 1, c_child = c_parent / number of siblings``; or 1 everywhere; or one non-negative number a node.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> from structopt.losses_hierarchy import HierarchicalLoss
+    >>> loss = HierarchicalLoss(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)]))
+    >>> loss.weights_.tolist()
+    [1.0, 0.5, 0.5, 0.25, 0.25]
+    >>> loss.linear([1, 1, 0, 1, 0])
+    (array([-0.5 , -0.25,  0.5 , -0.25,  0.25]), 1.0)
+    >>> loss.value([1, 0, 1, 0, 0], [1, 1, 0, 1, 0])
+    1.0
+    """
+
+    def __init__(self, hierarchy: Hierarchy, weights: Any = "sibling") -> None:
+        super().__init__(hierarchy)
+        if not hierarchy.is_tree:
+            many = hierarchy.nodes[int(np.argmax(np.diff(hierarchy.parent_ptr)))]
+            culprit = f"{many!r} has {len(hierarchy.parents(many))} parents"
+            raise DeclarationError(_NOT_LINEAR.format(culprit=culprit))
+        self.weights = weights
+        self.weights_ = self._weights(weights)
+        self.form = self._form()
+
+    def _weights(self, weights: Any) -> FloatArray:
+        h = self.hierarchy
+        if not isinstance(weights, str):
+            return node_values(h, weights, "weights")
+        if weights == "uniform":
+            return np.ones(len(h))
+        if weights != "sibling":
+            raise DeclarationError(f"weights must be 'sibling', 'uniform' or one number a node, got {weights!r}.")
+        siblings = np.diff(h.below_ptr).tolist()
+        value = [1.0] * len(h)
+        for parent, child in zip(h.parent.tolist(), h.child.tolist(), strict=True):
+            value[child] = value[parent] / siblings[parent]
+        return np.array(value)
+
+    def _form(self) -> AffineForm:
+        # MATH.md 8.1 with y'_child <= y'_parent, so that its bracket is y'_j - 2 y'_k.
+        h, c = self.hierarchy, self.weights_
+        top = np.zeros(len(h))
+        top[h.root_index] = c[h.root_index]
+        arc = c[h.child]
+        nodes = np.arange(len(h))
+        row = np.concatenate([nodes, h.parent, h.child])
+        column = np.concatenate([nodes, h.child, h.parent])
+        data = np.concatenate([-2 * c, arc, arc])
+        matrix = sp.coo_array((data, (row, column)), shape=(len(h), len(h))).tocsr()
+        return AffineForm(top, matrix, top)
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        row, h = self._row(truth), self.hierarchy
+        orphans = np.flatnonzero(row[h.child] > row[h.parent])
+        if orphans.size:
+            child, parent = (h.nodes[ends[orphans[0]]] for ends in (h.child, h.parent))
+            raise DeclarationError(f"The truth has {child!r} without its parent {parent!r}; complete it first.")
+        return super().linear(row)
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        wrong = self._row(y) != self._row(truth)
+        if not wrong.any():
+            return 0.0
+        # A mistake counts if no ancestor is wrong: the closure of the wrong nodes is seen from above.
+        places = np.flatnonzero(wrong)
+        sets = self.hierarchy.ancestor_rows(np.arange(places.size + 1), places)
+        wrong_above = sets @ wrong.astype(np.float64) - 1
+        return float(self.weights_[places] @ (wrong_above == 0))
+
+    @property
+    def smallest(self) -> float:
+        positive = self.weights_[self.weights_ > 0]
+        return float(positive.min()) if positive.size else 1.0
+
+    def __repr__(self) -> str:
+        weights = repr(self.weights) if isinstance(self.weights, str) else f"array of {len(self.hierarchy)}"
+        return f"HierarchicalLoss({self.hierarchy!r}, weights={weights})"
+
+
+class Normalized(_HierarchyLoss):
+    """The normalised error ``sqrt(sum of alpha over the nodes that only one of label and truth has)``, thesis (6.9).
+
+    Not linear in the nodes. Between single leaves it is linear in "which leaf", so that it serves
+    ``HierarchicalLabels(kind="leaf")``: the coefficients stand at the leaves. Elsewhere only `value` is meaningful, for
+    spaces small enough to enumerate (MATH.md 6.5).
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    alpha : array_like or mapping
+        One non-negative number a node, in the order of ``hierarchy.nodes`` or by name.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> from structopt.losses_hierarchy import Normalized
+    >>> h = so.Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
+    >>> loss = Normalized(h, {"thing": 0, "animal": 2 / 3, "oak": 1, "cat": 1 / 3, "dog": 1 / 3})
+    >>> loss.linear([1, 1, 0, 1, 0])[0].round(4)                    # the truth is a cat
+    array([0.    , 0.    , 1.4142, 0.    , 0.8165])
+    """
+
+    kinds = ("leaf",)
+
+    def __init__(self, hierarchy: Hierarchy, alpha: Any) -> None:
+        super().__init__(hierarchy)
+        self.alpha = alpha
+        self.alpha_ = node_values(hierarchy, alpha, "alpha")
+
+    def pairwise(self, leaves: npt.NDArray[np.integer[Any]] | None = None) -> FloatArray:
+        """The error between some leaves (positions in ``hierarchy.leaves``; all by default) and every leaf."""
+        paths = self.hierarchy.closure
+        total = np.asarray(paths @ self.alpha_)
+        chosen = np.arange(total.size) if leaves is None else np.asarray(leaves)
+        shared = (paths[chosen] @ (paths * self.alpha_[None, :]).T).toarray()
+        both = total[chosen][:, None] + total[None, :]
+        squared = both - 2 * shared
+        # What only rounding has left is nothing: its root would be 1e-8.
+        squared[squared <= 1e-14 * both] = 0.0
+        return np.asarray(np.sqrt(squared))
+
+    def leaves_of(self, truths: sp.csr_array) -> npt.NDArray[np.intp]:
+        """For each row its only leaf, as a position in ``hierarchy.leaves``."""
+        h = self.hierarchy
+        at_leaf = h.is_leaf[truths.indices] & (truths.data != 0)
+        counts = np.diff(np.concatenate([[0], np.cumsum(at_leaf)])[truths.indptr])
+        if (counts != 1).any():
+            k = int(np.argmax(counts != 1))
+            raise DeclarationError(
+                f"Truth {k} has {counts[k]} leaves. The normalised error is linear between single leaves only; "
+                "use LeafHamming or Hamming for sets of leaves."
+            )
+        return np.asarray(np.searchsorted(h.leaf_index, truths.indices[at_leaf]))
+
+    def rows(self, truths: sp.csr_array) -> sp.csr_array:
+        """The coefficients of each truth, at the leaves."""
+        table = self.pairwise(self.leaves_of(truths))
+        n, n_leaves = table.shape
+        columns = np.tile(self.hierarchy.leaf_index, n)
+        return sp.csr_array((table.ravel(), columns, n_leaves * np.arange(n + 1)), shape=(n, len(self.hierarchy)))
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        return self.rows(sp.csr_array(self._row(truth)[None, :])).toarray()[0], 0.0
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        return float(np.sqrt(self.alpha_ @ (self._row(y) != self._row(truth))))
+
+    @property
+    def smallest(self) -> float:
+        positive = self.alpha_[self.alpha_ > 0]
+        return float(np.sqrt(positive.min())) if positive.size else 1.0
+
+
+def sparse_form(loss: TaskLoss, n: int) -> AffineForm | Normalized | None:
+    """How a loss makes sparse coefficients for many truths, or None if it only has its dense `linear_batch`."""
+    if isinstance(loss, _AffineLoss):
+        return loss.form
+    if isinstance(loss, Normalized):
+        return loss
+    if type(loss) is Hamming:
+        weight, _ = loss.linear(np.zeros(n))
+        return AffineForm(weight, _diagonal(-2 * weight), weight)
+    return None
+
+
+def node_values(hierarchy: Hierarchy, values: Any, what: str) -> FloatArray:
+    """One finite, non-negative number a node, from an array in the order of the nodes or a mapping by name.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> node_values(so.Hierarchy([("a", "b")]), {"b": 2, "a": 1}, "alpha")
+    array([1., 2.])
+    """
+    if isinstance(values, Mapping):
+        missing = [name for name in hierarchy.nodes if name not in values]
+        if missing:
+            raise DeclarationError(f"{what} has no value for the node {missing[0]!r}.")
+        hierarchy.indices(values)
+        values = [values[name] for name in hierarchy.nodes]
+    found = np.array(values, dtype=np.float64).ravel()
+    if found.size != len(hierarchy):
+        raise DeclarationError(f"{what} has {found.size} values for {len(hierarchy)} nodes.")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if wrong.size:
+        k = int(wrong[0])
+        raise DeclarationError(f"{what} of the node {hierarchy.nodes[k]!r} is {found[k]}; it must be finite and >= 0.")
+    return found
+
+
+def _diagonal(values: FloatArray) -> sp.csr_array:
+    return sp.csr_array(sp.diags_array(values, format="csr"))
