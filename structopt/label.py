@@ -4,38 +4,59 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from structopt.compiled import FloatArray
+import numpy as np
+
+from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
 __all__ = ["Label", "Statistics"]
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Label:
     """A point of a label space that an oracle found.
 
-    Attributes
+    Parameters
     ----------
     z : ndarray, shape (n_variables,)
         The point, in the order of the space's variables.
     value : float
         ``c . z``, recomputed from `z`.
-    integral : bool
-        Whether the integer variables (all variables, in a space without any) have integer values.
+    integral : bool, optional
+        Whether the integer variables (all variables, in a space without any) have integer values; found out from
+        `z` when first asked for, if not given.
     status : str
         ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
-    bound : float
+    bound : float, optional
         Proved upper bound on the optimum; equal to `value` when optimal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Label(np.array([0.5, 1.0]), 2.0)
+    Label(value=2, fractional, optimal)
     """
 
-    z: FloatArray
-    value: float
-    integral: bool
-    status: str = "optimal"
-    bound: float = float("nan")
+    __slots__ = ("_integral", "bound", "status", "value", "z")
 
-    def __post_init__(self) -> None:
-        if self.bound != self.bound:
-            object.__setattr__(self, "bound", self.value)
+    def __init__(
+        self,
+        z: FloatArray,
+        value: float,
+        integral: bool | None = None,
+        status: str = "optimal",
+        bound: float | None = None,
+    ) -> None:
+        self.z = z
+        self.value = value
+        self.status = status
+        self.bound = value if bound is None else bound
+        self._integral = integral
+
+    @property
+    def integral(self) -> bool:
+        """Whether the label is integral."""
+        if self._integral is None:
+            self._integral = bool((np.abs(self.z - np.rint(self.z)) <= FEASIBILITY_TOLERANCE).all())
+        return self._integral
 
     def __repr__(self) -> str:
         kind = "integral" if self.integral else "fractional"

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,7 @@ class Oracle:
 
     def _start(self) -> None:
         self.statistics = Statistics()
+        self._shape = (self.space.n_variables,)
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._bases: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
@@ -140,7 +141,7 @@ class Oracle:
         ------
         InfeasibleSpace, UnboundedObjective, TimeLimitReached, SolverFailed
         """
-        costs = self._costs(c)
+        costs = c if self._is_clean(c) else self._costs(c)
         begun = perf_counter()
         extra = self._extra_rows(rows, forbid)
         label = self._combinatorial(costs, extra, rows, forbid, key)
@@ -286,17 +287,29 @@ class Oracle:
     def _label(self, costs: FloatArray, solution: Solution) -> Label:
         z = solution.z
         assert z is not None
-        integer = self.space.integrality
-        watched = z[integer] if self.space.is_integral else z
-        nearest = np.rint(watched)
-        integral = bool((np.abs(watched - nearest) <= FEASIBILITY_TOLERANCE).all())
-        if integral and self.space.is_integral:
-            z[integer] = nearest
         value = float(costs @ z)
         bound = value if solution.status is Status.OPTIMAL else max(value, solution.bound)
+        if not self.space.is_integral:
+            return Label(z, value, None, solution.status.value, bound)
+        nearest = np.rint(z[self.space.integrality])
+        integral = bool((np.abs(z[self.space.integrality] - nearest) <= FEASIBILITY_TOLERANCE).all())
+        if integral:
+            z[self.space.integrality] = nearest
+            value = float(costs @ z)
+            bound = value if solution.status is Status.OPTIMAL else max(value, bound)
         return Label(z, value, integral, solution.status.value, bound)
 
     # ---- inputs ----------------------------------------------------------------------------------
+
+    def _is_clean(self, c: Any) -> TypeGuard[FloatArray]:
+        """Whether a backend can take `c` as it is: it looks for NaN itself, and numpy is slow right after a run."""
+        return (
+            self._fast is None
+            and type(c) is np.ndarray
+            and c.dtype == np.float64
+            and c.shape == self._shape
+            and c.flags.c_contiguous
+        )
 
     def _costs(self, c: npt.ArrayLike) -> FloatArray:
         costs = np.ascontiguousarray(c, dtype=np.float64)
@@ -347,15 +360,14 @@ class Oracle:
     @contextmanager
     def _borrowed(self) -> Iterator[Worker]:
         """A worker of one's own for the duration; made anew only when all others are busy."""
-        with self._lock:
-            worker = self._idle.pop() if self._idle else None
-        if worker is None:
+        try:
+            worker = self._idle.pop()  # atomic, as is append
+        except IndexError:
             worker = Worker(self.space, self.integral, self._make)
         try:
             yield worker
         finally:
-            with self._lock:
-                self._idle.append(worker)
+            self._idle.append(worker)
 
     def _make(self, space: CompiledSpace) -> Backend:
         solver = "highs" if self.solver == "auto" else self.solver

@@ -21,8 +21,8 @@ from structopt.recognize import Structure, recognize
 __all__ = ["Algorithm", "Enumeration", "fast_algorithm"]
 
 # Listing this many labels and one product with the costs is faster than any solver's call.
-_MOST_LABELS = 1024
-_MOST_INTEGERS = 10
+_MOST_LABELS = 4096
+_MOST_INTEGERS = 14
 
 
 class Algorithm(ABC):

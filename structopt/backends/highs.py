@@ -26,6 +26,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["Highs"]
 
+_FLOAT64 = np.dtype(np.float64)
 _MODEL_STATUS = highspy.HighsModelStatus
 _OPTIMAL = _MODEL_STATUS.kOptimal
 _FEASIBLE_POINT = int(highspy.SolutionStatus.kSolutionStatusFeasible)
@@ -146,7 +147,9 @@ class Highs(Backend):
         costs, scale = costs_and_scale(c, self.space, self._cost_exponent)
         scaled = costs if scale == 1.0 else costs * scale
         self._highs.changeColsCost(self._n, self._columns, scaled)
-        self._costs[:], self._scale = costs, scale  # a copy: the caller may reuse the array
+        self._scale = scale
+        if self._integral:
+            self._costs[:] = costs  # a copy: the caller may reuse the array
 
     def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
         """Append rows; the basis is extended with their slacks and stays warm."""
@@ -176,23 +179,19 @@ class Highs(Backend):
             return constant_solution(self._current())
         if start is not None and self._integral:
             self._highs.setSolution(len(start), self._columns, np.asarray(start, dtype=np.float64))
-        self._highs.run()
-        status = self._highs.getModelStatus()
+        highs = self._highs
+        highs.run()
+        status = highs.getModelStatus()
         if status != _OPTIMAL:
             return self._second_look(status)
         if self._integral:
             return self._read(Status.OPTIMAL, status)
-        return self._optimum() if self._is_believable() else self._second_look(status)
-
-    def _is_believable(self) -> bool:
-        # A HiGHS too old to know this number answers 0.
-        return bool(self._info("primal_dual_objective_error") <= _OPTIMALITY_ERROR)
-
-    def _optimum(self) -> Solution:
-        # The path of every LP call, in as few steps as will do.
-        highs = self._highs
+        # From here on the path of every LP call, in as few steps as will do. A HiGHS too old to know
+        # the error of its objective answers 0.
+        if highs.getInfoValue("primal_dual_objective_error")[1] > _OPTIMALITY_ERROR:
+            return self._second_look(status)
         # fromiter is the fastest way out of the list that highspy hands over.
-        z = np.fromiter(highs.getSolution().col_value, np.float64, self._n)
+        z = np.fromiter(highs.getSolution().col_value, _FLOAT64, self._n)
         bound = highs.getObjectiveValue() / self._scale
         return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
 
@@ -228,10 +227,11 @@ class Highs(Backend):
 
     def _unbounded_or_infeasible(self) -> Solution:
         # With no costs nothing is unbounded, so that infeasibility is the only question left.
+        costs = self._present_costs()
         self._highs.changeColsCost(self._n, self._columns, np.zeros(self._n))
         self._highs.run()
         feasible = self._highs.getModelStatus() == _OPTIMAL
-        self._highs.changeColsCost(self._n, self._columns, self._costs * self._scale)
+        self._highs.changeColsCost(self._n, self._columns, costs * self._scale)
         status = Status.UNBOUNDED if feasible else Status.INFEASIBLE
         return Solution(status, None, message=f"{status.value}, found by solving without costs")
 
@@ -240,12 +240,18 @@ class Highs(Backend):
         if status is not Status.OPTIMAL and self._info("primal_solution_status") != _FEASIBLE_POINT:
             return Solution(status, None, iterations=self._iterations(), message=words)
         z = snapped(np.fromiter(self._highs.getSolution().col_value, np.float64, self._n), self.space)
-        bound = value = float(self._costs @ z)
+        bound = value = float(self._present_costs() @ z)
         if self._integral:
             bound = max(value, self._info("mip_dual_bound") / self._scale)
         elif status is not Status.OPTIMAL:
             bound = float("inf")
         return Solution(status, z, bound, self._iterations(), words)
+
+    def _present_costs(self) -> FloatArray:
+        if self._integral:
+            return self._costs
+        # An LP rarely needs them back: HiGHS keeps the only copy.
+        return np.array(self._highs.getLp().col_cost_, dtype=np.float64) / self._scale
 
     def _info(self, key: str) -> Any:
         return self._highs.getInfoValue(key)[1]
@@ -262,7 +268,7 @@ class Highs(Backend):
 
     def ray(self) -> FloatArray | None:
         """A direction in which the present costs grow without limit, or None."""
-        return recession_ray(self._current(), self._costs)
+        return recession_ray(self._current(), self._present_costs())
 
     def get_basis(self) -> Any:
         """The simplex basis: an opaque handle for `set_basis`, about a microsecond to take.

@@ -1,0 +1,188 @@
+"""What the oracle costs beyond the solver: ratios measured in one run.
+
+    python benchmarks/oracle.py [--quick]
+
+1. `Oracle.maximize` against a bare highspy loop (changeColsCost, run, getSolution) on the pairwise relaxation;
+2. two threads against one on the 30-label relaxation;
+3. declaring a hierarchy of 200,000 nodes and 400,000 rows against Pyomo and PuLP, and its memory;
+4. resident memory over ten thousand calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import tracemalloc
+from collections.abc import Callable
+from time import perf_counter
+
+import highspy
+import numpy as np
+import psutil
+
+import structopt as so
+
+
+def pairwise(n: int) -> so.LabelSpace:
+    space = so.LabelSpace(f"pairwise relaxation, {n} labels")
+    y = space.continuous("y", n, 0, 1)
+    i, j = np.triu_indices(n, k=1)
+    p = space.continuous("pair", len(i), 0, 1)
+    space.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
+    return space
+
+
+def bare_loop(space: so.LabelSpace) -> Callable[[np.ndarray], float]:
+    """The least that a user of highspy can write."""
+    compiled = space.compiled
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = compiled.n_variables, compiled.n_rows
+    lp.col_cost_ = np.zeros(compiled.n_variables)
+    lp.col_lower_, lp.col_upper_ = compiled.lower, compiled.upper
+    lp.row_lower_, lp.row_upper_ = compiled.row_lower, compiled.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = compiled.matrix.indptr, compiled.matrix.indices
+    lp.a_matrix_.value_ = compiled.matrix.data
+    lp.sense_ = highspy.ObjSense.kMaximize
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.passModel(lp)
+    columns = np.arange(compiled.n_variables, dtype=np.int32)
+
+    def solve(c: np.ndarray) -> float:
+        highs.changeColsCost(len(columns), columns, c)
+        highs.run()
+        z = np.array(highs.getSolution().col_value)
+        return float(c @ z)
+
+    return solve
+
+
+def overhead(n: int, n_calls: int) -> None:
+    space = pairwise(n)
+    rng = np.random.default_rng(0)
+    costs = rng.normal(size=space.n_variables) + 0.3 * rng.normal(size=(n_calls, space.n_variables))
+    bare, oracle = bare_loop(space), so.Oracle(space, "highs")
+    ratios, times = [], []
+    for _ in range(3):  # the two take turns, so that noise hits both
+        seconds = [0.0, 0.0]
+        for k, c in enumerate(costs):
+            for which in (0, 1) if k % 2 else (1, 0):
+                begun = perf_counter()
+                value = bare(c) if which == 0 else oracle.maximize(c).value
+                seconds[which] += perf_counter() - begun
+                if which == 0:
+                    reference = value
+            assert abs(value - reference) < 1e-6 or which == 0
+        ratios.append(seconds[1] / seconds[0])
+        times.append(1000 * seconds[0] / n_calls)
+    print(
+        f"maximize / bare highspy, {n:3d} labels, jump: {np.median(ratios):.3f} (limit 1.15)   "
+        f"bare {np.median(times):.2f} ms; runs {', '.join(f'{r:.3f}' for r in ratios)}"
+    )
+
+
+def threads(n_calls: int) -> None:
+    space = pairwise(30)
+    rng = np.random.default_rng(1)
+    C = rng.normal(size=space.n_variables) + 0.3 * rng.normal(size=(n_calls, space.n_variables))
+    oracle = so.Oracle(space, "highs")
+    oracle.maximize_batch(C[:64], n_jobs=2)
+    speedups = []
+    for _ in range(3):
+        begun = perf_counter()
+        one = oracle.maximize_batch(C)
+        middle = perf_counter()
+        two = oracle.maximize_batch(C, n_jobs=2)
+        speedups.append((middle - begun) / (perf_counter() - middle))
+        assert all(np.array_equal(a.z, b.z) for a, b in zip(one, two, strict=True))
+    print(f"2 threads / 1 thread, 30 labels: {np.median(speedups):.2f} x (goal 1.6 on 2 free cores)")
+
+
+def hierarchy_arrays(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(2)
+    child = np.concatenate([np.arange(1, n), rng.integers(1, n, m - n + 1)])
+    return child, (child * rng.random(m)).astype(int)
+
+
+def declare_native(child: np.ndarray, parent: np.ndarray, n: int) -> so.LabelSpace:
+    space = so.LabelSpace("hierarchy")
+    y = space.binary("y", n)
+    space.subject_to(y[child] <= y[parent])
+    space.compiled  # noqa: B018  (compiled on demand)
+    return space
+
+
+def declare_pyomo(child: np.ndarray, parent: np.ndarray, n: int) -> None:
+    import pyomo.environ as pyo
+
+    model = pyo.ConcreteModel()
+    model.y = pyo.Var(range(n), domain=pyo.Binary)
+    model.c = pyo.Constraint(range(len(child)), rule=lambda m, k: m.y[child[k]] <= m.y[parent[k]])
+
+
+def declare_pulp(child: np.ndarray, parent: np.ndarray, n: int) -> None:
+    import pulp
+
+    problem = pulp.LpProblem("hierarchy", pulp.LpMaximize)
+    y = [pulp.LpVariable(f"y_{k}", cat="Binary") for k in range(n)]
+    for c, p in zip(child.tolist(), parent.tolist(), strict=True):
+        problem += y[c] <= y[p]
+
+
+def declaring(n: int, m: int) -> None:
+    child, parent = hierarchy_arrays(n, m)
+    seconds = {}
+    for name, declare in (("structopt", declare_native), ("pyomo", declare_pyomo), ("pulp", declare_pulp)):
+        gc.collect()
+        begun = perf_counter()
+        declare(child, parent, n)
+        seconds[name] = perf_counter() - begun
+    tracemalloc.start()
+    space = declare_native(child, parent, n)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    A = space.matrix
+    size = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
+    print(
+        f"declaring {n} nodes, {m} rows: {seconds['structopt']:.2f} s (limit 1.5); "
+        f"Pyomo {seconds['pyomo'] / seconds['structopt']:.0f} x slower, "
+        f"PuLP {seconds['pulp'] / seconds['structopt']:.0f} x slower (goal 20); "
+        f"peak memory {peak / size:.2f} x its CSR matrix (limit 5)"
+    )
+
+
+def leaks(n_calls: int) -> None:
+    space = pairwise(14)
+    oracle = so.Oracle(space, "highs")
+    rng = np.random.default_rng(3)
+    process = psutil.Process()
+    early = 0
+    for k in range(n_calls):
+        oracle.maximize(rng.normal(size=space.n_variables))
+        if k + 1 == n_calls // 10:
+            gc.collect()
+            early = process.memory_info().rss
+    gc.collect()
+    late = process.memory_info().rss
+    print(
+        f"resident memory after call {n_calls} / after call {n_calls // 10}: {late / early:.4f} (limit 1.05), "
+        f"{late / 2**20:.0f} MiB"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, for a first look")
+    quick = parser.parse_args().quick
+    scale = 10 if quick else 1
+    overhead(14, 2000 // scale)
+    overhead(30, 400 // scale)
+    threads(640 // scale)
+    declaring(200_000 // scale, 400_000 // scale)
+    leaks(10_000 // scale)
+
+
+if __name__ == "__main__":
+    main()
