@@ -24,6 +24,7 @@ __all__ = ["MAX_LABELS", "best_code", "best_product_code", "code_bits", "pareto_
 MAX_LABELS = 20
 
 _BLOCK_BITS = 10
+_BUCKETS = 1024
 
 
 @kernel
@@ -31,6 +32,16 @@ def code_bits(code: int, n: int, y: Any) -> None:
     """Write the label of ``code`` into ``y``."""
     for v in range(n):
         y[v] = (code >> (n - 1 - v)) & 1
+
+
+@kernel
+def _double(table: Any, half: int, step: Any) -> None:
+    """Append ``table[:half] + step`` to the first ``half`` entries."""
+    # Two views with indices from 0: a computed index might be negative, and numba's test for it stops vectorisation.
+    lower = table[:half]
+    upper = table[half : 2 * half]
+    for t in range(half):
+        upper[t] = lower[t] + step
 
 
 @kernel
@@ -45,11 +56,10 @@ def low_table(n: int, bits: int, field: Any, coupling: Any, table: Any) -> None:
         slope[0] = field[v]
         for k in range(b):
             c = coupling[v, n - 1 - k]
-            step = 1 << k
-            for t in range(step):
-                slope[step + t] = slope[t] + c
+            _double(slope, 1 << k, c)
+        upper = table[half : 2 * half]
         for t in range(half):
-            table[half + t] = table[t] + slope[t]
+            upper[t] = table[t] + slope[t]
 
 
 @kernel
@@ -57,10 +67,7 @@ def influence(n: int, bits: int, start: Any, field: Any, table: Any) -> None:
     """``start`` plus the field of every low label that is set, for all patterns of the last ``bits`` labels."""
     table[0] = start
     for b in range(bits):
-        f = field[n - 1 - b]
-        half = 1 << b
-        for t in range(half):
-            table[half + t] = table[t] + f
+        _double(table, 1 << b, field[n - 1 - b])
 
 
 @kernel
@@ -159,6 +166,21 @@ def best_product_code(
 
 
 @kernel
+def _h_range(unary: Any, coupling: Any, const: float) -> tuple[float, float]:
+    """A lower bound of h over all labels, and buckets per unit of h."""
+    n = unary.size
+    least = const
+    width = 0.0
+    for v in range(n):
+        least += min(unary[v], 0.0)
+        width += abs(unary[v])
+        for u in range(v):
+            least += min(coupling[v, u], 0.0)
+            width += abs(coupling[v, u])
+    return least, (_BUCKETS / width if width > 0 else 0.0)
+
+
+@kernel
 def pareto_codes(h_unary: Any, h_coupling: Any, h_const: float, g_unary: Any, g_coupling: Any, g_const: float) -> Any:
     """Codes of the labels whose point (h, g) no other dominates, by falling h; of equal points the first code.
 
@@ -181,12 +203,20 @@ def pareto_codes(h_unary: Any, h_coupling: Any, h_const: float, g_unary: Any, g_
     front_g = np.empty(64)
     codes = np.empty(64, np.int64)
     count = 0
+    # above[b]: the largest g of the front points whose h lies in a bucket above b. Most labels fail against it at once.
+    least, scale = _h_range(h_unary, h_coupling, h_const)
+    above = np.empty(_BUCKETS)
+    for b in range(_BUCKETS):
+        above[b] = -np.inf
     for block in range(1 << high):
         influence(n, bits, h_const + enter_block(block, high, n, h_unary, h_coupling, h_field), h_field, h)
         influence(n, bits, g_const + enter_block(block, high, n, g_unary, g_coupling, g_field), g_field, g)
         for t in range(size):
             hv = h[t] + h_own[t]
             gv = g[t] + g_own[t]
+            bucket = min(max(int((hv - least) * scale), 0), _BUCKETS - 1)
+            if gv <= above[bucket]:
+                continue
             left, right = 0, count  # first front point with a smaller h
             while left < right:
                 middle = (left + right) >> 1
@@ -220,4 +250,8 @@ def pareto_codes(h_unary: Any, h_coupling: Any, h_const: float, g_unary: Any, g_
             front_h[first] = hv
             front_g[first] = gv
             codes[first] = block * size + t
+            b = bucket - 1
+            while b >= 0 and above[b] < gv:
+                above[b] = gv
+                b -= 1
     return codes[:count]

@@ -76,83 +76,80 @@ def adjacency(n: int, tail: Any, head: Any) -> tuple[Any, Any, Any]:
 
 
 @kernel
-def flow_scratch(n: int) -> tuple[Any, Any, Any, Any]:
-    """Work space of `dinic` for ``n`` nodes: levels, current slots, queue and path."""
-    return np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+def flow_scratch(n: int) -> tuple[Any, Any, Any, Any, Any]:
+    """Work space of `dinic` for ``n`` nodes: levels, current slots, queue, path and deficits."""
+    return (
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+    )
 
 
 @kernel
-def _levels(n: int, ptr: Any, head: Any, res: Any, ex: Any, level: Any, queue: Any) -> tuple[int, int]:
-    """Breadth-first levels from all excess; return the level of the nearest deficit (-1: none), and #sources."""
+def _levels(n: int, ptr: Any, head: Any, res: Any, ex: Any, level: Any, current: Any, queue: Any, met: Any) -> int:
+    """Breadth-first levels from all excess; list the deficits in ``met`` and return their number."""
     count = 0
     for v in range(n):
+        current[v] = ptr[v]
         if ex[v] > 0:
             level[v] = 0
             queue[count] = v
             count += 1
         else:
             level[v] = -1
-    sources = count
-    found = -1
+    deficits = 0
     k = 0
     while k < count:
         v = queue[k]
         k += 1
+        if ex[v] < 0:
+            met[deficits] = v
+            deficits += 1
         depth = level[v] + 1
-        if found >= 0 and depth > found:
-            break
         for q in range(ptr[v], ptr[v + 1]):
             w = head[q]
             if level[w] < 0 and res[q] > 0:
                 level[w] = depth
                 queue[count] = w
                 count += 1
-                if ex[w] < 0:
-                    found = depth
-    return found, sources
+    return deficits
 
 
 @kernel
-def _augment_from(
-    s: int, found: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, level: Any, current: Any, path: Any
-) -> None:
-    """Push the excess of ``s`` along level-increasing paths until it is gone or no path is left."""
+def _pull(t: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, level: Any, current: Any, path: Any) -> None:
+    """Pull flow to the deficit ``t`` against level-increasing arcs until it is filled or no path is left."""
     depth = 0
-    v = s
+    v = t
     while True:
-        if depth == found:
-            f = min(ex[s], -ex[v])
+        if level[v] == 0 and ex[v] > 0:
+            f = min(ex[v], -ex[t])
             for k in range(depth):
                 f = min(f, res[path[k]])
-            ex[s] -= f
-            ex[v] += f
-            first = depth
+            ex[v] -= f
+            ex[t] += f
+            keep = depth if ex[v] > 0 else depth - 1
             for k in range(depth - 1, -1, -1):
                 q = path[k]
                 res[q] -= f
                 res[rev[q]] += f
                 if res[q] == 0:
-                    first = k
-            if ex[v] == 0:
-                level[v] = -2
-                first = min(first, depth - 1)
-            if ex[s] == 0:
+                    keep = k
+            if ex[t] == 0:
                 return
-            depth = first
-            v = head[rev[path[depth]]]
+            # Go on from the head of the first saturated arc.
+            depth = keep
+            v = head[path[depth]]
             continue
-        advanced = False
+        before = level[v] - 1
         q = current[v]
         end = ptr[v + 1]
-        while q < end:
-            w = head[q]
-            if level[w] == depth + 1 and res[q] > 0 and (depth + 1 < found or ex[w] < 0):
-                advanced = True
-                break
+        while q < end and not (level[head[q]] == before and res[rev[q]] > 0):
             q += 1
         current[v] = q
-        if advanced:
-            path[depth] = q
+        if q < end:
+            path[depth] = rev[q]
             depth += 1
             v = head[q]
             continue
@@ -160,13 +157,17 @@ def _augment_from(
         if depth == 0:
             return
         depth -= 1
-        v = head[rev[path[depth]]]
+        v = head[path[depth]]
         current[v] += 1
 
 
 @kernel
 def dinic(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -> Any:
     """Maximum flow in place; afterwards ``level >= 0`` is the smallest source side of a minimum cut.
+
+    Levels are distances from the excess, and each deficit pulls along the shortest paths to itself, be they longer than
+    those of other deficits: fewer rounds than one length at a time, no search that cannot end in excess, and the last
+    search is the answer.
 
     Parameters
     ----------
@@ -184,21 +185,19 @@ def dinic(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -
     level : int32 array
         A view of the scratch.
     """
-    level, current, queue, path = work
+    level, current, queue, path, deficits = work
     while True:
-        found, sources = _levels(n, ptr, head, res, ex, level, queue)
-        if found < 0:
+        n_deficits = _levels(n, ptr, head, res, ex, level, current, queue, deficits)
+        if n_deficits == 0:
             return level
-        for v in range(n):
-            current[v] = ptr[v]
-        for k in range(sources):
-            _augment_from(queue[k], found, ptr, head, rev, res, ex, level, current, path)
+        for k in range(n_deficits):
+            _pull(deficits[k], ptr, head, rev, res, ex, level, current, path)
 
 
 @kernel
 def can_reach_deficit(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -> Any:
     """After `dinic`: ``level >= 0`` where a deficit can be reached; the others are the largest source side."""
-    level, _, queue, _ = work
+    level, _, queue, _, _ = work
     count = 0
     for v in range(n):
         if ex[v] < 0:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,7 @@ from structopt.kernels._pairwise import (
     n_components,
     relax_rows,
 )
-from structopt.kernels.enumeration import MAX_LABELS, best_product_code, pareto_codes
+from structopt.kernels.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
 from structopt.kernels.maxflow import FlowState, adjacency, check_arcs
 from structopt.kernels.pairwise_exact import coupling_matrix
 from structopt.kernels.threads import in_threads
@@ -247,8 +248,9 @@ class PairwiseGraph:
         ([1.0, 0.0], 2.0, 1.0)
         """
         two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
-        Y, h, g = self._points(np.array([best_product_code(*two)]), *two)
-        return Y[0], float(h[0]), float(g[0])
+        y = np.empty(self.n_labels)
+        code_bits(best_product_code(*two), self.n_labels, y)
+        return y, float(_values(y, *two[:3])), float(_values(y, *two[3:]))
 
     def front(
         self,
@@ -271,7 +273,10 @@ class PairwiseGraph:
         ([[1.0, 0.0], [1.0, 1.0]], [2.0, 0.5], [1.0, 2.0])
         """
         two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
-        return self._points(pareto_codes(*two), *two)
+        codes = pareto_codes(*two)
+        bits = np.arange(self.n_labels - 1, -1, -1)
+        Y = ((codes[:, None] >> bits) & 1).astype(np.float64)
+        return Y, _values(Y, *two[:3]), _values(Y, *two[3:])
 
     def _vector(self, values: npt.ArrayLike, size: int, name: str) -> FloatArray:
         array = floats(values, name, 1)
@@ -306,18 +311,15 @@ class PairwiseGraph:
             )
         hu, hp = self._vector(h_unary, n, "h_unary"), self._vector(h_pair, self.n_edges, "h_pair")
         gu, gp = self._vector(g_unary, n, "g_unary"), self._vector(g_pair, self.n_edges, "g_pair")
-        _require_finite(h_unary=hu, h_pair=hp, h_const=h_const, g_unary=gu, g_pair=gp, g_const=g_const)
+        if not math.isfinite(hu.sum() + hp.sum() + gu.sum() + gp.sum() + h_const + g_const):
+            _require_finite(h_unary=hu, h_pair=hp, h_const=h_const, g_unary=gu, g_pair=gp, g_const=g_const)
         H, G = coupling_matrix(n, self.i, self.j, hp), coupling_matrix(n, self.i, self.j, gp)
         return hu, H, float(h_const), gu, G, float(g_const)
 
-    def _points(
-        self, codes: Any, hu: Any, H: Any, h_const: float, gu: Any, G: Any, g_const: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Labels of the codes, with h and g recomputed."""
-        Y = ((codes[:, None] >> np.arange(self.n_labels - 1, -1, -1)) & 1).astype(np.float64)
-        h = h_const + Y @ hu + 0.5 * ((Y @ H) * Y).sum(axis=1)
-        g = g_const + Y @ gu + 0.5 * ((Y @ G) * Y).sum(axis=1)
-        return Y, h, g
+
+def _values(Y: Any, unary: Any, coupling: Any, const: float) -> Any:
+    """A pairwise function at one label or at each row of many."""
+    return const + Y @ unary + 0.5 * ((Y @ coupling) * Y).sum(axis=-1)
 
 
 def _refuse(unary: FloatArray, pair: FloatArray) -> None:

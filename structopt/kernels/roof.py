@@ -25,7 +25,7 @@ _UNDECIDED, _IN, _OUT, _FRUSTRATED = 0, 1, 2, 3
 
 
 @kernel
-def roof_scratch(n: int, m: int) -> tuple[Any, Any, Any, Any, tuple[Any, Any, Any, Any]]:
+def roof_scratch(n: int, m: int) -> tuple[Any, Any, Any, Any, tuple[Any, Any, Any, Any, Any]]:
     """Work space for ``n`` labels and ``m`` edges: head, rev, residuals, excess and that of `dinic`."""
     return (
         np.empty(4 * m, np.int32),
