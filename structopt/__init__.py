@@ -3,7 +3,7 @@
 ``import structopt as so`` is the usual way in.
 """
 
-from structopt import errors, features, losses
+from structopt import errors, features, losses, structures
 from structopt.expressions import Expression, concatenate
 from structopt.label import Label
 from structopt.model import Model
@@ -25,4 +25,5 @@ __all__ = [
     "features",
     "losses",
     "shared_oracle",
+    "structures",
 ]

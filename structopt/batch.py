@@ -17,12 +17,12 @@ import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
-from structopt.features import n_examples, stack_rows
+from structopt.features import Tied, n_examples, stack_rows
 
 if TYPE_CHECKING:
     from structopt.model import Model
 
-__all__ = ["Batch", "LabelBatch", "LossBatch"]
+__all__ = ["Batch", "LabelBatch", "LossBatch", "refusal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class Batch:
         costs = np.zeros((self.n, space.n_variables))
         for (name, term), table in zip(self.model.features.items(), tables, strict=True):
             block = space[name]
-            if hasattr(term, "index"):
+            if isinstance(term, Tied):
                 costs[:, block.slice] = table[:, term.index(None, block.size)]
             else:
                 costs[:, block.slice] = table.reshape(self.n, -1)
@@ -157,10 +157,13 @@ class Batch:
         """Points, one per example, as part tables."""
         tables = []
         for t, (name, term) in enumerate(self.model.features.items()):
-            if self.model.fixed and not hasattr(term, "index"):
+            if self.model.fixed:
                 block = self.model.space()[name]
-                part = np.asarray(Z)[:, block.slice].reshape(-1, self.columns[t])
-                tables.append(sp.csr_array(part))
+                part = np.asarray(Z)[:, block.slice]
+                if isinstance(term, Tied):
+                    gather = (np.ones(block.size), (np.arange(block.size), term.index(None, block.size)))
+                    part = part @ sp.csr_array(gather, shape=(block.size, self.columns[t]))
+                tables.append(sp.csr_array(part.reshape(-1, self.columns[t])))
                 continue
             parts = []
             for i in range(self.n):
@@ -184,7 +187,7 @@ class Batch:
             except StructoptError as error:
                 refused.append(f"example {i}: {error}")
         if refused:
-            raise _refusal(refused, self.n)
+            raise refusal(refused, self.n)
         return self.fold(np.array(points) if self.model.fixed else points)
 
     def loss(self, truth: LabelBatch) -> LossBatch:
@@ -250,6 +253,7 @@ def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
     raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
 
 
-def _refusal(refused: list[str], n: int) -> LabelNotInSpace:
+def refusal(refused: list[str], n: int) -> LabelNotInSpace:
+    """The error that lists the labels of a data set that cannot be used, the first ten by name."""
     listed = "\n  ".join(refused[:10]) + ("\n  ..." if len(refused) > 10 else "")
     return LabelNotInSpace(f"{len(refused)} of {n} labels cannot be used:\n  {listed}", tuple(refused))

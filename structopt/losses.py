@@ -14,7 +14,7 @@ import numpy.typing as npt
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 
-__all__ = ["Footrule", "Hamming", "TaskLoss", "ZeroOne"]
+__all__ = ["CostMatrix", "Footrule", "Hamming", "TaskLoss", "ZeroOne"]
 
 
 class TaskLoss(ABC):
@@ -113,6 +113,34 @@ class ZeroOne(TaskLoss):
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(not np.array_equal(np.asarray(y).ravel(), np.asarray(truth).ravel()))
+
+
+class CostMatrix(TaskLoss):
+    """Any loss between one-hot labels: ``costs[truth, predicted]``, zero on the diagonal.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> so.losses.CostMatrix([[0, 1, 4], [1, 0, 2], [4, 2, 0]]).linear([0, 0, 1])
+    (array([4., 2., 0.]), 0.0)
+    """
+
+    def __init__(self, costs: npt.ArrayLike) -> None:
+        self.costs = np.asarray(costs, dtype=np.float64)
+        square = self.costs.ndim == 2 and self.costs.shape[0] == self.costs.shape[1]
+        if not square or not np.isfinite(self.costs).all() or (self.costs < 0).any() or self.costs.diagonal().any():
+            raise DeclarationError("A cost matrix is square, finite, non-negative, and zero on the diagonal.")
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        return self.costs[int(np.argmax(np.asarray(truth)))].copy(), 0.0
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        return float(self.costs[int(np.argmax(np.asarray(truth))), int(np.argmax(np.asarray(y)))])
+
+    @property
+    def smallest(self) -> float:
+        positive = self.costs[self.costs > 0]
+        return float(positive.min()) if positive.size else 1.0
 
 
 class Footrule(TaskLoss):

@@ -1,0 +1,171 @@
+"""Binary labels that talk to each other: pairwise Markov random fields and their local-polytope relaxation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.batch import Batch, LabelBatch, LossBatch
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.features import Linear, Tied
+from structopt.kernels.maxflow import FlowState
+from structopt.kernels.pairwise import PairwiseGraph
+from structopt.losses import Hamming, TaskLoss
+from structopt.model import Model
+from structopt.space import LabelSpace
+from structopt.structures.multilabel import binary_rows
+
+__all__ = ["PairwiseMRF"]
+
+# Flows kept from call to call, one per example: at most this many bytes.
+_FLOW_LIMIT = 1 << 29
+
+
+class PairwiseMRF(Model):
+    """0/1 labels with a weight vector each and one weight for every pair that is on together.
+
+    The space is the local polytope ``p <= y_i, p <= y_j, p >= y_i + y_j - 1``: its relaxation is solved by roof duality
+    (one max-flow, half-integral answers equal to the LP's), its integral labels by persistency and enumeration.
+
+    Parameters
+    ----------
+    n : int
+        Number of labels.
+    edges : array_like of int, shape (n_edges, 2), optional
+        Pairs of labels; the full graph by default.
+    relaxed : bool
+        Optimise over the relaxation, in training and prediction; labels may then be 1/2.
+    loss : TaskLoss, optional
+        Hamming by default.
+    bias : bool
+        Append the constant 1 to the features.
+
+    Examples
+    --------
+    Labels 0 and 1 attract each other, 2 repels both:
+
+    >>> import structopt as so
+    >>> model = so.structures.PairwiseMRF(3)
+    >>> model.predict([1.0, -0.5, 0.8, 2.0, -1.0, -1.0], [1.0])
+    array([1, 1, 0])
+    """
+
+    def __init__(
+        self,
+        n: int,
+        edges: npt.ArrayLike | None = None,
+        relaxed: bool = False,
+        loss: TaskLoss | None = None,
+        bias: bool = False,
+    ) -> None:
+        self.n = n
+        self.edges = edges
+        self.relaxed = relaxed
+        self.bias = bias
+        first, second = _pairs(n, edges)
+        self.graph = PairwiseGraph(n, first, second)
+        space = LabelSpace("pairwise MRF")
+        y = space.binary("y", n)
+        p = space.continuous("pair", len(first), 0, 1)
+        space.subject_to(p <= y[first], name="first")
+        space.subject_to(p <= y[second], name="second")
+        space.subject_to(p >= y[first] + y[second] - 1, name="both")
+        features = {"y": Linear(bias=bias), "pair": Tied()}
+        super().__init__(space, features, loss or Hamming(), integral="relax" if relaxed else "auto")
+
+    def _products(self, y: FloatArray) -> FloatArray:
+        return y[..., self.graph.i] * y[..., self.graph.j]
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The labels and their products."""
+        y = binary_rows(np.asarray(label)[None, :], 1, self.n)[0]
+        return np.concatenate([y, self._products(y)])
+
+    def batch(self, X: Any) -> PairwiseBatch:
+        """A data set prepared once."""
+        return PairwiseBatch(self, X)
+
+
+class PairwiseBatch(Batch):
+    """A data set of a pairwise model; labels are points ``(y, pair)``, flows are kept from call to call."""
+
+    model: PairwiseMRF
+
+    def __init__(self, model: PairwiseMRF, X: Any) -> None:
+        super().__init__(model, X)
+        self._flows: FlowState | None = None
+        if model.relaxed and self.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
+            self._flows = model.graph.warm_state(self.n)
+
+    def _labels(self, Y: FloatArray, P: FloatArray) -> LabelBatch:
+        return LabelBatch([sp.csr_array(Y), sp.csr_array(P)], np.hstack([Y, P]))
+
+    def truth(self, Y: Any) -> LabelBatch:
+        rows = binary_rows(Y, self.n, self.model.n)
+        return self._labels(rows, self.model._products(rows))
+
+    def loss(self, truth: LabelBatch) -> LossBatch:
+        n = self.model.n
+        return LossBatch(*self.model._losses(self.model.space())["y"].linear_batch(truth.native[:, :n]))
+
+    def argmax(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None = None,
+        weight: float = 1.0,
+        *,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> tuple[LabelBatch, FloatArray]:
+        some = np.arange(self.n) if examples is None else np.asarray(examples)
+        unary = np.asarray(tables[0][some], dtype=np.float64)
+        if loss is not None:
+            unary = unary + weight * loss.coef[some]
+        pair = np.asarray(tables[1][some], dtype=np.float64)
+        Y, P = np.zeros((self.n, self.model.n)), np.zeros((self.n, self.model.graph.n_edges))
+        Y[some], P[some], found = self._solve(unary, pair, examples is None, n_jobs)
+        values = np.zeros(self.n)
+        values[some] = found if loss is None else found + weight * loss.const[some]
+        return self._labels(Y, P), values
+
+    def _solve(self, unary: FloatArray, pair: FloatArray, whole: bool, n_jobs: int) -> Any:
+        graph = self.model.graph
+        if self.model.relaxed:
+            # A subset's rows are not the rows of the kept flows; cold costs at most 2 x (ORACLES.md 1).
+            return graph.solve_batch(unary, pair, state=self._flows if whole else None, n_jobs=n_jobs)
+        Y, values, proved = graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
+        P = self.model._products(Y)
+        oracle = self.model.oracle() if not proved.all() else None
+        for i in np.flatnonzero(~proved):
+            assert oracle is not None
+            start = np.concatenate([Y[i], P[i]])
+            label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=start)
+            Y[i], P[i], values[i] = label.z[: self.model.n], label.z[self.model.n :], label.value
+        return Y, P, values
+
+    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", loss.coef, labels.native[:, : self.model.n]) + loss.const)
+
+
+def _pairs(n: int, edges: npt.ArrayLike | None) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    if n < 1:
+        raise DeclarationError(f"PairwiseMRF needs at least one label, got n = {n}.")
+    if edges is None:
+        return np.triu_indices(n, k=1)
+    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    outside = np.flatnonzero(((pairs < 0) | (pairs >= n)).any(axis=1))
+    if outside.size:
+        raise DeclarationError(f"Edge {tuple(pairs[outside[0]].tolist())} joins labels outside 0..{n - 1}.")
+    pairs = np.sort(pairs, axis=1)
+    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if loops.size:
+        raise DeclarationError(f"Edge {tuple(pairs[loops[0]].tolist())} joins a label with itself.")
+    _, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+    if (counts > 1).any():
+        raise DeclarationError(f"Edge {tuple(pairs[first[counts > 1][0]].tolist())} is given twice.")
+    return pairs[:, 0], pairs[:, 1]

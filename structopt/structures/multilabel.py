@@ -1,0 +1,132 @@
+"""Sets of labels: independent, or with a limited number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.batch import Batch, LabelBatch, LossBatch, refusal
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.features import Linear, n_examples
+from structopt.kernels.cardinality import _choose as choose_rows
+from structopt.losses import Hamming, TaskLoss
+from structopt.model import Model
+from structopt.space import LabelSpace
+
+__all__ = ["MultiLabel", "binary_rows"]
+
+
+class MultiLabel(Model):
+    """Any set of labels, each with a weight vector; optionally between `at_least` and `at_most` of them.
+
+    Parameters
+    ----------
+    n : int
+        Number of labels.
+    at_least, at_most : int, optional
+        Limits on the number of labels that are on.
+    loss : TaskLoss, optional
+        Hamming by default.
+    bias : bool
+        Append the constant 1 to the features.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> model = so.structures.MultiLabel(4, at_most=2)
+    >>> model.predict([3.0, 1.0, -1.0, 2.0], [1.0])
+    array([1, 0, 0, 1])
+    """
+
+    def __init__(
+        self,
+        n: int,
+        at_least: int | None = None,
+        at_most: int | None = None,
+        loss: TaskLoss | None = None,
+        bias: bool = False,
+    ) -> None:
+        self.n = n
+        self.at_least = at_least
+        self.at_most = at_most
+        self.bias = bias
+        low, high = at_least or 0, n if at_most is None else at_most
+        if n < 1 or not 0 <= low <= high or low > n:
+            raise DeclarationError(f"MultiLabel({n}, at_least={at_least}, at_most={at_most}) has no labels.")
+        space = LabelSpace("multi-label")
+        y = space.binary("y", n)
+        if low > 0 or high < n:
+            space.subject_to(y.sum().between(low, high), name="cardinality")
+        self.limits = (low, min(high, n))
+        super().__init__(space, {"y": Linear(bias=bias)}, loss or Hamming())
+
+    def batch(self, X: Any) -> MultiLabelBatch:
+        """A data set prepared once."""
+        return MultiLabelBatch(self, X)
+
+
+class MultiLabelBatch(Batch):
+    """A multi-label data set; labels are 0/1 rows."""
+
+    model: MultiLabel
+
+    def truth(self, Y: Any) -> LabelBatch:
+        rows = binary_rows(Y, self.n, self.model.n)
+        low, high = self.model.limits
+        counts = rows.sum(axis=1)
+        wrong = np.flatnonzero((counts < low) | (counts > high))
+        if wrong.size:
+            told = [f"example {i}: {int(counts[i])} labels are on, allowed are {low} to {high}" for i in wrong]
+            raise refusal(told, self.n)
+        return LabelBatch([sp.csr_array(rows)], rows)
+
+    def loss(self, truth: LabelBatch) -> LossBatch:
+        return LossBatch(*self.model._losses(self.model.space())["y"].linear_batch(truth.native))
+
+    def argmax(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None = None,
+        weight: float = 1.0,
+        *,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> tuple[LabelBatch, FloatArray]:
+        some = slice(None) if examples is None else examples
+        scores = np.asarray(tables[0][some], dtype=np.float64)
+        if loss is not None:
+            scores = scores + weight * loss.coef[some]
+        low, high = self.model.limits
+        if low > 0 or high < self.model.n:
+            members = np.arange(self.model.n)
+            chosen, _, _ = choose_rows(
+                np.ascontiguousarray(scores),
+                np.array([0, self.model.n]), members, np.array([low]), np.array([high]),
+            )  # fmt: skip
+        else:
+            chosen = scores > 0
+        Z, values = np.zeros((self.n, self.model.n)), np.zeros(self.n)
+        Z[some] = chosen
+        values[some] = np.einsum("ij,ij->i", scores, Z[some])
+        if loss is not None:
+            values[some] += weight * loss.const[some]
+        return LabelBatch([sp.csr_array(Z)], Z), values
+
+
+def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:
+    """Labels of a data set as 0/1 rows, checked; dense or sparse."""
+    if n_examples(Y) != n:
+        raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
+    rows = np.asarray(Y.toarray() if sp.issparse(Y) else Y, dtype=np.float64)
+    if rows.shape != (n, n_labels):
+        raise DeclarationError(f"Labels have shape {rows.shape}; expected ({n}, {n_labels}).")
+    wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))
+    if wrong.size:
+        bad = rows[wrong[0]][(rows[wrong[0]] != 0) & (rows[wrong[0]] != 1)][0]
+        raise LabelNotInSpace(f"{len(wrong)} of {n} labels are not 0/1 rows; example {wrong[0]} contains {bad:g}.")
+    return rows

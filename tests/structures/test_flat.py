@@ -1,0 +1,186 @@
+"""Multiclass, multi-label and pairwise models: fast = HiGHS = brute force; batch = loop; bad input."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt.errors import DeclarationError, LabelNotInSpace
+
+COSTS = np.array([[0, 1, 4, 2], [1, 0, 2, 1], [4, 2, 0, 1], [2, 1, 1, 0]])
+MODELS = {
+    "multiclass": lambda: so.structures.Multiclass(["a", "b", "c", "d"]),
+    "multiclass costs": lambda: so.structures.Multiclass(4, loss=COSTS, bias=True),
+    "multi-label": lambda: so.structures.MultiLabel(5, bias=True),
+    "multi-label 1-3": lambda: so.structures.MultiLabel(5, 1, 3, so.losses.Hamming([1, 2, 3, 1, 1])),
+    "mrf": lambda: so.structures.PairwiseMRF(4),
+    "mrf sparse graph": lambda: so.structures.PairwiseMRF(5, edges=[(0, 1), (3, 1), (2, 4)], bias=True),
+    "mrf relaxed": lambda: so.structures.PairwiseMRF(4, relaxed=True),
+}  # fmt: skip
+
+
+def labels_of(model, rng, n):
+    points = model._declared.enumerate()
+    return [model.decode(points[k]) for k in rng.integers(0, len(points), n)]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def test_oracle_equals_highs_and_brute_force(model, rng):
+    space = model.space()
+    labels = space.enumerate()
+    slow = so.Oracle(space, "highs", integral=model.integral)
+    fast = model.oracle()
+    for _ in range(10):
+        c = rng.normal(size=space.n_variables)
+        found = fast.maximize(c)
+        assert found.value == pytest.approx(slow.maximize(c).value, abs=1e-7)
+        if model.integral != "relax":
+            assert found.value == pytest.approx((labels @ c).max(), abs=1e-7)
+    assert fast.statistics.fast == 10
+
+
+def test_codec_round_trip(model, rng):
+    for z in model.space().enumerate():
+        label = model.decode(z)
+        np.testing.assert_array_equal(model.encode(label), z)
+
+
+def test_scores_and_losses_are_linear(model, rng):
+    x = rng.normal(size=3)
+    w = rng.normal(size=model.n_weights(x))
+    labels = model.space().enumerate()
+    task = model._losses(model.space())["y"]
+    size = model.space()["y"].size
+    for truth in labels[:: max(1, len(labels) // 6)]:
+        coef, const = model.loss(model.decode(truth))
+        for z in labels:
+            assert model.scores(w, x) @ z == pytest.approx(w @ model.joint(x, z))
+            assert coef @ z + const == pytest.approx(task.value(z[:size], truth[:size]))
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_batch_equals_loop(model, rng, convert):
+    X = rng.normal(size=(9, 3))
+    Y = labels_of(model, rng, 9)
+    batch = model.batch(convert(X))
+    w = rng.normal(size=batch.n_weights)
+    tables, truth = batch.tables(w), batch.truth(Y)
+    loss = batch.loss(truth)
+    best, values = batch.argmax(tables, loss, 0.5)
+    plain, plain_values = batch.argmax(tables)
+    for i in range(9):
+        c = model.scores(w, X[i])
+        coef, const = model.loss(Y[i])
+        assert values[i] == pytest.approx(model.oracle().maximize(c + 0.5 * coef).value + 0.5 * const)
+        assert plain_values[i] == pytest.approx(model.oracle().maximize(c).value)
+    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best))
+    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
+    points = [model.encode(y) for y in Y]
+    wanted = sum(model.joint(x, z) for x, z in zip(X, points, strict=True))
+    np.testing.assert_allclose(batch.joint(truth), wanted, atol=1e-12)
+    np.testing.assert_allclose(
+        batch.dot(tables, truth), [model.scores(w, x) @ z for x, z in zip(X, points, strict=True)]
+    )
+    if model.integral != "relax":
+        for found, label in zip(batch.decode(truth), Y, strict=True):
+            np.testing.assert_array_equal(found, label)
+        assert [str(model.predict(w, x)) for x in X] == [str(y) for y in batch.decode(plain)]
+
+
+def test_subsets(model, rng):
+    X = rng.normal(size=(8, 2))
+    batch = model.batch(X)
+    w = rng.normal(size=batch.n_weights)
+    truth = batch.truth(labels_of(model, rng, 8))
+    loss, tables = batch.loss(truth), batch.tables(w)
+    some = np.array([6, 1, 4])
+    whole, values = batch.argmax(tables, loss)
+    part, part_values = batch.argmax(tables, loss, examples=some)
+    np.testing.assert_allclose(part_values[some], values[some])
+    for full, only in zip(whole.tables, part.tables, strict=True):
+        scores = [np.asarray(t.toarray()) for t in (full, only)]
+        assert not scores[1][[0, 2, 3, 5, 7]].any()
+    np.testing.assert_allclose((batch.dot(tables, part) + batch.loss_values(loss, part))[some], values[some], atol=1e-9)
+
+
+def test_pickle_and_repr(model, rng):
+    twin = pickle.loads(pickle.dumps(model))
+    c = rng.normal(size=model.space().n_variables)
+    assert twin.oracle().maximize(c).value == pytest.approx(model.oracle().maximize(c).value)
+    assert type(model).__name__ in repr(model)
+
+
+def test_hard_pairwise_models_fall_back_to_the_solver(monkeypatch, rng):
+    """Where persistency stops at its node limit, the MIP takes over from the incumbent."""
+    model = so.structures.PairwiseMRF(5)
+    batch = model.batch(rng.normal(size=(3, 2)))
+    w = rng.normal(size=batch.n_weights)
+    tables = batch.tables(w)
+    _, wanted = batch.argmax(tables)
+    exact = model.graph.solve_exact_batch
+
+    def unproved(*args, **kwargs):
+        Y, values, proved = exact(*args, **kwargs)
+        return np.zeros_like(Y), np.zeros_like(values), np.zeros_like(proved)
+
+    monkeypatch.setattr(model.graph, "solve_exact_batch", unproved)
+    _, values = batch.argmax(tables)
+    np.testing.assert_allclose(values, wanted, atol=1e-7)
+
+
+def test_front_of_slack_rescaling(rng):
+    model = so.structures.PairwiseMRF(6)
+    labels = model.space().enumerate()
+    c = rng.normal(size=model.space().n_variables)
+    coef, const = model.loss([1, 0, 1, 0, 0, 1])
+    front = model.oracle().front((c, 1.0), (coef, const))
+    product = (labels @ c + 1) * (labels @ coef + const)
+    assert ((front @ c + 1) * (front @ coef + const)).max() == pytest.approx(product[labels @ c + 1 >= 0].max())
+
+
+class TestBadInput:
+    def test_unknown_class(self, rng):
+        model = so.structures.Multiclass(["a", "b"])
+        with pytest.raises(LabelNotInSpace, match="'c' is not one of the classes 'a', 'b'"):
+            model.encode("c")
+        with pytest.raises(LabelNotInSpace, match=r"2 of 3 labels.*example 0: 'c'"):
+            model.batch(rng.normal(size=(3, 2))).truth(["c", "a", ["a"]])
+
+    def test_declarations(self):
+        for wrong, words in [
+            (lambda: so.structures.Multiclass([]), "at least one"),
+            (lambda: so.structures.Multiclass(["a", "a"]), "same name"),
+            (lambda: so.structures.Multiclass(3, loss=np.zeros((2, 2))), "shape"),
+            (lambda: so.structures.Multiclass(3, loss="0-1"), "zero-one"),
+            (lambda: so.structures.MultiLabel(3, at_least=2, at_most=1), "no labels"),
+            (lambda: so.structures.PairwiseMRF(3, edges=[(0, 3)]), r"\(0, 3\)"),
+            (lambda: so.structures.PairwiseMRF(3, edges=[(1, 1)]), "itself"),
+            (lambda: so.structures.PairwiseMRF(3, edges=[(0, 1), (1, 0)]), "twice"),
+        ]:
+            with pytest.raises(DeclarationError, match=words):
+                wrong()
+
+    def test_label_rows(self, rng):
+        model = so.structures.MultiLabel(3, at_most=1)
+        batch = model.batch(rng.normal(size=(2, 2)))
+        with pytest.raises(LabelNotInSpace, match="example 1: 2 labels"):
+            batch.truth([[0, 0, 1], [1, 1, 0]])
+        with pytest.raises(LabelNotInSpace, match="contains 2"):
+            batch.truth([[0, 0, 2], [1, 0, 0]])
+        with pytest.raises(DeclarationError, match="shape"):
+            batch.truth([[0, 0], [1, 0]])
+        with pytest.raises(LabelNotInSpace, match="cardinality"):
+            model.encode([1, 1, 0])
