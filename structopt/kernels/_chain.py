@@ -1,4 +1,4 @@
-"""The loops of `structopt.kernels.chain`, compiled.
+"""The maximising loops of `structopt.kernels.chain`, compiled.
 
 Conventions: `T` is (steps, S, S); step t of a chain whose first step is `t0` is ``T[stride * (t0 + t)]``, so that
 stride 0 means one shared matrix. Tables are padded to a multiple of four states with ``-inf``: padded states never
@@ -18,18 +18,10 @@ from structopt.kernels._common import (
     FloatArray,
     IntArray,
     kernel,
+    unusable,
 )
 
-__all__ = ["k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
-
-
-@kernel
-def _unusable(x: FloatArray) -> bool:
-    """Whether a flat array holds NaN or +inf."""
-    bad = False
-    for i in range(x.size):
-        bad |= not (x[i] < np.inf)
-    return bad
+__all__ = ["k_best", "loss_front", "viterbi", "viterbi_batch"]
 
 
 @kernel
@@ -141,7 +133,7 @@ def _workspace(T: FloatArray, stride: int, length: int) -> tuple[FloatArray, Flo
 @kernel
 def viterbi(U: FloatArray, T: FloatArray, stride: int, init: FloatArray) -> tuple[IntArray, float, int]:
     y = np.empty(U.shape[0], np.int64)
-    if _unusable(U.ravel()) or _unusable(T.ravel()) or _unusable(init):
+    if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return y, np.nan, BAD_NUMBER
     TT, B = _workspace(T, stride, y.size)
     _backward(U, 0, y.size, T, stride, 0, TT, B)
@@ -156,7 +148,7 @@ def viterbi_batch(
     n = ptr.size - 1
     y = np.empty(U.shape[0], np.int64)
     values = np.empty(n)
-    if _unusable(T.ravel()) or _unusable(init):
+    if unusable(T.ravel()) or unusable(init):
         return y, values, BAD_NUMBER, -1
     longest = 0
     for i in range(n):
@@ -164,7 +156,7 @@ def viterbi_batch(
     TT, B = _workspace(T, stride, longest)
     for i in range(n):
         first, end = ptr[i], ptr[i + 1]
-        if _unusable(U[first:end].ravel()):
+        if unusable(U[first:end].ravel()):
             return y, values, BAD_NUMBER, i
         _backward(U, first, end - first, T, stride, first - i, TT, B)
         values[i] = _decode(U, first, T, stride, first - i, init, B, y[first:end])
@@ -175,24 +167,24 @@ def viterbi_batch(
 
 # k best. A cell is the set of sequences that share `emitted[parent][:position]` and avoid the forbidden states at
 # `position`; its value is the prefix's score plus the table's, so that no new Viterbi pass is needed.
+# `cells` = (emitted, parent, position, choice, value): the labels so far, then one entry a cell.
+
+_Cells = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
 
 
 @kernel
 def _settle(
     cell: int,
+    prefix: float,
+    forbidden: FloatArray,
     B: FloatArray,
     T: FloatArray,
     stride: int,
     init: FloatArray,
-    emitted: IntArray,
-    parent: IntArray,
-    position: IntArray,
-    prefix: FloatArray,
-    forbidden: FloatArray,
-    choice: IntArray,
-    value: FloatArray,
+    cells: _Cells,
 ) -> None:
     """Best allowed state at the cell's position and the cell's value."""
+    emitted, parent, position, choice, value = cells
     t = position[cell]
     row = init if t == 0 else T[stride * (t - 1), emitted[parent[cell], t - 1]]
     best, arg = -np.inf, -1
@@ -202,22 +194,13 @@ def _settle(
         if v > best:
             best, arg = v, s
     choice[cell] = arg
-    value[cell] = prefix[cell] + best
+    value[cell] = prefix + best
 
 
 @kernel
-def _write(
-    cell: int,
-    B: FloatArray,
-    T: FloatArray,
-    stride: int,
-    emitted: IntArray,
-    parent: IntArray,
-    position: IntArray,
-    choice: IntArray,
-    y: IntArray,
-) -> None:
+def _write(cell: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, y: IntArray) -> None:
     """The cell's best sequence."""
+    emitted, parent, position, choice, _ = cells
     t = position[cell]
     for q in range(t):
         y[q] = emitted[parent[cell], q]
@@ -226,11 +209,60 @@ def _write(
 
 
 @kernel
-def _smaller(a: IntArray, b: IntArray) -> bool:
-    """Whether label a comes before label b."""
-    for t in range(a.size):
-        if a[t] != b[t]:
-            return bool(a[t] < b[t])
+def _before(a: int, b: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, pair: IntArray) -> bool:
+    """Whether cell a is emitted before cell b: by value, then by their labels, which are written only on a tie."""
+    value = cells[4]
+    if value[a] != value[b]:
+        return bool(value[a] > value[b])
+    _write(a, B, T, stride, cells, pair[0])
+    _write(b, B, T, stride, cells, pair[1])
+    for t in range(pair.shape[1]):
+        if pair[0, t] != pair[1, t]:
+            return bool(pair[0, t] < pair[1, t])
+    return False
+
+
+@kernel
+def _push(
+    heap: IntArray, size: int, cell: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, pair: IntArray
+) -> None:
+    hole = size
+    while hole:
+        up = (hole - 1) >> 1
+        if not _before(cell, heap[up], B, T, stride, cells, pair):
+            break
+        heap[hole] = heap[up]
+        hole = up
+    heap[hole] = cell
+
+
+@kernel
+def _pop(heap: IntArray, size: int, B: FloatArray, T: FloatArray, stride: int, cells: _Cells, pair: IntArray) -> int:
+    """Take the first of `size` cells; the last one sinks from the top."""
+    top = heap[0]
+    size -= 1
+    moved, hole = heap[size], 0
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and _before(heap[child + 1], heap[child], B, T, stride, cells, pair):
+            child += 1
+        if _before(moved, heap[child], B, T, stride, cells, pair):
+            break
+        heap[hole] = heap[child]
+        hole = child
+    heap[hole] = moved
+    return int(top)
+
+
+@kernel
+def _listed(rows: IntArray, y: IntArray) -> bool:
+    """Whether y is one of the rows."""
+    for i in range(rows.shape[0]):
+        same = True
+        for t in range(y.size):
+            same &= rows[i, t] == y[t]
+        if same:
+            return True
     return False
 
 
@@ -239,9 +271,8 @@ def k_best(
     U: FloatArray, T: FloatArray, stride: int, init: FloatArray, k: int, ban: IntArray
 ) -> tuple[IntArray, FloatArray, int]:
     length, n_states = U.shape
-    kept = np.empty((0, length), np.int64)
-    if _unusable(U.ravel()) or _unusable(T.ravel()) or _unusable(init):
-        return kept, np.empty(0), BAD_NUMBER
+    if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
+        return np.empty((0, length), np.int64), np.empty(0), BAD_NUMBER
     TT, B = _workspace(T, stride, length)
     _backward(U, 0, length, T, stride, 0, TT, B)
 
@@ -251,227 +282,48 @@ def k_best(
         emissions = min(emissions, int(float(n_states) ** length + 0.5))
     capacity = emissions * length + 1
     emitted = np.empty((emissions, length), np.int64)
-    parent = np.empty(capacity, np.int64)
-    position = np.empty(capacity, np.int64)
-    choice = np.empty(capacity, np.int64)
-    prefix = np.empty(capacity)
-    value = np.empty(capacity)
+    parent, position = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
+    choice, value = np.empty(capacity, np.int64), np.empty(capacity)
+    cells = (emitted, parent, position, choice, value)
+    prefix = np.zeros(capacity)
     forbidden = np.zeros((capacity, n_states))
-    heap = np.empty(capacity, np.int64)
-    left, right = np.empty(length, np.int64), np.empty(length, np.int64)
+    heap, pair = np.empty(capacity, np.int64), np.empty((2, length), np.int64)
+    kept, score = np.empty(emissions, np.int64), np.empty(emissions)
 
-    parent[0], position[0], prefix[0] = 0, 0, 0.0
-    _settle(0, B, T, stride, init, emitted, parent, position, prefix, forbidden, choice, value)
+    _settle(0, 0.0, forbidden, B, T, stride, init, cells)
     if value[0] == -np.inf:
-        return kept, np.empty(0), INFEASIBLE
+        return emitted[:0].copy(), score[:0].copy(), INFEASIBLE
     heap[0] = 0
-    in_heap, cells, count, n_kept = 1, 1, 0, 0
-    keep = np.empty(emissions, np.int64)
-    score = np.empty(emissions)
-
-    while in_heap and n_kept < k and count < emissions:
-        cell = heap[0]
-        in_heap -= 1
-        moved = heap[in_heap]
-        # Sift down.
-        hole = 0
-        while True:
-            child = 2 * hole + 1
-            if child >= in_heap:
-                break
-            if child + 1 < in_heap:
-                a, b = heap[child], heap[child + 1]
-                if value[b] > value[a]:
-                    child += 1
-                elif value[b] == value[a]:
-                    _write(a, B, T, stride, emitted, parent, position, choice, left)
-                    _write(b, B, T, stride, emitted, parent, position, choice, right)
-                    if _smaller(right, left):
-                        child += 1
-            a = heap[child]
-            if value[a] < value[moved]:
-                break
-            if value[a] == value[moved]:
-                _write(a, B, T, stride, emitted, parent, position, choice, left)
-                _write(moved, B, T, stride, emitted, parent, position, choice, right)
-                if _smaller(right, left):
-                    break
-            heap[hole] = a
-            hole = child
-        if in_heap:
-            heap[hole] = moved
-
+    waiting, made, count, found = 1, 1, 0, 0
+    while waiting and found < k and count < emissions:
+        cell = _pop(heap, waiting, B, T, stride, cells, pair)
+        waiting -= 1
         y = emitted[count]
-        _write(cell, B, T, stride, emitted, parent, position, choice, y)
-        banned = False
-        for i in range(ban.shape[0]):
-            same = True
-            for t in range(length):
-                if ban[i, t] != y[t]:
-                    same = False
-                    break
-            banned |= same
-        if not banned:
-            keep[n_kept] = count
-            score[n_kept] = _score(U, 0, T, stride, 0, init, y)
-            n_kept += 1
+        _write(cell, B, T, stride, cells, y)
         count += 1
-        if n_kept == k or count == emissions:
-            break
-
+        if not _listed(ban, y):
+            kept[found] = count - 1
+            score[found] = _score(U, 0, T, stride, 0, init, y)
+            found += 1
+            if found == k:
+                break
         run = prefix[cell]
         for q in range(position[cell], length):
-            if q == position[cell]:
-                fresh = cell
-            else:
-                fresh = cells
-                cells += 1
+            fresh = cell
+            if q > position[cell]:
+                fresh = made
+                made += 1
                 parent[fresh], position[fresh], prefix[fresh] = count - 1, q, run
             forbidden[fresh, y[q]] = -np.inf
-            _settle(fresh, B, T, stride, init, emitted, parent, position, prefix, forbidden, choice, value)
-            step = init[y[0]] if q == 0 else T[stride * (q - 1), y[q - 1], y[q]]
-            run += step + U[q, y[q]]
-            if value[fresh] == -np.inf:
-                continue
-            # Sift up.
-            hole = in_heap
-            in_heap += 1
-            while hole:
-                up = (hole - 1) >> 1
-                a = heap[up]
-                if value[a] > value[fresh]:
-                    break
-                if value[a] == value[fresh]:
-                    _write(a, B, T, stride, emitted, parent, position, choice, left)
-                    _write(fresh, B, T, stride, emitted, parent, position, choice, right)
-                    if _smaller(left, right):
-                        break
-                heap[hole] = a
-                hole = up
-            heap[hole] = fresh
-
-    kept = np.empty((n_kept, length), np.int64)
-    for i in range(n_kept):
-        kept[i] = emitted[keep[i]]
-    return kept, score[:n_kept].copy(), SOLVED
-
-
-# Sums in logs. The maximum is shifted out of every sum; a row of -inf gives -inf, not NaN.
-
-
-@kernel
-def _log_sum(terms: FloatArray) -> float:
-    top = -np.inf
-    for i in range(terms.size):
-        top = max(top, terms[i])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for i in range(terms.size):
-        total += math.exp(terms[i] - top)
-    return top + math.log(total)
-
-
-@kernel
-def _sums(
-    U: FloatArray,
-    first: int,
-    length: int,
-    T: FloatArray,
-    stride: int,
-    t0: int,
-    init: FloatArray,
-    A: FloatArray,
-    B: FloatArray,
-) -> float:
-    """``A[t, s]`` = log of the sum over prefixes that end in s at t (with U[t, s]), ``B`` over suffixes after t."""
-    n_states = U.shape[1]
-    terms = np.empty(n_states)
-    for s in range(n_states):
-        A[0, s] = init[s] + U[first, s]
-        B[length - 1, s] = 0.0
-    for t in range(1, length):
-        step = T[stride * (t0 + t - 1)]
-        for k in range(n_states):
-            for s in range(n_states):
-                terms[s] = A[t - 1, s] + step[s, k]
-            A[t, k] = _log_sum(terms) + U[first + t, k]
-    for t in range(length - 2, -1, -1):
-        step = T[stride * (t0 + t)]
-        for s in range(n_states):
-            for k in range(n_states):
-                terms[k] = step[s, k] + U[first + t + 1, k] + B[t + 1, k]
-            B[t, s] = _log_sum(terms)
-    return _log_sum(A[length - 1])
-
-
-@kernel
-def _pair(
-    U: FloatArray,
-    first: int,
-    t: int,
-    step: FloatArray,
-    A: FloatArray,
-    B: FloatArray,
-    log_z: float,
-    out: FloatArray,
-) -> None:
-    """Add ``P(y_t = s, y_{t+1} = k)`` to `out`."""
-    n_states = U.shape[1]
-    for s in range(n_states):
-        if A[t, s] == -np.inf:
-            continue
-        for k in range(n_states):
-            out[s, k] += math.exp(A[t, s] + step[s, k] + U[first + t + 1, k] + B[t + 1, k] - log_z)
-
-
-@kernel
-def marginals(U: FloatArray, T: FloatArray, stride: int, init: FloatArray) -> tuple[float, FloatArray, FloatArray, int]:
-    length, n_states = U.shape
-    node = np.empty((length, n_states))
-    pair = np.zeros((length - 1, n_states, n_states))
-    if _unusable(U.ravel()) or _unusable(T.ravel()) or _unusable(init):
-        return np.nan, node, pair, BAD_NUMBER
-    A, B = np.empty((length, n_states)), np.empty((length, n_states))
-    log_z = _sums(U, 0, length, T, stride, 0, init, A, B)
-    if log_z == -np.inf:
-        return log_z, node, pair, INFEASIBLE
-    for t in range(length):
-        for s in range(n_states):
-            node[t, s] = math.exp(A[t, s] + B[t, s] - log_z)
-    for t in range(length - 1):
-        _pair(U, 0, t, T[stride * t], A, B, log_z, pair[t])
-    return log_z, node, pair, SOLVED
-
-
-@kernel
-def marginals_batch(
-    U: FloatArray, ptr: IntArray, T: FloatArray, stride: int, init: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, int, int]:
-    n, n_states = ptr.size - 1, U.shape[1]
-    log_z = np.empty(n)
-    node = np.empty(U.shape)
-    transitions = np.zeros((n, n_states, n_states))
-    if _unusable(T.ravel()) or _unusable(init):
-        return log_z, node, transitions, BAD_NUMBER, -1
-    longest = 0
-    for i in range(n):
-        longest = max(longest, ptr[i + 1] - ptr[i])
-    A, B = np.empty((longest, n_states)), np.empty((longest, n_states))
-    for i in range(n):
-        first, end = ptr[i], ptr[i + 1]
-        t0 = first - i
-        if _unusable(U[first:end].ravel()):
-            return log_z, node, transitions, BAD_NUMBER, i
-        log_z[i] = _sums(U, first, end - first, T, stride, t0, init, A, B)
-        if log_z[i] == -np.inf:
-            return log_z, node, transitions, INFEASIBLE, i
-        for t in range(end - first):
-            for s in range(n_states):
-                node[first + t, s] = math.exp(A[t, s] + B[t, s] - log_z[i])
-        for t in range(end - first - 1):
-            _pair(U, first, t, T[stride * (t0 + t)], A, B, log_z[i], transitions[i])
-    return log_z, node, transitions, SOLVED, -1
+            _settle(fresh, prefix[fresh], forbidden, B, T, stride, init, cells)
+            if value[fresh] > -np.inf:
+                _push(heap, waiting, fresh, B, T, stride, cells, pair)
+                waiting += 1
+            run += U[q, y[q]] + (init[y[0]] if q == 0 else T[stride * (q - 1), y[q - 1], y[q]])
+    labels = np.empty((found, length), np.int64)
+    for i in range(found):
+        labels[i] = emitted[kept[i]]
+    return labels, score[:found].copy(), SOLVED
 
 
 @kernel
@@ -486,7 +338,7 @@ def loss_front(
     size = room[0] + 1
     values = np.full(size, -np.inf)
     labels = np.full((size, length), -1, np.int64)
-    if _unusable(U.ravel()) or _unusable(T.ravel()) or _unusable(init):
+    if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return values, labels, BAD_NUMBER
 
     TT, scratch = _workspace(T, stride, 1)

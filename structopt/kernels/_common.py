@@ -15,7 +15,18 @@ import numpy.typing as npt
 
 from structopt.errors import DeclarationError, InfeasibleSpace
 
-__all__ = ["BAD_NUMBER", "INFEASIBLE", "SOLVED", "FloatArray", "IntArray", "fail", "floats", "integers", "kernel"]
+__all__ = [
+    "BAD_NUMBER",
+    "INFEASIBLE",
+    "SOLVED",
+    "FloatArray",
+    "IntArray",
+    "fail",
+    "floats",
+    "integers",
+    "kernel",
+    "unusable",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -33,6 +44,15 @@ def kernel(function: _F) -> _F:
     another file calls, remove ``__pycache__``.
     """
     return cast(_F, numba.njit(cache=True, nogil=True)(function))
+
+
+@kernel
+def unusable(x: FloatArray) -> bool:
+    """Whether a flat array holds NaN or +inf."""
+    bad = False
+    for i in range(x.size):
+        bad |= not (x[i] < np.inf)
+    return bad
 
 
 def floats(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from structopt.errors import DeclarationError
 from structopt.kernels._arborescence import branch, solve, solve_batch
 from structopt.kernels._common import FloatArray, IntArray, fail, floats, integers
-from structopt.kernels.lawler import BoolArray, best_first
+from structopt.kernels.lawler import BoolArray, ban_rows, best_first
 from structopt.kernels.lawler import k_best as lawler_k_best
 
 __all__ = ["arborescence", "arborescence_batch", "k_best"]
@@ -114,7 +114,7 @@ def k_best(
     def cells(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return branch(scores, label, position, forbidden, single_root, projective)
 
-    banned = [] if ban is None else [tuple(row) for row in integers(ban, "ban", 2).tolist()]
+    banned = ban_rows(ban, len(heads))
     labels, values = lawler_k_best(best_first(heads, value, cells, len(scores)), k, banned)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(heads)), values
 

@@ -20,10 +20,10 @@ from structopt.kernels._common import (
     IntArray,
     fail,
     floats,
-    integers,
     kernel,
+    unusable,
 )
-from structopt.kernels.lawler import BoolArray, best_first
+from structopt.kernels.lawler import BoolArray, ban_rows, best_first
 from structopt.kernels.lawler import k_best as lawler_k_best
 
 __all__ = ["assign", "assign_batch", "assign_scipy", "k_best", "match"]
@@ -171,7 +171,7 @@ def k_best(C: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None) -> tuple[
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(scores, label, position, forbidden)
 
-    banned = [] if ban is None else [tuple(row) for row in integers(ban, "ban", 2).tolist()]
+    banned = ban_rows(ban, len(first))
     labels, values = lawler_k_best(best_first(first, value, branch, scores.shape[1]), k, banned)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(first)), values
 
@@ -181,14 +181,6 @@ def _check_shape(n: int, m: int) -> None:
         raise DeclarationError(
             f"{n} rows cannot each have one of {m} columns; transpose C, or use match() to leave rows out."
         )
-
-
-@kernel
-def _unusable(x: FloatArray) -> bool:
-    bad = False
-    for i in range(x.size):
-        bad |= not (x[i] < np.inf)
-    return bad
 
 
 @kernel
@@ -312,7 +304,7 @@ def _assign(C: FloatArray, prices: FloatArray) -> tuple[IntArray, float, int]:
     bad = False
     for j in range(m):
         bad |= not (abs(prices[j]) < np.inf)
-    if bad or _unusable(C.ravel()):
+    if bad or unusable(C.ravel()):
         return column, np.nan, BAD_NUMBER
     whole, half = np.empty((2, m), np.int64), np.empty(m)
     row = np.empty(m, np.int64)
@@ -331,7 +323,7 @@ def _assign_batch(C: FloatArray, prices: FloatArray) -> tuple[IntArray, FloatArr
         bad = False
         for j in range(m):
             bad |= not (abs(prices[i, j]) < np.inf)
-        if bad or _unusable(C[i].ravel()):
+        if bad or unusable(C[i].ravel()):
             return columns, values, BAD_NUMBER, i
         values[i], status = _solve(C[i], u, prices[i], columns[i], row, distance, via, todo)
         if status:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from structopt.errors import DeclarationError
 from structopt.kernels import _chain as loops
+from structopt.kernels import _chain_sums as sums
 from structopt.kernels._common import FloatArray, IntArray, fail, floats, integers
 
 __all__ = ["k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
@@ -152,7 +153,7 @@ def marginals(
     (3.136237783, 0.6479106)
     """
     unary, steps, stride, start = _check(U, T, init)
-    log_z, node, pair, status = loops.marginals(unary, steps, stride, start)
+    log_z, node, pair, status = sums.marginals(unary, steps, stride, start)
     if status:
         fail(status, _NUMBERS, _EMPTY)
     return log_z, node, pair
@@ -171,7 +172,7 @@ def marginals_batch(
         Expected number of times that each transition is used.
     """
     unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
-    log_z, node, transitions, status, index = loops.marginals_batch(unary, bounds, steps, stride, start)
+    log_z, node, transitions, status, index = sums.marginals_batch(unary, bounds, steps, stride, start)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)
     return log_z, node, transitions

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.errors import DeclarationError
-from structopt.kernels._common import FloatArray, IntArray
+from structopt.kernels._common import FloatArray, IntArray, integers
 
-__all__ = ["Branch", "best_first", "k_best"]
+__all__ = ["Branch", "ban_rows", "best_first", "k_best"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -76,3 +76,13 @@ def k_best(
     # Values are c . z; a cell found later may be better in the last bit.
     order = np.argsort(-np.array(values), kind="stable") if values else np.empty(0, np.int64)
     return [labels[i] for i in order], np.array(values)[order]
+
+
+def ban_rows(ban: npt.ArrayLike | None, length: int) -> list[tuple[int, ...]]:
+    """The rows of a ban list as tuples; each must be a label of this length."""
+    if ban is None:
+        return []
+    rows = integers(ban, "ban", 2)
+    if rows.shape[1] != length:
+        raise DeclarationError(f"ban has labels of length {rows.shape[1]}; here a label has length {length}.")
+    return [tuple(row) for row in rows.tolist()]

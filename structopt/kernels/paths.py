@@ -21,6 +21,7 @@ from structopt.kernels._common import (
     floats,
     integers,
     kernel,
+    unusable,
 )
 from structopt.kernels.lawler import BoolArray, best_first
 from structopt.kernels.lawler import k_best as lawler_k_best
@@ -169,9 +170,17 @@ def k_best(
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(dag.ptr, dag.arc, dag.head, c, first, last, best, slot, label, position, forbidden)
 
-    banned = [tuple(padded(integers(path, "ban", 1)).tolist()) for path in ban or ()]
+    banned = [tuple(padded(path).tolist()) for path in _banned_paths(ban, len(dag.arc), width)]
     labels, values = lawler_k_best(best_first(padded(arcs), value, branch, len(dag.arc)), k, banned)
     return [dag.arc[label[label >= 0]] for label in labels], values
+
+
+def _banned_paths(ban: list[npt.ArrayLike] | None, n_arcs: int, width: int) -> list[IntArray]:
+    paths = [integers(path, "ban", 1) for path in ban or ()]
+    for path in paths:
+        if len(path) > width or (path < 0).any() or (path >= n_arcs).any():
+            raise DeclarationError(f"The banned path {path.tolist()} is not one from the source to the sink.")
+    return paths
 
 
 def _cycle(tails: IntArray, heads: IntArray, ordered: IntArray, n: int) -> str:
@@ -241,20 +250,12 @@ def _backward(
 
 
 @kernel
-def _unusable(x: FloatArray) -> bool:
-    bad = False
-    for i in range(x.size):
-        bad |= not (x[i] < np.inf)
-    return bad
-
-
-@kernel
 def _best_path(
     ptr: IntArray, arc: IntArray, head: IntArray, c: FloatArray, source: int, sink: int
 ) -> tuple[IntArray, float, int]:
     n = ptr.size - 1
     arcs = np.empty(max(sink - source, 0), np.int64)
-    if _unusable(c):
+    if unusable(c):
         return arcs, np.nan, BAD_NUMBER
     best, slot = np.empty(n), np.empty(n, np.int64)
     _backward(ptr, arc, head, c, source, sink, best, slot)
@@ -278,7 +279,7 @@ def _best_path_batch(
     values = np.zeros(count)
     best, slot = np.empty(n), np.empty(n, np.int64)
     for i in range(count):
-        if _unusable(c[i]):
+        if unusable(c[i]):
             return used, values, BAD_NUMBER, i
         _backward(ptr, arc, head, c[i], source, sink, best, slot)
         if best[source] == -np.inf:

@@ -25,6 +25,7 @@ from structopt.kernels._common import (
     floats,
     integers,
     kernel,
+    unusable,
 )
 from structopt.kernels.chain import check_init, check_ptr, check_transitions
 from structopt.kernels.lawler import BoolArray, best_first
@@ -154,6 +155,8 @@ def _check(
 
 def _encode(segments: npt.ArrayLike, n: int, n_states: int) -> tuple[int, ...]:
     pairs = integers(segments, "ban", 2)
+    if pairs.shape[1] != 2 or len(pairs) < 1 or pairs[0, 0] != 0 or (np.diff(pairs[:, 0], append=n) < 1).any():
+        raise DeclarationError(f"A banned segmentation has rows (start, state), starts rising from 0 to {n - 1}.")
     code = np.full(n, -1, np.int64)
     code[pairs[:, 0]] = (np.diff(pairs[:, 0], append=n) - 1) * n_states + pairs[:, 1]
     return tuple(code.tolist())
@@ -253,14 +256,6 @@ def _score(seg: FloatArray, first: int, T: FloatArray, stride: int, t0: int, ini
 
 
 @kernel
-def _unusable(x: FloatArray) -> bool:
-    bad = False
-    for i in range(x.size):
-        bad |= not (x[i] < np.inf)
-    return bad
-
-
-@kernel
 def _tables(
     seg: FloatArray, T: FloatArray, stride: int, init: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray, int]:
@@ -268,7 +263,7 @@ def _tables(
     TT, M = _workspace(T, stride, n + 1)
     B = np.empty((n, TT.shape[0]))
     chosen = np.empty((n, init.size), np.int64)
-    if _unusable(T.ravel()) or _unusable(init) or not _fill(seg, 0, n, T, stride, 0, TT, B, M, chosen):
+    if unusable(T.ravel()) or unusable(init) or not _fill(seg, 0, n, T, stride, 0, TT, B, M, chosen):
         return B, M, chosen, BAD_NUMBER
     return B, M, chosen, SOLVED
 
@@ -322,7 +317,7 @@ def _viterbi_batch(
     longest = 0
     for i in range(count):
         longest = max(longest, ptr[i + 1] - ptr[i])
-    if _unusable(T.ravel()) or _unusable(init):
+    if unusable(T.ravel()) or unusable(init):
         return segments, segment_ptr, values, BAD_NUMBER, -1
     TT, M = _workspace(T, stride, longest + 1)
     B = np.empty((longest, TT.shape[0]))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from structopt.errors import DeclarationError
 from structopt.kernels._common import BAD_NUMBER, SOLVED, FloatArray, IntArray, fail, floats, integers, kernel
-from structopt.kernels.lawler import BoolArray, best_first
+from structopt.kernels.lawler import BoolArray, ban_rows, best_first
 from structopt.kernels.lawler import k_best as lawler_k_best
 
 __all__ = ["best_leaf", "best_leaf_batch", "k_best", "needed_child", "needed_child_batch"]
@@ -26,7 +26,8 @@ __all__ = ["best_leaf", "best_leaf_batch", "k_best", "needed_child", "needed_chi
 _NUMBERS = "a node's gain is not finite."
 _ORDER = "parent must have one entry a node, with parent[i] < i and -1 at a root: number parents before children."
 _PARENTS = 2
-_BLOCK = 64
+# Examples at a time: four tables of this width fit the cache for a few thousand nodes.
+_BLOCK = 16
 
 
 def needed_child(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[BoolArray, float]:
@@ -136,7 +137,7 @@ def k_best(
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(r, up, label, position, forbidden)
 
-    banned = [] if ban is None else [tuple(row) for row in integers(ban, "ban", 2).tolist()]
+    banned = ban_rows(ban, len(r))
     labels, values = lawler_k_best(best_first(first.astype(np.int64), value, branch, 2), k, banned)
     chosen = np.array(labels, dtype=np.bool_).reshape(len(labels), len(r))
     return chosen, values
@@ -197,6 +198,7 @@ def _needed_child(r: FloatArray, parent: IntArray) -> tuple[BoolArray, float, in
 
 @kernel
 def _needed_child_batch(r: FloatArray, parent: IntArray) -> tuple[BoolArray, FloatArray, int]:
+    """The passes of `_needed_child`, each a short loop over examples with few arrays, so that it vectorises."""
     n, total = r.shape
     chosen = np.empty((n, total), np.bool_)
     values = np.zeros(total)
@@ -205,30 +207,40 @@ def _needed_child_batch(r: FloatArray, parent: IntArray) -> tuple[BoolArray, Flo
         return chosen, values, status
     width = min(_BLOCK, total)
     x, s, m = np.empty((n, width)), np.empty((n + 1, width)), np.empty((n + 1, width))
+    # The child that is taken if none is positive; kept as a float, since mixed types do not vectorise.
+    spare = np.full((n + 1, width), -1.0)
     for first in range(0, total, width):
         size = min(width, total - first)
         s[:] = 0.0
         m[:] = -np.inf
         for i in range(n - 1, -1, -1):
             p = parent[i] if parent[i] >= 0 else n
-            ri, xi, si, mi, sp, mp = r[i, first : first + size], x[i], s[i], m[i], s[p], m[p]
             for e in range(size):
-                below = si[e] if si[e] > 0.0 else mi[e]
-                v = ri[e] + (0.0 if mi[e] == -np.inf else below)
-                xi[e] = v
-                sp[e] += v if v > 0.0 else 0.0
-                mp[e] = v if v > mp[e] else mp[e]
+                below = s[i, e] if s[i, e] > 0.0 else m[i, e]
+                v = r[i, first + e] + (0.0 if m[i, e] == -np.inf else below)
+                x[i, e] = v
+                s[p, e] += v if v > 0.0 else 0.0
+                m[p, e] = v if v > m[p, e] else m[p, e]
+        for i in range(n - 1, -1, -1):
+            p = parent[i] if parent[i] >= 0 else n
+            number = float(i)
+            for e in range(size):
+                spare[p, e] = number if x[i, e] == m[p, e] else spare[p, e]
+        for i in range(n + 1):
+            for e in range(size):
+                spare[i, e] = -1.0 if s[i, e] > 0.0 else spare[i, e]
+        taken = s  # no longer needed as sums
+        taken[n] = 1.0
         for i in range(n):
-            top = parent[i] < 0
-            p = n if top else parent[i]
-            ri, xi, sp, mp = r[i, first : first + size], x[i], s[p], m[p]
-            ci, cp = chosen[i, first : first + size], chosen[0 if top else p, first : first + size]
+            p = parent[i] if parent[i] >= 0 else n
+            number = float(i)
             for e in range(size):
-                pick = (sp[e] <= 0.0) & (xi[e] == mp[e])
-                mp[e] = np.inf if pick else mp[e]
-                take = (top | cp[e]) & ((xi[e] > 0.0) | pick)
-                ci[e] = take
-                values[first + e] += ri[e] if take else 0.0
+                taken[i, e] = taken[p, e] if (x[i, e] > 0.0) | (spare[p, e] == number) else 0.0
+            for e in range(size):
+                values[first + e] += r[i, first + e] * taken[i, e]
+        for i in range(n):
+            for e in range(size):
+                chosen[i, first + e] = taken[i, e] != 0.0
     return chosen, values, SOLVED
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structopt.errors import DeclarationError
-from structopt.kernels.lawler import best_first, k_best
+from structopt.kernels.lawler import ban_rows, best_first, k_best
 
 
 def stream(c):
@@ -53,3 +53,10 @@ def test_ban_list_and_a_short_stream():
 def test_k_must_be_positive():
     with pytest.raises(DeclarationError, match="at least 1"):
         k_best(stream(np.ones(2)), 0)
+
+
+def test_a_ban_list_must_hold_labels():
+    assert ban_rows(None, 3) == []
+    assert ban_rows([[0, 1], [1, 1]], 2) == [(0, 1), (1, 1)]
+    with pytest.raises(DeclarationError, match="length 2"):
+        ban_rows([[0, 1]], 3)

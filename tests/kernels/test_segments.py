@@ -134,3 +134,9 @@ def test_bad_numbers_and_shapes_are_refused(value):
             call()
     with pytest.raises(DeclarationError, match="at least one"):
         segments.viterbi(np.zeros((0, 1, 1)), [[0.0]])
+
+
+def test_a_ban_that_is_no_segmentation_is_refused():
+    for ban in ([[1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 1]]):
+        with pytest.raises(DeclarationError, match="banned"):
+            segments.k_best(SEG, T0, 1, ban=[ban])
