@@ -1,7 +1,7 @@
 """The summing loops of `structopt.kernels.chain`, compiled: forward-backward in logs.
 
-The maximum is shifted out of every sum; a row of ``-inf`` gives ``-inf``, not NaN. Step t of a chain whose first step is
-`t0` is ``T[stride * (t0 + t)]``, as in `_chain`.
+The maximum is shifted out of every sum; a row of ``-inf`` gives ``-inf``, not NaN. Step t of a chain whose first
+step is `t0` is ``T[stride * (t0 + t)]``, as in `_chain`.
 """
 
 from __future__ import annotations
