@@ -211,7 +211,7 @@ def check_unbounded(subject: Subject) -> None:
             continue
         assert costs @ ray > 0, "the objective does not grow along the ray"
         assert (space.matrix @ ray <= subject.feasibility).all(), "the ray leaves a row"
-        moving = {space.variable_names[j] for j in np.flatnonzero(np.abs(ray) > subject.feasibility)}
+        moving = {space.variable_names[j] for j in np.flatnonzero(np.abs(ray) > subject.feasibility).tolist()}
         assert "z[1]" in moving, f"the ray moves {moving}, but only z[1] can pull the others along"
         assert "z[2]" not in moving, "the ray moves a bounded variable"
         backend.set_costs(-costs)
