@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError, SolverFailed
@@ -17,9 +18,12 @@ __all__ = ["LinearBundle"]
 
 Vector = NDArray[np.float64]
 
+# HighsBasisStatus.kBasic
+_BASIC = 1
+
 
 class LinearBundle(Bundle):
-    """Primal linear program of ``||w||_1``, by HiGHS, one persistent model.
+    """Primal linear program of ``||w||_1``, by HiGHS, from the last basis.
 
         minimise   xi + sum(u + v),   xi >= (<a_i, u - v> + b_i) / lam,   u, v >= 0,   w = u - v
 
@@ -46,31 +50,8 @@ class LinearBundle(Bundle):
         self._box = math.inf if math.isfinite(floor) else 10.0
         self._value = -math.inf  # of the last model, and how many solves it has not moved
         self._settled = 0
-        self._open()
-
-    def _open(self) -> None:
-        import highspy
-
-        d = self._rows.shape[1]
-        self._highs = highs = highspy.Highs()
-        highs.silent()
-        for name, value in (("threads", 1), ("random_seed", 0)):
-            highs.setOptionValue(name, value)
-        for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
-            highs.setOptionValue(name, 1e-10)
-        highs.setOptionValue("solver", "simplex")
-        highs.setOptionValue("presolve", "off")  # the warm basis is worth more
-        bounded = math.isfinite(self.floor)
-        # Without a floor a slope over lam by rounding gives no bound at all: keep a little inside.
-        cost = np.full(2 * d + 1, 1.0 if bounded else 1.0 - 1e-8)
-        cost[-1] = 1.0
-        lower = np.zeros(2 * d + 1)
-        lower[-1] = self.floor / self.lam if bounded else -highspy.kHighsInf
-        upper = np.full(2 * d + 1, min(self._box, highspy.kHighsInf))
-        upper[-1] = highspy.kHighsInf
-        empty = np.zeros(0)
-        none = np.zeros(0, dtype=np.int32)
-        highs.addCols(2 * d + 1, cost, lower, upper, 0, none, none, empty)
+        self._highs: Any = None
+        self._basis: tuple[NDArray[np.int8], NDArray[np.int8]] | None = None  # statuses of columns and rows
 
     @property
     def n_cuts(self) -> int:
@@ -82,21 +63,50 @@ class LinearBundle(Bundle):
         self._append_row(a)
         self._b.append(float(b))
         self._idle = np.append(self._idle, 0)
-        self._add_row(a, b)
+        if self._basis is not None:
+            columns, rows = self._basis
+            self._basis = columns, np.append(rows, np.int8(_BASIC))
 
-    def _add_row(self, a: Vector, b: float) -> None:
+    def _program(self) -> Any:
+        """The linear program as HiGHS takes it, row by row."""
         import highspy
 
-        support = np.flatnonzero(a)
-        d = a.size
-        index = np.concatenate([support, support + d, [2 * d]]).astype(np.int32)
-        value = np.concatenate([-a[support] / self.lam, a[support] / self.lam, [1.0]])
-        self._highs.addRow(b / self.lam, highspy.kHighsInf, index.size, index, value)
+        n, d = self.n_cuts, self._rows.shape[1]
+        bounded = math.isfinite(self.floor)
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = 2 * d + 1, n
+        # Without a floor a slope over lam by rounding gives no bound at all: keep a little inside.
+        cost = np.full(2 * d + 1, 1.0 if bounded else 1.0 - 1e-8)
+        cost[-1] = 1.0
+        lower, upper = np.zeros(2 * d + 1), np.full(2 * d + 1, min(self._box, highspy.kHighsInf))
+        lower[-1] = self.floor / self.lam if bounded else -highspy.kHighsInf
+        upper[-1] = highspy.kHighsInf
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, lower, upper
+        lp.row_lower_, lp.row_upper_ = np.array(self._b) / self.lam, np.full(n, highspy.kHighsInf)
+        scaled = self._rows[:n] / self.lam
+        matrix = scipy.sparse.csr_array(np.hstack([-scaled, scaled, np.ones((n, 1))]))
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
+        return lp
 
-    def solve(self, tol: float) -> ModelPoint:
+    def _run(self) -> Any:
+        """Solve from the kept basis and return the solver.
+
+        The program is passed anew each time: the pivots of a model that lives on depend on its whole past, and a run
+        resumed from a checkpoint would not repeat them.
+        """
         import highspy
 
+        if self._highs is None:
+            self._highs = _new_highs()
         highs = self._highs
+        highs.clearModel()
+        highs.passModel(self._program())
+        if self._basis is not None:
+            basis = highspy.HighsBasis()
+            basis.col_status = [highspy.HighsBasisStatus(int(s)) for s in self._basis[0]]
+            basis.row_status = [highspy.HighsBasisStatus(int(s)) for s in self._basis[1]]
+            highs.setBasis(basis)
         highs.run()
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             highs.clearSolver()  # forget a basis that went bad
@@ -108,6 +118,12 @@ class LinearBundle(Bundle):
                 "about unit size",
                 status=highs.modelStatusToString(status),
             )
+        return highs
+
+    def solve(self, tol: float) -> ModelPoint:
+        highs = self._run()
+        basis = highs.getBasis()
+        self._basis = _statuses(basis.col_status), _statuses(basis.row_status)
         solution = highs.getSolution()
         columns = np.array(solution.col_value)
         d = self._rows.shape[1]
@@ -139,43 +155,53 @@ class LinearBundle(Bundle):
             return
         self._box *= 2.0
         self._settled, self._value = 0, -math.inf
-        for column in range(2 * self._rows.shape[1]):
-            self._highs.changeColBounds(column, 0.0, self._box)
 
     def _drop_idle(self) -> None:
         kept = self._idle < IDLE_LIMIT
         if kept.all():
             return
-        gone = np.flatnonzero(~kept).astype(np.int32)
-        self._highs.deleteRows(gone.size, gone)
+        assert self._basis is not None
+        if (self._basis[1][~kept] == _BASIC).all():
+            self._basis = self._basis[0], self._basis[1][kept]
+        else:
+            self._basis = None  # a dropped row held a column in the basis: start cold
         rows = self._rows[: self.n_cuts][kept]
         self._rows[: len(rows)] = rows
         self._b = [b for b, keep in zip(self._b, kept, strict=True) if keep]
         self._idle = self._idle[kept]
 
     def state(self) -> dict[str, NDArray[Any]]:
-        basis = self._highs.getBasis()
+        columns, rows = (np.zeros(0, dtype=np.int8),) * 2 if self._basis is None else self._basis
         return {
             "rows": self._rows[: self.n_cuts].copy(),
             "b": np.array(self._b),
             "idle": self._idle.copy(),
             "box": np.array([self._box, self._value, self._settled]),
-            "columns": np.array([int(s) for s in basis.col_status], dtype=np.int8),
-            "basis": np.array([int(s) for s in basis.row_status], dtype=np.int8),
+            "basic_columns": columns,
+            "basic_rows": rows,
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        import highspy
-
         self._set_rows(state["rows"])
         self._b = [float(b) for b in state["b"]]
         self._idle = state["idle"].astype(np.int64)
         self._box, self._value = float(state["box"][0]), float(state["box"][1])
         self._settled = int(state["box"][2])
-        self._open()
-        for a, b in zip(state["rows"], self._b, strict=True):
-            self._add_row(a, b)
-        basis = highspy.HighsBasis()
-        basis.col_status = [highspy.HighsBasisStatus(int(s)) for s in state["columns"]]
-        basis.row_status = [highspy.HighsBasisStatus(int(s)) for s in state["basis"]]
-        self._highs.setBasis(basis)
+        columns, rows = state["basic_columns"], state["basic_rows"]
+        self._basis = (columns, rows) if columns.size else None
+
+
+def _new_highs() -> Any:
+    import highspy
+
+    highs = highspy.Highs()
+    highs.silent()
+    for name, value in (("threads", 1), ("random_seed", 0), ("solver", "simplex"), ("presolve", "off")):
+        highs.setOptionValue(name, value)
+    for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
+        highs.setOptionValue(name, 1e-10)
+    return highs
+
+
+def _statuses(status: Any) -> NDArray[np.int8]:
+    return np.array([int(s) for s in status], dtype=np.int8)
