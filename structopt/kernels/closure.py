@@ -68,8 +68,8 @@ class ClosureGraph:
         self.child, self.parent = check_arcs(n, child, parent, ("child", "parent"))
         self.n_arcs = m = self.child.size
         ptr, slot, back = adjacency(n, self.child, self.parent)
-        head = np.empty(2 * m, np.int32)
-        rev = np.empty(2 * m, np.int32)
+        head = np.empty(2 * m, np.uint32)
+        rev = np.empty(2 * m, np.uint32)
         head[slot], rev[slot] = self.parent, back
         head[back], rev[back] = self.child, slot
         self._network = (ptr, head, rev, slot)

@@ -28,8 +28,8 @@ _UNDECIDED, _IN, _OUT, _FRUSTRATED = 0, 1, 2, 3
 def roof_scratch(n: int, m: int) -> tuple[Any, Any, Any, Any, tuple[Any, Any, Any, Any, Any]]:
     """Work space for ``n`` labels and ``m`` edges: head, rev, residuals, excess and that of `dinic`."""
     return (
-        np.empty(4 * m, np.int32),
-        np.empty(4 * m, np.int32),
+        np.empty(4 * m, np.uint32),
+        np.empty(4 * m, np.uint32),
         np.empty(4 * m, np.int64),
         np.empty(2 * n, np.int64),
         flow_scratch(2 * n),
