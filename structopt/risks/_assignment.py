@@ -1,4 +1,4 @@
-"""Batches of small linear assignments with the costs of ranking, warm-started."""
+"""Batches of small linear assignments with the costs of ranking."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import numpy as np
 from structopt.kernels._common import kernel
 from structopt.risks._features import FloatArray, IntArray
 
-__all__ = ["rank_batch"]
+__all__ = ["first_prices", "rank_batch"]
+
+
+def first_prices(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Column duals of the assignment with costs b_i a_j alone, b decreasing: large is paired with small."""
+    order = np.argsort(-a)
+    rising = b[::-1]
+    prices = np.zeros(a.size)
+    prices[order[1:]] = np.cumsum(0.5 * (rising[:-1] + rising[1:]) * np.diff(a[order]))
+    return prices
 
 
 @kernel
@@ -17,23 +26,32 @@ def rank_batch(
     b: FloatArray,
     c: FloatArray,
     starts: IntArray,
-    prices: FloatArray,
+    order: IntArray,
+    first: FloatArray,
     derivative: FloatArray,
 ) -> float:
     """Sum over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, MATH.md 9.6 (ranking).
 
-    Query s owns the entries ``starts[s]:starts[s + 1]``. `prices` are the column duals of the last call, from which the
-    augmentation starts: they change little from one w to the next. They are updated.
+    Query s owns the entries ``starts[s]:starts[s + 1]``; `order` sorts its f in descending order.
+
+    The augmentation starts from `first` plus the duals of the costs c_i f_j alone, which a sort solves too. That
+    takes a sixth to two thirds of the time from zero, not much more than from the duals of the previous w, and the
+    answer does not depend on earlier calls.
     """
     total = 0.0
     for s in range(starts.size - 1):
         low, high = starts[s], starts[s + 1]
-        column = _assign(f[low:high], a[low:high], b[low:high], c[low:high], prices[low:high])
-        for i in range(high - low):
-            j = column[i]
-            total += c[low + i] * (f[low + j] - f[low + i]) + (a[low + i] - a[low + j]) * b[low + i]
-            derivative[low + j] += c[low + i]
-            derivative[low + i] -= c[low + i]
+        prices = first[low:high].copy()
+        price = 0.0
+        for k in range(low, high - 1):
+            price -= 0.5 * (c[k] + c[k + 1]) * (f[order[k + 1]] - f[order[k]])
+            prices[order[k + 1] - low] += price
+        column = _assign(f[low:high], a[low:high], b[low:high], c[low:high], prices)
+        for i in range(low, high):
+            j = low + column[i - low]
+            total += c[i] * (f[j] - f[i]) + (a[i] - a[j]) * b[i]
+            derivative[j] += c[i]
+            derivative[i] -= c[i]
     return total
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from structopt.errors import DeclarationError
-from structopt.risks._assignment import rank_batch
+from structopt.risks._assignment import first_prices, rank_batch
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, finite_vector, shard_rows
 from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
@@ -82,17 +82,16 @@ class Ranking(FeatureRisk):
         self.y = finite_vector(relevance, "relevance", rows, "Ranking")
         if np.any(self.y < 0.0):
             raise DeclarationError("Ranking: relevances must not be negative; shift them so that 0 means irrelevant.")
-        self._prices: FloatArray
         self._group(_query_codes(query, rows))
         self._scale = 1.0 / len(self)
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
-        ordered = np.zeros(self._rows.size)
-        prices: FloatArray = self._prices.copy()
-        value = rank_batch(f[self._rows], self._a, self._b, self._c, self._starts, prices, ordered)
-        self._prices = prices
+        ordered = f[self._rows]
+        order = np.lexsort((-ordered, self._query))
+        slope = np.zeros(ordered.size)
+        value = rank_batch(ordered, self._a, self._b, self._c, self._starts, order, self._prices, slope)
         derivative = np.zeros(len(self._features))
-        derivative[self._rows] = ordered * self._scale
+        derivative[self._rows] = slope * self._scale
         return max(float(value), 0.0) * self._scale, derivative
 
     def shard(self, k: int, n: int) -> Self:
@@ -104,7 +103,8 @@ class Ranking(FeatureRisk):
         part.y = self.y[rows]
         part._rows = np.arange(rows.size)
         part._starts = np.concatenate([[0], np.cumsum(np.diff(self._starts)[queries])])
-        part._a, part._b, part._c, part._prices = (array[kept] for array in (self._a, self._b, self._c, self._prices))
+        part._a, part._b, part._c = self._a[kept], self._b[kept], self._c[kept]
+        part._query, part._prices = self._query[kept], self._prices[kept]
         return part
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class Ranking(FeatureRisk):
                 skipped += 1
                 continue
             rows.append(order[low:high])
-            tables.append((a, b, self._positions(relevance.size)))
+            tables.append((a, b, self._positions(relevance.size), first_prices(a, b)))
         if not rows:
             raise DeclarationError(
                 "Ranking: no query has two documents that differ in relevance under this measure: nothing to rank."
@@ -141,9 +141,9 @@ class Ranking(FeatureRisk):
                 stacklevel=3,
             )
         self._rows = np.concatenate(rows)
-        self._a, self._b, self._c = (np.concatenate([table[part] for table in tables]) for part in range(3))
+        self._a, self._b, self._c, self._prices = (np.concatenate(column) for column in zip(*tables, strict=True))
+        self._query = np.repeat(np.arange(len(rows)), [part.size for part in rows])
         self._starts = np.concatenate([[0], np.cumsum([part.size for part in rows])])
-        self._prices = np.zeros(self._rows.size)
 
     def _positions(self, size: int) -> FloatArray:
         if callable(self.decay):
