@@ -130,7 +130,7 @@ def _refuse_non_finite(matrix: Any, owner: str) -> None:
 def finite_vector(values: Any, name: str, length: int, owner: str) -> FloatArray:
     """Return `values` as float64 of shape (length,), or say what is wrong with it."""
     try:
-        vector = np.asarray(values, dtype=np.float64)
+        vector = np.array(values, dtype=np.float64)  # a private copy: the caller's may change, or be read-only
     except (TypeError, ValueError) as error:
         raise DeclarationError(
             f"{owner}: {name} must hold numbers; it has dtype {np.asarray(values).dtype}."
@@ -142,7 +142,7 @@ def finite_vector(values: Any, name: str, length: int, owner: str) -> FloatArray
         raise DeclarationError(
             f"{owner}: {name} is NaN or infinite at {bad.size} positions (first: {int(bad[0])}); remove those examples."
         )
-    return np.ascontiguousarray(vector)
+    return vector
 
 
 def integer_vector(values: Any, name: str, length: int, owner: str) -> IntArray:

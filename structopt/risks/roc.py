@@ -55,7 +55,8 @@ class ROCArea(FeatureRisk):
         self._scale = 1.0 / (positives * (len(self) - positives))
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
-        shifted = f - 0.5 * self.y
+        shifted = -0.5 * self.y
+        shifted += f
         derivative = np.empty_like(shifted)
         _scan(ascending(shifted), self.y > 0.0, self._scale, derivative)
         return max(float(derivative @ shifted), 0.0), derivative

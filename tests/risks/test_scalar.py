@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import structopt.risks as risks
 from structopt.errors import DeclarationError
@@ -134,6 +135,29 @@ def test_the_rows_with_nan_are_named():
     X[3, 1] = np.inf
     with pytest.raises(DeclarationError, match=r"1 rows \(first: row 3\)"):
         risks.Hinge(X, np.ones(5))
+
+
+def test_the_rows_with_nan_are_named_in_a_sparse_matrix():
+    X = sp.csr_array(([1.0, 2.0, np.nan], ([0, 2, 4], [0, 1, 1])), shape=(6, 2))
+    with pytest.raises(DeclarationError, match=r"1 rows \(first: row 4\)"):
+        risks.Hinge(X, np.ones(6))
+
+
+def test_sparse_shards_add_up():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((50, 6), density=0.3, rng=rng, format="csr")
+    y, w = np.where(rng.random(50) < 0.5, 1, -1), rng.normal(size=6)
+    for risk in (risks.Hinge(X, y), risks.ROCArea(X, y)):
+        parts = [risk.shard(k, 4)(w) for k in range(4)]
+        assert sum(value for value, _ in parts) == pytest.approx(risk(w)[0], rel=1e-12)
+        np.testing.assert_allclose(sum(slope for _, slope in parts), risk(w)[1], atol=1e-13)
+
+
+def test_the_targets_are_copied():
+    y = np.array([1.0, -1.0])
+    risk = risks.Hinge(np.eye(2), y)
+    y[:] = -1.0
+    assert risk(np.array([1.0, -1.0]))[0] == 0.0
 
 
 def test_huge_but_finite_features_are_accepted():
