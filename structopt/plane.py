@@ -9,287 +9,19 @@ search only ever sees a `SearchPlane`; `Plane` is the one over an oracle, `Point
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.point_plane import PointPlane
+from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam, check_ray
 
 __all__ = ["Bounds", "Plane", "Point", "PointPlane", "Precision", "SearchPlane"]
-
-Ray = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Point:
-    """A label in the plane.
-
-    Attributes
-    ----------
-    h, g : float
-        Its coordinates.
-    label : object
-        What stands behind it: a vector z for `Plane`, an index (or a mixture of indices) for `PointPlane`.
-    bound : float
-        Proved maximum of ``h + λ g`` (of g for λ = inf) over all labels that the query allowed.
-    """
-
-    h: float
-    g: float
-    label: Any = None
-    bound: float = math.nan
-
-    def __repr__(self) -> str:
-        return f"Point(h={self.h:.6g}, g={self.g:.6g})"
-
-
-class Bounds(NamedTuple):
-    """A box that holds every label, known without a query, and the smallest positive g (0 if not known)."""
-
-    h_lower: float
-    h_upper: float
-    g_lower: float
-    g_upper: float
-    g_positive: float = 0.0
-
-
-class Precision(NamedTuple):
-    """How a plane realises strict inequalities, that is, what a restricted query may miss (MATH.md 1.1).
-
-    Attributes
-    ----------
-    shrink : float
-        Relative shrink of an open ray's slope.
-    h_min, g_min : float
-        In the open quadrant, labels with ``0 < h < h_min`` or ``0 < g < g_min`` are not seen.
-    h_step, g_step : float
-        Above an open corner, labels within this distance of its sides are not seen.
-    tolerance : float
-        Relative accuracy of ``h + λ g`` at an answer.
-    """
-
-    shrink: float = 0.0
-    h_min: float = 0.0
-    g_min: float = 0.0
-    h_step: float = 0.0
-    g_step: float = 0.0
-    tolerance: float = 1e-12
-
-
-class SearchPlane(Protocol):
-    """All that a search knows about labels."""
-
-    @property
-    def convex(self) -> bool:
-        """Whether mixtures of labels are labels (a relaxed space)."""
-        ...
-
-    @property
-    def truth(self) -> Any:
-        """The true label, which has value 0, or None if it was not given."""
-        ...
-
-    @property
-    def bounds(self) -> Bounds:
-        """A box that holds every label."""
-        ...
-
-    @property
-    def precision(self) -> Precision:
-        """What strict inequalities mean here."""
-        ...
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Queries so far, by kind."""
-        ...
-
-    @property
-    def queries(self) -> int:
-        """Queries so far."""
-        ...
-
-    def query(
-        self,
-        lam: float,
-        *,
-        bottom: Ray | None = None,
-        top: Ray | None = None,
-        open_bottom: bool = False,
-        open_top: bool = False,
-        above: Ray | None = None,
-        forbid: Sequence[Any] = (),
-        ties: bool = True,
-        shrink: float | None = None,
-    ) -> Point | None:
-        """The label that maximises ``h + lam g`` among those allowed, or None if there is none."""
-        ...
-
-    def evaluate(self, label: Any) -> Point:
-        """A label seen in another search, at the current h and g."""
-        ...
-
-    def mix(self, p: Point, q: Point, t: float) -> Point:
-        """The mixture ``(1 - t) p + t q``."""
-        ...
-
-    def can_forbid(self, point: Point) -> bool:
-        """Whether ``forbid`` can leave out this one label and no other."""
-        ...
-
-    def front(self) -> list[Point] | None:
-        """Points that hold the maximum of every monotone ψ, if they can be listed without a search."""
-        ...
-
-
-def _check_lam(lam: float) -> float:
-    lam = float(lam)
-    if not lam >= 0.0:
-        raise DeclarationError(f"lam must be in [0, inf], got {lam}: a negative weight on g asks for a smaller loss.")
-    return lam
-
-
-def _check_ray(ray: Ray, name: str) -> Ray:
-    h, g = float(ray[0]), float(ray[1])
-    if not (h >= 0.0 and g >= 0.0 and h + g > 0.0 and math.isfinite(h + g)):
-        raise DeclarationError(f"{name} must be a direction (h, g) in the first quadrant, got ({h:g}, {g:g}).")
-    return h, g
-
-
-class PointPlane:
-    """The λ-oracles over explicit points: for tests, pictures and teaching.
-
-    Strict inequalities are true ones, so that the guarantees of the papers hold to the letter.
-
-    Parameters
-    ----------
-    points : sequence of (h, g)
-    convex : bool
-        Whether mixtures count as labels, as in a relaxation. Restricted queries are refused then.
-    truth : int, optional
-        Index of the true label.
-
-    Examples
-    --------
-    >>> from structopt.plane import PointPlane
-    >>> plane = PointPlane([(1, 8), (3, 4), (5, 3), (8, 1)])
-    >>> plane.query(1.0)
-    Point(h=1, g=8)
-    >>> plane.query(0.4, bottom=(1, 1), top=(1, 8), open_top=True)
-    Point(h=3, g=4)
-    >>> plane.query(2.2, bottom=(2.83, 1), top=(5, 3), open_top=True) is None
-    True
-    >>> plane.counts
-    {'free': 1, 'constrained': 2, 'banned': 0}
-    """
-
-    def __init__(
-        self, points: Iterable[tuple[float, float]], *, convex: bool = False, truth: int | None = None
-    ) -> None:
-        array = np.array([(float(h), float(g)) for h, g in points], dtype=float).reshape(-1, 2)
-        if not array.size:
-            raise DeclarationError("A PointPlane needs at least one point (h, g).")
-        if not np.isfinite(array).all():
-            index = int(np.argwhere(~np.isfinite(array))[0, 0])
-            raise DeclarationError(f"Point {index} is ({array[index, 0]}, {array[index, 1]}); points must be finite.")
-        self.h: FloatArray = np.ascontiguousarray(array[:, 0])
-        self.g: FloatArray = np.ascontiguousarray(array[:, 1])
-        self.convex = convex
-        self.truth = truth
-        self.counts = {"free": 0, "constrained": 0, "banned": 0}
-        self.queries = 0
-        self.points: list[Point] = []
-
-    @property
-    def precision(self) -> Precision:
-        """True strict inequalities."""
-        return Precision()
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """The smallest box around the points."""
-        positive = self.g[self.g > 0.0]
-        return Bounds(
-            float(self.h.min()),
-            float(self.h.max()),
-            float(self.g.min()),
-            float(self.g.max()),
-            float(positive.min()) if positive.size else 0.0,
-        )
-
-    def query(
-        self,
-        lam: float,
-        *,
-        bottom: Ray | None = None,
-        top: Ray | None = None,
-        open_bottom: bool = False,
-        open_top: bool = False,
-        above: Ray | None = None,
-        forbid: Sequence[Any] = (),
-        ties: bool = True,
-        shrink: float | None = None,
-    ) -> Point | None:
-        """The best point among those allowed; see `Plane.query` for the parameters."""
-        lam = _check_lam(lam)
-        h, g = self.h, self.g
-        allowed = np.ones(h.size, dtype=bool)
-        if bottom is not None or top is not None:
-            allowed &= (h > 0.0) & (g > 0.0)
-        if bottom is not None:
-            ray_h, ray_g = _check_ray(bottom, "bottom")
-            side = ray_h * g - ray_g * h
-            allowed &= (side > 0.0) if open_bottom else (side >= 0.0)
-        if top is not None:
-            ray_h, ray_g = _check_ray(top, "top")
-            side = ray_g * h - ray_h * g
-            allowed &= (side > 0.0) if open_top else (side >= 0.0)
-        if above is not None:
-            allowed &= (h > above[0]) & (g > above[1])
-        if len(forbid):
-            allowed[np.asarray(forbid, dtype=int)] = False
-        self._count(bottom is not None or top is not None or above is not None, bool(len(forbid)))
-        if not allowed.any():
-            return None
-        first, second = (g, h) if lam == math.inf else (h + lam * g if lam else h, g)
-        best = np.where(allowed, first, -np.inf)
-        tied = np.flatnonzero(best == best.max())
-        index = int(tied[np.argmax(second[tied])]) if ties and lam in (0.0, math.inf) else int(tied[0])
-        point = Point(float(h[index]), float(g[index]), index, float(first[index]))
-        self.points.append(point)
-        return point
-
-    def _count(self, constrained: bool, banned: bool) -> None:
-        if self.convex and (constrained or banned):
-            raise DeclarationError("A convex PointPlane only answers free queries; use convex=False.")
-        self.counts["banned" if banned else "constrained" if constrained else "free"] += 1
-        self.queries += 1
-
-    def evaluate(self, label: Any) -> Point:
-        """The point with this index."""
-        index = int(label.label if isinstance(label, Point) else label)
-        return Point(float(self.h[index]), float(self.g[index]), index)
-
-    def mix(self, p: Point, q: Point, t: float) -> Point:
-        """The mixture; its label is a dictionary from index to weight."""
-        label = {p.label: 1.0 - t, q.label: t}
-        return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), label)
-
-    def can_forbid(self, point: Point) -> bool:
-        """Always, unless mixtures count as labels."""
-        return not self.convex
-
-    def front(self) -> list[Point] | None:
-        """None: explicit points are there to show the search at work."""
-        return None
-
-    def __repr__(self) -> str:
-        return f"<PointPlane of {self.h.size} points, {self.queries} queries so far>"
 
 
 class Plane:
@@ -442,7 +174,7 @@ class Plane:
         Point or None
             None if no label is allowed.
         """
-        lam = _check_lam(lam)
+        lam = check_lam(lam)
         costs = self._costs
         if lam == math.inf:
             costs[:] = self._g
@@ -504,8 +236,8 @@ class Plane:
         self, bottom: Ray, top: Ray, open_bottom: bool, open_top: bool, shrink: float
     ) -> list[tuple[Any, float, float]]:
         """The two rows of an angle (MATH.md 1.1): scaled, shrunk on an open side."""
-        low_h, low_g = _check_ray(bottom, "bottom")
-        high_h, high_g = _check_ray(top, "top")
+        low_h, low_g = check_ray(bottom, "bottom")
+        high_h, high_g = check_ray(top, "top")
         if low_g == 0.0:
             # The axis itself: g > 0. Half of the smallest positive loss separates it from g = 0.
             floor = 0.5 * self.bounds.g_positive or self.precision.g_min

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from structopt.plane import Point, Ray, SearchPlane
+from structopt.points import Point, Ray, SearchPlane
 from structopt.search.bisecting import product_bound
+from structopt.search.hull import HullWalk
 from structopt.search.result import (
     Run,
     SearchResult,
@@ -19,6 +20,7 @@ from structopt.search.result import (
     no_positive_product,
     product,
 )
+from structopt.surrogates import Product
 
 __all__ = ["angular"]
 
@@ -46,8 +48,13 @@ def angular(
     rtol: float = 1e-3,
     max_queries: int = 1000,
     cache: Iterable[Any] = (),
+    angles_only: bool = False,
 ) -> SearchResult:
     """Maximise h g exactly: split angles, best bound first, until none can hold a better label.
+
+    In a relaxed space every mixture of labels is a label, so that an angle is never empty and the queue of angles
+    only converges. There the search first asks the free oracle at tangents and edges (the λ of `convex_hull`),
+    whose lines hold for every angle at once; angles are split only if that leaves a gap.
 
     Parameters
     ----------
@@ -61,6 +68,8 @@ def angular(
         The bound is certified when stopped here, too.
     cache : iterable of labels
         Labels of earlier searches, evaluated anew; a good one prunes most angles at once.
+    angles_only : bool
+        The papers' algorithm in relaxed spaces, too: constrained queries from the start.
 
     Returns
     -------
@@ -79,6 +88,12 @@ def angular(
     if no_positive_product(plane):
         run.tighten(0.0)
         return run.result("no violation")
+    if plane.convex and not angles_only:
+        walk = HullWalk(run, Product(), lam, rtol)
+        stopped = walk.explore()
+        walk.mix()
+        if stopped != "stalled":
+            return run.result("optimal" if stopped == "closed" else stopped)
     queue: list[tuple[float, int, _Angle]] = []
     first, stopped = _first_query(run, first_lam)
     if first is None:

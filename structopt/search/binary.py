@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from structopt.plane import SearchPlane
+from structopt.points import SearchPlane
 from structopt.search.bisecting import product_bound
 from structopt.search.result import (
     Run,

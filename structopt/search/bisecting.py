@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from structopt.plane import Point, SearchPlane
+from structopt.points import Point, SearchPlane
 from structopt.search.result import (
     Run,
     SearchResult,

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import NamedTuple
 
-from structopt.plane import Bounds
+from structopt.points import Bounds
 from structopt.surrogates import Surrogate
 
 __all__ = ["Envelope", "Peak"]
@@ -83,42 +83,41 @@ class Envelope:
     def chain(self, h_floor: float = -math.inf, g_floor: float = -math.inf) -> list[tuple[float, float]]:
         """Corners of the upper right boundary in increasing g, above the floors; empty if nothing is left."""
         h_floor, g_floor = max(h_floor, self.h_floor), max(g_floor, self.g_floor)
-        start, end = self.g_cap, self.g_cap
-        for lam, bound in self.lines:
-            start = min(start, (bound - self.h_cap) / lam)
-            end = min(end, (bound - h_floor) / lam)
-        start = max(start, g_floor)
-        if self.exhausted or end < g_floor or self.h_cap < h_floor or end < start:
+        if self.exhausted or self.g_cap < g_floor or self.h_cap < h_floor:
             return []
-        if not (math.isfinite(start) and math.isfinite(end)):
+        pieces = self._pieces()
+        first = pieces[1][2] if len(pieces) > 1 else math.inf
+        if first >= self.g_cap:
             return [(self.h_cap, self.g_cap)]
-        corners = [(self._h_at(start), start)]
-        g = start
-        while g < end:
-            g = self._next_corner(g, end)
-            corners.append((self._h_at(g), g))
+        corners: list[tuple[float, float]] = []
+        ends = [piece[2] for piece in pieces[2:]] + [math.inf]
+        for (lam, bound, begin), finish in zip(pieces[1:], ends, strict=True):
+            left = max(begin, g_floor)
+            right = min(finish, self.g_cap, (bound - h_floor) / lam)
+            if right < left:
+                if finish > g_floor:
+                    break  # from here on h is below its floor
+                continue
+            if not corners:
+                corners.append((bound - lam * left, left))
+            if right > left:
+                corners.append((bound - lam * right, right))
+            if right < finish:
+                break
         return corners
 
-    def _h_at(self, g: float) -> float:
-        h = self.h_cap
+    def _pieces(self) -> list[tuple[float, float, float]]:
+        """The lower envelope of the lines over g: (λ, K, where it begins), from the box's side h = h_cap on."""
+        pieces = [(0.0, self.h_cap, -math.inf)]
         for lam, bound in self.lines:
-            h = min(h, bound - lam * g)
-        return h
-
-    def _next_corner(self, g: float, end: float) -> float:
-        """Where the line that bounds just above g is undercut by a steeper one."""
-        lines = [(0.0, self.h_cap), *self.lines]
-        lowest = min(bound - lam * g for lam, bound in lines)
-        # At a corner several lines meet: the steepest bounds to the right of it.
-        slack = 1e-13 * (1.0 + abs(lowest))
-        lam0, bound0 = next((lam, k) for lam, k in reversed(lines) if k - lam * g <= lowest + slack)
-        nearest = end
-        for lam, bound in self.lines:
-            if lam > lam0:
-                crossing = (bound - bound0) / (lam - lam0)
-                if g < crossing < nearest:
-                    nearest = crossing
-        return nearest
+            begin = -math.inf
+            while pieces:
+                begin = (bound - pieces[-1][1]) / (lam - pieces[-1][0])
+                if begin > pieces[-1][2] or len(pieces) == 1:
+                    break
+                pieces.pop()  # covered by its neighbours
+            pieces.append((lam, bound, begin))
+        return pieces
 
     def peak(
         self, surrogate: Surrogate, h_floor: float = -math.inf, g_floor: float = -math.inf, known: float = 0.0
@@ -130,7 +129,7 @@ class Envelope:
         corners = self.chain(h_floor, g_floor)
         if not corners:
             return Peak(0.0, math.nan, math.nan)
-        if not math.isfinite(corners[0][0] + corners[0][1]):
+        if not all(math.isfinite(h) and math.isfinite(g) for h, g in (corners[0], corners[-1])):
             return Peak(math.inf, math.nan, math.nan)
         best = Peak(surrogate.clipped(*corners[0]), *corners[0])
         for p, q in pairwise(corners):

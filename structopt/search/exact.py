@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from structopt.plane import Point, SearchPlane
+from structopt.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.hull import HullWalk
 from structopt.search.result import Run, SearchResult, check_rtol
@@ -82,7 +82,6 @@ def exact(
     stopped = walk.explore()
     if plane.convex:
         walk.mix()
-        run.tighten(walk.peak().upper)
         return run.result("optimal" if stopped == "closed" else stopped)
     if stopped in ("closed", "stalled"):
         stopped = _search_corners(run, walk, psi, rtol)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from structopt.errors import DeclarationError
-from structopt.plane import Point, SearchPlane
+from structopt.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.result import Run, SearchResult, check_rtol
 from structopt.surrogates import Surrogate, get
@@ -75,17 +75,13 @@ def convex_hull(
     if not integral:
         stopped = walk.explore()
         walk.mix()
-        if stopped == "closed":
-            stopped = "optimal"
-        run.tighten(walk.peak().upper)
-        return run.result(stopped)
+        return run.result("optimal" if stopped == "closed" else stopped)
     banned: list[Any] = []
     while (stopped := walk.explore(banned)) == "closed":
         # The hull's optimum lies on an edge of two labels: both are known, neither may hide a better one.
         ends = walk.edge()
         banned += [point.label for point in ends]
         walk.forget(ends)
-    run.tighten(walk.peak().upper)
     return run.result(stopped)
 
 
@@ -113,6 +109,9 @@ class HullWalk:
         self._asked: set[float] = set()
         self._tolerance = run.plane.precision.tolerance
         self._known = list(run.cached)
+        if run.plane.truth is not None:
+            # A label like any other, and known without a query: one end of the chain (h of value 0, g = 0).
+            self._known.append(run.plane.evaluate(run.plane.truth))
         for point in self._known:
             self._insert(point)
 
@@ -137,6 +136,8 @@ class HullWalk:
         self._asked.clear()
         restriction: dict[str, Any] = {"forbid": forbid} if len(forbid) else {}
         while True:
+            if self.rtol > 0.0 and self.run.plane.convex:
+                self.mix()  # a mixture may already be good enough
             peak = self.peak()
             self.run.tighten(peak.upper)
             if self.proved(peak.upper):
@@ -169,15 +170,12 @@ class HullWalk:
 
     def _next(self, peak: Peak) -> tuple[float, bool]:
         """The next λ, and whether an answer that is nothing new settles the matter."""
-        if not self.chain:
-            if self._first is not None:
-                return self._first, False
-            if math.isfinite(peak.upper) and not math.isnan(peak.h):
-                return self.envelope.snap(self.surrogate.direction(peak.h, peak.g)), False
-            return 1.0, False
-        best = max(range(len(self.chain)), key=lambda k: self.run.psi(self.chain[k].h, self.chain[k].g))
-        if self.run.psi(self.chain[best].h, self.chain[best].g) > 0.0:
-            wanted = self._tangent_or_edge(best)
+        if not self.chain or (not self.run.trace and self.run.value <= 0.0):
+            return self._start(peak), False
+        values = [self.run.psi(p.h, p.g) for p in self.chain]
+        highest = max(values)
+        if highest > 0.0:
+            wanted = self._tangent_or_edge(values.index(highest))
             lam = self.envelope.snap(wanted)
             if lam not in self._asked:
                 return lam, lam == wanted
@@ -193,6 +191,15 @@ class HullWalk:
         wanted = _chord(*self._around(peak.g))
         lam = self.envelope.snap(wanted)
         return lam, lam == wanted
+
+    def _start(self, peak: Peak) -> float:
+        """The first λ: the caller's, or the tangent at the box's corner (H^ / G^ for a product, MATH.md 2.2)."""
+        if self._first is not None:
+            return self._first
+        if not self.run.trace and math.isfinite(peak.upper) and not math.isnan(peak.h):
+            corner = self.envelope.snap(self.surrogate.direction(peak.h, peak.g))
+            return self.run.plane.bounds.start(corner)
+        return 1.0
 
     def _tangent_or_edge(self, best: int) -> float:
         """GET-LAMBDA of MATH.md 5: the tangent at the best vertex, or the edge towards a neighbour above it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structopt.errors import DeclarationError
-from structopt.plane import Point, Ray, SearchPlane
+from structopt.points import Point, Ray, SearchPlane
 
 __all__ = ["Run", "SearchResult", "Step"]
 
@@ -168,6 +168,9 @@ class Run:
         point = self.plane.query(lam, ties=False, **restriction)
         if point is not None:
             self.offer(point)
+        if not restriction:
+            self.trace.append(Step("free", lam, point, None, None, None, self.value, self.bound))
+            return point
         kind = "corner" if "above" in restriction else "angle" if "bottom" in restriction else "free"
         self.trace.append(
             Step(
@@ -244,7 +247,7 @@ def default_lam(plane: SearchPlane) -> float:
     bounds = plane.bounds
     if not (0.0 < bounds.h_upper < math.inf and 0.0 < bounds.g_upper < math.inf):
         return 1.0
-    return bounds.h_upper / bounds.g_upper
+    return bounds.start(bounds.h_upper / bounds.g_upper)
 
 
 def no_positive_product(plane: SearchPlane) -> bool:

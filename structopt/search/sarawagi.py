@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from structopt.errors import DeclarationError
-from structopt.plane import Point, SearchPlane
+from structopt.points import Point, SearchPlane
 from structopt.search.bisecting import product_bound
 from structopt.search.result import Run, SearchResult, no_positive_product, product
 

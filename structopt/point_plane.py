@@ -1,0 +1,148 @@
+"""`PointPlane`: the λ-oracles over explicit points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.points import Bounds, Point, Precision, Ray, check_lam, check_ray
+
+__all__ = ["PointPlane"]
+
+
+class PointPlane:
+    """The λ-oracles over explicit points: for tests, pictures and teaching.
+
+    Strict inequalities are true ones, so that the guarantees of the papers hold to the letter.
+
+    Parameters
+    ----------
+    points : sequence of (h, g)
+    convex : bool
+        Whether mixtures count as labels, as in a relaxation. Restricted queries are refused then.
+    truth : int, optional
+        Index of the true label.
+
+    Examples
+    --------
+    >>> from structopt.plane import PointPlane
+    >>> plane = PointPlane([(1, 8), (3, 4), (5, 3), (8, 1)])
+    >>> plane.query(1.0)
+    Point(h=1, g=8)
+    >>> plane.query(0.4, bottom=(1, 1), top=(1, 8), open_top=True)
+    Point(h=3, g=4)
+    >>> plane.query(2.2, bottom=(2.83, 1), top=(5, 3), open_top=True) is None
+    True
+    >>> plane.counts
+    {'free': 1, 'constrained': 2, 'banned': 0}
+    """
+
+    def __init__(
+        self, points: Iterable[tuple[float, float]], *, convex: bool = False, truth: int | None = None
+    ) -> None:
+        array = np.array([(float(h), float(g)) for h, g in points], dtype=float).reshape(-1, 2)
+        if not array.size:
+            raise DeclarationError("A PointPlane needs at least one point (h, g).")
+        if not np.isfinite(array).all():
+            index = int(np.argwhere(~np.isfinite(array))[0, 0])
+            raise DeclarationError(f"Point {index} is ({array[index, 0]}, {array[index, 1]}); points must be finite.")
+        self.h: FloatArray = np.ascontiguousarray(array[:, 0])
+        self.g: FloatArray = np.ascontiguousarray(array[:, 1])
+        self.convex = convex
+        self.truth = truth
+        self.counts = {"free": 0, "constrained": 0, "banned": 0}
+        self.queries = 0
+        self.points: list[Point] = []
+
+    @property
+    def precision(self) -> Precision:
+        """True strict inequalities."""
+        return Precision()
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The smallest box around the points."""
+        positive = self.g[self.g > 0.0]
+        return Bounds(
+            float(self.h.min()),
+            float(self.h.max()),
+            float(self.g.min()),
+            float(self.g.max()),
+            float(positive.min()) if positive.size else 0.0,
+            tight=True,
+        )
+
+    def query(
+        self,
+        lam: float,
+        *,
+        bottom: Ray | None = None,
+        top: Ray | None = None,
+        open_bottom: bool = False,
+        open_top: bool = False,
+        above: Ray | None = None,
+        forbid: Sequence[Any] = (),
+        ties: bool = True,
+        shrink: float | None = None,
+    ) -> Point | None:
+        """The best point among those allowed; see `Plane.query` for the parameters."""
+        lam = check_lam(lam)
+        h, g = self.h, self.g
+        allowed = np.ones(h.size, dtype=bool)
+        if bottom is not None or top is not None:
+            allowed &= (h > 0.0) & (g > 0.0)
+        if bottom is not None:
+            ray_h, ray_g = check_ray(bottom, "bottom")
+            side = ray_h * g - ray_g * h
+            allowed &= (side > 0.0) if open_bottom else (side >= 0.0)
+        if top is not None:
+            ray_h, ray_g = check_ray(top, "top")
+            side = ray_g * h - ray_h * g
+            allowed &= (side > 0.0) if open_top else (side >= 0.0)
+        if above is not None:
+            allowed &= (h > above[0]) & (g > above[1])
+        if len(forbid):
+            allowed[np.asarray(forbid, dtype=int)] = False
+        self._count(bottom is not None or top is not None or above is not None, bool(len(forbid)))
+        if not allowed.any():
+            return None
+        first, second = (g, h) if lam == math.inf else (h + lam * g if lam else h, g)
+        best = np.where(allowed, first, -np.inf)
+        tied = np.flatnonzero(best == best.max())
+        index = int(tied[np.argmax(second[tied])]) if ties and lam in (0.0, math.inf) else int(tied[0])
+        point = Point(float(h[index]), float(g[index]), index, float(first[index]))
+        self.points.append(point)
+        return point
+
+    def _count(self, constrained: bool, banned: bool) -> None:
+        if self.convex and (constrained or banned):
+            raise DeclarationError("A convex PointPlane only answers free queries; use convex=False.")
+        self.counts["banned" if banned else "constrained" if constrained else "free"] += 1
+        self.queries += 1
+
+    def evaluate(self, label: Any) -> Point:
+        """The point with this index."""
+        index = int(label.label if isinstance(label, Point) else label)
+        return Point(float(self.h[index]), float(self.g[index]), index)
+
+    def mix(self, p: Point, q: Point, t: float) -> Point:
+        """The mixture; its label is a dictionary from index to weight."""
+        label = {p.label: 1.0 - t, q.label: t}
+        return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), label)
+
+    def can_forbid(self, point: Point) -> bool:
+        """Always, unless mixtures count as labels."""
+        return not self.convex
+
+    def front(self) -> list[Point] | None:
+        """None: explicit points are there to show the search at work."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"<PointPlane of {self.h.size} points, {self.queries} queries so far>"

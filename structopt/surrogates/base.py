@@ -1,0 +1,206 @@
+"""`Surrogate`: a function ψ(h, g) that a search can maximise."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from structopt.plane import Plane
+
+__all__ = ["Affine", "Surrogate", "better_end"]
+
+Affine = tuple[npt.ArrayLike, float]
+_SECTION = np.linspace(0.0, 1.0, 65)
+
+
+class Surrogate(ABC):
+    r"""A function :math:`\psi(h, g)`, quasi-concave and monotone where it is positive.
+
+    A subclass writes `psi` and `psi_gradient` for points inside the domain; both get floats or arrays.
+
+    Attributes
+    ----------
+    name : str
+        The name under which `get` finds it.
+    h_lower, g_lower : float
+        :math:`\psi > 0` only for ``h >= h_lower`` and ``g >= g_lower``; ``g < g_lower`` is outside the domain.
+    convex_in_h : bool
+        Whether the trained objective is convex in the weights (MATH.md 4, "Training with a surrogate").
+    """
+
+    name: ClassVar[str] = ""
+    h_lower: ClassVar[float] = -math.inf
+    g_lower: ClassVar[float] = 0.0
+    convex_in_h: bool = True
+
+    @abstractmethod
+    def psi(self, h: Any, g: Any) -> Any:
+        """The value at points of the domain."""
+
+    @abstractmethod
+    def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
+        """The partial derivatives in h and in g at points of the domain."""
+
+    def inside(self, h: Any, g: Any) -> Any:
+        """Whether the points are in the domain."""
+        return g >= self.g_lower
+
+    def value(self, h: npt.ArrayLike, g: npt.ArrayLike) -> Any:
+        r""":math:`\psi(h, g)` of a point or of arrays of points; a point outside the domain is an error."""
+        return self._checked(self.psi, h, g)
+
+    def gradient(self, h: npt.ArrayLike, g: npt.ArrayLike) -> tuple[Any, Any]:
+        r""":math:`(\psi_h, \psi_g)` of a point or of arrays of points."""
+        psi_h, psi_g = self._checked(self.psi_gradient, h, g)
+        return psi_h, psi_g
+
+    def _checked(self, function: Callable[[Any, Any], Any], h: npt.ArrayLike, g: npt.ArrayLike) -> Any:
+        h_values, g_values = np.broadcast_arrays(np.asarray(h, dtype=float), np.asarray(g, dtype=float))
+        bad = ~(np.isfinite(h_values) & np.isfinite(g_values)) | ~np.asarray(self.inside(h_values, g_values))
+        if bad.any():
+            where = tuple(np.argwhere(bad)[0])
+            raise DeclarationError(
+                f"{self!r} is not defined at (h, g) = ({h_values[where]:g}, {g_values[where]:g}): "
+                f"it needs finite values with {self.domain}."
+            )
+        with np.errstate(divide="ignore"):
+            answer = function(h_values, g_values)
+        if h_values.ndim:
+            return answer
+        return tuple(float(part) for part in answer) if isinstance(answer, tuple) else float(answer)
+
+    @property
+    def domain(self) -> str:
+        """The domain in words."""
+        return f"g >= {self.g_lower:g}"
+
+    def clipped(self, h: float, g: float) -> float:
+        r""":math:`\max(0, \psi)`, and 0 outside the domain: the function that a search maximises.
+
+        Superlevel sets above 0 are the same as those of ψ, so they stay convex and closed upwards.
+        """
+        return max(0.0, float(self.psi(h, g))) if self.inside(h, g) else 0.0
+
+    def direction(self, h: float, g: float) -> float:
+        r"""The λ of the contour's tangent at a point with ψ > 0: :math:`\psi_g / \psi_h`, in [0, inf]."""
+        psi_h, psi_g = self.psi_gradient(h, g)
+        psi_h, psi_g = max(0.0, float(psi_h)), max(0.0, float(psi_g))
+        return psi_g / psi_h if psi_h > 0.0 else math.inf
+
+    def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
+        """Maximum of `clipped` on the segment ``(1 - t) p + t q``.
+
+        Returns
+        -------
+        t, value, upper : float
+            The best point found, its value, and a certified upper bound on the whole segment.
+
+        Notes
+        -----
+        ψ is unimodal on the part of the segment inside K_0. The maximum is enclosed by section search, 65 points
+        at a time; by monotonicity no point of the last bracket exceeds ψ at the bracket's upper right corner.
+        """
+        low, high = self._bracket(p, q)
+        for _ in range(8):
+            t = low + (high - low) * _SECTION
+            values = self._clipped_array(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1]))
+            best = int(np.argmax(values))
+            low, high = float(t[max(best - 1, 0)]), float(t[min(best + 1, 64)])
+            if high - low <= 1e-10:
+                break
+        t_best = float(t[best])
+        return t_best, float(values[best]), max(float(values[best]), self._corner(p, q, low, high))
+
+    def _bracket(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float]:
+        """An interval of t that holds the maximum, found even where ψ is positive on a short piece only."""
+        low = np.zeros(1)
+        width = 1.0
+        for _ in range(8):
+            width /= 16.0
+            left = (low[:, None] + width * np.arange(16)).ravel()
+            right = left + width
+            values = self._clipped_array(p[0] + right * (q[0] - p[0]), p[1] + right * (q[1] - p[1]))
+            if values.max() > 0.0:
+                centre = float(right[int(np.argmax(values))])
+                return max(0.0, centre - width), min(1.0, centre + width)
+            first = self.clipped(*p)
+            if first > 0.0:
+                return 0.0, width
+            corners = self._clipped_array(
+                p[0] + np.where(q[0] > p[0], right, left) * (q[0] - p[0]),
+                p[1] + np.where(q[1] > p[1], right, left) * (q[1] - p[1]),
+            )
+            keep = np.argsort(-corners, kind="stable")[:16]
+            low = left[keep[corners[keep] > 0.0]]
+            if not low.size:
+                return 0.0, 0.0
+        return float(low.min()), float(low.max()) + width
+
+    def _clipped_array(self, h: FloatArray, g: FloatArray) -> FloatArray:
+        inside = self.inside(h, g)
+        if not np.all(inside):
+            values = np.zeros(h.shape)
+            values[inside] = self.psi(h[inside], g[inside])
+        else:
+            values = np.asarray(self.psi(h, g), dtype=float)
+        return np.maximum(values, 0.0)
+
+    def _corner(self, p: tuple[float, float], q: tuple[float, float], low: float, high: float) -> float:
+        h = max(p[0] + low * (q[0] - p[0]), p[0] + high * (q[0] - p[0]))
+        g = max(p[1] + low * (q[1] - p[1]), p[1] + high * (q[1] - p[1]))
+        return self.clipped(h, g)
+
+    def factors(
+        self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike
+    ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
+        """h and g as affine functions of z: the margin ``score . (z - truth)`` and the task loss."""
+        c, z = np.asarray(score, dtype=float), np.asarray(truth, dtype=float)
+        return (c, -float(c @ z)), (np.asarray(loss[0], dtype=float), float(loss[1]))
+
+    def plane(self, oracle: Any, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, **options: Any) -> Plane:
+        """The plane in which this surrogate of margin and task loss is to be maximised.
+
+        Parameters
+        ----------
+        oracle : Oracle
+        score : array, shape (n_variables,)
+            Coefficients of the score f(y) = score . z.
+        loss : (coef, const)
+            The task loss, affine in z.
+        truth : array, shape (n_variables,)
+            The true label as a vector z.
+        **options
+            Passed on to `Plane`.
+        """
+        from structopt.plane import Plane
+
+        h, g = self.factors(score, loss, truth)
+        return Plane(oracle, h=h, g=g, truth=np.asarray(truth, dtype=float), **options)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{key}={value!r}" for key, value in self._parameters().items())
+        return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(self._parameters().items()))))
+
+
+def better_end(surrogate: Surrogate, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
+    """Maximum of a ψ that is monotone along every segment."""
+    first, last = surrogate.clipped(*p), surrogate.clipped(*q)
+    return (0.0, first, first) if first >= last else (1.0, last, last)

@@ -1,0 +1,123 @@
+"""Surrogates by name, and surrogates of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from structopt.errors import DeclarationError
+from structopt.surrogates.base import Surrogate
+from structopt.surrogates.micro_f1 import MicroF1
+from structopt.surrogates.rescaling import BetaScaling, GeneralizedScaling, Margin, Product, Slack
+from structopt.surrogates.smooth import LogLoss, ProbLoss
+
+__all__ = ["from_functions", "get", "names", "register"]
+
+
+class _FunctionSurrogate(Surrogate):
+    """A surrogate made of two functions; see `from_functions`."""
+
+    def __init__(
+        self,
+        label: str,
+        psi: Callable[[Any, Any], Any],
+        gradient: Callable[[Any, Any], tuple[Any, Any]],
+        convex_in_h: bool,
+    ) -> None:
+        self.label = label
+        self._function = psi
+        self._gradient = gradient
+        self.convex_in_h = convex_in_h
+
+    def psi(self, h: Any, g: Any) -> Any:
+        return self._function(h, g)
+
+    def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
+        return self._gradient(h, g)
+
+    def __repr__(self) -> str:
+        return f"<surrogate {self.label!r}>"
+
+    def __hash__(self) -> int:
+        return hash((self.label, self._function, self._gradient))
+
+
+_REGISTRY: dict[str, Callable[..., Surrogate]] = {
+    cls.name: cls for cls in (Margin, Slack, Product, GeneralizedScaling, BetaScaling, LogLoss, ProbLoss, MicroF1)
+}
+
+
+def names() -> list[str]:
+    """Names of every registered surrogate."""
+    return sorted(_REGISTRY)
+
+
+def get(surrogate: str | Surrogate, **parameters: Any) -> Surrogate:
+    """A surrogate by name; an instance passes through.
+
+    Examples
+    --------
+    >>> import structopt.surrogates as surrogates
+    >>> surrogates.get("beta", beta=0.25)
+    BetaScaling(beta=0.25)
+    """
+    if isinstance(surrogate, Surrogate):
+        return surrogate
+    if surrogate not in _REGISTRY:
+        raise DeclarationError(
+            f"There is no surrogate called {surrogate!r}. Registered: {', '.join(names())}. "
+            "Add one with structopt.surrogates.register."
+        )
+    return _REGISTRY[surrogate](**parameters)
+
+
+def from_functions(
+    name: str,
+    psi: Callable[[Any, Any], Any],
+    gradient: Callable[[Any, Any], tuple[Any, Any]],
+    *,
+    convex_in_h: bool = True,
+) -> Surrogate:
+    """A surrogate on g >= 0 from a function and its gradient, both of arrays (h, g)."""
+    return _FunctionSurrogate(name, psi, gradient, convex_in_h)
+
+
+def register(surrogate: Surrogate | type[Surrogate], name: str | None = None, *, random_state: int = 0) -> None:
+    """Let `get`, and with it every estimator, find a surrogate of your own by name.
+
+    The numerical conformance check `structopt.testing.check_surrogate` runs first: a function that is not
+    quasi-concave, not monotone on K_0 or whose gradient is wrong is refused, because every search would return
+    wrong answers for it without a warning.
+
+    Parameters
+    ----------
+    surrogate : Surrogate or subclass of it
+        A class is called without arguments for the check and with `get`'s parameters later.
+    name : str, optional
+        Default: the surrogate's own name.
+    random_state : int
+        Seed of the check's random points.
+
+    Examples
+    --------
+    >>> import structopt.surrogates as surrogates
+    >>> root = surrogates.from_functions(
+    ...     "root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5))
+    >>> surrogates.register(root)
+    >>> surrogates.get("root").value(3.0, 4.0)
+    8.0
+    """
+    from structopt.testing.surrogate import check_surrogate
+
+    instance = surrogate() if isinstance(surrogate, type) else surrogate
+    key = name or getattr(instance, "label", "") or instance.name
+    if not key:
+        raise DeclarationError(f"{instance!r} has no name: pass register(..., name='...').")
+    if key in _REGISTRY and not isinstance(_REGISTRY[key], type):
+        known = _REGISTRY[key]()
+    else:
+        known = None
+    if key in _REGISTRY and known != instance:
+        raise DeclarationError(f"A surrogate called {key!r} is registered already. Choose another name.")
+    check_surrogate(instance, random_state=random_state)
+    _REGISTRY[key] = surrogate if isinstance(surrogate, type) else lambda: instance

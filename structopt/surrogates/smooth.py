@@ -1,0 +1,95 @@
+"""Surrogates that are smooth in the margin: log loss and ProbLoss (thesis Table 3.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, ndtr
+
+from structopt.surrogates.base import Surrogate
+
+__all__ = ["LogLoss", "ProbLoss"]
+
+
+class LogLoss(Surrogate):
+    """Loss scaled log loss, ψ = g log(1 + e^h).
+
+    At h = 0 it is 0.693 g, not a bound on the task loss; ``bound=True`` divides by log 2, which makes it one.
+
+    Examples
+    --------
+    >>> from structopt.surrogates import LogLoss
+    >>> round(LogLoss().value(-0.5, 4.0), 10), round(LogLoss(bound=True).value(0.0, 3.0), 10)
+    (1.8963079367, 3.0)
+    """
+
+    name = "log"
+
+    def __init__(self, bound: bool = False) -> None:
+        self.bound = bool(bound)
+        self._scale = 1.0 / math.log(2.0) if bound else 1.0
+
+    def psi(self, h: Any, g: Any) -> Any:
+        return self._scale * g * np.logaddexp(0.0, h)
+
+    def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
+        return self._scale * g * expit(h), self._scale * np.logaddexp(0.0, h) + 0.0 * g
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"bound": self.bound}
+
+
+class ProbLoss(Surrogate):
+    r"""ProbLoss, ψ = 2 g N(z) with :math:`z = h \sqrt{\pi / (2 g)}` and N the normal distribution function.
+
+    The risk under Gaussian noise of every micro-label (thesis 3.3.2); its slope in h is at most sqrt(g).
+
+    Parameters
+    ----------
+    convex : bool
+        For h > 0 go on linearly, ψ = g + sqrt(g) h, which makes the trained objective convex.
+
+    Examples
+    --------
+    >>> from structopt.surrogates import ProbLoss
+    >>> round(ProbLoss().value(-0.5, 4.0), 10), ProbLoss(convex=True).value(0.5, 4.0)
+    (3.0161242941, 5.0)
+    """
+
+    name = "prob"
+
+    def __init__(self, convex: bool = False) -> None:
+        self.convex = bool(convex)
+        self.convex_in_h = self.convex
+
+    def psi(self, h: Any, g: Any) -> Any:
+        root = np.sqrt(g)
+        # At g = 0 the loss is 0 whatever the margin; the floor keeps 0/0 away.
+        values = 2.0 * g * ndtr(h * math.sqrt(math.pi / 2.0) / np.maximum(root, 1e-150))
+        if not self.convex:
+            return values
+        return np.where(np.asarray(h) > 0.0, np.where(root > 0.0, g + root * h, 0.0), values)[()]
+
+    def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
+        root = np.maximum(np.sqrt(g), 1e-150)
+        z = np.clip(h * math.sqrt(math.pi / 2.0) / root, -1e8, 1e8)  # the square of 1e8 is finite
+        density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        # d/dh 2 g N(z) = sqrt(2 pi g) phi(z) = sqrt(g) exp(-pi h^2 / (4 g))
+        psi_h = root * math.sqrt(2.0 * math.pi) * density
+        psi_g = 2.0 * ndtr(z) - z * density
+        if not self.convex:
+            return psi_h, psi_g
+        right = np.asarray(h) > 0.0
+        return np.where(right, root, psi_h)[()], np.where(right, 1.0 + 0.5 * h / root, psi_g)[()]
+
+    def direction(self, h: float, g: float) -> float:
+        # Far to the left both derivatives underflow; psi_g / psi_h -> -z / sqrt(2 pi g) * (1 + ...) stays finite.
+        psi_h, psi_g = self.psi_gradient(h, g)
+        if psi_h > 0.0:
+            return max(0.0, float(psi_g) / float(psi_h))
+        return math.inf if h > 0.0 else -0.5 * h / g
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"convex": self.convex}
