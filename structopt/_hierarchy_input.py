@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray
 from structopt.kernels.dag import topological_order
 
-__all__ = ["check_arcs", "children_in", "edge_pairs", "number_names", "parents_first"]
+__all__ = ["check_arcs", "children_in", "edge_pairs", "in_order", "number_names", "parents_first"]
 
 Edge = tuple[Hashable, Hashable]
 
@@ -20,14 +20,13 @@ def edge_pairs(edges: Any) -> Sequence[Edge]:
     """The edges as a list of pairs, checked."""
     if isinstance(edges, np.ndarray):
         edges = edges.tolist()
-    if isinstance(edges, Mapping):
+    if isinstance(edges, Mapping) and not isinstance(edges, Set):  # edge views of networkx are both
         raise DeclarationError("Edges are (parent, child) pairs; for a nested dict use Hierarchy.from_dict.")
     if isinstance(edges, str) or not isinstance(edges, Iterable):
         raise DeclarationError(f"Edges are (parent, child) pairs, got {type(edges).__name__}.")
     if hasattr(edges, "is_directed"):
         raise DeclarationError("For a networkx graph use Hierarchy.from_networkx.")
-    # The order of a set changes from run to run; that of the nodes must not.
-    pairs = sorted(edges, key=repr) if isinstance(edges, set | frozenset) else list(edges)
+    pairs = in_order(edges)
     # One look at all types is much faster than a test of each edge.
     if set(map(type, pairs)) <= {tuple, list} and set(map(len, pairs)) <= {2}:
         return pairs
@@ -35,6 +34,11 @@ def edge_pairs(edges: Any) -> Sequence[Edge]:
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise DeclarationError(f"Edge {k} is {pair!r:.60}; an edge is a pair (parent, child).")
     return [tuple(pair) for pair in pairs]
+
+
+def in_order(names: Iterable[Any]) -> list[Any]:
+    """A list of what is given; a set, whose order changes from run to run, sorted by how its members look."""
+    return sorted(names, key=repr) if isinstance(names, set | frozenset) else list(names)
 
 
 def number_names(names: list[Hashable], pairs: Sequence[Edge]) -> tuple[list[Hashable], IntArray]:
@@ -104,8 +108,6 @@ def children_in(name: Hashable, below: Any) -> list[tuple[Hashable, Any]]:
         return []
     if isinstance(below, Mapping):
         return list(below.items())
-    if isinstance(below, list | tuple):
-        return [(child, None) for child in below]
-    if isinstance(below, set | frozenset):
-        return [(child, None) for child in sorted(below, key=repr)]
+    if isinstance(below, list | tuple | set | frozenset):
+        return [(child, None) for child in in_order(below)]
     raise DeclarationError(f"Below {name!r} stands {below!r:.60}; give a dict, a list of names, or None for a leaf.")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._hierarchy_input import check_arcs, children_in, edge_pairs, number_names, parents_first
+from structopt._hierarchy_input import check_arcs, children_in, edge_pairs, in_order, number_names, parents_first
 from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray
 from structopt.kernels.dag import ancestor_sets, levels
@@ -78,7 +78,7 @@ class Hierarchy:
         leaves: Iterable[Hashable] | None = None,
     ) -> None:
         pairs = edge_pairs(edges)
-        names, codes = number_names([*nodes, *chain.from_iterable(pairs)], pairs)
+        names, codes = number_names([*in_order(nodes), *chain.from_iterable(pairs)], pairs)
         if not names:
             raise DeclarationError("A hierarchy needs at least one node; give edges=[(parent, child), ...] or nodes=.")
         parent, child = codes[codes.size - 2 * len(pairs) :].reshape(-1, 2).T

@@ -1,0 +1,364 @@
+"""`HierarchicalLabels`: leaves, sets of leaves and closures of a `Hierarchy`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.backends.combinatorial import Algorithm
+from structopt.batch import Batch, LabelBatch, LossBatch
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.features import Linear
+from structopt.hierarchy import Hierarchy
+from structopt.kernels._common import IntArray
+from structopt.kernels.threads import in_threads
+from structopt.losses import Hamming, TaskLoss
+from structopt.losses_hierarchy import LeafHamming, node_values, sparse_form
+from structopt.model import Model
+from structopt.space import LabelSpace
+from structopt.structures._hierarchy_labels import LabelCodec
+from structopt.structures._hierarchy_oracles import ClosureOracle, LeafOracle, NeededChildOracle
+
+__all__ = ["HierarchicalLabels", "HierarchyBatch", "Scaled"]
+
+Kind = Literal["leaf", "leaves", "closure"]
+_KINDS = ("leaf", "leaves", "closure")
+
+# Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
+_CHUNK_ENTRIES = 1 << 21
+
+
+class Scaled(Linear):
+    """`Linear`, with a fixed factor on the features of each variable: variable j scores ``factor_j <W_j, x>``.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (size of the block,)
+    field, bias
+        As for every term.
+    """
+
+    def __init__(self, factor: FloatArray, field: Any = None, bias: bool = False) -> None:
+        super().__init__(field, bias)
+        self.factor = factor
+
+    def fold(self, x: Any, block: FloatArray) -> FloatArray:
+        return (block.ravel() * self.factor)[None, :]
+
+    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return np.asarray(table.ravel() * self.factor).reshape(shape)
+
+
+class HierarchicalLabels(Model):
+    """Labels that are nodes of a hierarchy, one weight vector a node.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+        A tree, a forest or a DAG; one 0/1 variable a node, in the order of ``hierarchy.nodes``.
+    kind : {"leaf", "leaves", "closure"}
+        - ``"leaf"``: one leaf with all its ancestors. A label is a leaf's name.
+        - ``"leaves"``: one or more leaves with all their ancestors, thesis (6.22) as corrected in MATH.md 6.5. A label
+          is a collection of names of leaves.
+        - ``"closure"``: any set that holds the parents of its nodes, also the empty one (ECRM 3.0.1). A label is a 0/1
+          row over the nodes.
+
+        Every kind also takes the labels of the others as long as they are in its space: names of nodes, or a 0/1 row. A
+        list of only zeros and ones, one a node, is a row; a set is never one.
+    alpha : array_like or mapping, optional
+        Node n scores ``sqrt(alpha_n) <W_n, x>``: the normalised attributes of NHSVM (MATH.md 6).
+    complete : bool
+        Whether labels that miss ancestors are completed or refused.
+    bias : bool
+        Append the constant 1 to the features.
+    loss : TaskLoss, optional
+        Over 0/1 rows of the nodes; `LeafHamming` by default, `Hamming` for closures.
+    solver, integral, options
+        Given to the `Oracle`. With ``solver="auto"`` single leaves, closures, and sets of leaves on trees have exact
+        algorithms of their own; sets of leaves on a DAG are NP-hard and go to the LP, and to the MIP where that is
+        fractional (``integral="relax"`` stops at the LP).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> from structopt.structures.hierarchy import HierarchicalLabels
+    >>> h = so.Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
+    >>> model = HierarchicalLabels(h, kind="leaves")
+    >>> model.encode({"cat"})
+    array([1., 1., 0., 1., 0.])
+    >>> w = np.array([0.0, 0.5, -2.0, 0.3, 0.4])                # one feature, five nodes
+    >>> sorted(model.predict(w, [1.0]))
+    ['cat', 'dog']
+    >>> model.loss({"cat"})
+    (array([ 0.,  0.,  1., -1.,  1.]), 1.0)
+    >>> model.encode({"ct"})
+    Traceback (most recent call last):
+        ...
+    structopt.errors.DeclarationError: 'ct' is not a node of <Hierarchy: tree of 5 nodes, ...>; did you mean 'cat'?
+    """
+
+    def __init__(
+        self,
+        hierarchy: Hierarchy,
+        kind: Kind = "leaf",
+        *,
+        alpha: Any = None,
+        complete: bool = True,
+        bias: bool = False,
+        loss: TaskLoss | Mapping[str, TaskLoss] | None = None,
+        solver: Any = "auto",
+        integral: Any = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(hierarchy, Hierarchy):
+            raise DeclarationError(f"hierarchy must be a structopt.Hierarchy, got {type(hierarchy).__name__}.")
+        if kind not in _KINDS:
+            raise DeclarationError(f"kind must be one of {', '.join(map(repr, _KINDS))}, got {kind!r}.")
+        if loss is None:
+            loss = Hamming() if kind == "closure" else LeafHamming(hierarchy)
+        for given in loss.values() if isinstance(loss, Mapping) else [loss]:
+            _check_loss(given, hierarchy, kind)
+        self.hierarchy = hierarchy
+        self.kind = kind
+        self.alpha = alpha
+        self.complete = complete
+        self.bias = bias
+        self.factor = None if alpha is None else np.sqrt(node_values(hierarchy, alpha, "alpha"))
+        term = Linear(bias=bias) if self.factor is None else Scaled(self.factor, bias=bias)
+        self.codec = LabelCodec(hierarchy, kind, complete)
+        self._algorithm: Algorithm | None = None
+        super().__init__(
+            _declare(hierarchy, kind), {"node": term}, loss, solver=solver, integral=integral, options=options
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_algorithm": None}
+
+    def algorithm(self, x: Any = None) -> LeafOracle | NeededChildOracle | ClosureOracle | None:
+        """The exact oracle of this kind of label, or None for sets of leaves on a DAG.
+
+        The relaxation has the same optimum wherever there is one: its vertices are the labels.
+        """
+        if self._algorithm is None:
+            if self.kind == "leaf":
+                self._algorithm = LeafOracle(self.hierarchy)
+            elif self.kind == "closure":
+                self._algorithm = ClosureOracle(self.hierarchy)
+            elif self.hierarchy.is_tree:
+                self._algorithm = NeededChildOracle(self.hierarchy)
+        found = self._algorithm
+        assert found is None or isinstance(found, LeafOracle | NeededChildOracle | ClosureOracle)
+        return found
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The 0/1 row over the nodes of a label: a name, a collection of names, or a row."""
+        return self.codec.encode(label)
+
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
+        """The label of a row: a leaf, a frozenset of leaves or a 0/1 row; a fractional row is returned as it is."""
+        row = np.asarray(z, dtype=np.float64)
+        if row.shape != (len(self.hierarchy),):
+            raise DeclarationError(f"A point has {len(self.hierarchy)} entries, got shape {row.shape}.")
+        return self.codec.decode(row)
+
+    def batch(self, X: Any) -> HierarchyBatch:
+        """A data set prepared once; labels are kept sparse, oracles run over many examples at a time."""
+        return HierarchyBatch(self, X)
+
+    def __repr__(self) -> str:
+        told = ["alpha=..."] if self.alpha is not None else []
+        told += [] if self.complete else ["complete=False"]
+        told += ["bias=True"] if self.bias else []
+        return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *told])})"
+
+
+class HierarchyBatch(Batch):
+    """Labels as sparse rows over the nodes; gains in (nodes, examples) layout, a chunk of examples at a time."""
+
+    model: HierarchicalLabels
+
+    def __init__(self, model: HierarchicalLabels, X: Any) -> None:
+        super().__init__(model, X)
+        self._fast = model.algorithm() if model.solver == "auto" else None
+
+    # ---- labels ----------------------------------------------------------------------------------
+
+    def _labels(self, rows: sp.csr_array) -> LabelBatch:
+        factor = self.model.factor
+        if factor is None:
+            return LabelBatch([rows], rows)
+        scaled = sp.csr_array((rows.data * factor[rows.indices], rows.indices, rows.indptr), shape=rows.shape)
+        return LabelBatch([scaled], rows)
+
+    def fold(self, Z: Any) -> LabelBatch:
+        """Points, one per example (dense or sparse), as part tables."""
+        return self._labels(sp.csr_array(Z, dtype=np.float64))
+
+    def truth(self, Y: Any) -> LabelBatch:
+        """The given labels: a list of labels, or a 0/1 matrix (examples, nodes), dense or sparse."""
+        return self._labels(self.model.codec.encode_many(Y, self.n))
+
+    def decode(self, labels: LabelBatch) -> list[Any]:
+        """The labels in the user's words."""
+        return self.model.codec.decode_many(labels.native)
+
+    def costs(self, tables: Sequence[FloatArray]) -> FloatArray:
+        """Costs of the nodes, an array ``(n, n_nodes)``."""
+        table = np.asarray(tables[0], dtype=np.float64)
+        return table if self.model.factor is None else table * self.model.factor
+
+    # ---- losses ----------------------------------------------------------------------------------
+
+    def loss(self, truth: LabelBatch) -> LossBatch:
+        """The linear task loss of each example's truth, kept as the truths: coefficients are made chunk by chunk."""
+        form = _LossRows(self.model._losses(self.model.space())["node"], truth.native)
+        return LossBatch(form, form.constants())
+
+    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
+        """The task loss of each example's label."""
+        values = np.array(loss.const)
+        for part in self._chunks(np.arange(self.n)):
+            base, rows = loss.coef.rows(part)
+            labels_here = labels.native[part]
+            values[part] += labels_here @ base + np.asarray(rows.multiply(labels_here).sum(axis=1)).ravel()
+        return values
+
+    # ---- inference -------------------------------------------------------------------------------
+
+    def argmax(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None = None,
+        weight: float = 1.0,
+        *,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> tuple[LabelBatch, FloatArray]:
+        """The best label of each example under ``score + weight * loss``, and these values."""
+        chosen = np.arange(self.n) if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
+        parts = self._chunks(chosen)
+        found: list[tuple[sp.csr_array, FloatArray]] = [(sp.csr_array((0, 0)), np.empty(0))] * len(parts)
+        jobs = n_jobs if n_jobs > 0 else os.cpu_count() or 1
+
+        def work(first: int, last: int) -> None:
+            for k in range(first, last):
+                gains = self._gains(tables[0], parts[k], loss, weight)
+                found[k] = self._solve(gains, parts[k], jobs)
+
+        # A solver's own batch uses the threads itself.
+        in_threads(work, len(parts), jobs if self._fast is not None else 1)
+        values = np.zeros(self.n)
+        if parts:
+            values[chosen] = np.concatenate([part for _, part in found])
+        if loss is not None:
+            values[chosen] += weight * loss.const[chosen]
+        return self._labels(self._spread(chosen, [rows for rows, _ in found])), values
+
+    def _chunks(self, examples: IntArray) -> list[IntArray]:
+        width = max(1, min(4096, _CHUNK_ENTRIES // len(self.model.hierarchy)))
+        # The tree kernels work on blocks of 64 examples.
+        width = width // 64 * 64 if width > 64 else width
+        return [examples[k : k + width] for k in range(0, examples.size, width)]
+
+    def _gains(self, table: FloatArray, part: IntArray, loss: LossBatch | None, weight: float) -> FloatArray:
+        gains = np.array(table[part].T, dtype=np.float64, order="C")
+        if self.model.factor is not None:
+            gains *= self.model.factor[:, None]
+        if loss is not None:
+            base, rows = loss.coef.rows(part)
+            gains += weight * base[:, None]
+            example = np.repeat(np.arange(part.size), np.diff(rows.indptr))
+            gains[rows.indices, example] += weight * rows.data
+        return gains
+
+    def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray]:
+        if self._fast is not None:
+            return self._fast.maximize_columns(gains, part.tolist())
+        labels = self.model.oracle().maximize_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
+        Z = np.array([label.z for label in labels])
+        Z[np.abs(Z) < 1e-9] = 0.0
+        return sp.csr_array(Z), np.array([label.value for label in labels])
+
+    def _spread(self, chosen: IntArray, rows: Sequence[sp.csr_array]) -> sp.csr_array:
+        """The rows of the chosen examples among empty ones."""
+        counts = np.zeros(self.n + 1, np.int64)
+        shape = (self.n, len(self.model.hierarchy))
+        if not rows:
+            return sp.csr_array(shape)
+        counts[chosen + 1] = np.concatenate([np.diff(part.indptr) for part in rows])
+        data, indices = (np.concatenate([getattr(part, name) for part in rows]) for name in ("data", "indices"))
+        return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
+
+
+class _LossRows:
+    """Coefficients of the task loss for chosen examples: a common row and sparse ones."""
+
+    def __init__(self, loss: TaskLoss, truths: sp.csr_array) -> None:
+        self._loss = loss
+        self._truths = truths
+        self._form = sparse_form(loss, truths.shape[1])
+
+    def constants(self) -> FloatArray:
+        if self._form is None:
+            return np.array([self._loss.linear(row.toarray().ravel())[1] for row in self._truths])
+        constants = getattr(self._form, "constants", None)
+        return np.zeros(self._truths.shape[0]) if constants is None else np.asarray(constants(self._truths))
+
+    def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
+        """The common row, and what each example adds to it."""
+        truths = self._truths[examples]
+        if self._form is None:
+            coef, _ = self._loss.linear_batch(truths.toarray())
+            return np.zeros(truths.shape[1]), sp.csr_array(coef)
+        base = getattr(self._form, "base", None)
+        return np.zeros(truths.shape[1]) if base is None else base, self._form.rows(truths)
+
+
+def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:
+    own = getattr(loss, "hierarchy", None)
+    if own is not None and own != hierarchy:
+        raise DeclarationError(f"The loss {loss!r} is over another hierarchy than the labels, {hierarchy!r}.")
+    if kind not in getattr(loss, "kinds", _KINDS):
+        raise DeclarationError(
+            f"{type(loss).__name__} is not linear in labels of kind={kind!r}, where only enumeration is exact; "
+            "use LeafHamming or Hamming there, or kind='leaf'."
+        )
+
+
+def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:
+    """The rows of MATH.md 6.5 and 8.1; for single leaves, ``z_node = sum of z over the leaves below it``."""
+    h, n = hierarchy, len(hierarchy)
+    space = LabelSpace(f"{'one leaf' if kind == 'leaf' else kind} of a hierarchy")
+    z = space.binary("node", n)
+    inner = np.flatnonzero(~h.is_leaf)
+    if kind == "leaf":
+        if inner.size:
+            space.subject_to(z[inner] == z @ _below(h, leaves_only=not h.is_tree)[inner].T, name="below")
+        ends = h.root_index if h.is_tree else h.leaf_index
+        space.subject_to(z[ends].sum() == 1, name="one")
+        return space
+    if h.child.size:
+        space.subject_to(z[h.child] <= z[h.parent], name="parent")
+    if kind == "leaves":
+        if inner.size:
+            space.subject_to(z @ _below(h, leaves_only=False)[inner].T >= z[inner], name="child")
+        # z_root = 1 keeps the relaxation integral on trees, where "some leaf" does not (MATH.md 6.5).
+        space.subject_to(z[h.root_index].sum() >= 1, name="root")
+    return space
+
+
+def _below(h: Hierarchy, leaves_only: bool) -> sp.csr_array:
+    """0/1 matrix (node, node): the children of each node, or all leaves below it."""
+    n = len(h)
+    if not leaves_only:
+        return sp.csr_array((np.ones(h.below.size), h.below, h.below_ptr), shape=(n, n))
+    paths = h.closure.tocoo()
+    ends = (paths.coords[1], h.leaf_index[paths.coords[0]])
+    return sp.coo_array((paths.data, ends), shape=(n, n)).tocsr()

@@ -1,0 +1,360 @@
+"""Hierarchical labels: every oracle against HiGHS and brute force, labels in and out, batches against loops."""
+
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy as copy_of
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structopt as so
+import structopt.plane
+from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
+from structopt.hierarchy import Hierarchy
+from structopt.losses import Hamming
+from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming, Normalized
+from structopt.structures.hierarchy import HierarchicalLabels
+
+THING = Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
+DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (2, 4)])
+KINDS = ["leaf", "leaves", "closure"]
+
+
+def random_hierarchy(seed, n, kind):
+    rng = np.random.default_rng(seed)
+    edges = []
+    for i in range(1, n):
+        most = {"tree": 1, "forest": 1, "dag": min(i, 3)}[kind]
+        for p in rng.choice(i, rng.integers(1 if kind == "tree" else 0, most + 1), replace=False):
+            edges.append((int(p), i))
+    return Hierarchy(edges, nodes=range(n))
+
+
+def labels_by_definition(h, kind):
+    """Rows of the leaves or closed sets, straight from the words."""
+    Y = np.array(list(product((0, 1), repeat=len(h))), dtype=float)
+    if kind == "closure":
+        return Y[(Y[:, h.child] <= Y[:, h.parent]).all(axis=1)]
+    rows = set()
+    for pick in product((0, 1), repeat=len(h.leaves)):
+        if (sum(pick) == 1) if kind == "leaf" else sum(pick) >= 1:
+            on = {a for leaf, p in zip(h.leaves, pick, strict=True) if p for a in h.ancestors(leaf, itself=True)}
+            rows.add(tuple(float(v in on) for v in h.nodes))
+    return np.array(sorted(rows))
+
+
+def as_set(rows):
+    return {tuple(row) for row in rows.tolist()}
+
+
+instances = st.tuples(
+    st.builds(
+        random_hierarchy, st.integers(0, 2**32 - 1), st.integers(1, 7), st.sampled_from(["tree", "forest", "dag"])
+    ),
+    st.sampled_from(KINDS),
+    st.integers(0, 2**32 - 1),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(instances)
+def test_space_and_oracles(instance):
+    h, kind, seed = instance
+    rng = np.random.default_rng(seed)
+    model = HierarchicalLabels(h, kind)
+    labels = labels_by_definition(h, kind)
+    assert as_set(model.space().enumerate()) == as_set(labels)
+    oracle, highs = model.oracle(), so.Oracle(model.space(), "highs")
+    C = np.vstack([rng.normal(size=(3, len(h))), rng.integers(-2, 3, (2, len(h)))])
+    for c, batched in zip(C, oracle.maximize_batch(C), strict=True):
+        best = (labels @ c).max()
+        for label in (oracle.maximize(c), oracle.maximize(c, key="again"), batched, highs.maximize(c)):
+            assert model.space().contains(label.z)
+            assert label.value == pytest.approx(best, abs=1e-9) == c @ label.z
+        if model.algorithm() is not None:
+            # The relaxation has no better point: its vertices are the labels.
+            relaxed = so.Oracle(model.space().relaxed(), "highs").maximize(c)
+            assert relaxed.value == pytest.approx(best, abs=1e-7)
+    k_best = [label.value for label in oracle.k_best(C[0], 4)]
+    np.testing.assert_allclose(k_best, np.sort(labels @ C[0])[::-1][:4], atol=1e-9)
+    banned = labels[rng.random(len(labels)) < 0.5]
+    kept = np.array([row for row in labels.tolist() if tuple(row) not in as_set(banned)])
+    if len(kept):
+        found = oracle.maximize(C[0], forbid=list(banned))
+        assert found.value == pytest.approx((kept @ C[0]).max(), abs=1e-9)
+    else:
+        with pytest.raises(InfeasibleSpace):
+            oracle.maximize(C[0], forbid=list(banned))
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances)
+def test_constrained_and_front(instance):
+    h, kind, seed = instance
+    rng = np.random.default_rng(seed)
+    model = HierarchicalLabels(h, kind)
+    labels = labels_by_definition(h, kind)
+    c, a = rng.normal(size=(2, len(h)))
+    level = float(np.median(labels @ a))
+    row = (a, level, np.inf)
+    found = model.oracle().maximize(c, rows=[row])
+    assert found.value == pytest.approx((labels @ c)[labels @ a >= level - 1e-9].max(), abs=1e-7)
+
+    truth = labels[rng.integers(len(labels))]
+    loss = HierarchicalLoss(h) if h.is_tree and rng.random() < 0.5 else Hamming()
+    g, g_const = loss.linear(truth)
+    front = model.oracle().front((c, 0.5), (g, g_const))
+    if kind != "leaf" and not h.is_tree:
+        return
+    assert front is not None and as_set(front) <= as_set(labels)
+    H, G = labels @ c + 0.5, labels @ g + g_const
+    h_front, g_front = front @ c + 0.5, front @ g + g_const
+    for psi in (lambda a, b: a + b, lambda a, b: (a + 10) * b, lambda a, b: np.minimum(a, b), lambda a, b: a, max_g):
+        assert psi(h_front, g_front).max() == pytest.approx(psi(H, G).max(), abs=1e-9)
+
+
+def max_g(h, g):
+    return g
+
+
+def test_front_is_left_to_the_search_where_it_is_too_long_or_not_counting():
+    model = HierarchicalLabels(THING, "leaves")
+    c = np.ones(5)
+    assert model.oracle().front((c, 0), (np.sqrt([1, 2, 3, 4, 5]), 0)) is None
+    assert model.oracle().front((c, 0), ([0.0] * 5, 0)) is not None
+    assert model.oracle().front((c, 0), ([1, 1, 1, 1, 1e5], 0)) is None
+    assert HierarchicalLabels(DIAMOND, "closure").oracle().front((c, 0), (c, 0)) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances)
+def test_labels_in_and_out(instance):
+    h, kind, seed = instance
+    rng = np.random.default_rng(seed)
+    model = HierarchicalLabels(h, kind)
+    strict = HierarchicalLabels(h, kind, complete=False)
+    for z in labels_by_definition(h, kind):
+        label = model.decode(z)
+        for given_as in (label, z, z.astype(bool), z.astype(int).tolist(), sp.csr_array(z[None, :])):
+            np.testing.assert_array_equal(model.encode(given_as), z)
+        on = {h.nodes[k] for k in np.flatnonzero(z)}
+        np.testing.assert_array_equal(strict.encode(on), z)
+        np.testing.assert_array_equal(strict.encode(label), z)
+        # Any part that still holds what no other node implies is completed.
+        tops = {v for v in on if not set(h.children(v)) & on}
+        part = tops | {v for v in on if rng.random() < 0.5}
+        np.testing.assert_array_equal(model.encode(part), z)
+        if part != on and (kind == "closure" or not part <= set(h.leaves)):
+            with pytest.raises(LabelNotInSpace, match=r"misses .*, an ancestor of"):
+                strict.encode(part)
+        if kind == "leaf":
+            assert label in h.leaves
+        elif kind == "leaves":
+            assert isinstance(label, frozenset) and label == on & set(h.leaves)
+        else:
+            assert label.dtype == int
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "message"),
+    [
+        ("leaf", "bird", "'bird' is not a node"),
+        ("leaf", "animal", "'animal' without any of its leaves"),
+        ("leaf", {"cat", "dog"}, "has 2 leaves"),
+        ("leaf", [], "is empty"),
+        ("leaves", {"cat", "anymal"}, "did you mean 'animal'"),
+        ("leaves", {"oak", "animal"}, "'animal' without any of its leaves"),
+        ("leaves", [0, 0, 0, 0, 0], "is empty"),
+        ("leaves", np.array([1, 1, 0.5, 1, 0]), "node 'oak' is 0.5"),
+        ("leaves", np.array([1.0, 1.0]), "has 5 entries, got 2"),
+        ("closure", 3, "3 is not a node"),
+        ("closure", None, "None is not a node"),
+    ],
+)
+def test_bad_labels_are_named(kind, label, message):
+    model = HierarchicalLabels(THING, kind)
+    with pytest.raises((LabelNotInSpace, DeclarationError), match=message):
+        model.encode(label)
+    good = {"leaf": "cat", "leaves": {"cat"}, "closure": {"cat"}}[kind]
+    with pytest.raises(LabelNotInSpace, match=r"(?s)1 of 3 labels cannot be used.*example 1: .*" + message):
+        model.batch(np.ones((3, 2))).truth([good, label, good])
+
+
+def test_bad_matrices_of_labels():
+    batch = HierarchicalLabels(THING, "leaves", complete=False).batch(np.ones((2, 1)))
+    with pytest.raises(LabelNotInSpace, match="example 1: label in row 1 misses 'animal', an ancestor of 'cat'"):
+        batch.truth(np.array([[1, 0, 1, 0, 0], [1, 0, 0, 1, 0]]))
+    with pytest.raises(LabelNotInSpace, match="example 0: the entry of node 'oak' is 2"):
+        batch.truth(sp.csr_array([[1, 0, 2, 0, 0], [1, 0, 1, 0, 0]]))
+    with pytest.raises(DeclarationError, match="5 nodes, got 3"):
+        batch.truth(np.ones((2, 3)))
+    with pytest.raises(DeclarationError, match="2 inputs but 1 labels"):
+        batch.truth(["cat"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", ["tree", "forest", "dag"])
+@pytest.mark.parametrize("alpha", [False, True])
+def test_batch_equals_loop(kind, shape, alpha, monkeypatch):
+    monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 30)  # several chunks
+    rng = np.random.default_rng(7)
+    h = random_hierarchy(3, 8, shape)
+    scale = rng.random(8) if alpha else None
+    losses = [None, Hamming(rng.random(8)), LeafHamming(h)]
+    losses += [HierarchicalLoss(h)] if h.is_tree else []
+    losses += [Normalized(h, rng.random(8))] if kind == "leaf" else []
+    X = rng.normal(size=(9, 3))
+    for convert, loss in zip([np.asarray, sp.csr_array, np.asarray, np.float32, np.asarray], losses, strict=False):
+        model = HierarchicalLabels(h, kind, alpha=scale, bias=True, loss=loss)
+        batch = model.batch(convert(X))
+        w = rng.normal(size=batch.n_weights)
+        labels = labels_by_definition(h, kind)
+        rows = labels[rng.integers(0, len(labels), 9)]
+        Y = [model.decode(row) for row in rows]
+        truth = batch.truth(Y)
+        for same in (rows, sp.csr_array(rows)):
+            np.testing.assert_array_equal(batch.truth(same).native.toarray(), truth.native.toarray())
+        np.testing.assert_array_equal(truth.native.toarray(), rows)
+        assert all(np.array_equal(a, b) for a, b in zip(batch.decode(truth), Y, strict=True))
+
+        tables, form = batch.tables(w), batch.loss(truth)
+        costs = model.scores_batch(w, convert(X))
+        close = {"rtol": 1e-4, "atol": 1e-5} if convert is np.float32 else {"atol": 1e-9}
+        points = [model.encode(y) for y in Y]
+        inputs = [batch.input(i) for i in range(9)]
+        np.testing.assert_allclose(costs, [model.scores(w, x) for x in inputs], **close)
+        scores = [model.joint(x, z) @ w for x, z in zip(inputs, points, strict=True)]
+        np.testing.assert_allclose(batch.dot(tables, truth), scores, **close)
+        weights = rng.normal(size=9)
+        total = sum(a * model.joint(x, z) for a, x, z in zip(weights, inputs, points, strict=True))
+        np.testing.assert_allclose(batch.joint(truth, weights), total, **close)
+        np.testing.assert_allclose(model.joint_batch(convert(X), rows), batch.joint(truth), **close)
+        np.testing.assert_allclose(batch.loss_values(form, truth), 0, atol=1e-7)
+
+        for n_jobs, weight, given_loss in ((1, 0.7, form), (2, 0.7, form), (1, 1.0, None)):
+            best, values = batch.argmax(tables, given_loss, weight, n_jobs=n_jobs)
+            expected = np.empty(9)
+            for i in range(9):
+                coef, const = model.loss(Y[i]) if given_loss else (np.zeros(8), 0.0)
+                expected[i] = (labels @ (costs[i] + weight * coef)).max() + weight * const
+            np.testing.assert_allclose(values, expected, **close)
+            assert as_set(best.native.toarray()) <= as_set(labels)
+            gained = batch.dot(tables, best) + (weight * batch.loss_values(form, best) if given_loss else 0)
+            np.testing.assert_allclose(gained, expected, **close)
+        some = np.array([6, 1, 3])
+        part, part_values = batch.argmax(tables, form, 0.7, examples=some)
+        whole, whole_values = batch.argmax(tables, form, 0.7)
+        np.testing.assert_array_equal(part.native.toarray()[some], whole.native.toarray()[some])
+        np.testing.assert_allclose(part_values[some], whole_values[some], rtol=1e-12)
+        others = np.setdiff1d(np.arange(9), some)
+        assert not part.tables[0].toarray()[others].any() and not part_values[others].any()
+        nothing, _ = batch.argmax(tables, form, examples=np.empty(0, int))
+        assert nothing.tables[0].shape == (9, 8) and nothing.tables[0].nnz == 0
+
+
+def test_other_solvers_and_relaxation_in_a_batch():
+    h = random_hierarchy(5, 12, "dag")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 4))
+    labels = labels_by_definition(h, "leaves")
+    exact = HierarchicalLabels(h, "leaves", solver="highs")
+    relaxed = HierarchicalLabels(h, "leaves", solver="highs", integral="relax")
+    highs = HierarchicalLabels(h, "leaf", solver="highs")
+    w = rng.normal(size=exact.batch(X).n_weights)
+    tables = exact.batch(X).tables(w)
+    _, values = exact.batch(X).argmax(tables)
+    np.testing.assert_allclose(values, (tables[0] @ labels.T).max(axis=1), atol=1e-9)
+    assert (relaxed.batch(X).argmax(tables)[1] >= values - 1e-9).all()
+    np.testing.assert_allclose(
+        highs.batch(X).argmax(tables)[1], HierarchicalLabels(h, "leaf").batch(X).argmax(tables)[1], atol=1e-9
+    )
+    assert "highs" in repr(highs.oracle())
+
+
+def test_the_mip_is_called_where_the_relaxation_is_fractional():
+    # Three roots, each over two of three leaves: half of every leaf satisfies all roots in the relaxation.
+    h = Hierarchy([("ab", "a"), ("ab", "b"), ("bc", "b"), ("bc", "c"), ("ac", "a"), ("ac", "c")])
+    c = np.where(h.is_leaf, -0.9, 1.0)
+    relaxed = HierarchicalLabels(h, "leaves", solver="highs", integral="relax")
+    assert relaxed.oracle().maximize(c).value == pytest.approx(1.65)
+    batch = relaxed.batch(np.ones((1, 1)))
+    labels, values = batch.argmax([c[None, :]])
+    assert values == pytest.approx([1.65]) and labels.tables[0].toarray()[0] @ c == pytest.approx(1.65)
+    exact = HierarchicalLabels(h, "leaves", solver="highs")
+    assert exact.oracle().maximize(c).value == pytest.approx(1.2)
+    assert exact.oracle().statistics.mip == 1
+    assert len(exact.decode(exact.oracle().maximize(c).z)) == 2
+
+
+def test_exact_slack_rescaling_needs_no_search():
+    rng = np.random.default_rng(0)
+    for kind in KINDS:
+        model = HierarchicalLabels(THING, kind)
+        truth = model.encode("cat")
+        c = rng.normal(size=5)
+        plane = so.plane.Plane(model.oracle(), (c, 1 - c @ truth), model.loss_at(truth))
+        coef, const = model.loss_at(truth)
+        labels = labels_by_definition(THING, kind)
+        expected = ((labels @ c + 1 - c @ truth) * (labels @ coef + const)).max()
+        points = plane.front()
+        assert max(p.h * p.g for p in points) == pytest.approx(expected)
+
+
+def test_examples_of_the_specification():
+    h = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
+    model = HierarchicalLabels(h, "leaves")
+    assert model.predict([-1, 0.5, -2, -0.3, -0.4], [1.0]) == {3}  # MATH.md 6.5
+    assert model.oracle().maximize([-1, 0.5, -2, -0.3, -0.4]).value == pytest.approx(-0.8)
+    assert model.predict([0.2, -3, 1, 1, 2], [1.0]) == {2}
+    diamond = HierarchicalLabels(Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3)]), "closure")
+    assert diamond.predict([-1, 2, -3, 1.5], [1.0]).tolist() == [1, 1, 0, 0]  # ORACLES.md 3
+    assert diamond.predict([-1, 2, -1, 1.5], [1.0]).tolist() == [1, 1, 1, 1]
+    assert model.space().structure.kind == "tree" or model.space().structure.totally_unimodular is not None
+
+
+def test_declarations_are_checked():
+    with pytest.raises(DeclarationError, match="kind must be one of"):
+        HierarchicalLabels(THING, "paths")
+    with pytest.raises(DeclarationError, match=r"structopt\.Hierarchy"):
+        HierarchicalLabels([("a", "b")])
+    with pytest.raises(DeclarationError, match="another hierarchy"):
+        HierarchicalLabels(THING, loss=LeafHamming(DIAMOND))
+    with pytest.raises(DeclarationError, match="not linear in labels of kind='leaves'"):
+        HierarchicalLabels(THING, "leaves", loss=Normalized(THING, np.ones(5)))
+    with pytest.raises(DeclarationError, match="alpha has 2 values for 5 nodes"):
+        HierarchicalLabels(THING, alpha=[1, 2])
+    with pytest.raises(DeclarationError, match="5 entries"):
+        HierarchicalLabels(THING).decode([1, 0])
+    for h, kind in product((THING, DIAMOND), KINDS):
+        batch = HierarchicalLabels(h, kind).batch(np.ones((2, 1)))
+        if h.is_tree or kind != "leaves":
+            with pytest.raises(DeclarationError, match="finite"):
+                batch.argmax([np.array([[0.0] * 5, [0, 0, np.nan, 0, 0]])])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pickle_and_repr(kind):
+    model = HierarchicalLabels(THING, kind, alpha={"thing": 0, "animal": 1, "oak": 2, "cat": 3, "dog": 4})
+    model.oracle()
+    copy = pickle.loads(pickle.dumps(model))
+    w = np.array([0.1, 0.3, -1, 0.2, -0.5])
+    assert np.array_equal(copy.predict(w, [1.0]), model.predict(w, [1.0]))
+    oracle = pickle.loads(pickle.dumps(model.oracle()))
+    assert oracle.maximize(w).value == model.oracle().maximize(w).value
+    assert f"kind={kind!r}, alpha=..." in repr(model)
+    assert copy_of(model).hierarchy == THING
+    np.testing.assert_allclose(model.scores(w, [2.0]), 2 * w * np.sqrt([0, 1, 2, 3, 4]))
+
+
+def test_fractional_rows_come_back_as_they_are():
+    z = np.array([1, 0.5, 0.5, 0.5, 0.5])
+    model = HierarchicalLabels(THING, "leaves")
+    assert model.decode(z) is not None and np.array_equal(model.decode(z), z)
+    batch = model.batch(np.ones((2, 1)))
+    decoded = batch.decode(batch.fold(np.array([z, [1, 1, 0, 1, 0]])))
+    assert np.array_equal(decoded[0], z) and decoded[1] == {"cat"}
