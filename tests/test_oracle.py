@@ -309,3 +309,18 @@ def test_shared_oracle_and_views():
 def test_empty_space_of_no_variables():
     label = so.Oracle(so.LabelSpace(), "highs").maximize([])
     assert label.value == 0 and label.z.shape == (0,)
+
+
+@pytest.mark.parametrize("solver", ["auto", "highs", "scipy", "cbc"])
+def test_fractional_bounds_of_integers(solver):
+    """HiGHS 1.15 calls a wrong point optimal here unless the bound is rounded first."""
+    space = so.LabelSpace()
+    x = space.integer("x", 3, 0, [1, 0.5, 1])
+    space.subject_to(-2 * x[0] + 2 * x[1] <= 0)
+    oracle = so.Oracle(space, solver)
+    rng = np.random.default_rng(0)
+    labels = space.enumerate()
+    for _ in range(20 if solver != "cbc" else 3):
+        c = rng.normal(size=3)
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-6)
+    assert oracle.maximize([-1.0, 3.0, 0.0]).z[0] == 0

@@ -1,0 +1,267 @@
+"""`StructuredRisk`: the mean surrogate of a structured model over a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt import search as searches
+from structopt import surrogates
+from structopt.batch import LabelBatch
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError, SolverFailed, StructoptError
+from structopt.model import Model
+from structopt.search import SearchResult
+from structopt.surrogates import Margin, Product, Slack, Surrogate
+from structopt.train.risk import Cut, Risk
+
+__all__ = ["StructuredRisk", "Violations"]
+
+# Labels of earlier searches kept per example (AISTATS16: a label cache).
+_CACHED_LABELS = 10
+_PRODUCT_SEARCHES = {"angular": searches.angular, "bisecting": searches.bisecting, "binary": searches.binary}
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """The most violated label of every example, and the plane that it gives.
+
+    The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being the
+    label found (the tangent in h of psi at it, MATH.md 4); at w it is at most ``upper_i``.
+    """
+
+    labels: LabelBatch
+    scale: FloatArray
+    level: FloatArray
+    value: FloatArray
+    upper: FloatArray
+
+
+class StructuredRisk(Risk):
+    """``1/n sum_i max_y psi(m_w(x_i, y), L(y, y_i))`` of a model on a data set.
+
+    Parameters
+    ----------
+    model : Model
+    X, Y : the data set, as the model's family wants it (DESIGN.md, section Model)
+    surrogate : str or Surrogate
+        ``"margin"``, ``"slack"``, or any other of `structopt.surrogates`.
+    search : str
+        How the most violated label is found: ``"auto"``, ``"exact"``, ``"convex_hull"``, ``"angular"``,
+        ``"bisecting"``, ``"binary"``. Margin rescaling needs none. ``"auto"``: ``"exact"`` over integral labels,
+        ``"convex_hull"`` over a relaxation.
+    n_jobs : int
+        Threads over examples.
+    rtol : float
+        Relative gap at which a search may stop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> X, y = np.array([[1.0], [-1.0]]), ["up", "down"]
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(["up", "down"]), X, y)
+    >>> risk(np.zeros(2))
+    (1.0, array([-1.,  1.]))
+    """
+
+    lower_bound = 0.0  # the truth is a label, with surrogate 0
+
+    def __init__(
+        self,
+        model: Model,
+        X: Any,
+        Y: Any,
+        surrogate: str | Surrogate = "margin",
+        search: str = "auto",
+        n_jobs: int = 1,
+        rtol: float = 1e-3,
+    ) -> None:
+        self.model = model
+        self.X, self.Y = X, Y
+        self.surrogate = surrogates.get(surrogate)
+        self.search = _check_search(search, self.surrogate)
+        self.n_jobs = n_jobs
+        self.rtol = rtol
+        self.batch = model.batch(X)
+        self.truth = self.batch.truth(Y)
+        self.loss = self.batch.loss(self.truth)
+        self.n_features = self.batch.n_weights
+        self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
+        self._lams: list[float | None] = [None] * self.batch.n
+
+    def __len__(self) -> int:
+        return self.batch.n
+
+    def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
+        """The risk of some of the examples (their mean)."""
+        X = self.X[examples] if hasattr(self.X, "shape") else [self.X[i] for i in examples]
+        Y = self.Y[examples] if hasattr(self.Y, "shape") else [self.Y[i] for i in examples]
+        return StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
+
+    def shard(self, k: int, n: int) -> Risk:
+        """Part `k` of `n`, weighted so that the parts add up."""
+        examples = np.arange(k, len(self), n)
+        return _Weighted(self.part(examples), len(examples) / len(self))
+
+    # ---- evaluation ------------------------------------------------------------------------------
+
+    def violations(self, w: FloatArray) -> Violations:
+        """The most violated label of every example at `w`."""
+        tables = self.batch.tables(w)
+        if isinstance(self.surrogate, Margin):
+            labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
+            value = np.maximum(found - self.batch.dot(tables, self.truth), 0.0)
+            level = self.batch.loss_values(self.loss, labels)
+            return Violations(labels, np.ones(len(self)), level, value, value)
+        return self._search(tables)
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        cut = self.cut(w)
+        return cut.value, cut.subgradient
+
+    def cut(self, w: FloatArray) -> Cut:
+        """Value from above and plane from below; they differ where a search stopped early."""
+        found = self.violations(w)
+        n = len(self)
+        subgradient = self.batch.joint(found.labels, found.scale) - self.batch.joint(self.truth, found.scale)
+        return Cut(float(found.upper.mean()), subgradient / n, float(found.value.mean()))
+
+    # ---- searches, one example at a time ---------------------------------------------------------
+
+    def _search(self, tables: Sequence[FloatArray]) -> Violations:
+        n = len(self)
+        costs = self.batch.costs(tables)
+        points: list[Any] = [None] * n
+        scale, level, value, upper = (np.zeros(n) for _ in range(4))
+
+        def visit(i: int) -> None:
+            x = self.batch.input(i)
+            truth = self._truth_point(i, x)
+            result, margin = self._search_one(i, x, costs[i], truth)
+            points[i] = truth if result.label is None else np.asarray(result.label, dtype=np.float64)
+            value[i], upper[i] = max(result.value, 0.0), max(result.upper_bound, 0.0)
+            if result.value > 0.0 and result.point is not None:
+                scale[i] = self._slope(result)
+                level[i] = result.value - scale[i] * margin(points[i])
+            else:
+                points[i] = truth
+
+        self._for_all(visit, n)
+        labels = self.batch.fold(np.array(points) if self.model.fixed else points)
+        return Violations(labels, scale, level, value, upper)
+
+    def _for_all(self, visit: Callable[[int], None], n: int) -> None:
+        def guarded(i: int) -> None:
+            try:
+                visit(i)
+            except SolverFailed as error:
+                raise SolverFailed(f"example {i}: {error}", error.status, error.partial) from error
+            except StructoptError as error:
+                raise type(error)(f"example {i}: {error}") from error
+
+        if self.n_jobs == 1:
+            for i in range(n):
+                guarded(i)
+            return
+        with ThreadPoolExecutor(self.n_jobs if self.n_jobs > 0 else None) as pool:
+            list(pool.map(guarded, range(n)))
+
+    def _truth_point(self, i: int, x: Any) -> FloatArray:
+        return self.model.encode(self.Y[i], x)
+
+    def _search_one(
+        self, i: int, x: Any, costs: FloatArray, truth: FloatArray
+    ) -> tuple[SearchResult, Callable[[FloatArray], float]]:
+        loss = self.model.loss_at(truth, x)
+        oracle = self.model.oracle(x)
+        psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
+        plane = psi.plane(oracle, costs, loss, truth)
+        options: dict[str, Any] = {"cache": self._caches[i]}
+        search = self.search
+        if search == "auto":
+            search = "convex_hull" if self.model.integral == "relax" or not oracle.space.is_integral else "exact"
+        if search == "exact":
+            result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams[i], **options)
+        elif search == "convex_hull":
+            result = searches.convex_hull(plane, psi, **options)
+        elif search == "angular":
+            result = searches.angular(plane, rtol=self.rtol, **options)
+        elif search == "bisecting":
+            result = searches.bisecting(plane, lam=self._lams[i])
+        else:
+            result = searches.binary(plane)
+        self._remember(i, result)
+        offset = float(costs @ truth)
+        return result, lambda z: float(costs @ z) - offset
+
+    def _remember(self, i: int, result: SearchResult) -> None:
+        if np.isfinite(result.lam) and result.lam > 0:
+            self._lams[i] = float(result.lam)
+        if result.value > 0.0 and result.label is not None:
+            cache = self._caches[i]
+            label = np.asarray(result.label)
+            if not any(np.array_equal(label, known) for known in cache):
+                cache.append(label)
+                del cache[:-_CACHED_LABELS]
+
+    def _slope(self, result: SearchResult) -> float:
+        """psi_h at the label found: the factor of its feature difference in a subgradient (MATH.md 4)."""
+        assert result.point is not None
+        psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
+        return float(psi.gradient(result.point.h, result.point.g)[0])
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the surrogate is convex in the weights, so that planes are bounds."""
+        return self.surrogate.convex_in_h
+
+    def fingerprint(self) -> str:
+        return (
+            f"StructuredRisk({type(self.model).__name__}, {self.surrogate!r}, {self.search}, {len(self)} examples, "
+            f"{self.n_features} weights)"
+        )
+
+    def __repr__(self) -> str:
+        return f"<StructuredRisk: {self.surrogate!r} of {type(self.model).__name__}, {len(self)} examples>"
+
+
+class _Weighted(Risk):
+    """A risk times a positive number."""
+
+    def __init__(self, risk: Risk, weight: float) -> None:
+        self.risk, self.weight = risk, weight
+        self.n_features = risk.n_features
+        self.lower_bound = weight * risk.lower_bound
+
+    def __len__(self) -> int:
+        return len(self.risk)
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        value, subgradient = self.risk(w)
+        return self.weight * value, self.weight * subgradient
+
+
+def _check_search(search: str, surrogate: Surrogate) -> str:
+    known = ("auto", "exact", "convex_hull", *_PRODUCT_SEARCHES)
+    if search not in known:
+        raise DeclarationError(f"search must be one of {', '.join(known)}, got {search!r}.")
+    if search in _PRODUCT_SEARCHES and not isinstance(surrogate, Slack):
+        raise DeclarationError(f"search={search!r} maximises products, that is slack rescaling; use search='exact'.")
+    return search
+
+
+def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
+    """Part tables of truth minus label: only the parts in which they differ."""
+    parts = []
+    for a, b in zip(truth.tables, labels.tables, strict=True):
+        table = sp.csr_array(a - b)
+        table.eliminate_zeros()
+        parts.append(table)
+    return parts
