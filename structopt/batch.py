@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
-from structopt.features import Tied, n_examples, stack_rows
+from structopt.features import n_examples, stack_rows
 
 if TYPE_CHECKING:
     from structopt.model import Model
@@ -137,10 +137,7 @@ class Batch:
         costs = np.zeros((self.n, space.n_variables))
         for (name, term), table in zip(self.model.features.items(), tables, strict=True):
             block = space[name]
-            if isinstance(term, Tied):
-                costs[:, block.slice] = table[:, term.index(None, block.size)]
-            else:
-                costs[:, block.slice] = table.reshape(self.n, -1)
+            costs[:, block.slice] = term.unfold_rows(table, self.n, block.size)
         return costs
 
     def _costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
@@ -159,11 +156,7 @@ class Batch:
         for t, (name, term) in enumerate(self.model.features.items()):
             if self.model.fixed:
                 block = self.model.space()[name]
-                part = np.asarray(Z)[:, block.slice]
-                if isinstance(term, Tied):
-                    gather = (np.ones(block.size), (np.arange(block.size), term.index(None, block.size)))
-                    part = part @ sp.csr_array(gather, shape=(block.size, self.columns[t]))
-                tables.append(sp.csr_array(part.reshape(-1, self.columns[t])))
+                tables.append(sp.csr_array(term.fold_rows(np.asarray(Z)[:, block.slice], self.columns[t])))
                 continue
             parts = []
             for i in range(self.n):

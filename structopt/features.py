@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 
-__all__ = ["Linear", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
+__all__ = ["Linear", "Scaled", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
 
 Matrix = Any  # a dense (R, d) array or a CSR matrix
 
@@ -65,6 +65,14 @@ class Term(ABC):
         """Scores ``(R, K)`` as costs of the block's variables: the transpose of `fold`."""
         return table.reshape(shape)
 
+    def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
+        """`fold` for the points of a whole data set with one space: ``(n, size)`` to ``(n R, K)``, maybe sparse."""
+        return blocks.reshape(-1, columns)
+
+    def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
+        """`unfold` for a whole data set with one space: ``(n R, K)`` to ``(n, size)``."""
+        return table.reshape(n, size)
+
     def __repr__(self) -> str:
         told = [f"field={self.field!r}"] if self.field is not None else []
         told += ["bias=True"] if self.bias else []
@@ -86,6 +94,33 @@ class Linear(Term):
 
     def n_columns(self, shape: tuple[int, ...]) -> int:
         return int(np.prod(shape, dtype=np.int64))
+
+
+class Scaled(Linear):
+    """`Linear`, with a fixed factor on the features of each variable: variable j scores ``factor_j <W_j, x>``.
+
+    Parameters
+    ----------
+    factor : ndarray, shape (size of the block,)
+    field, bias
+        As for every term.
+    """
+
+    def __init__(self, factor: npt.ArrayLike, field: Any = None, bias: bool = False) -> None:
+        super().__init__(field, bias)
+        self.factor = np.asarray(factor, dtype=np.float64)
+
+    def fold(self, x: Any, block: FloatArray) -> FloatArray:
+        return (block.ravel() * self.factor)[None, :]
+
+    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return np.asarray(table.ravel() * self.factor).reshape(shape)
+
+    def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
+        return blocks * self.factor
+
+    def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
+        return table * self.factor
 
 
 class Table(Term):
@@ -164,6 +199,16 @@ class Tied(Term):
             return table.reshape(shape)
         size = int(np.prod(shape, dtype=np.int64))
         return table.ravel()[self.index(x, size)].reshape(shape)
+
+    def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
+        if self._index is None:
+            return blocks
+        size = blocks.shape[1]
+        gather = (np.ones(size), (np.arange(size), self.index(None, size)))
+        return blocks @ sp.csr_array(gather, shape=(size, columns))
+
+    def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
+        return table if self._index is None else table[:, self.index(None, size)]
 
 
 def as_rows(x: Any) -> Matrix:

@@ -14,7 +14,16 @@ import numpy.typing as npt
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 
-__all__ = ["CostMatrix", "Footrule", "Hamming", "TaskLoss", "ZeroOne"]
+__all__ = [
+    "CostMatrix",
+    "Footrule",
+    "Hamming",
+    "HierarchicalLoss",
+    "LeafHamming",
+    "Normalized",
+    "TaskLoss",
+    "ZeroOne",
+]
 
 
 class TaskLoss(ABC):
@@ -170,3 +179,7 @@ class Footrule(TaskLoss):
 
     def __repr__(self) -> str:
         return f"Footrule({self.n})"
+
+
+# Last, because the losses of a hierarchy derive from `TaskLoss` above.
+from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming, Normalized  # noqa: E402

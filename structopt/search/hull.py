@@ -146,7 +146,8 @@ class HullWalk:
                 return "max_queries"
             lam, closing = self._next(peak)
             if lam in self._asked:
-                return "stalled"
+                # An edge whose line is known already is proved to be one; an extreme λ may have nothing to add.
+                return "closed" if closing else "stalled"
             self._asked.add(lam)
             point = self.run.ask(lam, **restriction)
             if point is None:

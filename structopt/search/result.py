@@ -217,7 +217,7 @@ class Run:
         counts = {kind: n - self._before.get(kind, 0) for kind, n in self.plane.counts.items()}
         if self.trace:
             self.trace[-1].bound = self.bound
-            self.trace[-1].incumbent = self.value
+            self.trace[-1].incumbent = max(self.trace[-1].incumbent, self.value)
         if self.value <= 0.0 and stopped in ("optimal", "gap") and self.bound <= 0.0:
             stopped = "no violation"
         return SearchResult(

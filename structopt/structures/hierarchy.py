@@ -14,7 +14,7 @@ from structopt.backends.combinatorial import Algorithm
 from structopt.batch import Batch, LabelBatch, LossBatch
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.features import Linear
+from structopt.features import Linear, Scaled
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import IntArray
 from structopt.kernels.threads import in_threads
@@ -25,34 +25,13 @@ from structopt.space import LabelSpace
 from structopt.structures._hierarchy_labels import LabelCodec
 from structopt.structures._hierarchy_oracles import ClosureOracle, LeafOracle, NeededChildOracle
 
-__all__ = ["HierarchicalLabels", "HierarchyBatch", "Scaled"]
+__all__ = ["HierarchicalLabels", "HierarchyBatch"]
 
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
 
 # Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
 _CHUNK_ENTRIES = 1 << 21
-
-
-class Scaled(Linear):
-    """`Linear`, with a fixed factor on the features of each variable: variable j scores ``factor_j <W_j, x>``.
-
-    Parameters
-    ----------
-    factor : ndarray, shape (size of the block,)
-    field, bias
-        As for every term.
-    """
-
-    def __init__(self, factor: FloatArray, field: Any = None, bias: bool = False) -> None:
-        super().__init__(field, bias)
-        self.factor = factor
-
-    def fold(self, x: Any, block: FloatArray) -> FloatArray:
-        return (block.ravel() * self.factor)[None, :]
-
-    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return np.asarray(table.ravel() * self.factor).reshape(shape)
 
 
 class HierarchicalLabels(Model):

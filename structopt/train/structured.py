@@ -32,8 +32,8 @@ _PRODUCT_SEARCHES = {"angular": searches.angular, "bisecting": searches.bisectin
 class Violations:
     """The most violated label of every example, and the plane that it gives.
 
-    The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being the
-    label found (the tangent in h of psi at it, MATH.md 4); at w it is at most ``upper_i``.
+    The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being
+    the label found (the tangent in h of psi at it, MATH.md 4); at w it is at most ``upper_i``.
     """
 
     labels: LabelBatch
