@@ -121,8 +121,9 @@ class Expression:
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Expression:
         """The sum over all elements, or over the given axes."""
+        shape: Shape = ()
         if axis is None:
-            target, shape = np.zeros(self.size, dtype=np.int64), ()
+            target = np.zeros(self.size, dtype=np.int64)
         else:
             axes = (axis,) if isinstance(axis, int) else tuple(axis)
             if any(not -self.ndim <= a < self.ndim for a in axes):
@@ -232,7 +233,7 @@ class Expression:
     def __eq__(self, other: Any) -> Rows:  # type: ignore[override]
         return _compare(self, other, 0.0, 0.0)
 
-    def __ne__(self, other: Any) -> NoReturn:  # type: ignore[override]
+    def __ne__(self, other: Any) -> NoReturn:
         raise DeclarationError("'!=' is not a linear row; forbid single labels with oracle.maximize(..., forbid=[z]).")
 
     def __lt__(self, other: Any) -> NoReturn:
@@ -306,7 +307,7 @@ class Rows:
         )
 
     __le__ = __ge__ = __lt__ = __gt__ = _compared_again
-    __eq__ = __ne__ = _compared_again  # type: ignore[assignment]
+    __eq__ = __ne__ = _compared_again
     __hash__ = object.__hash__
 
 

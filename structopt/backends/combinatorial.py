@@ -132,7 +132,7 @@ class Enumeration(Algorithm):
         order = np.lexsort((-points[:, 1], -points[:, 0]))
         levels = points[order, 1]
         best_before = np.concatenate([[-np.inf], np.maximum.accumulate(levels)[:-1]])
-        return self.labels[order[levels > best_before]]
+        return np.asarray(self.labels[order[levels > best_before]])
 
 
 def fast_algorithm(

@@ -347,7 +347,7 @@ def _arrays(rows: Any) -> tuple[bool, Any, Any, Any, Any]:
 def _squared_norms(rows: Any) -> FloatArray:
     if sp.issparse(rows):
         return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def _save(groups: Sequence[_Group], rng: np.random.Generator, w: FloatArray, certify: bool) -> dict[str, Any]:
