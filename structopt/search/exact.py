@@ -84,7 +84,7 @@ def exact(
         walk.mix()
         return run.result("optimal" if stopped == "closed" else stopped)
     if stopped in ("closed", "stalled"):
-        stopped = _search_corners(run, walk, psi, rtol)
+        stopped = _search_corners(run, walk, psi, rtol, proved_edge=stopped == "closed")
     return run.result(stopped)
 
 
@@ -104,17 +104,18 @@ class _Corner:
     peak: Peak
 
 
-def _search_corners(run: Run, walk: HullWalk, psi: Surrogate, rtol: float) -> str:
+def _search_corners(run: Run, walk: HullWalk, psi: Surrogate, rtol: float, proved_edge: bool) -> str:
     """The second phase: best-first over corners; by the argument above there is one at a time, up to rounding."""
     queue: list[tuple[float, int, _Corner]] = []
     ends = walk.edge()
-    first = _Corner(walk.envelope, -math.inf, -math.inf, (-math.inf, -math.inf), [], walk.peak())
-    if len(ends) == 2:
+    # The whole plane; only rounding can make it necessary to start there and not above the edge.
+    corner = _Corner(walk.envelope, -math.inf, -math.inf, (-math.inf, -math.inf), [], walk.peak())
+    if proved_edge and len(ends) == 2:
         low, high = ends
-        run.lose(_outside(walk.envelope, psi, high.h, low.g, run.value))
-        corner = _shrink(run, psi, first, walk.envelope, h_side=high, g_side=low)
-    else:
-        corner = first
+        outside = _outside(walk.envelope, psi, high.h, low.g, run.value)
+        if outside <= run.value * (1.0 + 1e-9):
+            run.lose(outside)
+            corner = _shrink(run, psi, corner, walk.envelope, h_side=high, g_side=low)
     run.upper = math.inf  # from here on the bound is that of the queue
     _push(queue, run, corner)
     while queue:

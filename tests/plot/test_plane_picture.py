@@ -1,0 +1,62 @@
+"""The pictures: that they draw what they say, for every search."""
+
+from __future__ import annotations
+
+import warnings
+
+import matplotlib
+
+matplotlib.use("agg")
+
+import matplotlib.pyplot as plt
+import pytest
+
+from structopt import plot, search
+from structopt.errors import DeclarationError
+from structopt.plane import PointPlane
+from structopt.surrogates import MicroF1, Slack
+
+POINTS = [(1, 8), (3, 4), (5, 3), (8, 1), (2, 2)]
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: search.angular(PointPlane(POINTS), rtol=0),
+        lambda: search.bisecting(PointPlane(POINTS)),
+        lambda: search.convex_hull(PointPlane(POINTS), "slack"),
+        lambda: search.exact(PointPlane(POINTS), "product"),
+        lambda: search.exact(PointPlane([(2, -3), (1, -1), (4, -9)]), MicroF1()),
+        lambda: search.exact(PointPlane([(-3, 1)]), Slack()),
+    ],
+)
+def test_a_picture_of_every_search(run):
+    result = run()
+    ax = plot.plane(result)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax.figure.canvas.draw()
+    assert ax.get_title().startswith(result.method.replace("_", " "))
+    answers = {(step.point.h, step.point.g) for step in result.trace if step.point is not None}
+    assert {tuple(text.xy) for text in ax.texts} == answers
+
+
+def test_steps_show_one_query_each():
+    result = search.angular(PointPlane(POINTS), rtol=0)
+    panels = plot.plane_steps(result)
+    assert len(panels) == len(result.trace)
+    assert panels[0].get_title().startswith("query 1")
+    with pytest.raises(DeclarationError, match="step must be in"):
+        plot.plane(result, step=99)
+
+
+def test_surrogates_are_drawn_for_both_losses():
+    panels = plot.surrogates((1.0, 4.0))
+    assert [ax.get_title() for ax in panels] == ["task loss 1", "task loss 4"]
+    assert len(panels[1].lines) == 6

@@ -1,0 +1,326 @@
+"""Every search on explicit points against brute force: exactness, certified bounds, query bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structopt import search
+from structopt.errors import DeclarationError
+from structopt.plane import PointPlane
+from structopt.surrogates import (
+    BetaScaling,
+    GeneralizedScaling,
+    LogLoss,
+    Margin,
+    MicroF1,
+    ProbLoss,
+    Product,
+    Slack,
+    from_functions,
+)
+
+SURROGATES = [
+    Margin(),
+    Slack(),
+    Product(),
+    GeneralizedScaling(1.5, 0.5),
+    GeneralizedScaling(2.0, 1.5),
+    BetaScaling(0.25),
+    LogLoss(),
+    ProbLoss(),
+    ProbLoss(convex=True),
+    MicroF1(),
+    from_functions("root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5)),
+]
+EXAMPLE = [(1, 8), (3, 4), (5, 3), (8, 1)]
+THEOREM_1 = [(0.001, 10), (10, 0.001), (5, 5)]
+
+
+def point_set(seed: int) -> np.ndarray:
+    """A set of one of the families of MATH.md 2.5, as margins h and losses g."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 30))
+    t = rng.uniform(0.02, 1.0, n)
+    families = [
+        lambda: (3 * rng.normal(size=n), rng.uniform(0, 5, n)),
+        lambda: (rng.integers(-4, 8, n), rng.integers(0, 8, n)),  # ties
+        lambda: (2 * rng.normal(size=n), rng.integers(0, 8, n)),
+        lambda: (rng.lognormal(0, 1.5, n) - 1, rng.lognormal(0, 1.5, n)),
+        lambda: (5 * (1 - t) ** 2 - 1, 5 * t**2),  # all labels below the chord of the two extremes
+        lambda: (5 * t - 1, (1 + rng.uniform(0, 0.002, n)) / t),  # nearly equal products
+        lambda: (5 * np.cos(1.57 * t) - 1, 5 * np.sin(1.57 * t)),  # all on the hull
+    ]
+    h, g = families[int(rng.integers(len(families)))]()
+    return np.column_stack([h, g]).astype(float)
+
+
+def for_surrogate(points: np.ndarray, psi: object) -> list[tuple[float, float]]:
+    moved = points.copy()
+    if isinstance(psi, MicroF1):
+        moved[:, 1] = -1.0 - moved[:, 1]
+    if isinstance(psi, Product):
+        moved[:, 0] += 1.0
+    return [(float(h), float(g)) for h, g in moved]
+
+
+def best_label(points: list[tuple[float, float]], psi: object) -> float:
+    return max(0.0, *(psi.clipped(h, g) for h, g in points), 0.0)
+
+
+def best_mixture(points: list[tuple[float, float]], psi: object) -> float:
+    best = best_label(points, psi)
+    for p, q in itertools.combinations(points, 2):
+        if psi.clipped(max(p[0], q[0]), max(p[1], q[1])) > best:
+            best = max(best, psi.segment_maximum(p, q)[1])
+    return best
+
+
+def upper_right_vertices(points: list[tuple[float, float]]) -> int:
+    """Distinct points on the upper right boundary, the ends of flat sides included."""
+    chain: list[tuple[float, float]] = []
+    for p in sorted(set(points), key=lambda p: (p[1], p[0])):
+        while chain and chain[-1][0] < p[0]:
+            chain.pop()
+        while len(chain) > 1 and (
+            (chain[-1][0] - chain[-2][0]) * (p[1] - chain[-2][1])
+            - (p[0] - chain[-2][0]) * (chain[-1][1] - chain[-2][1])
+            < 0
+        ):
+            chain.pop()
+        chain.append(p)
+    return len(chain)
+
+
+@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_exact_is_brute_force_for_every_surrogate(psi, seed):
+    points = for_surrogate(point_set(seed), psi)
+    want = best_label(points, psi)
+    result = search.exact(PointPlane(points), psi)
+    assert result.value == pytest.approx(want, rel=1e-9, abs=1e-12)
+    assert result.upper_bound >= want
+    assert result.gap <= 1e-7 * max(1.0, want)
+    assert result.queries <= 2 * len(points) + 3
+    if want > 0:
+        assert psi.clipped(*points[result.label]) == pytest.approx(want)
+
+
+@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_convex_hull_is_the_optimum_over_the_hull(psi, seed):
+    points = for_surrogate(point_set(seed)[:14], psi)
+    want = best_mixture(points, psi)
+    plane = PointPlane(points)
+    result = search.convex_hull(plane, psi)
+    assert result.value == pytest.approx(want, rel=1e-7, abs=1e-9)
+    assert result.upper_bound >= want * (1 - 1e-9)
+    assert result.gap <= 1e-6 * max(1.0, want)
+    # Thesis Theorem 6 as corrected in MATH.md 5; λ = 0 and inf may come on top where no vertex has ψ > 0 yet.
+    assert result.queries <= upper_right_vertices(points) + 1 + sum(s.lam in (0, math.inf) for s in result.trace)
+    assert sum(weight for weight, _ in result.parts) == pytest.approx(1.0) or not result.violated
+
+
+@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_ban_list_finds_the_best_label(psi, seed):
+    points = for_surrogate(point_set(seed)[:20], psi)
+    result = search.convex_hull(PointPlane(points), psi, integral=True)
+    assert result.value == pytest.approx(best_label(points, psi), rel=1e-9, abs=1e-12)
+    assert result.upper_bound >= best_label(points, psi)
+    assert not result.fractional
+
+
+@settings(max_examples=400, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), scales=st.tuples(st.floats(-3, 3), st.floats(-3, 3)), start=st.floats(-3, 3))
+def test_angular_is_exact_within_its_query_bound(seed, scales, start):
+    points = (point_set(seed) + np.array([1.0, 0.0])) * 10.0 ** np.array(scales)
+    want = max(0.0, *(h * g for h, g in points if h > 0 and g > 0), 0.0)
+    for lam in (None, 10.0**start):
+        result = search.angular(PointPlane(points), lam, rtol=0)
+        assert result.value == pytest.approx(want, rel=1e-12)
+        assert result.upper_bound == result.value
+        assert result.queries <= 2 * len(points) + 1  # thesis Theorem 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 6), shift=st.sampled_from([0.0, 0.0, -2.0]))
+def test_bounds_hold_for_every_product_search_wherever_it_stops(seed, limit, shift):
+    points = point_set(seed) + np.array([1.0, shift])
+    want = max(0.0, *(h * g for h, g in points if h > 0 and g > 0), 0.0)
+    results = [
+        search.angular(PointPlane(points)),
+        search.angular(PointPlane(points), rtol=0, max_queries=limit),
+        search.bisecting(PointPlane(points)),
+        search.bisecting(PointPlane(points), max_queries=limit),
+        search.binary(PointPlane(points), max_queries=10 * limit),
+        search.sarawagi(PointPlane(points), xi=0.4 * want + 0.01),
+        search.sarawagi(PointPlane(points), xi=0.0),
+        search.sarawagi(PointPlane(points), xi=1.0, max_queries=limit),
+    ]
+    for result in results:
+        assert result.value <= want * (1 + 1e-12)
+        assert result.upper_bound >= want * (1 - 1e-12)
+        assert result.queries == sum(result.statistics[k] for k in ("free", "constrained", "banned"))
+        assert [s.incumbent for s in result.trace] == sorted(s.incumbent for s in result.trace)
+        assert all(s.bound >= want * (1 - 1e-12) for s in result.trace)
+    assert results[0].value >= 0.999 * want
+    assert results[1].queries <= limit
+    assert results[3].queries <= limit
+
+
+@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 4))
+def test_bounds_hold_when_stopped_by_the_limit(psi, seed, limit):
+    points = for_surrogate(point_set(seed), psi)
+    want = best_label(points, psi)
+    for result in (
+        search.exact(PointPlane(points), psi, max_queries=limit),
+        search.convex_hull(PointPlane(points), psi, max_queries=limit),
+        search.convex_hull(PointPlane(points), psi, integral=True, max_queries=limit),
+    ):
+        assert result.queries <= limit
+        assert result.upper_bound >= want * (1 - 1e-12)
+        assert all(s.bound >= want * (1 - 1e-12) for s in result.trace)
+        if result.gap > 1e-6 * max(1.0, want) and not result.fractional:
+            assert result.stopped == "max_queries"
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), psi=st.sampled_from(SURROGATES))
+def test_a_cache_never_changes_the_answer(seed, psi):
+    points = for_surrogate(point_set(seed), psi)
+    cold = search.exact(PointPlane(points), psi)
+    cache = [0] if cold.label is None else [0, cold.label]
+    warm = search.exact(PointPlane(points), psi, cache=cache, lam=cold.lam if cold.lam >= 0 else None)
+    assert warm.value == pytest.approx(cold.value, rel=1e-9, abs=1e-12)
+    assert warm.queries <= 2 * len(points) + 3
+
+
+def test_example_of_math_2_5():
+    result = search.angular(PointPlane(EXAMPLE), lam=1.0, rtol=0)
+    assert (result.value, result.queries, result.label) == (15.0, 5, 2)
+    assert [None if s.point is None else (s.point.h, s.point.g) for s in result.trace] == [
+        (1, 8),
+        (3, 4),
+        (5, 3),
+        None,
+        None,
+    ]
+    assert [round(s.lam, 6) for s in result.trace] == [1, 0.353553, 2.828427, 2.171185, 3.684623]
+
+
+def test_return_at_the_tangent_is_not_taken():
+    """The counterexample of MATH.md 2.1 to the printed rule "if z1 = z1' return y"."""
+    assert search.angular(PointPlane([(9, 16), (6, 4), (3, 6)]), lam=4.0, rtol=0).value == 144
+
+
+def test_theorem_1_defeats_lambda_searches_and_not_the_exact_ones():
+    for blind in (search.bisecting, search.binary):
+        result = blind(PointPlane(THEOREM_1))
+        assert result.value == pytest.approx(0.01)
+        assert result.upper_bound >= 25
+    assert search.sarawagi(PointPlane(THEOREM_1), xi=1.0).value == pytest.approx(0.01)
+    assert search.angular(PointPlane(THEOREM_1), rtol=0).value == 25
+    assert search.exact(PointPlane(THEOREM_1), "product").value == 25
+    assert search.convex_hull(PointPlane(THEOREM_1), "product", integral=True).value == 25
+
+
+def test_hull_examples_of_math_5():
+    points = [(-4, 10), (0, 6), (2, 3), (3, 1), (1, 2)]
+    result = search.convex_hull(PointPlane(points), "slack")
+    assert result.value == pytest.approx(9.375)
+    assert (result.point.h, result.point.g) == pytest.approx((1.5, 3.75))
+    assert {part.label: weight for weight, part in result.parts} == pytest.approx({2: 0.75, 1: 0.25})
+    assert search.convex_hull(PointPlane(points), "slack", integral=True).value == 9
+    result = search.convex_hull(PointPlane([(0, 0), (-2, 6), (2, 1)]), "slack")
+    assert result.value == pytest.approx(4.5125)
+    assert result.queries <= 4
+
+
+def test_sarawagi_example_of_math_3_4():
+    result = search.sarawagi(PointPlane(EXAMPLE), xi=6.0)
+    assert result.statistics["violation_bound"] == pytest.approx(4.101, abs=1e-3)
+    assert result.statistics["violation"] <= 3.0
+    assert search.sarawagi(PointPlane(EXAMPLE), xi=0.0).label == 3
+
+
+def test_warm_lambda_shortens_the_bisection_and_the_hull():
+    points = [(1, 8), (4, 6), (5, 5), (7, 2)]
+    cold = search.convex_hull(PointPlane(points), "product")
+    warm = search.convex_hull(PointPlane(points), "product", lam=cold.lam, cache=[cold.label])
+    assert warm.value == cold.value == 25
+    assert warm.queries == 1
+
+
+def test_a_relaxed_plane_takes_mixtures():
+    plane = PointPlane([(1, 8), (8, 1)], convex=True)
+    for result in (search.exact(plane, "product"), search.angular(plane), search.convex_hull(plane, "product")):
+        assert result.value == pytest.approx(20.25)
+        assert result.fractional
+        assert result.statistics["constrained"] == 0
+    with pytest.raises(DeclarationError, match="relaxed plane"):
+        search.convex_hull(plane, "product", integral=True)
+
+
+@pytest.mark.parametrize("points", [[(-1, 3), (0, 5)], [(2, 0), (1, 0)], [(-1, -2)], [(0, 0)]])
+def test_no_violated_label_is_an_answer(points):
+    for result in (
+        search.angular(PointPlane(points, truth=0)),
+        search.bisecting(PointPlane(points, truth=0)),
+        search.binary(PointPlane(points, truth=0)),
+        search.sarawagi(PointPlane(points, truth=0), 1.0),
+        search.sarawagi(PointPlane(points, truth=0), 0.0),
+        search.exact(PointPlane(points, truth=0), "product"),
+        search.convex_hull(PointPlane(points, truth=0), "product"),
+    ):
+        assert result.value == 0
+        assert result.upper_bound == 0
+        assert result.stopped == "no violation"
+        assert result.label == 0
+        assert not result.violated
+
+
+def test_negative_g_is_not_a_product_of_two_negatives():
+    points = [(-3, -5), (1, 1), (2, -1)]
+    assert search.angular(PointPlane(points), rtol=0).value == 1
+    assert search.exact(PointPlane(points), "product").value == 1
+    assert search.exact(PointPlane(points), "slack").value == 2
+    assert search.bisecting(PointPlane(points)).value <= 1
+
+
+def test_bad_arguments_are_refused():
+    plane = PointPlane(EXAMPLE)
+    with pytest.raises(DeclarationError, match="max_queries"):
+        search.angular(plane, max_queries=0)
+    with pytest.raises(DeclarationError, match="rtol"):
+        search.exact(plane, "slack", rtol=1.0)
+    with pytest.raises(DeclarationError, match="positive and finite"):
+        search.bisecting(plane, lam=-1.0)
+    with pytest.raises(DeclarationError, match="lam"):
+        search.convex_hull(plane, "slack", lam=-1.0)
+    with pytest.raises(DeclarationError, match="xi"):
+        search.sarawagi(plane, math.nan)
+    with pytest.raises(DeclarationError, match="no surrogate called"):
+        search.exact(plane, "slak")
+
+
+def test_result_tells_its_story():
+    result = search.exact(PointPlane(THEOREM_1), "product")
+    assert repr(result).startswith("<exact: value 25, upper bound 25")
+    html = result._repr_html_()
+    assert "upper bound" in html
+    assert "constrained" in html
+    assert result.gap == result.upper_bound - result.value
+    kinds = [s.kind for s in result.trace]
+    assert set(kinds) <= {"free", "corner"}
+    assert kinds == sorted(kinds, reverse=True)  # cheap free queries first

@@ -1,0 +1,205 @@
+"""The searches over small integer label spaces, driven by a solver, against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structopt as so
+from structopt import search
+from structopt.plane import Plane
+from structopt.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Product, Slack
+
+SURROGATES = [
+    Margin(),
+    Slack(),
+    GeneralizedScaling(1.5, 0.5),
+    BetaScaling(0.5),
+    LogLoss(),
+    ProbLoss(),
+    ProbLoss(convex=True),
+    MicroF1(),
+    Product(),
+]
+
+
+def instance(seed: int, hamming: bool = True):
+    """A random space, its labels, a score, a loss and a truth."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 8))
+    space = so.LabelSpace("small")
+    y = space.binary("y", n)
+    kind = int(rng.integers(3))
+    if kind == 0:
+        space.subject_to(y.sum() <= int(rng.integers(1, n)))
+    elif kind == 1:
+        space.subject_to(y[np.arange(1, n)] <= y[np.array([int(rng.integers(0, j)) for j in range(1, n)])])
+    else:
+        space.subject_to((y * rng.integers(0, 4, n).astype(float)).sum() <= 5.0)
+    labels = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
+    labels = labels[[space.contains(z) for z in labels]]
+    truth = labels[rng.integers(len(labels))]
+    score = rng.normal(size=n) * rng.choice([0.3, 1.0, 3.0])
+    coef = (1.0 - 2.0 * truth) * (1.0 if hamming else rng.uniform(0.5, 2.0, n))
+    return space, labels, score, (coef, -float(coef @ truth)), truth
+
+
+def values(plane: Plane, psi, labels: np.ndarray) -> np.ndarray:
+    points = [plane.evaluate(z) for z in labels]
+    return np.array([psi.clipped(p.h, p.g) for p in points if not (isinstance(psi, MicroF1) and p.g >= 0)] + [0.0])
+
+
+@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
+@settings(max_examples=14, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), hamming=st.booleans())
+def test_exact_equals_enumeration(psi, seed, hamming):
+    space, labels, score, loss, truth = instance(seed, hamming or isinstance(psi, MicroF1))
+    plane = psi.plane(so.Oracle(space, solver="highs"), score, loss, truth)
+    want = values(plane, psi, labels).max()
+    result = search.exact(plane, psi, front=False)
+    assert result.value == pytest.approx(want, rel=1e-9, abs=1e-9)
+    assert result.upper_bound >= want * (1 - 1e-9)
+    assert result.gap <= 1e-6 * max(1.0, want)
+    assert space.contains(result.label)
+    banned = search.convex_hull(plane, psi, integral=True)
+    assert banned.value == pytest.approx(want, rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), hamming=st.booleans())
+def test_angular_with_a_solver(seed, hamming):
+    space, labels, score, loss, truth = instance(seed, hamming)
+    plane = Product().plane(so.Oracle(space, solver="highs"), score, loss, truth)
+    want = values(plane, Product(), labels).max()
+    for rtol in (0.0, 1e-3):
+        result = search.angular(plane, rtol=rtol, max_queries=200)
+        # What the shrunk rays and the floor h_min may lose (MATH.md 1.1) is in the certificate.
+        assert result.value >= want * (1 - rtol - 2e-5) - 1e-3
+        assert result.value <= want * (1 + 1e-9)
+        assert result.upper_bound >= want * (1 - 1e-9)
+        assert result.queries < 60
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_relaxed_space_attains_its_hull(seed):
+    space, labels, score, loss, truth = instance(seed)
+    plane = Slack().plane(so.Oracle(space, solver="highs", integral="relax"), score, loss, truth)
+    result = search.exact(plane, "slack")
+    assert space.relaxed().contains(result.label)
+    point = plane.evaluate(result.label)
+    assert Slack().clipped(point.h, point.g) == pytest.approx(result.value, rel=1e-6, abs=1e-9)
+    assert result.upper_bound >= values(plane, Slack(), labels).max() * (1 - 1e-9)
+    assert result.gap <= 1e-5 * max(1.0, result.value)
+    product = Product().plane(plane.oracle, score, loss, truth)
+    for angular in (search.angular(product), search.angular(product, angles_only=True, max_queries=100)):
+        assert angular.value >= 0.998 * result.value - 1e-3
+        assert angular.upper_bound >= result.value * (1 - 1e-6)
+
+
+def test_slack_as_a_surrogate_and_as_a_product_agree():
+    space, _, score, loss, truth = instance(5)
+    oracle = so.Oracle(space, solver="highs")
+    slack = search.exact(Slack().plane(oracle, score, loss, truth), "slack")
+    product = search.exact(Product().plane(oracle, score, loss, truth), "product")
+    assert slack.value == pytest.approx(product.value)
+
+
+def test_a_front_replaces_the_search():
+    space, labels, score, loss, truth = instance(3)
+
+    class Listing:
+        integral = "auto"
+
+        def __init__(self) -> None:
+            self.space = space.compiled
+
+        def maximize(self, c, rows=(), forbid=()):
+            raise AssertionError("a listed front needs no query")
+
+        def front(self, h, g):
+            return labels
+
+    plane = Slack().plane(Listing(), score, loss, truth)
+    result = search.exact(plane, "slack")
+    assert result.stopped == "front"
+    assert result.queries == 0
+    assert result.value == result.upper_bound == values(plane, Slack(), labels).max()
+
+
+@pytest.mark.parametrize("zero", ["h", "g", "both"])
+def test_a_coordinate_that_is_zero_everywhere(zero):
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    nothing, something = ([0.0, 0.0, 0.0], 0.0), ([1.0, -1.0, 2.0], 0.5)
+    h = nothing if zero in ("h", "both") else something
+    g = nothing if zero in ("g", "both") else something
+    plane = Plane(so.Oracle(space, solver="highs"), h=h, g=g, truth=[0, 0, 0])
+    for result in (
+        search.angular(plane),
+        search.bisecting(plane),
+        search.binary(plane),
+        search.sarawagi(plane, 1.0),
+        search.exact(plane, "product"),
+        search.convex_hull(plane, "product"),
+    ):
+        assert result.value == 0
+        assert result.upper_bound == 0
+        assert result.label is plane.truth
+
+
+def test_the_truth_is_returned_when_nothing_is_violated():
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    truth = np.array([1.0, 0.0, 1.0])
+    loss = (1.0 - 2.0 * truth, 2.0)
+    score = 50.0 * (2.0 * truth - 1.0)
+    oracle = so.Oracle(space, solver="highs")
+    for psi in (Slack(), Margin(), Product()):
+        result = search.exact(psi.plane(oracle, score, loss, truth), psi, front=False)
+        assert result.value == 0
+        assert result.upper_bound <= 1e-6
+        assert np.array_equal(result.label, truth)
+    result = search.angular(Product().plane(oracle, score, loss, truth))
+    assert result.value == 0
+    assert result.upper_bound <= 1e-3
+
+
+def test_a_relaxation_whose_g_is_negative_at_a_vertex():
+    space = so.LabelSpace()
+    y = space.continuous("y", 2, 0, 1)
+    space.subject_to(y.sum() <= 1.5)
+    oracle = so.Oracle(space, solver="highs")
+    plane = Plane(oracle, h=([2.0, -1.0], 1.0), g=([-1.0, 2.0], 0.25))
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101)), -1).reshape(-1, 2)
+    grid = grid[grid.sum(axis=1) <= 1.5]
+    h, g = grid @ [2.0, -1.0] + 1.0, grid @ [-1.0, 2.0] + 0.25
+    want = (h * g)[(h > 0) & (g > 0)].max()
+    for result in (search.exact(plane, "product"), search.angular(plane), search.convex_hull(plane, "product")):
+        assert result.value >= want * 0.999
+        assert result.upper_bound >= want
+
+
+def test_empty_truth_of_micro_f1():
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    truth = np.zeros(3)
+    plane = MicroF1().plane(so.Oracle(space, solver="highs"), [0.5, -1.0, 0.2], (np.ones(3), 0.0), truth)
+    result = search.exact(plane, "micro_f1")
+    assert result.value == pytest.approx(1.5)  # one label, margin 0.5: (1 + 0.5) / 1
+    assert np.array_equal(result.label, [1, 0, 0])
+
+
+def test_a_cache_of_labels_from_another_search():
+    space, _, score, loss, truth = instance(11)
+    oracle = so.Oracle(space, solver="highs")
+    first = search.exact(Slack().plane(oracle, score, loss, truth), "slack", front=False)
+    moved = Slack().plane(oracle, score + 0.01, loss, truth)
+    warm = search.exact(moved, "slack", cache=[first.label], lam=first.lam, front=False)
+    cold = search.exact(Slack().plane(oracle, score + 0.01, loss, truth), "slack", front=False)
+    assert warm.value == pytest.approx(cold.value)
+    assert warm.queries <= cold.queries

@@ -1,0 +1,205 @@
+"""The λ-oracles over label spaces and over points."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structopt as so
+from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch
+from structopt.plane import Plane, Point, PointPlane
+
+
+def small_space(rng: np.random.Generator) -> tuple[so.LabelSpace, np.ndarray]:
+    """A random 0/1 space (cardinality, closure or knapsack) and all its labels."""
+    n = int(rng.integers(3, 8))
+    space = so.LabelSpace("small")
+    y = space.binary("y", n)
+    kind = int(rng.integers(3))
+    if kind == 0:
+        space.subject_to(y.sum() <= int(rng.integers(1, n)))
+    elif kind == 1:
+        parents = np.array([int(rng.integers(0, j)) for j in range(1, n)])
+        space.subject_to(y[np.arange(1, n)] <= y[parents])
+    else:
+        space.subject_to((y * rng.integers(0, 4, n).astype(float)).sum() <= 5.0)
+    labels = np.array(list(itertools.product([0.0, 1.0], repeat=n)))
+    return space, labels[[space.contains(z) for z in labels]]
+
+
+def random_plane(seed: int) -> tuple[Plane, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    space, labels = small_space(rng)
+    n = labels.shape[1]
+    h, g = (rng.normal(size=n), 1.0), (rng.integers(0, 3, n).astype(float), 0.0)
+    plane = Plane(so.Oracle(space, solver="highs"), h=h, g=g)
+    return plane, labels, labels @ h[0] + h[1], labels @ g[0] + g[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), log_lam=st.floats(-2, 2))
+def test_free_query_is_enumeration(seed, log_lam):
+    plane, _, h, g = random_plane(seed)
+    lam = 10.0**log_lam
+    point = plane.query(lam)
+    assert point.h + lam * point.g == pytest.approx((h + lam * g).max(), abs=1e-7)
+    assert point.bound == pytest.approx((h + lam * g).max(), abs=1e-7)
+    assert plane.counts == {"free": 1, "constrained": 0, "banned": 0}
+    assert plane.points == [point]
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_two_limits_break_ties_by_the_other_coordinate(seed):
+    plane, labels, h, g = random_plane(seed)
+    # Coarse h, so that there are ties to break.
+    coef = np.rint(plane._h)
+    plane = Plane(plane.oracle, h=(coef, 0.0), g=(plane._g, 0.0))
+    h = labels @ coef
+    first = plane.query(0.0)
+    assert (first.h, first.g) == pytest.approx((h.max(), g[h == h.max()].max()), abs=1e-6)
+    last = plane.query(math.inf)
+    assert (last.g, last.h) == pytest.approx((g.max(), h[g == g.max()].max()), abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), angles=st.tuples(st.floats(0.05, 1.5), st.floats(0.05, 1.5)), lam=st.floats(0.1, 5)
+)
+def test_constrained_query_is_enumeration_or_none(seed, angles, lam):
+    plane, _, h, g = random_plane(seed)
+    low, high = sorted(angles)
+    bottom, top = (math.cos(low), math.sin(low)), (math.cos(high), math.sin(high))
+    allowed = (h > 0) & (g > 0) & (bottom[0] * g >= bottom[1] * h) & (top[1] * h >= top[0] * g)
+    # Labels within the solver's tolerance of a ray may or may not count.
+    clear = allowed & (bottom[0] * g - bottom[1] * h > 1e-4) & (top[1] * h - top[0] * g > 1e-4) & (h > 1e-3)
+    near = (h > -1e-3) & (g > 0) & (bottom[0] * g - bottom[1] * h > -1e-4) & (top[1] * h - top[0] * g > -1e-4)
+    point = plane.query(lam, bottom=bottom, top=top)
+    if point is None:
+        assert not clear.any()
+    else:
+        value = point.h + lam * point.g
+        assert value >= np.max((h + lam * g)[clear], initial=-np.inf) - 1e-6
+        assert value <= np.max((h + lam * g)[near], initial=-np.inf) + 1e-6
+    assert plane.counts["constrained"] == 1
+
+
+def test_an_open_ray_excludes_the_label_that_defines_it():
+    space = so.LabelSpace()
+    space.binary("y", 2)
+    plane = Plane(
+        so.Oracle(space, solver="highs"), h=([2.0, -1.0], 1.0), g=([1.0, 1.0], 0.0)
+    )  # (1,0) (3,1) (0,1) (2,2)
+    ray = (3.0, 1.0)
+    closed = plane.query(0.1, bottom=(1, 0), top=ray)
+    assert (closed.h, closed.g) == (3, 1)
+    assert plane.query(0.1, bottom=(1, 0), top=ray, open_top=True) is None
+    assert plane.query(0.1, bottom=ray, top=(2, 2), open_bottom=True, open_top=True) is None
+    above = plane.query(0.1, bottom=ray, top=(0, 1), open_bottom=True, open_top=True)
+    assert (above.h, above.g) == (2, 2)
+
+
+def test_above_a_corner():
+    space = so.LabelSpace()
+    space.binary("y", 2)
+    plane = Plane(so.Oracle(space, solver="highs"), h=([2.0, -1.0], 1.0), g=([1.0, 1.0], 0.0))
+    point = plane.query(0.1, above=(0.0, 1.0))
+    assert (point.h, point.g) == (2, 2)
+    assert plane.query(0.1, above=(2.0, 1.0)) is None
+    point = plane.query(0.1, above=(-math.inf, 0.0))
+    assert (point.h, point.g) == (3, 1)
+
+
+def test_forbidden_labels_do_not_return():
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    plane = Plane(so.Oracle(space, solver="highs"), h=([3.0, 2.0, 1.0], 0.0), g=([1.0, 1.0, 1.0], 0.0))
+    seen: list[Point] = []
+    while (point := plane.query(1.0, forbid=[p.label for p in seen])) is not None:
+        seen.append(point)
+        assert plane.can_forbid(point)
+    heights = [p.h + p.g for p in seen]
+    assert len(seen) == 8
+    assert heights == sorted(heights, reverse=True)
+    assert plane.counts == {"free": 1, "constrained": 0, "banned": 8}
+
+
+def test_box_lattice_and_precision():
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    oracle = so.Oracle(space, solver="highs")
+    plane = Plane(oracle, h=([1.0, -2.0, 0.5], 1.0), g=([1.0, -1.0, 1.0], 1.0))
+    assert plane.bounds[:5] == (-1.0, 2.5, 0.0, 3.0, 1.0)
+    assert plane.precision.g_step == 0.0
+    uneven = Plane(oracle, h=([1.0, -2.0, 0.5], 1.0), g=([1.0, -0.7, 1.0], 1.0))
+    assert uneven.precision.g_step > 0.0
+    relaxed = Plane(so.Oracle(space, solver="highs", integral="relax"), h=([1.0, -2.0, 0.5], 1.0), g=([1, -1, 1], 1.0))
+    assert relaxed.convex
+    assert not plane.convex
+    assert "relaxed" in repr(relaxed)
+
+
+def test_bad_input():
+    space = so.LabelSpace()
+    space.binary("y", 2)
+    oracle = so.Oracle(space, solver="highs")
+    good = ([1.0, 1.0], 0.0)
+    with pytest.raises(DeclarationError, match="coefficient 1 of h is not finite"):
+        Plane(oracle, h=([1.0, math.nan], 0.0), g=good)
+    with pytest.raises(DeclarationError, match="constant of g"):
+        Plane(oracle, h=good, g=([1.0, 1.0], math.inf))
+    with pytest.raises(SpaceMismatch, match="2 variables"):
+        Plane(oracle, h=([1.0], 0.0), g=good)
+    plane = Plane(oracle, h=good, g=good)
+    for lam in (-1.0, math.nan):
+        with pytest.raises(DeclarationError, match="lam must be in"):
+            plane.query(lam)
+        with pytest.raises(DeclarationError, match="lam must be in"):
+            PointPlane([(1, 1)]).query(lam)
+    for ray in ((-1.0, 1.0), (0.0, 0.0), (math.nan, 1.0)):
+        with pytest.raises(DeclarationError, match="first quadrant"):
+            plane.query(1.0, bottom=ray, top=(0, 1))
+        with pytest.raises(DeclarationError, match="first quadrant"):
+            PointPlane([(1, 1)]).query(1.0, bottom=(1, 0), top=ray)
+    with pytest.raises(SpaceMismatch, match="cached label"):
+        plane.evaluate([1.0])
+    with pytest.raises(DeclarationError, match="at least one point"):
+        PointPlane([])
+    with pytest.raises(DeclarationError, match="Point 1 is"):
+        PointPlane([(1, 1), (math.nan, 2)])
+
+
+def test_only_infeasible_means_empty():
+    class Failing:
+        integral = "auto"
+
+        def __init__(self, error: Exception) -> None:
+            space = so.LabelSpace()
+            space.binary("y", 2)
+            self.space = space.compiled
+            self.error = error
+
+        def maximize(self, c, rows=(), forbid=()):
+            raise self.error
+
+    factors = {"h": ([1.0, 1.0], 0.0), "g": ([1.0, 1.0], 0.0)}
+    assert Plane(Failing(InfeasibleSpace("empty")), **factors).query(1.0, bottom=(1, 1), top=(1, 2)) is None
+    with pytest.raises(InfeasibleSpace):
+        Plane(Failing(InfeasibleSpace("the space itself")), **factors).query(1.0)
+    with pytest.raises(SolverFailed):
+        Plane(Failing(SolverFailed("time")), **factors).query(1.0, bottom=(1, 1), top=(1, 2))
+
+
+def test_points_evaluate_and_mix():
+    plane = PointPlane([(1, 8), (8, 1)])
+    mixed = plane.mix(plane.evaluate(0), plane.evaluate(1), 0.5)
+    assert (mixed.h, mixed.g, mixed.label) == (4.5, 4.5, {0: 0.5, 1: 0.5})
+    assert repr(mixed) == "Point(h=4.5, g=4.5)"
+    assert "2 points" in repr(plane)
+    with pytest.raises(DeclarationError, match="free queries"):
+        PointPlane([(1, 8)], convex=True).query(1.0, above=(0, 0))

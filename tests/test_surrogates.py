@@ -1,0 +1,195 @@
+"""Surrogates: values, gradients, domains, the registry and its conformance check."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structopt import surrogates
+from structopt.errors import DeclarationError
+from structopt.surrogates import (
+    BetaScaling,
+    GeneralizedScaling,
+    LogLoss,
+    Margin,
+    MicroF1,
+    ProbLoss,
+    Product,
+    Slack,
+    Surrogate,
+)
+from structopt.testing.surrogate import check_surrogate
+
+# MATH.md 4: value, psi_h, psi_g and λ at h = -0.5, g = 4 (micro-F1: h = 2, g = -4).
+TABLE = [
+    (Margin(), -0.5, 4, 3.5, 1, 1, 1),
+    (Slack(), -0.5, 4, 2, 4, 0.5, 0.125),
+    (GeneralizedScaling(1, 0.5), -0.5, 4, 3, 2, 0.875, 0.4375),
+    (GeneralizedScaling(1, 0.25), -0.5, 4, 3.2928932188, 1.4142135624, 0.9558058262, 0.6758567812),
+    (BetaScaling(0.25), -0.5, 4, 3.2928932188, 1.4142135624, 0.9558058262, 0.6758567812),
+    (LogLoss(), -0.5, 4, 1.8963079367, 1.5101626752, 0.4740769842, 0.313924448),
+    (ProbLoss(), -0.5, 4, 3.0161242941, 1.9041958536, 0.8730433144, 0.4584839909),
+    (ProbLoss(convex=True), -0.5, 4, 3.0161242941, 1.9041958536, 0.8730433144, 0.4584839909),
+    (ProbLoss(convex=True), 0.5, 4, 5, 2, 1.125, 0.5625),
+    (MicroF1(), 2, -4, 0.5, 0.25, 0.125, 0.5),
+    (Product(), 5, 3, 15, 3, 5, 5 / 3),
+]
+ALL = [row[0] for row in TABLE] + [GeneralizedScaling(2, 1.5), GeneralizedScaling(0, 0), LogLoss(bound=True)]
+
+
+@pytest.mark.parametrize(("psi", "h", "g", "value", "psi_h", "psi_g", "lam"), TABLE)
+def test_table_of_math_4(psi, h, g, value, psi_h, psi_g, lam):
+    assert psi.value(h, g) == pytest.approx(value, abs=1e-9)
+    assert psi.gradient(h, g) == pytest.approx((psi_h, psi_g), abs=1e-9)
+    assert psi.direction(h, g) == pytest.approx(lam, abs=1e-9)
+
+
+@pytest.mark.parametrize("psi", ALL, ids=repr)
+def test_every_surrogate_passes_its_own_check(psi):
+    check_surrogate(psi)
+    assert eval(repr(psi), vars(surrogates)) == psi
+
+
+@pytest.mark.parametrize("psi", [p for p in ALL if not isinstance(p, MicroF1)], ids=repr)
+def test_floats_and_arrays_agree(psi):
+    h, g = np.array([[-0.5, 1.0], [2.0, -3.0]]), np.array([[0.0, 1.0], [2.5, 4.0]])
+    values = psi.value(h, g)
+    assert values.shape == (2, 2)
+    for at in np.ndindex(2, 2):
+        assert psi.value(h[at], g[at]) == pytest.approx(values[at])
+        assert isinstance(psi.value(h[at], g[at]), float)
+        assert psi.clipped(float(h[at]), float(g[at])) == pytest.approx(max(0.0, values[at]))
+
+
+@pytest.mark.parametrize("psi", ALL, ids=repr)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_segment_maximum_is_attained_and_certified(psi, seed):
+    rng = np.random.default_rng(seed)
+    ends = np.column_stack([rng.normal(size=2) * 10 ** rng.uniform(-1, 1), rng.exponential(size=2) * 4])
+    if isinstance(psi, MicroF1):
+        ends[:, 1] = -ends[:, 1] - 0.1
+    p, q = (tuple(map(float, end)) for end in ends)
+    t, value, upper = psi.segment_maximum(p, q)
+    assert 0.0 <= t <= 1.0
+    assert psi.clipped(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])) == pytest.approx(value, rel=1e-9, abs=1e-12)
+    grid = np.linspace(0, 1, 2001)
+    best = psi._clipped_array(p[0] + grid * (q[0] - p[0]), p[1] + grid * (q[1] - p[1])).max()
+    assert value >= best * (1 - 1e-7) - 1e-12
+    assert upper >= max(best, value) * (1 - 1e-14)
+    assert upper <= value * (1 + 1e-6) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(0.5, 1.0), (1.0, 1.5), (2.5, 1.0), (1.0, -0.5), (-1.0, -1.0), (math.nan, 0.5), (math.inf, 1.0)]
+)
+def test_generalized_scaling_refuses_what_is_not_quasi_concave(alpha, beta):
+    with pytest.raises(DeclarationError, match="0 <= alpha - beta <= 1"):
+        GeneralizedScaling(alpha, beta)
+
+
+@pytest.mark.parametrize("beta", [-0.1, 1.1, math.nan])
+def test_beta_scaling_refuses(beta):
+    with pytest.raises(DeclarationError, match="0 <= beta <= 1"):
+        BetaScaling(beta)
+
+
+def test_the_ends_of_beta_scaling():
+    rng = np.random.default_rng(0)
+    h, g = rng.normal(size=50), rng.exponential(size=50)
+    assert np.allclose(BetaScaling(0).value(h, g), Margin().value(h, g))
+    assert np.allclose(BetaScaling(1).value(h, g), Slack().value(h, g))
+
+
+def test_outside_the_domain():
+    with pytest.raises(DeclarationError, match="needs finite values with g >= 0"):
+        Slack().value(1.0, -1.0)
+    with pytest.raises(DeclarationError, match=r"not defined at \(h, g\) = \(2, -3\)"):
+        ProbLoss().gradient([1.0, 2.0], [1.0, -3.0])
+    with pytest.raises(DeclarationError, match="g < 0"):
+        MicroF1().value(1.0, 0.0)
+    with pytest.raises(DeclarationError, match="nan"):
+        Margin().value(math.nan, 1.0)
+    assert Slack().clipped(-3.0, -2.0) == 0.0
+    assert ProbLoss().value(3.0, 0.0) == 0.0
+    assert ProbLoss(convex=True).value(3.0, 0.0) == 0.0
+
+
+def test_prob_loss_far_out_has_a_direction():
+    assert ProbLoss().direction(-60.0, 1.0) > 10.0
+    assert ProbLoss().direction(200.0, 1.0) == math.inf
+    assert 0.0 <= ProbLoss().gradient(-1e5, 1e-8)[0] < math.inf
+
+
+def test_factors_of_margin_and_loss():
+    truth = np.array([1.0, 0.0, 1.0])
+    score = np.array([0.3, -0.2, 0.1])
+    loss = (1.0 - 2.0 * truth, 2.0)
+    z = np.array([0.0, 1.0, 1.0])
+    (a, b), (c, d) = Slack().factors(score, loss, truth)
+    assert a @ z + b == pytest.approx(score @ (z - truth))
+    assert c @ z + d == 2.0
+    (a, b), _ = Product().factors(score, loss, truth)
+    assert a @ z + b == pytest.approx(1 + score @ (z - truth))
+    (a, b), (c, d) = MicroF1().factors(score, loss, truth)
+    assert a @ z + b == pytest.approx(2.0 + score @ (z - truth))
+    assert c @ z + d == -(2.0 + 2.0)
+    with pytest.raises(DeclarationError, match="Hamming"):
+        MicroF1().factors(score, (2.0 * loss[0], 4.0), truth)
+
+
+def test_get_by_name():
+    assert surrogates.get("slack") == Slack()
+    assert surrogates.get("generalized", alpha=1.0, beta=0.25) == GeneralizedScaling(1.0, 0.25)
+    assert surrogates.get(Slack()) == Slack()
+    assert hash(BetaScaling(0.5)) == hash(BetaScaling(0.5))
+    assert {"margin", "slack", "beta", "generalized", "log", "prob", "micro_f1", "product"} <= set(surrogates.names())
+    with pytest.raises(DeclarationError, match="Registered: beta"):
+        surrogates.get("hinge")
+
+
+class Cubed(Surrogate):
+    name = "test cubed"
+
+    def psi(self, h, g):
+        return (1 + h) * g**3
+
+    def psi_gradient(self, h, g):
+        return g**3 + 0 * h, 3 * (1 + h) * g**2
+
+
+def test_register_a_class_and_refuse_a_second_of_the_same_name():
+    surrogates.register(Cubed)
+    assert surrogates.get("test cubed").value(1.0, 2.0) == 16.0
+    with pytest.raises(DeclarationError, match="registered already"):
+        surrogates.register(Slack(), name="margin")
+
+
+@pytest.mark.parametrize(
+    ("what", "psi", "gradient"),
+    [
+        ("not quasi-concave", lambda h, g: h**2 * (h > 0) + g**2, lambda h, g: (2 * h * (h > 0), 2 * g)),
+        ("decreases in g", lambda h, g: h - g, lambda h, g: (1 + 0 * h, -1 + 0 * g)),
+        ("decreases in h", lambda h, g: g - h, lambda h, g: (-1 + 0 * h, 1 + 0 * g)),
+        ("differences give", lambda h, g: (1 + h) * g, lambda h, g: (g, h)),
+        ("positive almost nowhere", lambda h, g: -1 - 0 * h * g, lambda h, g: (0 * h, 0 * g)),
+        ("shape", lambda h, g: 1.0, lambda h, g: (0 * h, 0 * g)),
+        ("is inf", lambda h, g: np.where(g > 1, np.inf, h + g), lambda h, g: (1 + 0 * h, 1 + 0 * g)),
+    ],
+)
+def test_register_refuses_a_bad_surrogate(what, psi, gradient):
+    bad = surrogates.from_functions("test bad", psi, gradient)
+    with pytest.raises(DeclarationError, match=what):
+        surrogates.register(bad)
+    assert "test bad" not in surrogates.names()
+
+
+def test_the_printed_range_of_the_thesis_is_wrong():
+    """alpha = 0.5, beta = 1 satisfies the range printed in thesis 3.3.1 and is not monotone (MATH.md 4)."""
+    printed = surrogates.from_functions("printed", lambda h, g: h * g + g**0.5, lambda h, g: (g, h + 0.5 / g**0.5))
+    with pytest.raises(DeclarationError):
+        check_surrogate(printed)
