@@ -1,0 +1,404 @@
+"""Permutations and matchings: every row gets a column of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.backends.combinatorial import Algorithm
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.features import Shared
+from structopt.kernels import assignment as kernels
+from structopt.kernels._common import IntArray
+from structopt.kernels.threads import in_threads
+from structopt.label import Label
+from structopt.losses import TaskLoss
+from structopt.model import Model
+from structopt.space import LabelSpace
+from structopt.structures._choices import ChoiceBatch
+
+__all__ = ["Assignment", "AssignmentAlgorithm", "RowLoss"]
+
+_KINDS = ("hamming", "footrule")
+
+# Column prices are kept for at most this many bytes of examples, the oldest forgotten first.
+_PRICE_LIMIT = 1 << 27
+
+
+class RowLoss(TaskLoss):
+    """A loss that adds up over the rows of a matching, whose points are 0/1 matrices.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns.
+    kind : {"hamming", "footrule"}
+        The number of rows with a wrong column (unmatched counts as a column of its own), or Spearman's footrule, the
+        total distance ``sum_i |y_i - truth_i|`` between columns, for labels that match every row (MATH.md 8.2).
+    normalize : bool
+        Divide by the number of rows.
+
+    Examples
+    --------
+    >>> RowLoss((2, 3), "footrule").linear([[0, 1, 0], [1, 0, 0]])
+    (array([1., 0., 1., 0., 1., 2.]), 0.0)
+    """
+
+    def __init__(self, shape: tuple[int, int], kind: str = "hamming", normalize: bool = False) -> None:
+        if kind not in _KINDS:
+            raise DeclarationError(
+                f"The loss of a matching is one of {', '.join(_KINDS)}, or a TaskLoss; got {kind!r}."
+            )
+        self.shape = shape
+        self.kind = kind
+        self.normalize = normalize
+        self._scale = 1.0 / shape[0] if normalize else 1.0
+
+    def _columns(self, matrix: npt.ArrayLike) -> IntArray:
+        table = np.asarray(matrix, dtype=np.float64).reshape(self.shape)
+        columns = np.where(table.any(axis=1), table.argmax(axis=1), -1)
+        if self.kind == "footrule" and (columns < 0).any():
+            raise DeclarationError(
+                f"Row {int(np.argmin(columns))} is unmatched, so that the footrule is not defined; use 'hamming'."
+            )
+        return columns
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        columns = self._columns(truth)
+        if self.kind == "footrule":
+            return self._scale * np.abs(columns[:, None] - np.arange(self.shape[1])).astype(np.float64).ravel(), 0.0
+        # A matched row is right or wrong; a row that should stay free is wrong with any column.
+        coef = np.where((columns < 0)[:, None], 1.0, 0.0) * np.ones(self.shape)
+        matched = np.flatnonzero(columns >= 0)
+        coef[matched, columns[matched]] = -1.0
+        return self._scale * coef.ravel(), self._scale * len(matched)
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        found, wanted = self._columns(y), self._columns(truth)
+        errors = np.abs(found - wanted) if self.kind == "footrule" else found != wanted
+        return self._scale * float(errors.sum())
+
+    @property
+    def smallest(self) -> float:
+        return self._scale
+
+    def __repr__(self) -> str:
+        return f"RowLoss({self.shape}, {self.kind!r}{', normalize=True' if self.normalize else ''})"
+
+
+class Assignment(Model):
+    """Matchings of the n rows of an input with its m columns: alignments, permutations, graph matching.
+
+    An input is an array ``(n, m, d)`` of pair features, or a CSR matrix of the ``n m`` rows in that order (then n = m
+    unless `n` is given). A label is an array of the column of each row, -1 where it has none. All pairs share one
+    weight vector. The constraint matrix is that of a bipartite graph: its LP relaxation is integral.
+
+    Parameters
+    ----------
+    n : int, optional
+        Number of rows that every input must have; any by default.
+    unmatched : bool
+        Whether rows may stay without a column (-1). Otherwise every row has one, which needs n <= m.
+    loss : {"hamming", "footrule"} or TaskLoss
+        `RowLoss` of this kind, or a loss on the 0/1 matrix.
+    normalize : bool
+        Divide the loss by the number of rows.
+    bias : bool
+        Append the constant 1 to the features.
+
+    Notes
+    -----
+    Solved by shortest augmenting paths (ORACLES.md 7). Where n = m, column prices are kept per example and make a call
+    with drifted scores cheaper; its value does not depend on them, but among labels of equal value its choice may.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> model = so.structures.Assignment()
+    >>> scores = np.array([[3.0, 1, 2], [2, 4, 6], [0, 2, 5]])
+    >>> model.predict([1.0], scores[:, :, None])
+    array([0, 1, 2])
+    """
+
+    def __init__(
+        self,
+        n: int | None = None,
+        unmatched: bool = False,
+        loss: str | TaskLoss = "hamming",
+        normalize: bool = False,
+        bias: bool = False,
+    ) -> None:
+        self.n = n
+        self.unmatched = unmatched
+        self.normalize = normalize
+        self.bias = bias
+        if n is not None and n < 1:
+            raise DeclarationError(f"Assignment needs at least one row, got n = {n}.")
+        if not isinstance(loss, TaskLoss):
+            RowLoss((1, 1), loss)  # an unknown name is refused here
+            if loss == "footrule" and unmatched:
+                raise DeclarationError("The footrule is not defined for unmatched rows; use loss='hamming'.")
+        self._kind = loss
+        super().__init__(self._program, {"y": Shared(bias=bias)}, key=self.shape)
+
+    def shape(self, x: Any) -> tuple[int, int]:
+        """Rows and columns of an input; a pair of integers stands for itself."""
+        if isinstance(x, tuple) and len(x) == 2 and all(isinstance(k, int | np.integer) for k in x):
+            rows, columns = int(x[0]), int(x[1])
+        else:
+            rows, columns = self._shape_of(x)
+        if self.n is not None and rows != self.n:
+            raise DeclarationError(f"An input has {rows} rows; this model was made for n = {self.n}.")
+        if rows > columns and not self.unmatched:
+            raise DeclarationError(
+                f"{rows} rows cannot each have one of {columns} columns; swap the two axes, or allow unmatched=True."
+            )
+        return rows, columns
+
+    def _shape_of(self, x: Any) -> tuple[int, int]:
+        shape = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+        if sp.issparse(x) and len(shape) == 2:
+            rows = math.isqrt(shape[0]) if self.n is None else self.n
+            if rows and shape[0] % rows == 0 and (self.n is not None or rows * rows == shape[0]):
+                return rows, shape[0] // rows
+        elif len(shape) == 3 and shape[0] and shape[1]:
+            return shape[0], shape[1]
+        raise DeclarationError(
+            f"An input of Assignment has shape (n, m, d), or is a sparse matrix of n m rows; got {shape}."
+        )
+
+    def _program(self, x: Any) -> LabelSpace:
+        rows, columns = self.shape(x)
+        space = LabelSpace(f"matchings of {rows} rows with {columns} columns")
+        y = space.binary("y", (rows, columns))
+        of_row, of_column = y.sum(axis=1), y.sum(axis=0)
+        space.subject_to(of_row <= 1 if self.unmatched else of_row == 1, name="row")
+        whole = rows == columns and not self.unmatched
+        space.subject_to(of_column == 1 if whole else of_column <= 1, name="column")
+        return space
+
+    def algorithm(self, x: Any) -> Algorithm:
+        """Shortest augmenting paths."""
+        return AssignmentAlgorithm(*self.shape(x), self.unmatched)
+
+    def _losses(self, space: LabelSpace) -> Mapping[str, TaskLoss]:
+        return {"y": self.row_loss(*space["y"].shape)}
+
+    def row_loss(self, rows: int, columns: int) -> TaskLoss:
+        """The task loss for inputs of this shape."""
+        if isinstance(self._kind, TaskLoss):
+            return self._kind
+        return RowLoss((rows, columns), self._kind, self.normalize)
+
+    def columns(self, label: Any, shape: tuple[int, int]) -> IntArray:
+        """A label as an array of columns, or `LabelNotInSpace` with the culprit."""
+        given = np.asarray(label)
+        rows, width = shape
+        if given.shape != (rows,) or given.dtype.kind not in "iuf":
+            raise LabelNotInSpace(
+                f"A label is an array of {rows} columns, one per row; got {given.dtype} {given.shape}."
+            )
+        lowest = -1 if self.unmatched else 0
+        wrong = np.flatnonzero(~((given >= lowest) & (given < width) & (given == np.rint(given))))
+        if wrong.size:
+            i = int(wrong[0])
+            cure = "; unmatched=True allows -1" if given[i] == -1 else ""
+            raise LabelNotInSpace(
+                f"Row {i} has column {given[i]}; columns are {lowest} to {width - 1}{cure}.", (f"row[{i}]",)
+            )
+        columns = np.ascontiguousarray(given, dtype=np.int64)
+        used = np.bincount(columns[columns >= 0], minlength=width)
+        if used.size and used.max() > 1:
+            k = int(used.argmax())
+            i, j = np.flatnonzero(columns == k)[:2].tolist()
+            what = "permutation" if rows == width and not self.unmatched else "matching"
+            raise LabelNotInSpace(f"Not a {what}: rows {i} and {j} both have column {k}.", (f"column[{k}]",))
+        return columns
+
+    def _shape_for(self, label: Any, x: Any) -> tuple[int, int]:
+        if x is not None:
+            return self.shape(x)
+        given = np.asarray(label).ravel()
+        return len(given), max(len(given), int(given.max(initial=0)) + 1 if given.dtype.kind in "iu" else 0)
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The 0/1 matrix of a matching, flat. Without an input the matrix is taken to be square if it can be."""
+        shape = self._shape_for(label, x)
+        return _matrix(self.columns(label, shape), shape).ravel()
+
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
+        """The column of each row; for a fractional point, the matching that agrees with it most."""
+        point = np.asarray(z, dtype=np.float64)
+        shape = self.shape(x) if x is not None else (math.isqrt(point.size),) * 2 if self.n is None else (self.n, -1)
+        table = point.reshape(shape)
+        if np.abs(table - np.rint(table)).max() < 1e-6:
+            return np.where(table.max(axis=1) > 0.5, table.argmax(axis=1), -1)
+        return AssignmentAlgorithm(*table.shape, self.unmatched).best(table)[0]
+
+    def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
+        """Coefficients and constant of the task loss of this truth."""
+        return self.loss_at(self.encode(label, x), self._shape_for(label, x))
+
+    def batch(self, X: Any) -> AssignmentBatch:
+        """A data set prepared once."""
+        return AssignmentBatch(self, X)
+
+    def __repr__(self) -> str:
+        told = [] if self.n is None else [f"n={self.n}"]
+        told += [f"{name}=True" for name in ("unmatched", "normalize", "bias") if getattr(self, name)]
+        told += [f"loss={self._kind!r}"] if self._kind != "hamming" else []
+        return f"Assignment({', '.join(told)})"
+
+
+class AssignmentAlgorithm(Algorithm):
+    """Best matchings of one shape, with kept column prices where n = m.
+
+    An unmatched row takes a dummy column of its own at score 0: a matching is then one assignment, and not several, so
+    that Murty's cells list every matching once.
+    """
+
+    name = "assignment"
+
+    def __init__(self, rows: int, columns: int, unmatched: bool = False) -> None:
+        self.rows, self.columns, self.unmatched = rows, columns, unmatched
+        self._prices: dict[Hashable, FloatArray] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_prices": {}}
+
+    @property
+    def width(self) -> int:
+        """Number of columns with the dummies."""
+        return self.columns + self.rows if self.unmatched else self.columns
+
+    def padded(self, scores: FloatArray) -> FloatArray:
+        """Scores (..., rows, columns) with the dummy columns, if there are any."""
+        if not self.unmatched:
+            return scores
+        wide = np.full((*scores.shape[:-1], self.width), -np.inf)
+        wide[..., : self.columns] = scores
+        own = np.arange(self.rows)
+        wide[..., own, self.columns + own] = 0.0
+        return wide
+
+    def chosen(self, columns: IntArray) -> IntArray:
+        """Columns without the dummies, which become -1."""
+        return np.where(columns < self.columns, columns, -1) if self.unmatched else columns
+
+    def best(self, scores: FloatArray, prices: FloatArray | None = None) -> tuple[IntArray, float]:
+        """The best columns and their value."""
+        columns, value = kernels.assign(self.padded(scores), prices)
+        return self.chosen(columns), value
+
+    def _label(self, columns: IntArray, value: float) -> Label:
+        return Label(_matrix(columns, (self.rows, self.columns)).ravel(), value, True)
+
+    def _kept(self, key: Hashable | None) -> FloatArray | None:
+        if key is None or self.rows != self.width:
+            return None
+        prices = self._prices.get(key)
+        if prices is None:
+            if len(self._prices) * 8 * self.width > _PRICE_LIMIT:
+                self._prices.pop(next(iter(self._prices)), None)
+            prices = self._prices[key] = np.zeros(self.width)
+        return prices
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+        return self._label(*self.best(c.reshape(self.rows, self.columns), self._kept(key)))
+
+    def maximize_batch(
+        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
+    ) -> list[Label | None]:
+        scores = self.padded(C.reshape(-1, self.rows, self.columns))
+        prices = np.zeros((len(scores), self.width))
+        kept = [None if keys is None else self._kept(key) for key in (keys or range(len(scores)))]
+        for row, known in zip(prices, kept, strict=True):
+            if known is not None:
+                row[:] = known
+        columns, values = in_batches(scores, prices, n_jobs)
+        for row, known in zip(prices, kept, strict=True):
+            if known is not None:
+                known[:] = row
+        return [self._label(found, float(v)) for found, v in zip(self.chosen(columns), values, strict=True)]
+
+    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+        if k < 1:
+            return []
+        found, values = kernels.k_best(self.padded(c.reshape(self.rows, self.columns)), k)
+        return [self._label(columns, float(v)) for columns, v in zip(self.chosen(found), values, strict=True)]
+
+
+class AssignmentBatch(ChoiceBatch):
+    """A data set of matchings, solved shape by shape; labels are the columns of all rows, one after the other."""
+
+    model: Assignment
+
+    def __init__(self, model: Assignment, X: Any) -> None:
+        self.shapes = np.array([model.shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
+        super().__init__(model, X, self.shapes[:, 0])
+        self._price_at = np.concatenate([[0], np.cumsum(self.shapes[:, 1])])
+        self._prices = np.zeros(self._price_at[-1])
+        self._losses: dict[tuple[int, int], TaskLoss] = {}
+
+    def _layout(self) -> tuple[IntArray, IntArray]:
+        row = np.arange(self.slots[-1]) - self.slots[self._example]
+        return self.starts[0][self._example] + row * self.shapes[self._example, 1], np.ones(len(row), dtype=np.int64)
+
+    def _shape(self, i: int) -> tuple[int, int]:
+        return int(self.shapes[i, 0]), int(self.shapes[i, 1])
+
+    def _choices(self, label: Any, i: int) -> IntArray:
+        return self.model.columns(label, self._shape(i))
+
+    def _task_loss(self, block: str, i: int) -> Any:
+        shape = self._shape(i)
+        if shape not in self._losses:
+            self._losses[shape] = self.model.row_loss(*shape)
+        return self._losses[shape]
+
+    def _solve(self, scores: FloatArray, chosen: npt.NDArray[np.intp], n_jobs: int) -> tuple[IntArray, FloatArray]:
+        shapes = self.shapes[chosen]
+        parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (shapes.prod(axis=1), shapes[:, 0]))
+        choices, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
+        kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
+        for g, (rows, columns) in enumerate(kinds.tolist()):
+            group = np.flatnonzero(kind.ravel() == g)
+            algorithm = AssignmentAlgorithm(rows, columns, self.model.unmatched)
+            if len(kinds) > 1:
+                stacked = scores[parts[group][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
+            else:
+                stacked = scores.reshape(-1, rows, columns)
+            prices = np.zeros((len(group), algorithm.width))
+            kept = self._price_at[chosen[group]][:, None] + np.arange(columns)
+            if rows == algorithm.width:
+                prices[:] = self._prices[kept]
+            found, values[group] = in_batches(algorithm.padded(stacked), prices, n_jobs)
+            choices[slots[group][:, None] + np.arange(rows)] = algorithm.chosen(found)
+            if rows == algorithm.width:
+                self._prices[kept] = prices
+        return choices, values
+
+
+def in_batches(scores: FloatArray, prices: FloatArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
+    """`kernels.assign_batch` with the matrices shared between threads."""
+    columns, values = np.empty(scores.shape[:2], dtype=np.int64), np.empty(len(scores))
+
+    def work(first: int, last: int) -> None:
+        columns[first:last], values[first:last] = kernels.assign_batch(scores[first:last], prices[first:last])
+
+    in_threads(work, len(scores), n_jobs)
+    return columns, values
+
+
+def _matrix(columns: IntArray, shape: tuple[int, int]) -> FloatArray:
+    matrix = np.zeros(shape)
+    matched = np.flatnonzero(columns >= 0)
+    matrix[matched, columns[matched]] = 1.0
+    return matrix

@@ -1,0 +1,406 @@
+"""Dependency trees: every token has a head, and all lead to the root."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.backends.combinatorial import Algorithm
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.expressions import Expression
+from structopt.features import Shared
+from structopt.kernels import arborescence as kernels
+from structopt.kernels._common import IntArray, kernel
+from structopt.kernels.threads import in_threads
+from structopt.label import Label
+from structopt.losses import TaskLoss
+from structopt.model import Model
+from structopt.space import LabelSpace
+from structopt.structures._choices import ChoiceBatch
+
+__all__ = ["Arborescence", "WrongHeads"]
+
+
+class WrongHeads(TaskLoss):
+    """Number of tokens with a wrong head (on points that give each token one head).
+
+    Parameters
+    ----------
+    normalize : bool
+        Divide by the number of tokens: one minus the unlabelled attachment score.
+    """
+
+    def __init__(self, normalize: bool = False) -> None:
+        self.normalize = normalize
+
+    def _scale(self, size: int) -> float:
+        return 1.0 / max(1, math.isqrt(size) - 1) if self.normalize else 1.0
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        arcs = np.asarray(truth, dtype=np.float64).ravel()
+        scale = self._scale(arcs.size)
+        return -scale * arcs, scale * float(arcs.sum())
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        shape = (-1, math.isqrt(np.size(truth)))
+        heads, wanted = (np.asarray(arcs).reshape(shape)[:, 1:].argmax(axis=0) for arcs in (y, truth))
+        return self._scale(np.size(truth)) * float((heads != wanted).sum())
+
+    @property
+    def smallest(self) -> float:
+        # A normalised loss may be as small as one over the longest sentence, which is not known here.
+        return 1e-6 if self.normalize else 1.0
+
+    def __repr__(self) -> str:
+        return f"WrongHeads({'normalize=True' if self.normalize else ''})"
+
+
+class Arborescence(Model):
+    """Spanning arborescences of a sentence's arcs: dependency parsing.
+
+    An input is an array ``(n + 1, n + 1, d)`` of arc features, row = head, column = token, 0 = root (or a CSR matrix
+    with its rows in that order). Column 0 and the diagonal are not arcs: their features must be finite and are not used. A
+    label is an array of the n heads of the tokens 1, ..., n. All arcs share one weight vector.
+
+    Parameters
+    ----------
+    single_root : bool
+        Whether exactly one token has the root as its head.
+    projective : bool
+        Whether arcs must not cross, with the tokens on a line and the root in front.
+    flow : {"single", "multi"}
+        How the declared program forbids cycles; see Notes.
+    loss : TaskLoss, optional
+        A loss on the arcs; `WrongHeads` by default.
+    bias : bool
+        Append the constant 1 to the features.
+
+    Notes
+    -----
+    Labels are found by Chu-Liu/Edmonds, or Eisner's algorithm if projective, and the k best by Lawler's cells
+    (ORACLES.md 8). The declared program serves calls with extra rows, through HiGHS:
+
+    - ``flow="single"``: the root sends one unit to every token along the chosen arcs, ``arc <= flow <= n arc``. It has
+      ``2 (n + 1)^2`` variables. Its LP relaxation is *not* integral; the MIP is exact.
+    - ``flow="multi"``: every token has a unit of its own, ``path[k] <= arc``. It has ``(n + 1)^3`` variables; its LP
+      relaxation is integral in `arc`, with and without `single_root` (Edmonds' branching polytope and a face of it).
+
+    Rows for `projective` break the integrality of both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> arcs = np.array([[0, 5, 1, 1], [0, 0, 11, 4], [0, 10, 0, 5], [0, 9, 8, 0]])
+    >>> model = so.structures.Arborescence()
+    >>> model.predict([1.0], arcs[:, :, None])                    # one feature: the arc's score
+    array([0, 1, 2])
+    """
+
+    def __init__(
+        self,
+        single_root: bool = False,
+        projective: bool = False,
+        flow: str = "single",
+        loss: TaskLoss | None = None,
+        bias: bool = False,
+    ) -> None:
+        self.single_root = single_root
+        self.projective = projective
+        self.flow = flow
+        self.bias = bias
+        if flow not in ("single", "multi"):
+            raise DeclarationError(f"flow must be 'single' or 'multi', got {flow!r}.")
+        super().__init__(self._program, {"arc": Shared(bias=bias)}, loss or WrongHeads(), key=_n_nodes)
+
+    # ---- the program -----------------------------------------------------------------------------
+
+    def _program(self, x: Any) -> LabelSpace:
+        nodes = _n_nodes(x)
+        space = LabelSpace(f"dependency trees of {nodes - 1} tokens")
+        exists = ~np.eye(nodes, dtype=bool)
+        exists[:, 0] = False
+        arc = space.integer("arc", (nodes, nodes), 0, exists)
+        space.subject_to(arc[:, 1:].sum(axis=0) == 1, name="one head")
+        if self.single_root:
+            space.subject_to(arc[0].sum() == 1, name="one root")
+        if self.flow == "single":
+            _one_commodity(space, arc, exists)
+        else:
+            _many_commodities(space, arc, exists)
+        if self.projective:
+            rows = _crossings(nodes)
+            if rows.shape[0]:
+                space.subject_to(rows @ arc.ravel() <= 1, name="no crossing")
+        return space
+
+    def algorithm(self, x: Any) -> Algorithm:
+        """Chu-Liu/Edmonds or Eisner, for costs on the arcs."""
+        return TreeAlgorithm(self.key(x), self)  # type: ignore[arg-type]
+
+    # ---- labels ----------------------------------------------------------------------------------
+
+    def heads(self, label: Any, n_tokens: int | None = None) -> IntArray:
+        """A label as an array of heads, or `LabelNotInSpace` with the culprit."""
+        given = np.asarray(label)
+        if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
+            raise DeclarationError(f"Heads are one number per token, got an array of {given.dtype} {given.shape}.")
+        if n_tokens is not None and given.size != n_tokens:
+            raise LabelNotInSpace(f"{given.size} heads for {n_tokens} tokens; leave out the root's own.")
+        if not (given == np.rint(given)).all():
+            token = int(np.argmax(given != np.rint(given)))
+            raise LabelNotInSpace(f"The head of token {token + 1} is {given[token]}, not a token.", (f"{token + 1}",))
+        heads = np.ascontiguousarray(given, dtype=np.int64)
+        code, first, second = _fault(heads, self.single_root, self.projective)
+        if code:
+            raise _complaint(heads, code, first, second)
+        return heads
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The point of a list of heads: arcs, and the flow along them."""
+        heads = self.heads(label, None if x is None else _n_nodes(x) - 1)
+        return self.point(heads)
+
+    def point(self, heads: IntArray) -> FloatArray:
+        """`encode` for heads that are known to form a tree."""
+        nodes = len(heads) + 1
+        multi = self.flow == "multi"
+        z = np.zeros(nodes**3 if multi else 2 * nodes * nodes)
+        _fill(heads, z[: nodes * nodes].reshape(nodes, nodes), z[nodes * nodes :].reshape(-1, nodes, nodes), multi)
+        return z
+
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
+        """The heads of a point; for a fractional one, the tree that agrees with it most."""
+        point = np.asarray(z, dtype=np.float64)
+        nodes = round(point.size ** (1 / 3)) if self.flow == "multi" else math.isqrt(point.size // 2)
+        arcs = point[: nodes * nodes].reshape(nodes, nodes)
+        if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
+            return np.asarray(arcs[:, 1:].argmax(axis=0))
+        return kernels.arborescence(arcs, self.single_root, self.projective)[0]
+
+    def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
+        """Coefficients and constant of the task loss of this truth."""
+        return self.loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
+
+    def batch(self, X: Any) -> TreeBatch:
+        """A data set prepared once."""
+        return TreeBatch(self, X)
+
+    def __repr__(self) -> str:
+        told = [name for name in ("single_root", "projective", "bias") if getattr(self, name)]
+        options = [f"{name}=True" for name in told] + ([] if self.flow == "single" else [f"flow={self.flow!r}"])
+        return f"Arborescence({', '.join(options)})"
+
+
+class TreeAlgorithm(Algorithm):
+    """Best trees of one size; costs on the flow are left to the solver."""
+
+    def __init__(self, nodes: int, model: Arborescence) -> None:
+        self.nodes = nodes
+        self.rules = (model.single_root, model.projective)
+        self.name = "Eisner" if model.projective else "Chu-Liu/Edmonds"
+        self._point = model.point
+
+    def _scores(self, c: FloatArray) -> FloatArray | None:
+        size = self.nodes * self.nodes
+        return None if c[size:].any() else c[:size].reshape(self.nodes, self.nodes)
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label | None:
+        scores = self._scores(c)
+        if scores is None:
+            return None
+        heads, value = kernels.arborescence(scores, *self.rules)
+        return Label(self._point(heads), value, True)
+
+    def k_best(self, c: FloatArray, k: int) -> list[Label] | None:
+        scores = self._scores(c)
+        if scores is None:
+            return None
+        if k < 1:
+            return []
+        found, values = kernels.k_best(scores, k, *self.rules)
+        return [Label(self._point(heads), float(value), True) for heads, value in zip(found, values, strict=True)]
+
+
+class TreeBatch(ChoiceBatch):
+    """A treebank; labels are the heads of all sentences, one after the other."""
+
+    model: Arborescence
+
+    def __init__(self, model: Arborescence, X: Any) -> None:
+        self.sizes = np.array([_n_nodes(x) for x in X], dtype=np.int64)
+        super().__init__(model, X, self.sizes - 1)
+
+    def _layout(self) -> tuple[IntArray, IntArray]:
+        token = np.arange(self.slots[-1]) - self.slots[self._example] + 1
+        return self.starts[0][self._example] + token, self.sizes[self._example]
+
+    def _choices(self, label: Any, i: int) -> IntArray:
+        return self.model.heads(label, int(self.sizes[i]) - 1)
+
+    def _task_loss(self, block: str, i: int) -> Any:
+        loss = self.model._loss
+        return loss[block] if isinstance(loss, dict) else loss
+
+    def _solve(self, scores: FloatArray, chosen: npt.NDArray[np.intp], n_jobs: int) -> tuple[IntArray, FloatArray]:
+        sizes = self.sizes[chosen]
+        parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (sizes * sizes, sizes - 1))
+        heads, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
+
+        def work(first: int, last: int) -> None:
+            heads[slots[first] : slots[last]], values[first:last] = kernels.arborescence_batch(
+                scores[parts[first] : parts[last]], sizes[first:last], self.model.single_root, self.model.projective
+            )
+
+        in_threads(work, len(chosen), n_jobs)
+        return heads, values
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def _n_nodes(x: Any) -> int:
+    """Number of nodes of an input, with the root; an integer stands for itself."""
+    if isinstance(x, int | np.integer):
+        return int(x)
+    shape: Sequence[int] = x.shape if hasattr(x, "shape") else np.shape(x)
+    if sp.issparse(x):
+        nodes = math.isqrt(shape[0])
+        square = len(shape) == 2 and nodes * nodes == shape[0]
+    else:
+        nodes = shape[0] if shape else 0
+        square = len(shape) == 3 and shape[0] == shape[1]
+    if not square or nodes < 2:
+        raise DeclarationError(
+            f"An input of Arborescence has shape (n + 1, n + 1, d), head by token with the root as 0, or is a sparse "
+            f"matrix of (n + 1)^2 rows; got {tuple(shape)}."
+        )
+    return nodes
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def _one_commodity(space: LabelSpace, arc: Expression, exists: npt.NDArray[np.bool_]) -> None:
+    tokens = len(exists) - 1
+    flow = space.continuous("flow", exists.shape, 0, tokens * exists)
+    head, token = np.nonzero(exists)
+    # An arc between tokens carries at most what the root has left after serving its head.
+    most = np.where(head == 0, tokens, max(1, tokens - 1))
+    space.subject_to(flow[head, token] <= most * arc[head, token], name="flow on arcs")
+    space.subject_to(flow[head, token] >= arc[head, token], name="arcs have flow")
+    space.subject_to(flow[:, 1:].sum(axis=0) - flow[1:].sum(axis=1) == 1, name="one unit each")
+
+
+def _many_commodities(space: LabelSpace, arc: Expression, exists: npt.NDArray[np.bool_]) -> None:
+    nodes = len(exists)
+    allowed = np.repeat(exists[None], nodes - 1, axis=0)
+    allowed[np.arange(nodes - 1), np.arange(1, nodes)] = False  # the unit for token k stays there
+    path = space.continuous("path", allowed.shape, 0, allowed)
+    k, head, token = np.nonzero(allowed)
+    space.subject_to(path[k, head, token] <= arc[head, token], name="path on arcs")
+    arriving, leaving = path[:, :, 1:].sum(axis=1), path[:, 1:].sum(axis=2)
+    space.subject_to(arriving - leaving == np.eye(nodes - 1), name="a path to each")
+
+
+def _crossings(nodes: int) -> sp.csr_array:
+    """Rows ``arcs between i and j + arcs into v across them <= 1``, for every span i < j and token v off its ends.
+
+    A node has one head, so that all arcs that cross the span at v share a row: O(n^3) rows instead of O(n^4) pairs.
+    """
+    i, j = np.triu_indices(nodes, k=1)
+    place = np.arange(nodes)
+    inside = (place > i[:, None]) & (place < j[:, None])
+    outside = (place < i[:, None]) | (place > j[:, None])
+    # Heads on the other side of the span than v, (span, v, head).
+    across = (inside[:, :, None] & outside[:, None, :]) | (outside[:, :, None] & inside[:, None, :])
+    across[:, 0] = False
+    span, token, head = np.nonzero(across)
+    rows, row = np.unique(span * nodes + token, return_inverse=True)
+    ends = rows // nodes
+    number = np.arange(len(rows))
+    columns = np.concatenate([head * nodes + token, i[ends] * nodes + j[ends], j[ends] * nodes + i[ends]])
+    entries = (np.ones(len(columns)), (np.concatenate([row, number, number]), columns))
+    return sp.csr_array(entries, shape=(len(rows), nodes * nodes))
+
+
+# ---- heads ---------------------------------------------------------------------------------------
+
+_OUTSIDE, _SELF, _CYCLE, _ROOTS, _CROSS = 1, 2, 3, 4, 5
+
+
+@kernel
+def _fault(heads: IntArray, single_root: bool, projective: bool) -> tuple[int, int, int]:
+    """What is wrong with heads, and the tokens concerned; 0 if nothing is."""
+    n = heads.size
+    for m in range(1, n + 1):
+        if heads[m - 1] < 0 or heads[m - 1] > n:
+            return _OUTSIDE, m, heads[m - 1]
+        if heads[m - 1] == m:
+            return _SELF, m, m
+    mark = np.zeros(n + 1, np.int64)
+    mark[0] = -1
+    for m in range(1, n + 1):
+        v = m
+        while mark[v] == 0:
+            mark[v] = m
+            v = heads[v - 1]
+        if mark[v] == m:
+            return _CYCLE, v, v
+        v = m
+        while mark[v] == m:
+            mark[v] = -1
+            v = heads[v - 1]
+    if single_root:
+        first = 0
+        for m in range(1, n + 1):
+            if heads[m - 1] == 0:
+                if first:
+                    return _ROOTS, first, m
+                first = m
+    if projective:
+        for m in range(1, n + 1):
+            low, high = min(m, heads[m - 1]), max(m, heads[m - 1])
+            for k in range(1, m):
+                start, stop = min(k, heads[k - 1]), max(k, heads[k - 1])
+                if low < start < high < stop or start < low < stop < high:
+                    return _CROSS, k, m
+    return 0, 0, 0
+
+
+def _complaint(heads: IntArray, code: int, first: int, second: int) -> LabelNotInSpace:
+    names: tuple[str, ...] = (str(first), str(second))
+    if code == _OUTSIDE:
+        message = f"The head of token {first} is {second}; heads are 0 (the root) to {heads.size}."
+    elif code == _SELF:
+        message = f"Token {first} is its own head; a token that hangs from the root has head 0."
+    elif code == _CYCLE:
+        cycle = [first]
+        while heads[cycle[-1] - 1] != first:
+            cycle.append(int(heads[cycle[-1] - 1]))
+        names = tuple(map(str, cycle))
+        message = f"The heads form a cycle, token by token {' -> '.join([*names, names[0]])}, which never reaches 0."
+    elif code == _ROOTS:
+        message = f"Tokens {first} and {second} both hang from the root; single_root=True allows one."
+    else:
+        arcs = [f"{heads[k - 1]} -> {k}" for k in (first, second)]
+        message = f"The arcs {arcs[0]} and {arcs[1]} cross; projective=True forbids it."
+    return LabelNotInSpace(message, names)
+
+
+@kernel
+def _fill(heads: IntArray, arc: FloatArray, flow: FloatArray, multi: bool) -> None:
+    """Arcs of a tree and the flow on them: one unit from the root to every token."""
+    for k in range(1, heads.size + 1):
+        arc[heads[k - 1], k] = 1.0
+        v = k
+        while v:
+            h = heads[v - 1]
+            flow[k - 1 if multi else 0, h, v] += 1.0
+            v = h
