@@ -81,8 +81,10 @@ class Plane:
     ) -> None:
         self.oracle = oracle
         n = int(oracle.space.n_variables)
-        self._h, self._h0 = _affine(h, n, "h")
-        self._g, self._g0 = _affine(g, n, "g")
+        h_coef, self._h0 = _affine(h, n, "h")
+        g_coef, self._g0 = _affine(g, n, "g")
+        self._both = np.stack([h_coef, g_coef])
+        self._h, self._g = self._both
         self.truth = None if truth is None else np.asarray(truth, dtype=float)
         self.rows: list[tuple[Any, float, float]] = list(rows)
         self.shrink = shrink
@@ -91,26 +93,36 @@ class Plane:
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
         self.queries = 0
         self.points: list[Point] = []
+        self.tolerance = 1e-8
         self._costs = np.empty(n)
 
     @cached_property
     def bounds(self) -> Bounds:
         """Box bounds from the variables' own bounds; no query."""
-        h_lower, h_upper = self._range(self._h, self._h0)
-        g_lower, g_upper = self._range(self._g, self._g0)
-        positive = 0.0
-        if self._lattice:
-            over = self._g0 % self._lattice
-            positive = over if 1e-9 < over < self._lattice - 1e-9 else self._lattice
-        return Bounds(h_lower, h_upper, g_lower, g_upper, positive)
-
-    def _range(self, coef: FloatArray, const: float) -> tuple[float, float]:
-        used = coef != 0.0  # 0 * inf would be NaN
-        a, low, up = coef[used], self.oracle.space.lower[used], self.oracle.space.upper[used]
-        return (
-            const + float(np.minimum(a * low, a * up).sum()),
-            const + float(np.maximum(a * low, a * up).sum()),
+        lower, upper = self.oracle.space.lower, self.oracle.space.upper
+        if math.isfinite(lower.sum() + upper.sum()):
+            at_lower, at_upper = self._both * lower, self._both * upper
+        else:
+            # 0 * inf is NaN: variables without a coefficient do not count.
+            used = self._both != 0.0
+            at_lower, at_upper = (
+                np.multiply(self._both, v, where=used, out=np.zeros_like(self._both)) for v in (lower, upper)
+            )
+        h_lower, g_lower = np.minimum(at_lower, at_upper).sum(axis=1).tolist()
+        h_upper, g_upper = np.maximum(at_lower, at_upper).sum(axis=1).tolist()
+        return Bounds(
+            self._h0 + h_lower,
+            self._h0 + h_upper,
+            self._g0 + g_lower,
+            self._g0 + g_upper,
+            self._smallest_positive_g(),
         )
+
+    def _smallest_positive_g(self) -> float:
+        if not self._lattice:
+            return 0.0
+        over = self._g0 % self._lattice
+        return over if 1e-9 < over < self._lattice - 1e-9 else self._lattice
 
     @cached_property
     def _lattice(self) -> float:
@@ -134,7 +146,6 @@ class Plane:
             g_min=0.0 if self._lattice else self.shrink * g_scale,
             h_step=self.shrink * h_scale,
             g_step=0.0 if self._lattice else self.shrink * g_scale,
-            tolerance=1e-8,
         )
 
     def query(
@@ -230,7 +241,8 @@ class Plane:
         return found[0] if float(second @ found[0]) > float(second @ z) else z
 
     def _point(self, z: FloatArray, bound: float) -> Point:
-        return Point(float(self._h @ z) + self._h0, float(self._g @ z) + self._g0, z, bound)
+        h, g = (self._both @ z).tolist()
+        return Point(h + self._h0, g + self._g0, z, bound)
 
     def _angle(
         self, bottom: Ray, top: Ray, open_bottom: bool, open_top: bool, shrink: float

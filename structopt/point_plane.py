@@ -58,6 +58,7 @@ class PointPlane:
         self.truth = truth
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
         self.queries = 0
+        self.tolerance = 1e-12
         self.points: list[Point] = []
 
     @property

@@ -73,8 +73,6 @@ class Precision(NamedTuple):
         In the open quadrant, labels with ``0 < h < h_min`` or ``0 < g < g_min`` are not seen.
     h_step, g_step : float
         Above an open corner, labels within this distance of its sides are not seen.
-    tolerance : float
-        Relative accuracy of ``h + λ g`` at an answer.
     """
 
     shrink: float = 0.0
@@ -82,7 +80,6 @@ class Precision(NamedTuple):
     g_min: float = 0.0
     h_step: float = 0.0
     g_step: float = 0.0
-    tolerance: float = 1e-12
 
 
 class SearchPlane(Protocol):
@@ -106,6 +103,11 @@ class SearchPlane(Protocol):
     @property
     def precision(self) -> Precision:
         """What strict inequalities mean here."""
+        ...
+
+    @property
+    def tolerance(self) -> float:
+        """Relative accuracy of ``h + λ g`` at an answer."""
         ...
 
     @property

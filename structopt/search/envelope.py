@@ -85,6 +85,8 @@ class Envelope:
         h_floor, g_floor = max(h_floor, self.h_floor), max(g_floor, self.g_floor)
         if self.exhausted or self.g_cap < g_floor or self.h_cap < h_floor:
             return []
+        if not self.lines:
+            return [(self.h_cap, self.g_cap)]
         pieces = self._pieces()
         first = pieces[1][2] if len(pieces) > 1 else math.inf
         if first >= self.g_cap:
@@ -129,7 +131,7 @@ class Envelope:
         corners = self.chain(h_floor, g_floor)
         if not corners:
             return Peak(0.0, math.nan, math.nan)
-        if not all(math.isfinite(h) and math.isfinite(g) for h, g in (corners[0], corners[-1])):
+        if not math.isfinite(sum(corners[0]) + sum(corners[-1])):
             return Peak(math.inf, math.nan, math.nan)
         best = Peak(surrogate.clipped(*corners[0]), *corners[0])
         for p, q in pairwise(corners):

@@ -107,7 +107,7 @@ class HullWalk:
         self.chain: list[Point] = []
         self._first = lam
         self._asked: set[float] = set()
-        self._tolerance = run.plane.precision.tolerance
+        self._tolerance = run.plane.tolerance
         self._known = list(run.cached)
         if run.plane.truth is not None:
             # A label like any other, and known without a query: one end of the chain (h of value 0, g = 0).
@@ -166,7 +166,7 @@ class HullWalk:
         """Whether an answer lies above every known label in its own direction, by more than rounding."""
         if not self.chain:
             return True
-        known = max(_height(p, lam) for p in self.chain)
+        known = max([_height(p, lam) for p in self.chain])
         return _height(point, lam) - known > self._tolerance * max(1.0, abs(known))
 
     def _next(self, peak: Peak) -> tuple[float, bool]:
