@@ -19,8 +19,8 @@ def absolute_risk_program(
     """A space and costs with ``const - max c . z = min over flows f of sum_i weights_i |f - truths_i|_1``.
 
     The flow of an arc is the sum of its pieces, one between each two neighbouring truths, where the risk has a constant
-    slope. Pieces of increasing slope fill in order by themselves, since cheaper ones come first. Where the slope falls, a
-    0/1 variable opens the pieces that follow only if all before are full.
+    slope. Pieces of increasing slope fill in order by themselves, since cheaper ones come first. Where the slope
+    falls, a 0/1 variable opens the pieces that follow only if all before are full.
     """
     pieces = [_pieces(weights, truths[:, a], float(upper[a])) for a in range(truths.shape[1])]
     lengths, slopes = (np.concatenate([piece[k] for piece in pieces]) for k in (0, 1))

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from structopt.batch import Batch, LabelBatch, LossBatch, refusal
 from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
-from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
+from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear, n_examples
 from structopt.losses import TaskLoss
 from structopt.model import Model
@@ -58,9 +58,9 @@ class AbsoluteFlowLoss(TaskLoss):
             i, arc = between[0].tolist()
             where = f"example {i}: " if len(Y) > 1 else ""
             raise DeclarationError(
-                f"{where}the absolute loss is not linear at a flow of {Y[i, arc]:g} on arc {arc}, strictly between 0 and "
-                f"{self.upper[arc]:g}. Margin losses need 0/1 path flows (or flows at capacity); for fractional truths "
-                "minimise the expected loss instead: Flow.least_absolute_risk, ConditionalRiskMinimizer."
+                f"{where}the absolute loss is not linear at a flow of {Y[i, arc]:g} on arc {arc}, strictly between "
+                f"0 and {self.upper[arc]:g}. Margin losses need 0/1 path flows (or flows at capacity); for fractional "
+                "truths minimise the expected loss instead: Flow.least_absolute_risk, ConditionalRiskMinimizer."
             )
         return np.where(full, -1.0, 1.0), np.where(full, Y, 0.0).sum(axis=1)
 
@@ -79,8 +79,8 @@ class AbsoluteFlowLoss(TaskLoss):
 class SquaredFlowLoss(TaskLoss):
     """``sum_a (f_a - truth_a)^2``: for evaluation, and for conditional risk.
 
-    The expected loss under weights w with sum s > 0 is ``s ||f - mean||^2 + const`` for the weighted mean of the truths,
-    so that minimising it projects that mean on the flows: a quadratic program, which no linear form can stand for.
+    The expected loss under weights w with sum s > 0 is ``s ||f - mean||^2 + const`` for the weighted mean of the
+    truths, so that minimising it projects that mean on the flows: a quadratic program, not a linear form.
     """
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
@@ -155,6 +155,7 @@ class Flow(Model):
         _check_components(self.nodes, tail, head, self.inflow)
         limit = _capacities(capacity, len(tail))
         self.upper = limit if _has_cycle(len(self.nodes), tail, head) else np.minimum(limit, self.total_supply)
+        self._limit = limit
         space = LabelSpace("network flow")
         flow = space.continuous("flow", len(tail), 0, limit)
         space.subject_to(self.incidence @ flow == self.inflow, name="conservation")
@@ -176,7 +177,7 @@ class Flow(Model):
             return f"a flow has one number for each of the {len(self.arcs)} arcs, got shape {f.shape}"
         if not np.isfinite(f).all():
             return f"the flow on arc {self._arc(int(np.argmin(np.isfinite(f))))} is not a number"
-        limit = self.model_upper
+        limit = self._limit
         wrong = np.flatnonzero((f < -FEASIBILITY_TOLERANCE) | (f > limit + FEASIBILITY_TOLERANCE * np.maximum(1, f)))
         if wrong.size:
             a = int(wrong[0])
@@ -192,11 +193,6 @@ class Flow(Model):
                 f"its supply is {self.inflow[v]:g}{more}"
             )
         return None
-
-    @property
-    def model_upper(self) -> FloatArray:
-        """Declared capacities."""
-        return self.space().compiled.upper
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The flow itself, checked."""
@@ -214,8 +210,8 @@ class Flow(Model):
         """The flow with the least ``sum_i weights_i |f - truths_i|_1``, and that risk (ECRM (4) for flows).
 
         On each arc the risk is piecewise linear with a bend at every truth. Its pieces are auxiliary variables that add
-        up to the flow. Where the risk is convex (weights that are not negative) that is a linear program; weights may be
-        negative, and then 0/1 variables make the pieces fill in order: a mixed-integer program, exact as well.
+        up to the flow. Where the risk is convex (weights that are not negative) that is a linear program; weights may
+        be negative, and then 0/1 variables make the pieces fill in order: a mixed-integer program, exact as well.
 
         Parameters
         ----------
@@ -226,12 +222,15 @@ class Flow(Model):
         --------
         >>> import structopt as so
         >>> model = so.structures.Flow([("s", "t"), ("s", "t")], {"s": 1, "t": -1})
-        >>> model.least_absolute_risk([0.2, 0.5, 0.3], [[0, 1], [0.25, 0.75], [1, 0]])
+        >>> flow, risk = model.least_absolute_risk([0.2, 0.5, 0.3], [[0, 1], [0.25, 0.75], [1, 0]])
+        >>> flow, round(risk, 9)
         (array([0.25, 0.75]), 0.55)
         """
         w, Y = np.asarray(weights, dtype=np.float64), np.asarray(truths, dtype=np.float64)
         if Y.shape != (w.size, len(self.arcs)):
-            raise DeclarationError(f"{w.size} weights need truths of shape ({w.size}, {len(self.arcs)}), got {Y.shape}.")
+            raise DeclarationError(
+                f"{w.size} weights need truths of shape ({w.size}, {len(self.arcs)}), got {Y.shape}."
+            )
         for i, f in enumerate(Y):
             wrong = self.complaint(f)
             if wrong is not None:

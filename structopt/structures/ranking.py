@@ -21,7 +21,7 @@ from structopt.model import Model
 from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.space import LabelSpace
 from structopt.structures._choices import ranges
-from structopt.structures.assignment import AssignmentAlgorithm
+from structopt.structures._matching import AssignmentAlgorithm
 
 __all__ = ["ByPosition", "Ranking"]
 
@@ -75,7 +75,7 @@ class Ranking(Model):
 
         sum_i a_i (b_i* - b_{pi(i)})
 
-    where a (by position) and b (by document) come from the measure and b* is b in the best order; for NDCG it is 1 - NDCG.
+    where a (by position) and b (by document) come from the measure and b* is b in the best order; 1 - NDCG for NDCG.
     Both are linear in the 0/1 matrix of positions and documents, and loss-augmented inference is linear assignment.
 
     Parameters

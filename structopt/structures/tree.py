@@ -16,13 +16,14 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.expressions import Expression
 from structopt.features import Shared
 from structopt.kernels import arborescence as kernels
-from structopt.kernels._common import IntArray, kernel
+from structopt.kernels._common import IntArray
 from structopt.kernels.threads import in_threads
 from structopt.label import Label
 from structopt.losses import TaskLoss
 from structopt.model import Model
 from structopt.space import LabelSpace
 from structopt.structures._choices import ChoiceBatch
+from structopt.structures._heads import complaint, fault, fill
 
 __all__ = ["Arborescence", "WrongHeads"]
 
@@ -65,8 +66,8 @@ class Arborescence(Model):
     """Spanning arborescences of a sentence's arcs: dependency parsing.
 
     An input is an array ``(n + 1, n + 1, d)`` of arc features, row = head, column = token, 0 = root (or a CSR matrix
-    with its rows in that order). Column 0 and the diagonal are not arcs: their features must be finite and are not used. A
-    label is an array of the n heads of the tokens 1, ..., n. All arcs share one weight vector.
+    with its rows in that order). Column 0 and the diagonal are not arcs: their features must be finite, but are unused.
+    A label is an array of the n heads of the tokens 1, ..., n. All arcs share one weight vector.
 
     Parameters
     ----------
@@ -157,9 +158,9 @@ class Arborescence(Model):
             token = int(np.argmax(given != np.rint(given)))
             raise LabelNotInSpace(f"The head of token {token + 1} is {given[token]}, not a token.", (f"{token + 1}",))
         heads = np.ascontiguousarray(given, dtype=np.int64)
-        code, first, second = _fault(heads, self.single_root, self.projective)
+        code, first, second = fault(heads, self.single_root, self.projective)
         if code:
-            raise _complaint(heads, code, first, second)
+            raise complaint(heads, code, first, second)
         return heads
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
@@ -172,7 +173,7 @@ class Arborescence(Model):
         nodes = len(heads) + 1
         multi = self.flow == "multi"
         z = np.zeros(nodes**3 if multi else 2 * nodes * nodes)
-        _fill(heads, z[: nodes * nodes].reshape(nodes, nodes), z[nodes * nodes :].reshape(-1, nodes, nodes), multi)
+        fill(heads, z[: nodes * nodes].reshape(nodes, nodes), z[nodes * nodes :].reshape(-1, nodes, nodes), multi)
         return z
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
@@ -328,79 +329,3 @@ def _crossings(nodes: int) -> sp.csr_array:
     columns = np.concatenate([head * nodes + token, i[ends] * nodes + j[ends], j[ends] * nodes + i[ends]])
     entries = (np.ones(len(columns)), (np.concatenate([row, number, number]), columns))
     return sp.csr_array(entries, shape=(len(rows), nodes * nodes))
-
-
-# ---- heads ---------------------------------------------------------------------------------------
-
-_OUTSIDE, _SELF, _CYCLE, _ROOTS, _CROSS = 1, 2, 3, 4, 5
-
-
-@kernel
-def _fault(heads: IntArray, single_root: bool, projective: bool) -> tuple[int, int, int]:
-    """What is wrong with heads, and the tokens concerned; 0 if nothing is."""
-    n = heads.size
-    for m in range(1, n + 1):
-        if heads[m - 1] < 0 or heads[m - 1] > n:
-            return _OUTSIDE, m, heads[m - 1]
-        if heads[m - 1] == m:
-            return _SELF, m, m
-    mark = np.zeros(n + 1, np.int64)
-    mark[0] = -1
-    for m in range(1, n + 1):
-        v = m
-        while mark[v] == 0:
-            mark[v] = m
-            v = heads[v - 1]
-        if mark[v] == m:
-            return _CYCLE, v, v
-        v = m
-        while mark[v] == m:
-            mark[v] = -1
-            v = heads[v - 1]
-    if single_root:
-        first = 0
-        for m in range(1, n + 1):
-            if heads[m - 1] == 0:
-                if first:
-                    return _ROOTS, first, m
-                first = m
-    if projective:
-        for m in range(1, n + 1):
-            low, high = min(m, heads[m - 1]), max(m, heads[m - 1])
-            for k in range(1, m):
-                start, stop = min(k, heads[k - 1]), max(k, heads[k - 1])
-                if low < start < high < stop or start < low < stop < high:
-                    return _CROSS, k, m
-    return 0, 0, 0
-
-
-def _complaint(heads: IntArray, code: int, first: int, second: int) -> LabelNotInSpace:
-    names: tuple[str, ...] = (str(first), str(second))
-    if code == _OUTSIDE:
-        message = f"The head of token {first} is {second}; heads are 0 (the root) to {heads.size}."
-    elif code == _SELF:
-        message = f"Token {first} is its own head; a token that hangs from the root has head 0."
-    elif code == _CYCLE:
-        cycle = [first]
-        while heads[cycle[-1] - 1] != first:
-            cycle.append(int(heads[cycle[-1] - 1]))
-        names = tuple(map(str, cycle))
-        message = f"The heads form a cycle, token by token {' -> '.join([*names, names[0]])}, which never reaches 0."
-    elif code == _ROOTS:
-        message = f"Tokens {first} and {second} both hang from the root; single_root=True allows one."
-    else:
-        arcs = [f"{heads[k - 1]} -> {k}" for k in (first, second)]
-        message = f"The arcs {arcs[0]} and {arcs[1]} cross; projective=True forbids it."
-    return LabelNotInSpace(message, names)
-
-
-@kernel
-def _fill(heads: IntArray, arc: FloatArray, flow: FloatArray, multi: bool) -> None:
-    """Arcs of a tree and the flow on them: one unit from the root to every token."""
-    for k in range(1, heads.size + 1):
-        arc[heads[k - 1], k] = 1.0
-        v = k
-        while v:
-            h = heads[v - 1]
-            flow[k - 1 if multi else 0, h, v] += 1.0
-            v = h

@@ -1,0 +1,227 @@
+"""Flows: fast = HiGHS = brute force over paths; losses; expected absolute loss; batch = loop; bad input."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import structopt as so
+from structopt.errors import DeclarationError, LabelNotInSpace, UnboundedObjective
+from structopt.structures.flow import AbsoluteFlowLoss, Flow, SquaredFlowLoss
+
+ARCS = [("s", "u"), ("s", "v"), ("u", "v"), ("u", "t"), ("v", "t"), ("s", "t")]
+PATHS = np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 0], [0, 0, 0, 0, 0, 1]], dtype=float)
+UNIT = {"s": 1, "t": -1}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(2)
+
+
+def test_one_unit_is_a_path(rng):
+    model = Flow(ARCS, UNIT)
+    assert model.oracle().algorithm == "DAG path"
+    slow = so.Oracle(model.space(), "highs")
+    for _ in range(10):
+        c = rng.normal(size=6)
+        found = model.oracle().maximize(c)
+        assert found.value == pytest.approx((PATHS @ c).max())
+        assert slow.maximize(c).value == pytest.approx((PATHS @ c).max(), abs=1e-7)
+        assert model.space().contains(found.z)
+
+
+def test_capacities_split_the_flow(rng):
+    """Two units with at most one per arc: a pair of arc-disjoint paths."""
+    model = Flow(ARCS, {"s": 2, "t": -2}, capacity=1)
+    pairs = np.array([p + q for p, q in itertools.combinations(PATHS, 2) if (p + q <= 1).all()])
+    assert len(pairs) == 4
+    for _ in range(10):
+        c = rng.normal(size=6)
+        assert model.oracle().maximize(c).value == pytest.approx((pairs @ c).max(), abs=1e-7)
+    assert model.space().structure.totally_unimodular
+
+
+def test_scores_and_codec(rng):
+    model = Flow(ARCS, UNIT, bias=True)
+    x = rng.normal(size=2)
+    w = rng.normal(size=model.n_weights(x))
+    assert w.shape == (18,)
+    for f in rng.dirichlet(np.ones(4), size=5) @ PATHS:
+        z = model.encode(f)
+        np.testing.assert_array_equal(model.decode(z), f)
+        assert model.scores(w, x) @ z == pytest.approx(w @ model.joint(x, z))
+        np.testing.assert_allclose(model.joint(x, z), np.outer(f, [*x, 1.0]).ravel())
+
+
+def test_absolute_loss_is_linear_for_paths(rng):
+    model = Flow(ARCS, UNIT)
+    np.testing.assert_array_equal(model.upper, np.ones(6))
+    for truth in PATHS:
+        coef, const = model.loss(truth)
+        for f in rng.dirichlet(np.ones(4), size=10) @ PATHS:
+            assert coef @ f + const == pytest.approx(np.abs(f - truth).sum())
+            assert model.task_loss.value(f, truth) == pytest.approx(np.abs(f - truth).sum())
+
+
+def test_absolute_loss_at_capacity(rng):
+    arcs = [("s", "a"), ("s", "a"), ("a", "t")]
+    model = Flow(arcs, {"s": 3, "t": -3}, capacity=[2, 3, 5])
+    np.testing.assert_array_equal(model.upper, [2, 3, 3])
+    coef, const = model.loss([0, 3, 3])
+    for a in np.linspace(0, 2, 5):
+        f = model.encode([a, 3 - a, 3])
+        assert coef @ f + const == pytest.approx(2 * a)
+    with pytest.raises(DeclarationError, match="not linear at a flow of 1 on arc 1, strictly between 0 and 3"):
+        model.loss([2, 1, 3])
+
+
+def test_losses_that_are_not_linear_are_refused():
+    model = Flow(ARCS, UNIT, loss="squared")
+    with pytest.raises(DeclarationError, match="squared loss is not linear"):
+        model.loss(PATHS[0])
+    assert model.task_loss.value(PATHS[0], PATHS[1]) == 4
+    assert SquaredFlowLoss().value([0.5], [0.0]) == 0.25
+    # With a cycle a flow of 1 may be exceeded, so that |f - 1| bends there.
+    cyclic = Flow([*ARCS, ("t", "s")], UNIT)
+    with pytest.raises(DeclarationError, match="strictly between 0 and inf"):
+        cyclic.loss([*PATHS[0], 0])
+    batch = Flow(ARCS, UNIT).batch(np.ones((2, 1)))
+    with pytest.raises(DeclarationError, match="example 1: the absolute loss is not linear"):
+        batch.loss(batch.truth([PATHS[0], PATHS.mean(axis=0)]))
+    assert AbsoluteFlowLoss([1, 1]).smallest > 0
+
+
+@given(seed=st.integers(0, 2**32 - 1), signed=st.booleans())
+def test_least_absolute_risk(seed, signed):
+    """Parallel arcs: one free number, so that some bend, or an end, is optimal."""
+    rng = np.random.default_rng(seed)
+    model = Flow([("s", "t"), ("s", "t")], {"s": 1, "t": -1})
+    share = rng.integers(0, 7, size=rng.integers(1, 7)) / 6
+    truths = np.column_stack([share, 1 - share])
+    w = rng.normal(size=len(share))
+    w = w if signed else np.abs(w)
+
+    def risk(f):
+        return w @ np.abs(f - truths).sum(axis=1)
+
+    flow, least = model.least_absolute_risk(w, truths)
+    ends = np.array([0.0, 1.0, *share])
+    assert least == pytest.approx(min(risk(np.array([s, 1 - s])) for s in ends), abs=1e-6)
+    assert risk(flow) == pytest.approx(least, abs=1e-6)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_least_absolute_risk_on_a_network(rng, signed):
+    model = Flow(ARCS, UNIT)
+    truths = rng.dirichlet(np.ones(4), size=12) @ PATHS
+    w = rng.normal(0.1, 0.2, size=12) if signed else rng.dirichlet(np.ones(12))
+    flow, least = model.least_absolute_risk(w, truths)
+    assert model.complaint(flow) is None
+    assert w @ np.abs(flow - truths).sum(axis=1) == pytest.approx(least, abs=1e-6)
+    for f in np.vstack([rng.dirichlet(np.full(4, 0.5), size=500) @ PATHS, truths, PATHS]):
+        assert w @ np.abs(f - truths).sum(axis=1) >= least - 1e-6
+
+
+def test_least_absolute_risk_refuses(rng):
+    model = Flow(ARCS, UNIT)
+    with pytest.raises(DeclarationError, match=r"2 weights need truths of shape \(2, 6\)"):
+        model.least_absolute_risk([1, 2], PATHS)
+    with pytest.raises(LabelNotInSpace, match="Truth 1: the flow does not balance"):
+        model.least_absolute_risk([1, 2], [PATHS[0], 2 * PATHS[0]])
+    cyclic = Flow([*ARCS, ("t", "s")], UNIT)
+    with pytest.raises(DeclarationError, match="not convex on arc 0, which has no largest flow"):
+        cyclic.least_absolute_risk([-1.0, 0.1], np.c_[[PATHS[0], PATHS[1]], [0, 0]] + [1, 0, 0, 1, 0, 0, 1])
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("capacity", [None, [1, 1, 1, 1, 0.5, 1]])
+def test_batch_equals_loop(rng, convert, capacity):
+    model = Flow(ARCS, UNIT, capacity)
+    X = rng.normal(size=(7, 3))
+    Y = PATHS[[0, 3, 0, 3, 3, 0, 0]]
+    batch = model.batch(convert(X))
+    w = rng.normal(size=batch.n_weights)
+    tables, truth = batch.tables(w), batch.truth(Y)
+    loss = batch.loss(truth)
+    best, values = batch.argmax(tables, loss, 0.5, n_jobs=2)
+    plain, plain_values = batch.argmax(tables)
+    for i in range(7):
+        c = model.scores(w, X[i])
+        coef, const = model.loss(Y[i])
+        assert values[i] == pytest.approx(model.oracle().maximize(c + 0.5 * coef).value + 0.5 * const, abs=1e-7)
+        assert plain_values[i] == pytest.approx(model.oracle().maximize(c).value, abs=1e-7)
+        assert c @ batch.decode(plain)[i] == pytest.approx(plain_values[i], abs=1e-7)
+    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best), atol=1e-9)
+    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
+    np.testing.assert_allclose(batch.joint(truth), sum(map(model.joint, X, Y)), atol=1e-12)
+    some = np.array([5, 2])
+    part, part_values = batch.argmax(tables, loss, 0.5, examples=some)
+    np.testing.assert_allclose(part_values[some], values[some], atol=1e-7)
+    assert not part.native[[0, 1, 3, 4, 6]].any()
+
+
+@pytest.mark.parametrize(
+    ("flow", "told"),
+    [
+        ([1, 0, 0, 0, 1, 0], "does not balance at node 'u': out - in = -1, its supply is 0, and 1 other"),
+        ([1, 0, 0, 1, 0, 1], "does not balance at node 's': out - in = 2, its supply is 1"),
+        ([2, -1, 0, 2, -1, 0], "flow on arc 's' -> 'v' is -1, outside"),
+        ([1, 0, 0, 1, 0, np.nan], "flow on arc 's' -> 't' is not a number"),
+        ([1, 0, 0, 1], "one number for each of the 6 arcs"),
+    ],
+)
+def test_wrong_flows_are_named(flow, told):
+    with pytest.raises(LabelNotInSpace, match=told):
+        Flow(ARCS, UNIT).encode(flow)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (([], {}), "at least one arc"),
+        (([("s", "t"), "abc"], UNIT), "Arc 1 is 'abc'"),
+        (([("s", "t"), ("t", "t")], UNIT), "Arc 1 leads from 't' to itself"),
+        (([("s", "t")], {"s": 1, "x": -1}), "names the node 'x', which has no arc"),
+        (([("s", "t")], {"s": 1}), "add up to 1; what enters must leave"),
+        (([("s", "t"), ("a", "b")], {"s": 1, "b": -1}), "add up to 1 in the part of the network that holds 's'"),
+        (([("s", "t")], {"s": np.nan}), "supply of 's' is not finite"),
+        (([("s", "t")], [1, -1]), "mapping from node"),
+        (([("s", "t")], UNIT, [1, 2]), "one per arc"),
+        (([("s", "t")], UNIT, -1.0), "capacity of arc 0 is -1"),
+        (([("s", "t")], UNIT, None, "huber"), "loss must be"),
+    ],
+)
+def test_wrong_networks_are_named(arguments, told):
+    with pytest.raises(DeclarationError, match=told):
+        Flow(*arguments)
+
+
+def test_a_gainful_cycle_without_capacity_is_unbounded():
+    model = Flow([*ARCS, ("t", "s")], UNIT)
+    with pytest.raises(UnboundedObjective):
+        model.oracle().maximize(np.ones(7))
+    assert Flow([*ARCS, ("t", "s")], UNIT, capacity=2).oracle().maximize(np.ones(7)).value > 0
+
+
+def test_batches_name_the_example_and_the_node(rng):
+    batch = Flow(ARCS, UNIT).batch(np.ones((2, 1)))
+    with pytest.raises(LabelNotInSpace, match="1 of 2 labels cannot be used:\n  example 1: the flow does not balance"):
+        batch.truth([PATHS[0], np.zeros(6)])
+    with pytest.raises(DeclarationError, match="2 inputs but 4 labels"):
+        batch.truth(PATHS)
+
+
+def test_copies_and_reprs(rng):
+    model = Flow(ARCS, UNIT, capacity=1)
+    w = rng.normal(size=6)
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(twin.predict(w, [1.0]), model.predict(w, [1.0]))
+        assert repr(twin) == "<Flow of 1 on 6 arcs between 4 nodes, with capacities>"
