@@ -9,7 +9,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structopt as so
@@ -99,6 +99,7 @@ def test_losses_that_are_not_linear_are_refused():
     assert AbsoluteFlowLoss([1, 1]).smallest > 0
 
 
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), signed=st.booleans())
 def test_least_absolute_risk(seed, signed):
     """Parallel arcs: one free number, so that some bend, or an end, is optimal."""
