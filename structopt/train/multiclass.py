@@ -1,0 +1,230 @@
+"""Block ascent for one class out of several: exact block steps over the classes that matter (TRAINERS.md 4.4)."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
+from structopt.structures.multiclass import MulticlassBatch
+from structopt.surrogates import Margin
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.result import TrainResult
+from structopt.train.risk import Risk, check_lam
+from structopt.train.structured import StructuredRisk
+
+__all__ = ["is_multiclass", "multiclass_ascent"]
+
+# Examples below this share of the mean gap are left out of cached passes.
+_WORTH_A_VISIT = 0.1
+# Cached passes end once they have closed this share of the gap that the full pass saw.
+_CACHED_ENOUGH = 0.1
+
+
+def is_multiclass(risk: Risk) -> bool:
+    """Whether `multiclass_ascent` can train this risk: one class per example, margin rescaling."""
+    return (
+        isinstance(risk, StructuredRisk)
+        and isinstance(risk.batch, MulticlassBatch)
+        and isinstance(risk.surrogate, Margin)
+    )
+
+
+def multiclass_ascent(
+    risk: StructuredRisk,
+    *,
+    lam: float,
+    tol: float = 1e-3,
+    cached_passes: int = 20,
+    max_passes: float | None = 1000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    verbose: bool | int = False,
+    random_state: int = 0,
+) -> TrainResult:
+    """Minimise ``lam/2 ||w||^2 + risk(w)`` of a multiclass model (Crammer and Singer, any cost matrix).
+
+    What `block_ascent` runs for `structures.Multiclass` with margin rescaling. Full passes look at all classes; cached
+    passes in between only at the classes that have mass.
+
+    Parameters
+    ----------
+    risk : StructuredRisk
+        Of a `structures.Multiclass` model, dense or sparse X, with the margin surrogate.
+    lam : float
+        Weight of the regulariser, positive.
+    tol : float
+        Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
+    cached_passes : int
+        At most so many passes over the active classes after each full pass.
+    max_passes, max_seconds, callback, checkpoint, verbose
+        As in `structopt.train.bmrm`; a pass scores all classes of every example.
+    random_state : int
+        Order of the visits.
+
+    Returns
+    -------
+    TrainResult
+        Certified: the objective by a pass at fixed weights, the bound from the feasible dual point.
+
+    References
+    ----------
+    Keerthi, Sundararajan, Chang, Hsieh, Lin. A sequential dual method for large scale multi-class linear SVMs. KDD 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> from structopt.train.multiclass import multiclass_ascent
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> y = (X @ rng.normal(size=(3, 4))).argmax(axis=1)
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(4), X, y)
+    >>> result = multiclass_ascent(risk, lam=0.01, tol=1e-6)
+    >>> result.converged, result.w.shape
+    (True, (12,))
+    """
+    lam = check_lam(lam)
+    if not is_multiclass(risk):
+        raise DeclarationError(f"multiclass_ascent needs a Multiclass model with margin rescaling, got {risk!r}.")
+    if cached_passes < 0:
+        raise DeclarationError(f"cached_passes must be at least 0, got {cached_passes!r}.")
+    rng = np.random.default_rng(random_state)
+    dual = _Dual(risk, lam)
+    problem = {"risk": risk.fingerprint(), "lam": lam, "cached_passes": cached_passes, "random_state": random_state}
+    with Monitor(
+        "multiclass ascent",
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=0.0,
+        problem=problem,
+    ) as monitor:
+        state = monitor.resume()
+        if state is None:
+            _certify(monitor, dual)
+        else:
+            dual.restore(state)
+            rng.bit_generator.state = state["random"]
+        while monitor.running:
+            monitor.count(oracle_calls=dual.n, passes=1)
+            with monitor.part("block steps"):
+                seen = dual.full_pass(rng.permutation(dual.n))
+                for _ in range(1 if monitor.passes <= 2 else cached_passes):
+                    if dual.cached_pass(rng.permutation(dual.n)) < _CACHED_ENOUGH * seen or monitor.out_of_time:
+                        break
+            # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+            low = dual.rebuild()
+            monitor.bound(low)
+            due = seen / dual.n <= 2.0 * max(tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
+            if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
+                _certify(monitor, dual)
+            monitor.record(partial(_save, dual, rng))
+    return monitor.result(active=float(dual.n_active.mean()))
+
+
+def _certify(monitor: Monitor, dual: _Dual) -> None:
+    """The objective at the present weights, which are those of the dual point."""
+    with monitor.part("certify"):
+        objective = dual.objective()
+    monitor.count(oracle_calls=dual.n, passes=1)
+    monitor.offer(dual.weights(), objective)
+
+
+class _Dual:
+    """The dual point of a multiclass problem and its weights, in the arrays that the kernels want."""
+
+    def __init__(self, risk: StructuredRisk, lam: float) -> None:
+        batch = risk.batch
+        self.lam, self.n = lam, batch.n
+        self.step = 1.0 / (lam * batch.n)
+        rows, K = batch.rows[0], batch.columns[0]
+        self.truth = np.asarray(risk.truth.native, dtype=np.int64)
+        # The loss of an example depends on its class only; classes without examples are never looked up.
+        self.costs = np.zeros((K, K))
+        self.costs[self.truth] = risk.loss.coef + risk.loss.const[:, None]
+        self.sparse = sp.issparse(rows)
+        self.features, self.norms = _features(rows)
+        d = int(rows.shape[1])
+        self.W = np.zeros((d, K) if self.sparse else (K, d))
+        self.alpha = np.zeros((self.n, K))
+        self.alpha[np.arange(self.n), self.truth] = 1.0
+        self.active = np.zeros((self.n, K), dtype=np.int32)
+        self.active[:, 0] = self.truth
+        self.n_active = np.ones(self.n, dtype=np.int64)
+        self.gap = np.zeros(self.n)
+        self._scratch = (np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int32))
+
+    def full_pass(self, order: Any) -> float:
+        """Visit all classes of all examples; returns the sum of the gaps met."""
+        return float(
+            ascend_all(
+                order, self.truth, self.costs, self.features, self.norms, self.step, self.W, self.alpha, self.active,
+                self.n_active, self.gap, self._scratch,
+            )
+        )  # fmt: skip
+
+    def cached_pass(self, order: Any) -> float:
+        """Visit the active classes of the examples with a gap worth it; returns the sum of the gaps."""
+        threshold = _WORTH_A_VISIT * float(self.gap.mean())
+        return float(
+            ascend_active(
+                order, self.truth, self.costs, self.features, self.norms, self.step, self.W, self.alpha, self.active,
+                self.n_active, self.gap, threshold, self._scratch,
+            )
+        )  # fmt: skip
+
+    def rebuild(self) -> float:
+        """W anew from the dual point, so that the bound is of exactly these weights; returns the bound."""
+        self.W[:] = 0.0
+        total = weights_of_dual(
+            self.truth, self.costs, self.features, self.step, self.W, self.alpha, self.active, self.n_active,
+            self._scratch,
+        )  # fmt: skip
+        return float(total) / self.n - 0.5 * self.lam * float(np.vdot(self.W, self.W))
+
+    def objective(self) -> float:
+        """The objective at W."""
+        risk = surrogate_sum(self.truth, self.costs, self.features, self.W, self._scratch) / self.n
+        return 0.5 * self.lam * float(np.vdot(self.W, self.W)) + float(risk)
+
+    def weights(self) -> FloatArray:
+        """W as the model's weight vector, class by class."""
+        return np.ascontiguousarray(self.W.T if self.sparse else self.W).ravel()
+
+    def state(self) -> dict[str, Any]:
+        """Everything that later visits depend on."""
+        names = ("W", "alpha", "active", "n_active", "gap")
+        return {name: getattr(self, name) for name in names}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Undo `state`."""
+        for name in ("W", "alpha", "active", "n_active", "gap"):
+            getattr(self, name)[...] = state[name]
+
+
+def _features(rows: Any) -> tuple[tuple[bool, Any, Any, Any, Any], FloatArray]:
+    """Feature rows as the kernels want them, and their squared norms."""
+    if sp.issparse(rows):
+        norms = np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+        return (True, np.zeros((0, 0), dtype=rows.dtype), rows.data, rows.indices, rows.indptr), norms
+    dense = np.ascontiguousarray(rows)
+    dense = dense if dense.flags.writeable else dense.copy()  # a read-only array is another type for numba
+    empty = np.zeros(0, dtype=np.int32)
+    norms = np.einsum("ij,ij->i", dense, dense, dtype=np.float64)
+    return (False, dense, np.zeros(0, dtype=dense.dtype), empty, empty), norms
+
+
+def _save(dual: _Dual, rng: np.random.Generator) -> dict[str, Any]:
+    return {**dual.state(), "random": rng.bit_generator.state}
