@@ -114,7 +114,10 @@ class StructuredRisk(Risk):
 
     def violations(self, w: FloatArray) -> Violations:
         """The most violated label of every example at `w`."""
-        tables = self.batch.tables(w)
+        return self.violations_of(self.batch.tables(w))
+
+    def violations_of(self, tables: Sequence[FloatArray]) -> Violations:
+        """The same from the score tables of `w`, for a trainer that has a cheaper way to them than a product."""
         if isinstance(self.surrogate, Margin):
             labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
             value = np.maximum(found - self.batch.dot(tables, self.truth), 0.0)
