@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -233,6 +234,15 @@ class Model:
         if self._loss is None:
             raise DeclarationError("This model has no task loss; give loss= (for example structopt.losses.Hamming()).")
         return self._loss if isinstance(self._loss, Mapping) else {space.block_names[0]: self._loss}
+
+    def integral_twin(self) -> Model:
+        """This model over integral labels, where it is trained over a relaxation; otherwise the model itself."""
+        if self.integral != "relax":
+            return self
+        twin = copy.copy(self)
+        twin.integral = "auto"
+        twin._oracles = {}
+        return twin
 
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:
         """The label with the largest score."""

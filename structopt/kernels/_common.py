@@ -19,10 +19,12 @@ __all__ = [
     "BAD_NUMBER",
     "INFEASIBLE",
     "SOLVED",
+    "any_order",
     "FloatArray",
     "IntArray",
     "fail",
     "floats",
+    "inlined",
     "integers",
     "kernel",
     "unusable",
@@ -44,6 +46,16 @@ def kernel(function: _F) -> _F:
     another file calls, remove ``__pycache__``.
     """
     return cast(_F, numba.njit(cache=True, nogil=True)(function))
+
+
+def inlined(function: _F) -> _F:
+    """A part of a kernel: pasted into it, because handing tuples of arrays over costs more than small loops do."""
+    return cast(_F, numba.njit(inline="always")(function))
+
+
+def any_order(function: _F) -> _F:
+    """`kernel` for inner products: sums may be taken in any order, so that they vectorise (NaN stays NaN)."""
+    return cast(_F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
 
 
 @kernel

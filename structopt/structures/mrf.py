@@ -86,6 +86,13 @@ class PairwiseMRF(Model):
         y = binary_rows(np.asarray(label)[None, :], 1, self.n)[0]
         return np.concatenate([y, self._products(y)])
 
+    def integral_twin(self) -> Model:
+        """The same model over 0/1 labels."""
+        twin = super().integral_twin()
+        if isinstance(twin, PairwiseMRF):
+            twin.relaxed = False
+        return twin
+
     def batch(self, X: Any) -> PairwiseBatch:
         """A data set prepared once."""
         return PairwiseBatch(self, X)

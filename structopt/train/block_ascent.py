@@ -36,6 +36,8 @@ _CACHED_ENOUGH = 0.3
 # Examples below this share of the mean gap are left out of cached passes.
 _WORTH_A_VISIT = 0.1
 _PAIR_STEPS = 5
+# Oracle visits without mass after which a plane is forgotten.
+_PATIENCE = 10
 
 
 def block_ascent(
@@ -93,8 +95,7 @@ def block_ascent(
     _check(risk, cached_passes, planes)
     rng = np.random.default_rng(random_state)
     n = len(risk)
-    order = rng.permutation(n)
-    groups = [_Group(risk, part, planes) for part in np.array_split(order, min(_GROUPS, n))]
+    sets = _WorkingSets(risk, rng.permutation(n), planes)
     w = np.zeros(risk.n_features)
     scale = 1.0 / (lam * n)
     problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "cached_passes": cached_passes}
@@ -112,25 +113,26 @@ def block_ascent(
         state = monitor.resume()
         certify = True  # the first pass costs nothing more at fixed weights
         if state is not None:
-            certify = _load(state, groups, rng, w)
+            certify = _load(state, sets, rng, w)
         while monitor.running:
-            found = None
-            if certify:
-                found = _evaluate(monitor, groups, w, lam, n)
+            found = _evaluate(monitor, sets, w, lam) if certify else None
             monitor.count(oracle_calls=n, passes=1)
-            gap = _oracle_pass(monitor, groups, found, w, scale, rng)
-            _cached_passes(monitor, groups, w, scale, rng, gap, 1 if monitor.passes <= 2 else cached_passes)
+            gap = _oracle_pass(monitor, sets, found, w, scale, rng)
             with monitor.part("block steps"):
-                low = _rebuild(groups, w, scale, lam, n)
+                for _ in range(1 if monitor.passes <= 2 else cached_passes):
+                    if sets.ascend_cached(w, scale, rng) < _CACHED_ENOUGH * gap or monitor.out_of_time:
+                        break
+                # w anew from the dual point, so that the bound is of exactly this w.
+                low = sets.rebuild(w, scale) / n - 0.5 * lam * float(w @ w)
             monitor.bound(low)
             # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
             certify = gap / n <= 1.2 * max(tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
             if monitor.passes + 1 >= monitor.max_passes:
                 certify = True
-            monitor.record(partial(_save, groups, rng, w, certify))
+            monitor.record(partial(_save, sets, rng, w, certify))
         if not np.isfinite(monitor.objective) or monitor.stopped in ("time", "callback"):
-            _evaluate(monitor, groups, w, lam, n)
-    return monitor.result(planes=sum(group.n_planes for group in groups))
+            _evaluate(monitor, sets, w, lam)
+    return monitor.result(planes=int(sets.count.sum()))
 
 
 def _check(risk: StructuredRisk, cached_passes: int, planes: int) -> None:
@@ -147,201 +149,181 @@ def _check(risk: StructuredRisk, cached_passes: int, planes: int) -> None:
         raise DeclarationError("block_ascent takes models with one table of features besides tied weights; use bmrm.")
 
 
-def _evaluate(monitor: Monitor, groups: Sequence[_Group], w: FloatArray, lam: float, n: int) -> list[Violations]:
+def _evaluate(monitor: Monitor, sets: _WorkingSets, w: FloatArray, lam: float) -> list[Violations]:
     """All oracles at one w: the certified objective, and planes for the next pass."""
     with monitor.part("oracle"):
-        found = [group.risk.violations(w) for group in groups]
+        found = [group.violations(w) for group in sets.groups]
     total = sum(float(violations.upper.sum()) for violations in found)
-    monitor.offer(w, 0.5 * lam * float(w @ w) + total / n)
+    monitor.offer(w, 0.5 * lam * float(w @ w) + total / len(sets.gap))
     return found
 
 
 def _oracle_pass(
     monitor: Monitor,
-    groups: Sequence[_Group],
+    sets: _WorkingSets,
     found: Sequence[Violations] | None,
     w: FloatArray,
     scale: float,
     rng: np.random.Generator,
 ) -> float:
+    """Ask the groups in turn (unless they have been asked already) and ascend; returns the sum of the gaps seen."""
     gap = 0.0
-    for k in rng.permutation(len(groups)):
-        group = groups[k]
-        if found is not None:
-            violations = found[k]
-        else:
-            with monitor.part("oracle"):
-                violations = group.risk.violations(w)
+    for k in rng.permutation(len(sets.groups)):
+        with monitor.part("oracle"):
+            violations = sets.groups[k].violations(w) if found is None else found[k]
         with monitor.part("block steps"):
-            gap += group.ascend(violations, w, scale, rng)
+            gap += sets.ascend(k, violations, w, scale, rng)
     return gap
 
 
-def _cached_passes(
-    monitor: Monitor,
-    groups: Sequence[_Group],
-    w: FloatArray,
-    scale: float,
-    rng: np.random.Generator,
-    gap: float,
-    most: int,
-) -> None:
-    n = sum(len(group.risk) for group in groups)
-    with monitor.part("block steps"):
-        for _ in range(most):
-            threshold = _WORTH_A_VISIT * sum(float(group.gap.sum()) for group in groups) / n
-            total = sum(groups[k].ascend_cached(w, scale, threshold, rng) for k in rng.permutation(len(groups)))
-            if total < _CACHED_ENOUGH * gap or monitor.out_of_time:
-                break
+class _WorkingSets:
+    """The planes of all examples, in the arrays that the kernels want.
 
+    Examples are asked in groups, each a `StructuredRisk` of its own; they are numbered group by group here.
+    """
 
-def _rebuild(groups: Sequence[_Group], w: FloatArray, scale: float, lam: float, n: int) -> float:
-    """w anew from the dual point, so that the bound is of exactly this w; returns the bound."""
-    w[:] = 0.0
-    levels = sum(group.add_weights(w, scale) for group in groups)
-    return levels / n - 0.5 * lam * float(w @ w)
+    _KEPT = ("count", "begin", "size", "alpha", "level", "idle", "gram", "end", "gap")
 
-
-class _Group:
-    """Some examples with their working sets, in the arrays that the kernels want."""
-
-    def __init__(self, risk: StructuredRisk, examples: npt.NDArray[np.intp], n_planes: int) -> None:
-        self.risk = risk.part(examples)
-        batch = self.risk.batch
-        n = batch.n
-        terms = list(batch.model.features.values())
+    def __init__(self, risk: StructuredRisk, order: npt.NDArray[np.intp], n_planes: int) -> None:
+        parts = np.array_split(order, min(_GROUPS, len(order)))
+        self.groups = [risk.part(part) for part in parts]
+        self.first = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        terms = list(risk.model.features.values())
+        batch = self.groups[0].batch
         self._table = next((t for t, term in enumerate(terms) if not isinstance(term, Tied)), None)
-        self._tied = [t for t, term in enumerate(terms) if isinstance(term, Tied)]
-        offsets = np.concatenate(
-            [[0], np.cumsum([k * r.shape[1] for k, r in zip(batch.columns, batch.rows, strict=True)])]
-        )
-        tied_at = [np.arange(offsets[t], offsets[t + 1]) for t in self._tied]
-        tied = np.concatenate(tied_at).astype(np.int64) if tied_at else np.empty(0, dtype=np.int64)
-        if self._table is None:
-            rows: Any = np.zeros((0, 0))
-            self._start = np.zeros(n + 1, dtype=np.int64)
-            columns, width, table_at = 1, 0, 0
-        else:
-            rows = batch.rows[self._table]
-            self._start = batch.starts[self._table].astype(np.int64)
-            columns, width, table_at = batch.columns[self._table], int(rows.shape[1]), int(offsets[self._table])
-        self._features = (*_arrays(rows), self._start)
-        self._layout = (columns, width, table_at, tied)
-        self._norms = _squared_norms(rows)
-        self._n_parts = int(np.diff(self._start).max(initial=0)) * columns + len(tied)
-        M = n_planes
-        self.begin, self.size = np.full((n, M), -1, dtype=np.int64), np.zeros((n, M), dtype=np.int64)
+        sizes = [k * rows.shape[1] for k, rows in zip(batch.columns, batch.rows, strict=True)]
+        self._offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        n, M = len(order), n_planes
+        rows = self._stack_rows(n)
+        self._features = (*_arrays(rows), _squared_norms(rows))
+        self._n_table = np.diff(self._start) * (batch.columns[self._table] if self._table is not None else 0)
+        n_tied = sum(k for k, term in zip(batch.columns, terms, strict=True) if isinstance(term, Tied))
+        n_parts = int(self._n_table.max(initial=0)) + n_tied
+        self.count = np.zeros(n, dtype=np.int64)
+        self.begin, self.size = np.zeros((n, M), dtype=np.int64), np.zeros((n, M), dtype=np.int64)
         self.alpha, self.level = np.zeros((n, M)), np.zeros((n, M))
         self.idle, self.gram = np.zeros((n, M), dtype=np.int64), np.zeros((n, M, M))
-        self.part, self.value = np.empty(16 * n, dtype=np.int32), np.empty(16 * n)
+        self.arena = _new_arena(32 * n)
         self.end = np.zeros(1, dtype=np.int64)
         self.gap = np.zeros(n)
-        self._scratch = (
-            np.empty(self._n_parts + 1),
-            np.zeros(self._n_parts + 1, dtype=np.int64),
-            np.zeros(1, dtype=np.int64),
-            np.zeros(M + 1),
-            np.zeros(M + 1),
-        )
+        stamps = np.zeros(n_parts + 1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self._scratch = (np.empty(n_parts + 1), *stamps, np.zeros(M + 1), np.zeros(M + 1))
+
+    def _stack_rows(self, n: int) -> Any:
+        """The feature rows of all groups as one matrix, of which the groups' dense rows become views."""
+        t = self._table
+        if t is None:
+            self._start = np.zeros(n + 1, dtype=np.int64)
+            return np.zeros((0, 0))
+        batches = [group.batch for group in self.groups]
+        counts = np.concatenate([np.diff(batch.starts[t]) for batch in batches])
+        self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        if sp.issparse(batches[0].rows[t]):
+            return sp.vstack([batch.rows[t] for batch in batches], format="csr")
+        rows = np.concatenate([batch.rows[t] for batch in batches])
+        for batch, first in zip(batches, self._start[self.first[:-1]], strict=True):
+            batch.rows[t] = rows[first : first + batch.rows[t].shape[0]]
+        return rows
 
     @property
     def planes(self) -> tuple[Any, ...]:
-        return (self.begin, self.size, self.alpha, self.level, self.idle, self.gram)
+        return (self.count, self.begin, self.size, self.alpha, self.level, self.idle, self.gram)
 
-    @property
-    def n_planes(self) -> int:
-        """Planes in the working sets."""
-        return int((self.begin >= 0).sum())
-
-    def ascend(self, violations: Violations, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
-        """Offer the labels found to the working sets and move mass; returns the sum of the examples' gaps."""
-        new = self._new_planes(violations)
-        order = rng.permutation(len(self.risk))
+    def ascend(self, k: int, violations: Violations, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
+        """Offer the labels that group `k` found and move mass; returns the sum of its examples' gaps."""
+        new = self._new_planes(k, violations)
+        first, last = int(self.first[k]), int(self.first[k + 1])
+        order = first + rng.permutation(last - first)
         at = 0
         while True:
             at = ascend_new(
-                order, at, new, self.planes, (self.part, self.value), self.end, self._features, self._layout,
-                self._norms, w, scale, _PAIR_STEPS, 10, self.gap, self._scratch,
+                order, at, first, new, self.planes, self.arena, self.end, self._features, w, scale, _PAIR_STEPS,
+                _PATIENCE, self.gap, self._scratch,
             )  # fmt: skip
             if at == len(order):
-                return float(self.gap.sum())
+                return float(self.gap[first:last].sum())
             self._make_room(int(new[1][-1]))
 
-    def ascend_cached(self, w: FloatArray, scale: float, threshold: float, rng: np.random.Generator) -> float:
-        """Move mass among the known planes of the examples that still have a gap."""
-        order = rng.permutation(len(self.risk))
+    def ascend_cached(self, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
+        """Move mass among the known planes of the examples that still have a gap; returns the sum of gaps."""
+        order = rng.permutation(len(self.gap))
+        threshold = _WORTH_A_VISIT * float(self.gap.mean())
         total, _ = ascend_cached(
-            order, self.planes, (self.part, self.value), self._features, self._layout, w, scale, _PAIR_STEPS,
-            threshold, self.gap, self._scratch,
-        )  # fmt: skip
+            order, self.planes, self.arena, self._features, w, scale, _PAIR_STEPS, threshold, self.gap, self._scratch
+        )
         return float(total)
 
-    def add_weights(self, w: FloatArray, scale: float) -> float:
-        """Add this group's share of w; returns the sum of its planes' levels."""
-        arena = (self.part, self.value)
-        return float(weights_of(self.planes, arena, self._features, self._layout, scale, w, self._scratch))
+    def rebuild(self, w: FloatArray, scale: float) -> float:
+        """w anew from the dual point; returns the sum of the planes' levels."""
+        w[:] = 0.0
+        return float(weights_of(self.planes, self.arena, self._features, scale, w, self._scratch))
 
-    def _new_planes(self, violations: Violations) -> tuple[Any, ...]:
+    def _new_planes(self, k: int, violations: Violations) -> tuple[Any, ...]:
         """The labels found, as the parts in which they differ from the truth, example by example."""
-        n = len(self.risk)
-        tables = difference(self.risk.truth, violations.labels)
-        example, part, value = [], [], []
-        columns = self._layout[0]
-        n_table = np.diff(self._start) * columns
-        if self._table is not None:
-            table = tables[self._table]
-            row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-            owner = np.repeat(np.arange(n), np.diff(self._start))[row]
-            example.append(owner)
-            part.append((row - self._start[owner]) * columns + table.indices)
+        group = self.groups[k]
+        batch = group.batch
+        first, last = int(self.first[k]), int(self.first[k + 1])
+        owner, part, row, at, value = [], [], [], [], []
+        behind = self._n_table[first:last]  # tied weights are numbered behind the table
+        for t, table in enumerate(difference(group.truth, violations.labels)):
+            line = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+            at.append(self._offsets[t] + table.indices.astype(np.int64) * batch.rows[t].shape[1])
             value.append(table.data)
-        offset = 0
-        for t in self._tied:
-            table = tables[t]
-            owner = np.repeat(np.arange(n), np.diff(table.indptr))
-            example.append(owner)
-            part.append(n_table[owner] + offset + table.indices)
-            value.append(table.data)
-            offset += table.shape[1]
-        owners = np.concatenate(example)
-        by_example = np.argsort(owners, kind="stable")
-        owners = owners[by_example]
-        pointer = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=n))]).astype(np.int64)
-        values = np.concatenate(value)[by_example] * violations.scale[owners]
-        return violations.level, pointer, np.concatenate(part)[by_example].astype(np.int32), values
+            if t == self._table:
+                start = batch.starts[t]
+                owner.append(np.repeat(np.arange(batch.n), np.diff(start))[line])
+                part.append((line - start[owner[-1]]) * batch.columns[t] + table.indices)
+                row.append(line + self._start[first])
+            else:
+                owner.append(line)
+                part.append(behind[line] + table.indices)
+                row.append(np.full(len(line), -1))
+                behind = behind + batch.columns[t]
+        owners = np.concatenate(owner)
+        order = np.argsort(owners, kind="stable")
+        pointer = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=batch.n))]).astype(np.int64)
+        values = np.concatenate(value)[order] * violations.scale[owners[order]]
+        parts, rows = (np.concatenate(a)[order].astype(np.int32) for a in (part, row))
+        return violations.level, pointer, parts, rows, np.concatenate(at)[order], values
 
     def _make_room(self, needed: int) -> None:
-        """Drop the parts of forgotten planes; double the arena if most of it is in use."""
-        in_use = int(self.size.sum())
-        capacity = max(2 * (in_use + needed) + int(self.size.sum(axis=1).max(initial=0)), len(self.part))
-        part, value = np.empty(capacity, dtype=np.int32), np.empty(capacity)
-        self.end[0] = compact(self.planes, self.part, self.value, part, value)
-        self.part, self.value = part, value
+        """Drop the parts of forgotten planes; enlarge the arena if most of it is in use."""
+        sizes = np.where(np.arange(self.size.shape[1]) < self.count[:, None], self.size, 0).sum(axis=1)
+        capacity = max(2 * (int(sizes.sum()) + needed) + int(sizes.max(initial=0)), len(self.arena[0]))
+        target = _new_arena(capacity)
+        self.end[0] = compact(self.planes, self.arena, target)
+        self.arena = target
 
     def state(self) -> dict[str, Any]:
         """Everything that later visits depend on."""
-        names = ("begin", "size", "alpha", "level", "idle", "gram", "end", "gap")
-        kept = {name: getattr(self, name) for name in names}
-        return {**kept, "part": self.part[: self.end[0]], "value": self.value[: self.end[0]]}
+        end = int(self.end[0])
+        kept = {name: getattr(self, name) for name in self._KEPT}
+        return {**kept, **{f"arena{k}": array[:end] for k, array in enumerate(self.arena)}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Undo `state`."""
-        for name in ("begin", "size", "alpha", "level", "idle", "gram", "end", "gap"):
+        for name in self._KEPT:
             getattr(self, name)[...] = state[name]
-        room = 16 * len(self.risk)
-        self.part = np.concatenate([state["part"], np.empty(room, dtype=np.int32)])
-        self.value = np.concatenate([state["value"], np.empty(room)])
+        end = int(self.end[0])
+        self.arena = _new_arena(end + 32 * len(self.gap))
+        for k, array in enumerate(self.arena):
+            array[:end] = state[f"arena{k}"]
 
 
-def _arrays(rows: Any) -> tuple[bool, Any, Any, Any, Any]:
+def _new_arena(capacity: int) -> tuple[Any, ...]:
+    """Part, row, place in w and value of `capacity` parts."""
+    kinds = (np.int32, np.int32, np.int64, np.float64)
+    return tuple(np.empty(capacity, dtype=kind) for kind in kinds)
+
+
+def _arrays(rows: Any) -> tuple[Any, Any, Any, Any]:
     """Feature rows for the kernels: dense, or the three arrays of a CSR matrix."""
     if sp.issparse(rows):
         matrix = rows.copy()
         matrix.sort_indices()
-        empty = np.zeros((0, 0), dtype=matrix.dtype)
-        return True, empty, matrix.data, matrix.indices, matrix.indptr
+        return np.zeros((0, 0), dtype=matrix.dtype), matrix.data, matrix.indices, matrix.indptr
     dense = np.ascontiguousarray(rows)
-    return False, dense, np.zeros(0, dtype=dense.dtype), np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int32)
+    return dense, np.zeros(0, dtype=dense.dtype), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
 
 
 def _squared_norms(rows: Any) -> FloatArray:
@@ -350,17 +332,12 @@ def _squared_norms(rows: Any) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
-def _save(groups: Sequence[_Group], rng: np.random.Generator, w: FloatArray, certify: bool) -> dict[str, Any]:
-    state: dict[str, Any] = {"w": w, "certify": certify, "random": rng.bit_generator.state}
-    for k, group in enumerate(groups):
-        state |= {f"{k}.{name}": value for name, value in group.state().items()}
-    return state
+def _save(sets: _WorkingSets, rng: np.random.Generator, w: FloatArray, certify: bool) -> dict[str, Any]:
+    return {"w": w, "certify": certify, "random": rng.bit_generator.state, **sets.state()}
 
 
-def _load(state: dict[str, Any], groups: Sequence[_Group], rng: np.random.Generator, w: FloatArray) -> bool:
+def _load(state: dict[str, Any], sets: _WorkingSets, rng: np.random.Generator, w: FloatArray) -> bool:
     w[:] = state["w"]
     rng.bit_generator.state = state["random"]
-    for k, group in enumerate(groups):
-        prefix = f"{k}."
-        group.restore({name[len(prefix) :]: value for name, value in state.items() if name.startswith(prefix)})
+    sets.restore(state)
     return bool(state["certify"])
