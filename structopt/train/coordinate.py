@@ -1,0 +1,234 @@
+"""Dual coordinate descent with shrinking for the hinge and the squared hinge, to a certified gap."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from structopt.errors import DeclarationError
+from structopt.kernels import coordinate as loops
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.result import TrainResult
+from structopt.train.risk import Risk, check_lam
+
+__all__ = ["coordinate_descent"]
+
+Vector = NDArray[np.float64]
+
+# A visit costs about what an evaluation does, so not every pass is certified (TRAINERS.md 5: 15% of the time -> 6%).
+_CERTIFY_EVERY = 3
+
+# All examples come back when those still active account for less than this share of the gap (TRAINERS.md 5).
+_REACTIVATE_BELOW = 0.3
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def coordinate_descent(
+    risk: Risk,
+    *,
+    lam: float,
+    tol: float = 1e-3,
+    shrinking: bool = True,
+    max_passes: float | None = 10_000,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    verbose: bool | int = False,
+    random_state: int = 0,
+) -> TrainResult:
+    """Minimise ``lam/2 ||w||^2 + risk(w)`` for a `Hinge` or `SquaredHinge` risk, one dual variable at a time.
+
+    With dual variables ``alpha_i`` in [0, 1] (hinge) or [0, inf) (squared hinge) and ``w = 1/(lam m) sum alpha_i y_i x_i``,
+    every ``alpha`` gives the lower bound ``mean(alpha_i) - lam/2 ||w||^2`` (squared hinge: ``mean(alpha_i - alpha_i^2/2) -
+    ...``). Each visit maximises it over one ``alpha_i``. On sparse data this is the fastest certified method; on dense
+    data line-search `bmrm` is (TRAINERS.md 3).
+
+    Parameters
+    ----------
+    risk : Hinge or SquaredHinge
+        Of `structopt.risks`; dense or sparse features.
+    lam : float
+        Weight of the L2 regulariser, positive.
+    tol : float
+        Relative gap ``(best objective - lower bound) / |best objective|`` at which to stop.
+    shrinking : bool
+        Put examples aside that seem to stay at a bound of their box. The bound stays valid; the objective is always
+        evaluated on all examples.
+    max_passes, max_seconds : float, optional
+        Limits. A pass over fewer active examples counts as the share that it visits.
+    callback : callable, optional
+        Called with the `TrainResult` so far after each certified evaluation; a true answer stops.
+    checkpoint : path or Checkpoint, optional
+        Written atomically; if the file exists the run resumes from it, to the same iterates.
+    verbose : bool
+        Show a progress bar with the certified gap.
+    random_state : int
+        Seed of the order of the visits.
+
+    Returns
+    -------
+    TrainResult
+        With ``info["dual"]``, the dual variables of the last point, and ``info["active"]``, how many were not put aside.
+
+    References
+    ----------
+    Hsieh, Chang, Lin, Keerthi, Sundararajan. A dual coordinate descent method for large-scale linear SVM. ICML 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.risks import Hinge
+    >>> from structopt.train.coordinate import coordinate_descent
+    >>> X, y = np.array([[2.0], [1.0], [-1.0], [-3.0]]), np.array([1, 1, -1, -1])
+    >>> result = coordinate_descent(Hinge(X, y), lam=0.1, tol=1e-9)     # the margin 1 is met with w = 1
+    >>> result.converged, result.w.round(6), round(result.objective, 6)
+    (True, array([1.]), 0.05)
+    """
+    lam = check_lam(lam)
+    dual = _Dual(risk, lam, _seed(random_state))
+    problem = {"risk": risk.fingerprint(), "lam": lam, "shrinking": bool(shrinking), "random_state": dual.seed}
+    with Monitor(
+        "coordinate descent",
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=0.0,
+        problem=problem,
+        patience=100,
+    ) as monitor:
+        state = monitor.resume()
+        if state is not None:
+            dual.restore(state)
+        while monitor.running:
+            with monitor.part("descent"):
+                _descend(dual, monitor, shrinking)
+            with monitor.part("certificate"):
+                objective, bound = dual.certify()
+                if dual.drift > 0.1 * max(objective - bound, _EPS):
+                    dual.rebuild()
+                    objective, bound = dual.certify()
+            monitor.offer(dual.w, objective)
+            monitor.bound(bound)
+            monitor.record(dual.state)
+    return monitor.result(dual=dual.alpha, active=dual.n_active)
+
+
+def _descend(dual: _Dual, monitor: Monitor, shrinking: bool) -> None:
+    """A few passes up to the next certificate; all examples are active again once the active ones are settled."""
+    gap, visits, passes = monitor.absolute_gap, 0, 0
+    # Passes over few active examples are cheaper than the certificate: at least one data set's worth of visits.
+    while passes < _CERTIFY_EVERY or visits < dual.size:
+        visited = dual.n_active
+        violation = dual.descend(shrinking)
+        visits, passes = visits + visited, passes + 1
+        settled = visited < dual.size and violation < _REACTIVATE_BELOW * gap
+        if settled:
+            dual.activate()
+        if settled or violation <= 0.5 * monitor.tol * monitor.objective or monitor.out_of_time:
+            break
+    monitor.count(oracle_calls=visits, passes=visits / dual.size)
+
+
+class _Dual:
+    """The dual point, its weights, and which examples are active."""
+
+    def __init__(self, risk: Risk, lam: float, seed: int) -> None:
+        self._risk, squared = _check_risk(risk)
+        self._lam, self.seed = lam, seed
+        self.size = len(risk)
+        self._weight = self._risk._scale  # of one example in the risk; 1/m unless it is a shard
+        self._ridge = 1.0 if squared else 0.0
+        self._upper = math.inf if squared else 1.0
+        matrix = self._risk._features.matrix
+        if sp.issparse(matrix):
+            self._rows: tuple[Any, ...] = (matrix.data, matrix.indices, matrix.indptr)
+            self._pass = loops.descend_csr
+            self._norms = loops.squared_norms_csr(matrix.data, matrix.indptr)
+        else:
+            self._rows = (np.ascontiguousarray(matrix),)
+            self._pass = loops.descend_dense
+            self._norms = loops.squared_norms_dense(*self._rows)
+        self.alpha: Vector = np.zeros(self.size)
+        self.w: Vector = np.zeros(risk.n_features)
+        self._order = np.arange(self.size)
+        self.n_active = self.size
+        self._bounds = np.array([-math.inf, math.inf])
+        self._passes = 0
+        self._changes = 0
+
+    def descend(self, shrinking: bool) -> float:
+        """One pass; return the sum of the gaps of the visited examples, each as it was before its visit."""
+        bounds = self._bounds if shrinking else np.array([-math.inf, math.inf])
+        seed = self.seed * 1_000_003 + self._passes
+        step = self._weight / self._lam
+        self.n_active, violation, changes = self._pass(
+            *self._rows, self._risk.y, self._norms, step, self._upper, self._ridge, self.w, self.alpha, self._order,
+            self.n_active, bounds, seed,
+        )  # fmt: skip
+        self._passes += 1
+        self._changes += changes
+        return float(violation) * self._weight
+
+    def activate(self) -> None:
+        """Take all examples back."""
+        self.n_active = self.size
+        self._bounds[:] = -math.inf, math.inf
+
+    def certify(self) -> tuple[float, float]:
+        """Return the objective on all examples and the dual bound."""
+        norm = 0.5 * self._lam * float(self.w @ self.w)
+        objective = norm + self._risk.loss(self._risk.predictions(self.w))[0]
+        gain = float(self.alpha.sum()) - 0.5 * self._ridge * float(self.alpha @ self.alpha)
+        return objective, self._weight * gain - norm - self.drift
+
+    @property
+    def drift(self) -> float:
+        """How far increments of w may have carried ``lam/2 ||w||^2`` from that of the dual point."""
+        return self._lam * float(self.w @ self.w) * _EPS * self._changes
+
+    def rebuild(self) -> None:
+        """Compute the weights anew from the dual point."""
+        self.w = self._risk.pull_back(self._risk.y * self.alpha) * (self._weight / self._lam)
+        self._changes = 0
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "w": self.w,
+            "alpha": self.alpha,
+            "order": self._order,
+            "n_active": self.n_active,
+            "bounds": self._bounds,
+            "pass": self._passes,
+            "changes": self._changes,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.w, self.alpha, self._order = state["w"], state["alpha"], state["order"]
+        self._bounds, self.n_active = state["bounds"], state["n_active"]
+        self._passes, self._changes = state["pass"], state["changes"]
+
+
+def _check_risk(risk: Risk) -> tuple[Any, bool]:
+    from structopt.risks.scalar import Hinge, SquaredHinge  # here, because the risks import structopt.train
+
+    if isinstance(risk, Hinge | SquaredHinge):
+        return risk, isinstance(risk, SquaredHinge)
+    raise DeclarationError(
+        f"coordinate_descent minimises Hinge and SquaredHinge risks, not {type(risk).__name__}; use train.bmrm."
+    )
+
+
+def _seed(random_state: int) -> int:
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise DeclarationError(f"random_state must be an integer of at least 0, got {random_state!r}.")
+    return int(random_state)
