@@ -134,11 +134,7 @@ def _search_corners(run: Run, walk: HullWalk, psi: Surrogate, rtol: float, prove
         envelope = corner.envelope.copy()
         envelope.add(lam, point.bound)
         if point.h <= corner.h or point.g <= corner.g:
-            # A label of the strip that the plane cannot exclude: not in the corner, only in the way.
-            corner.forbid.append(point.label)
-            corner.envelope = envelope
-            corner.peak = envelope.peak(psi, corner.h, corner.g)
-            _push(queue, run, corner)
+            _push_again(queue, run, psi, corner, envelope, point)
             continue
         _push(queue, run, _shrink(run, psi, corner, envelope, h_side=None, g_side=point))
         _push(queue, run, _shrink(run, psi, corner, envelope, h_side=point, g_side=None))
@@ -157,6 +153,31 @@ def _push(queue: list[tuple[float, int, _Corner]], run: Run, corner: _Corner) ->
         heapq.heappush(queue, (-corner.peak.upper, -len(run.trace) * 2 - len(queue), corner))
     elif corner.peak.upper > run.value:
         run.lose(corner.peak.upper)  # rounding, but a bound is a promise
+
+
+def _push_again(
+    queue: list[tuple[float, int, _Corner]],
+    run: Run,
+    psi: Surrogate,
+    corner: _Corner,
+    envelope: Envelope,
+    point: Point,
+) -> None:
+    """The answer is a label of the strip beside the corner: not in it, only in the way."""
+    corner.envelope = envelope
+    corner.peak = envelope.peak(psi, corner.h, corner.g)
+    if run.plane.can_forbid(point):
+        corner.forbid = [*corner.forbid, point.label]
+    elif corner.above != (corner.h, corner.g):
+        # It cannot be forbidden: give the strip up, and say so in the bound.
+        step = run.plane.precision
+        for sides in ({"h_step": step.h_step}, {"g_step": step.g_step}):
+            run.lose(_strip(psi, envelope, run.value, corner.h, corner.g, **sides))
+        corner.above = (corner.h, corner.g)
+    else:
+        run.lose(corner.peak.upper)
+        return
+    _push(queue, run, corner)
 
 
 def _outside(envelope: Envelope, psi: Surrogate, h: float, g: float, value: float) -> float:

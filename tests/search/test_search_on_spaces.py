@@ -203,3 +203,36 @@ def test_a_cache_of_labels_from_another_search():
     cold = search.exact(Slack().plane(oracle, score + 0.01, loss, truth), "slack", front=False)
     assert warm.value == pytest.approx(cold.value)
     assert warm.queries <= cold.queries
+
+
+def test_what_the_floor_of_h_hides_is_in_the_bound():
+    """MATH.md 1.1: h > 0 is asked as h >= 1e-5. A label below that is lost, and the certificate says so."""
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    plane = Plane(so.Oracle(space, solver="highs"), h=([1.000005, 0.0, -0.2], -1.0), g=([1.0, 1.0, 10.0], 0.0))
+    want = 5e-6 * 2
+    result = search.angular(plane, lam=1.0)
+    assert result.value == 0
+    assert result.upper_bound >= want
+    assert search.exact(plane, "product", lam=1.0).value == pytest.approx(want)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), close=st.booleans())
+def test_general_integers_cannot_be_forbidden_one_by_one(seed, close):
+    """Inside its bounds an integer label has no no-good cut: what a strip may hide must be in the bound."""
+    rng = np.random.default_rng(seed)
+    space = so.LabelSpace()
+    space.integer("k", 2, 0, 3)
+    h, g = rng.normal(size=2), rng.normal(size=2)
+    if close:
+        # Labels that differ by less than the solver can tell.
+        h[1], g[1] = 2.0 + 1e-7 * rng.normal(), -1.0 + 1e-7 * rng.normal()
+        h[0], g[0] = 0.5 * h[1] + 1e-6 * rng.normal(), 0.5 * g[1] + 1e-6 * rng.normal()
+    plane = Plane(so.Oracle(space, solver="highs"), h=(h, 1.0), g=(g, 3.0))
+    labels = np.array(list(itertools.product(range(4), repeat=2)), dtype=float)
+    want = values(plane, Product(), labels).max()
+    result = search.exact(plane, "product", front=False)
+    assert result.value >= want * (1 - 1e-4)
+    assert result.upper_bound >= want * (1 - 1e-9)
+    assert result.queries <= 40
