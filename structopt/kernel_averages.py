@@ -1,0 +1,183 @@
+"""From inputs to averages: a kernel, the way its weights are computed, and predictions for new inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.features import n_examples
+from structopt.kernel_weights import (
+    CholeskyWeights,
+    FeatureWeights,
+    Kernel,
+    KernelWeights,
+    NystroemMap,
+    Regression,
+    Spectrum,
+    kernel_matrix,
+)
+
+__all__ = ["Averager", "KernelAverages"]
+
+METHODS = ("auto", "cholesky", "eigen", "primal", "nystroem")
+
+# A linear kernel is folded into one weight per column and quantity as long as that table is not larger than this.
+_FOLDED_ENTRIES = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class Averager:
+    """``x -> sum_i w_i(x) quantities_i``, as one matrix product for many inputs.
+
+    Attributes
+    ----------
+    regression : Regression
+    source : KernelAverages or None
+        What turns inputs into the rows that the regression takes; None where it takes the inputs themselves.
+    """
+
+    regression: Regression
+    source: KernelAverages | None
+
+    def __call__(self, X: Any) -> FloatArray:
+        return self.regression(X if self.source is None else self.source.rows(X))
+
+
+class KernelAverages:
+    """Training inputs with a kernel, and everything that can be computed from them without a label.
+
+    Parameters
+    ----------
+    X : matrix, or whatever a callable kernel takes
+    kernel, params
+        See `structopt.kernel_weights.kernel_matrix`.
+    method : {"auto", "cholesky", "eigen", "primal", "nystroem"}
+        See `structopt.estimators.conditional_risk.ConditionalRiskMinimizer`.
+    intercept : bool
+    n_landmarks, random_state
+        For the Nyström approximation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> averages = KernelAverages(np.array([[0.0], [1.0], [2.0]]), "rbf", {"gamma": 1.0}).factorise(0.1)
+    >>> averages.weigh(np.array([[0.5]])).round(5)
+    array([[ 0.50605,  0.51331, -0.01936]])
+    >>> averages.average(np.array([[1.0], [0.0], [0.0]]))(np.array([[0.5]])).round(5)
+    array([[0.50605]])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: Kernel = "linear",
+        params: Mapping[str, Any] | None = None,
+        *,
+        method: str = "auto",
+        intercept: bool = True,
+        n_landmarks: int = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        self.X, self.kernel, self.params, self.intercept = X, kernel, params, intercept
+        self.method = self._choose(method)
+        self.landmarks: Any = None
+        self._map: NystroemMap | None = None
+        self.weights: KernelWeights | Spectrum | None = None
+        self.lam = np.nan
+        if self.method == "nystroem":
+            self._draw(n_landmarks, random_state)
+
+    def _choose(self, method: str) -> str:
+        if method not in METHODS:
+            raise DeclarationError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        dense_linear = self.kernel == "linear" and not sp.issparse(self.X)
+        if method == "primal" and not dense_linear:
+            raise DeclarationError("method='primal' needs kernel='linear' and a dense matrix of inputs.")
+        if method == "nystroem" and (callable(self.kernel) or self.kernel == "precomputed"):
+            raise DeclarationError("method='nystroem' needs a kernel by name, over a matrix of inputs.")
+        if method != "auto":
+            return method
+        return "primal" if dense_linear and self.X.shape[1] < self.X.shape[0] else "cholesky"
+
+    def _draw(self, n_landmarks: int, random_state: Any) -> None:
+        if n_landmarks < 1:
+            raise DeclarationError(f"n_landmarks must be at least 1, got {n_landmarks}.")
+        drawn = check_random_state(random_state).permutation(n_examples(self.X))[:n_landmarks]
+        self.landmarks = self.X[np.sort(drawn)]
+        self._map = NystroemMap(self._kernel(self.landmarks, self.landmarks))
+
+    def _kernel(self, X: Any, Y: Any) -> FloatArray:
+        return kernel_matrix(X, Y, self.kernel, self.params)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the kernel is used as it is, and not approximated."""
+        return self.method != "nystroem"
+
+    def factorise(self, lam: float) -> KernelAverages:
+        """Compute the weights for one `lam`: the whole of training."""
+        self.lam = float(lam)
+        if self.method in ("primal", "nystroem"):
+            self.weights = FeatureWeights(self.rows(self.X), self.lam, self.intercept)
+        elif self.method == "eigen":
+            self.weights = self.spectrum()
+        else:
+            self.weights = CholeskyWeights(self._kernel(self.X, self.X), self.lam, self.intercept)
+        return self
+
+    def spectrum(self) -> Spectrum:
+        """One eigendecomposition for every `lam`."""
+        if self.method in ("primal", "nystroem"):
+            return Spectrum.of_features(self.rows(self.X), self.intercept)
+        return Spectrum(self._kernel(self.X, self.X), self.intercept)
+
+    def rows(self, X: Any) -> FloatArray:
+        """What the weights of new inputs are computed from: rows of the kernel, or features."""
+        if self.method == "primal":
+            return np.asarray(X, dtype=np.float64)
+        if self._map is not None:
+            return self._map(self._kernel(X, self.landmarks))
+        return self._kernel(X, self.X)
+
+    def weigh(self, X: Any) -> FloatArray:
+        """``w(x)``, one row an input."""
+        assert self.weights is not None
+        if isinstance(self.weights, Spectrum):
+            return self.weights.regress(np.eye(self.weights.n_examples), self.lam)(self.rows(X))
+        return self.weights.weights(self.rows(X))
+
+    def average(self, quantities: FloatArray, joint: FloatArray | None = None) -> Averager:
+        """The factor applied to quantities of the training examples, ready for new inputs."""
+        assert self.weights is not None
+        if isinstance(self.weights, Spectrum):
+            found = self.weights.regress(quantities, self.lam, joint)
+        else:
+            found = self.weights.regress(quantities)
+        if self._folds(quantities.shape[1]):
+            return Averager(Regression(np.asarray(self.X.T @ found.coef), found.offset), None)
+        return Averager(found, self)
+
+    def _folds(self, n_quantities: int) -> bool:
+        """Whether a linear kernel is multiplied into the coefficients, which then take the inputs themselves."""
+        if self.kernel != "linear" or self.method not in ("cholesky", "eigen"):
+            return False
+        return bool(self.X.shape[1] * n_quantities <= _FOLDED_ENTRIES)
+
+    def largest_diagonal(self) -> float:
+        """The largest ``k(x, x)``: over all inputs where it is known, else over the training inputs."""
+        if self.kernel in ("rbf", "laplacian", "cosine"):
+            return 1.0
+        if self.kernel == "linear":
+            squares = self.X.multiply(self.X) if sp.issparse(self.X) else np.square(self.X)
+            return float(np.asarray(squares.sum(axis=1)).max())
+        return float(self._kernel(self.X, self.X).diagonal().max())
+
+    def __repr__(self) -> str:
+        return f"<KernelAverages of {n_examples(self.X)} inputs, kernel={self.kernel!r}, method={self.method!r}>"
