@@ -1,0 +1,286 @@
+"""What models of sequences share: states and their names, rules of succession, the loss by position."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.features import is_matrix
+from structopt.kernels._common import IntArray
+from structopt.losses import Hamming, TaskLoss
+
+__all__ = [
+    "PositionLoss",
+    "Rules",
+    "States",
+    "bio_rules",
+    "check_sequences",
+    "count_codes",
+    "n_positions",
+    "n_threads",
+    "position_loss",
+    "rows_of",
+    "rules_of",
+]
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class States:
+    """The states of a sequence model: numbers ``0 .. n-1``, or names in a given order."""
+
+    def __init__(self, states: int | Sequence[Hashable]) -> None:
+        self.numbered = isinstance(states, int | np.integer)
+        self.names: list[Any] = list(range(int(states))) if isinstance(states, int | np.integer) else list(states)
+        if not self.names:
+            raise DeclarationError("A sequence model needs at least one state.")
+        self._place = {name: k for k, name in enumerate(self.names)}
+        if len(self._place) != len(self.names):
+            twice = next(name for k, name in enumerate(self.names) if self._place[name] != k)
+            raise DeclarationError(f"Two states are named {twice!r}.")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def places(self, label: Iterable[Any], unit: str = "position") -> IntArray:
+        """The numbers of a sequence of states; an unknown one is reported with its place."""
+        given = label.tolist() if isinstance(label, np.ndarray) else list(label)
+        try:
+            return np.array([self._place[state] for state in given], dtype=np.int64)
+        except (KeyError, TypeError):
+            at = next(t for t, state in enumerate(given) if not self._knows(state))
+            shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
+            told = f"{unit} {at}: {given[at]!r} is not one of the states {shown}"
+            raise LabelNotInSpace(f"{told}.", (told,)) from None
+
+    def _knows(self, state: Any) -> bool:
+        try:
+            return state in self._place
+        except TypeError:  # unhashable
+            return False
+
+    def check(self, y: IntArray, rules: Rules, unit: str = "position") -> None:
+        """Refuse a forbidden first state or transition, by place and name."""
+        if not rules.initial[y[0]]:
+            told = f"{unit} 0: {self.names[y[0]]!r} may not come first"
+            raise LabelNotInSpace(f"{told}.", (told,))
+        wrong = np.flatnonzero(~rules.transitions[y[:-1], y[1:]])
+        if wrong.size:
+            t = int(wrong[0]) + 1
+            told = f"{unit} {t}: {self.names[y[t]]!r} may not follow {self.names[y[t - 1]]!r}"
+            raise LabelNotInSpace(f"{told}.", (told,))
+
+
+class Rules(NamedTuple):
+    """Which states may follow which, ``transitions[from, to]``, and which may come first."""
+
+    transitions: BoolArray
+    initial: BoolArray
+
+    @property
+    def longest(self) -> float:
+        """Length of the longest sequence that the rules allow; inf where they allow a cycle."""
+        reached = self.initial
+        for length in range(len(reached) + 1):
+            if not reached.any():
+                return length
+            reached = np.logical_or.reduce(self.transitions[reached], axis=0)
+        return np.inf  # more steps than states: some state came twice
+
+
+def bio_rules(tags: Sequence[str]) -> Rules:
+    """The rules of BIO tags: ``I-X`` comes only after ``B-X`` or ``I-X``, and never first.
+
+    Parameters
+    ----------
+    tags : sequence of str
+        ``"O"``, ``"B-PER"``, ``"I-PER"``, ... in the order of the model's states (or ``"B"``, ``"I"`` without a type).
+
+    Returns
+    -------
+    Rules
+        Boolean arrays ``transitions[from, to]`` and ``initial``.
+
+    Examples
+    --------
+    >>> rules = bio_rules(["O", "B-PER", "I-PER"])
+    >>> rules.transitions.astype(int)
+    array([[1, 1, 0],
+           [1, 1, 1],
+           [1, 1, 1]])
+    >>> rules.initial
+    array([ True,  True, False])
+    """
+    kinds, types = [], []
+    for tag in tags:
+        kind, dash, name = tag.partition("-") if isinstance(tag, str) else ("", "", "")
+        if kind not in ("O", "B", "I") or (kind == "O" and dash) or (dash and not name):
+            raise DeclarationError(f"{tag!r} is not a BIO tag; write O, B-TYPE or I-TYPE.")
+        kinds.append(kind)
+        types.append(name)
+    kind_of, type_of = np.array(kinds), np.array(types)
+    inside = kind_of == "I"
+    opened = {name for kind, name in zip(kinds, types, strict=True) if kind == "B"}
+    orphan = next((tag for tag, kind, name in zip(tags, kinds, types, strict=True)
+                   if kind == "I" and name not in opened), None)  # fmt: skip
+    if orphan is not None:
+        raise DeclarationError(f"{orphan!r} can never occur: the tags have no {'B' + orphan[1:]!r} to open it.")
+    continues = (kind_of != "O")[:, None] & (type_of[:, None] == type_of[None, :])
+    return Rules(~inside[None, :] | continues, ~inside)
+
+
+def rules_of(states: States, transitions: Any, initial: npt.ArrayLike | None) -> Rules:
+    """The rules that a user gave as ``transitions=`` and ``initial=``."""
+    n = len(states)
+    rules = bio_rules(states.names) if isinstance(transitions, str) and transitions == "bio" else transitions
+    if isinstance(rules, str):
+        raise DeclarationError(f"transitions must be 'bio', a boolean matrix or Rules, got {transitions!r}.")
+    first = None
+    if isinstance(rules, Rules):
+        rules, first = rules
+    allowed = _boolean(rules, (n, n), "transitions")
+    start = _boolean(first, (n,), "initial") & _boolean(initial, (n,), "initial")
+    if not start.any():
+        raise DeclarationError("No state may come first; allow one in initial=.")
+    return Rules(allowed, start)
+
+
+def _boolean(values: Any, shape: tuple[int, ...], name: str) -> BoolArray:
+    if values is None:
+        return np.ones(shape, dtype=np.bool_)
+    given = np.asarray(values)
+    if given.shape != shape:
+        raise DeclarationError(f"{name} has shape {given.shape}; {shape[0]} states need {shape}.")
+    allowed = given.astype(np.bool_)
+    if not np.array_equal(allowed, given):
+        raise DeclarationError(f"{name} says what is allowed: True or False, nothing else.")
+    return allowed
+
+
+class PositionLoss(TaskLoss):
+    """What each position costs: ``sum_t costs[truth_t, y_t]``, by default the number of wrong positions.
+
+    Parameters
+    ----------
+    n_states : int
+    costs : array_like of shape (S,) or (S, S), optional
+        Weight of a mistake by true state, or the cost of each confusion ``[truth, predicted]``, zero on the diagonal.
+    normalize : bool
+        Divide by the largest loss that the truth admits (its length, without costs).
+
+    Examples
+    --------
+    >>> loss = PositionLoss(2)
+    >>> loss.linear([[1, 0], [0, 1], [0, 1]])
+    (array([0., 1., 1., 0., 1., 0.]), 0.0)
+    """
+
+    def __init__(self, n_states: int, costs: npt.ArrayLike | None = None, normalize: bool = False) -> None:
+        self.n_states = n_states
+        self.normalize = normalize
+        unit = 1.0 - np.eye(n_states)
+        given = unit if costs is None else np.asarray(costs, dtype=np.float64)
+        if given.shape not in ((n_states,), (n_states, n_states)):
+            raise DeclarationError(f"The costs of a loss over {n_states} states cannot have shape {given.shape}.")
+        self.costs: FloatArray = given if given.ndim == 2 else given[:, None] * unit
+        if not np.isfinite(self.costs).all() or (self.costs < 0).any() or self.costs.diagonal().any():
+            raise DeclarationError("Costs are finite, non-negative, and zero on the diagonal.")
+
+    def table(self, truth: IntArray, ptr: IntArray) -> FloatArray:
+        """The loss of every state at every position of stacked true sequences; sequence i is ``ptr[i]:ptr[i + 1]``."""
+        table: FloatArray = self.costs[truth]
+        if not self.normalize:
+            return table
+        largest = np.add.reduceat(self.costs.max(axis=1)[truth], ptr[:-1])
+        return np.asarray(table / np.repeat(np.where(largest > 0, largest, 1.0), np.diff(ptr))[:, None])
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        states = np.asarray(truth).reshape(-1, self.n_states).argmax(axis=1)
+        return self.table(states, np.array([0, len(states)])).ravel(), 0.0
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        a, b = (np.asarray(v).reshape(-1, self.n_states).argmax(axis=1) for v in (y, truth))
+        total, largest = float(self.costs[b, a].sum()), float(self.costs[b].max(axis=1).sum())
+        return total / largest if self.normalize and largest > 0 else total
+
+    @property
+    def smallest(self) -> float:
+        positive = self.costs[self.costs > 0]
+        if self.normalize:
+            return 0.0  # one mistake in a sequence of any length
+        return float(positive.min()) if positive.size else 1.0
+
+    def __repr__(self) -> str:
+        return f"PositionLoss({self.n_states}{', normalize=True' if self.normalize else ''})"
+
+
+def position_loss(loss: Any, n_states: int) -> TaskLoss:
+    """The loss that a user gave as ``loss=``."""
+    if loss is None or (isinstance(loss, str) and loss == "hamming"):
+        return PositionLoss(n_states)
+    if isinstance(loss, str):
+        if loss != "normalized":
+            raise DeclarationError(f"loss must be 'hamming', 'normalized', costs or a TaskLoss, got {loss!r}.")
+        return PositionLoss(n_states, normalize=True)
+    if type(loss) is Hamming:
+        # On one-hot rows a wrong position is two wrong variables; what is meant is one wrong position.
+        return PositionLoss(n_states, loss.weights, loss.normalize)
+    return loss if isinstance(loss, TaskLoss) else PositionLoss(n_states, loss)
+
+
+def n_positions(x: Any) -> int:
+    """The length of a sequence given as a (T, d) matrix of features."""
+    shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    if len(shape) != 2:
+        raise DeclarationError(f"A sequence is a (T, d) matrix with a feature row per position, got shape {shape}.")
+    if not shape[0]:
+        raise DeclarationError("A sequence needs at least one position; this one is empty.")
+    return int(shape[0])
+
+
+def check_sequences(X: Any) -> IntArray:
+    """The lengths of a data set's sequences."""
+    if is_matrix(X):
+        raise DeclarationError(
+            f"A data set of sequences is a list of (T, d) matrices, got one matrix of shape {X.shape}; "
+            "wrap a single sequence as [x]."
+        )
+    lengths = np.empty(len(X), dtype=np.int64)
+    for i, x in enumerate(X):
+        try:
+            lengths[i] = n_positions(x)
+        except DeclarationError as error:
+            raise DeclarationError(f"Example {i}: {error}") from None
+    return lengths
+
+
+def rows_of(ptr: IntArray, chosen: npt.NDArray[np.intp]) -> tuple[IntArray, IntArray]:
+    """The stacked rows of the chosen sequences, and where each begins among them."""
+    lengths = ptr[chosen + 1] - ptr[chosen]
+    local = np.concatenate([[0], np.cumsum(lengths)])
+    return np.arange(local[-1]) + np.repeat(ptr[chosen] - local[:-1], lengths), local
+
+
+def count_codes(codes: IntArray, owner: IntArray, n: int, width: int) -> sp.csr_array:
+    """How often each example has each code, as a sparse (n, width) table with sorted columns; `owner` increases."""
+    keys = np.sort(owner * width + codes)
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])) if keys.size else np.empty(0, np.int64)
+    counts = np.diff(first, append=keys.size).astype(np.float64)
+    row, column = np.divmod(keys[first], width)
+    indptr = np.zeros(n + 1, dtype=np.int32)
+    np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
+    return sp.csr_array((counts, column.astype(np.int32), indptr), shape=(n, width))
+
+
+def n_threads(n_jobs: int) -> int:
+    """A number of threads from scikit-learn's convention, where -1 means one per core."""
+    if n_jobs == 0 or n_jobs < -1:
+        raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
+    return n_jobs if n_jobs > 0 else os.cpu_count() or 1

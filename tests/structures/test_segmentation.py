@@ -1,0 +1,261 @@
+"""Segmentations: semi-Markov recursion = HiGHS = brute force; batch = loop; bad input."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
+from structopt.structures import segmentation
+from structopt.structures._segment_oracle import cover, segment_rows, window_sums
+from structopt.structures.segmentation import Segmentation
+
+COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
+CHANGE = ~np.eye(3, dtype=bool)
+MODELS = {
+    "numbers": lambda: Segmentation(2, 2),
+    "mean": lambda: Segmentation(2, 3, pooling="mean", bias=True, loss="normalized", length_weights=True),
+    "no repeats": lambda: Segmentation("abc", 3, transitions=CHANGE, initial=[1, 0, 1], loss=COSTS),
+    "all weights": lambda: Segmentation(["x", "y"], 2, initial_weights=True, length_weights=True, loss=[1, 2]),
+    "single positions": lambda: Segmentation(3, 1, initial_weights=True),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+def labels_of(model, length):
+    """Every label, by the rules alone."""
+    allowed, first = model.rules
+    for cuts in itertools.product([False, True], repeat=length - 1):
+        starts = [0, *(t + 1 for t, cut in enumerate(cuts) if cut)]
+        if max(b - a for a, b in itertools.pairwise([*starts, length])) > model.max_length:
+            continue
+        for states in itertools.product(range(model.n_states), repeat=len(starts)):
+            if first[states[0]] and all(allowed[a, b] for a, b in itertools.pairwise(states)):
+                yield [(t, model.alphabet.names[s]) for t, s in zip(starts, states, strict=True)]
+
+
+def data(model, rng, lengths=(3, 1, 4, 2, 3, 5), d=2):
+    X = [rng.normal(size=(T, d)) for T in lengths]
+    known = [list(labels_of(model, T)) for T in lengths]
+    return X, [labels[rng.integers(len(labels))] for labels in known]
+
+
+def by_position(model, label, length):
+    ends = [start for start, _ in label[1:]] + [length]
+    return np.concatenate(
+        [[model.alphabet.names.index(s)] * (end - t) for (t, s), end in zip(label, ends, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_oracle_equals_highs_and_brute_force(model, rng, length):
+    x = np.zeros((length, 1))
+    space = model.space(x)
+    points = np.array([model.encode(label, x) for label in labels_of(model, length)])
+    if space.integrality.sum() <= 12:  # listing takes minutes with 27 segments
+        assert sorted(map(tuple, space.enumerate())) == sorted(map(tuple, points))
+    assert all(space.contains(z) for z in points)
+    oracle = model.oracle(x)
+    slow, relaxed = so.Oracle(space, "highs"), so.Oracle(space.relaxed(), "highs")
+    for _ in range(4):
+        c = rng.normal(size=space.n_variables)
+        values = np.sort(points @ c)[::-1]
+        best = oracle.maximize(c)
+        assert best.value == pytest.approx(values[0])
+        assert best.value == pytest.approx(c @ best.z, abs=1e-12)
+        assert space.contains(best.z)
+        assert slow.maximize(c).value == pytest.approx(values[0])
+        assert relaxed.maximize(c).value == pytest.approx(values[0])  # the LP is integral
+        found = oracle.k_best(c, 5)
+        np.testing.assert_allclose([label.value for label in found], values[:5])
+        banned = [label.z for label in found[: len(values) - 1][:2]]
+        # These bans are no labels, and must not be rounded to one.
+        others = [np.zeros(space.n_variables), np.ones(space.n_variables), 0.6 * found[-1].z]
+        assert oracle.maximize(c, forbid=banned).value == pytest.approx(values[len(banned)])
+        outside = oracle._fast.maximize_outside(c, np.array([*banned, *others]))
+        assert outside.value == pytest.approx(values[len(banned)])
+    with pytest.raises(InfeasibleSpace, match="ban list"):
+        oracle._fast.maximize_outside(c, points)
+    C = rng.normal(size=(5, space.n_variables))
+    for n_jobs in (1, 2):
+        found = oracle.maximize_batch(C, n_jobs)
+        np.testing.assert_allclose([label.value for label in found], (C @ points.T).max(axis=1))
+    assert oracle.statistics.lp == oracle.statistics.mip == 0
+
+
+def test_the_recogniser_proves_the_declared_lp_integral():
+    assert Segmentation(2, 3).space(np.zeros((5, 1))).structure.totally_unimodular
+
+
+def test_codec_and_linear_forms(model, rng):
+    x = rng.normal(size=(3, 2))
+    w = rng.normal(size=model.n_weights(x))
+    scores = model.scores(w, x)
+    labels = list(labels_of(model, 3))
+    assert model.predict(w, x) == max(labels, key=lambda label: scores @ model.encode(label, x))
+    for truth in labels[:: max(1, len(labels) // 5)]:
+        coef, const = model.loss(truth, x)
+        right = by_position(model, truth, 3)
+        for label in labels:
+            z = model.encode(label, x)
+            assert model.decode(z, x) == label
+            assert scores @ z == pytest.approx(w @ model.joint(x, z))
+            wanted = model._task.value(
+                np.eye(model.n_states)[by_position(model, label, 3)], np.eye(model.n_states)[right]
+            )
+            assert coef @ z + const == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_scores_by_definition(rng, pooling):
+    model = Segmentation(2, 3, pooling=pooling, initial_weights=True, length_weights=True)
+    x, label = rng.normal(size=(4, 2)), [(0, 1), (1, 0)]
+    W, T, first, length = np.split(w := rng.normal(size=4 + 4 + 2 + 6), [4, 8, 10])
+    pool = np.mean if pooling == "mean" else np.sum
+    wanted = W.reshape(2, 2)[1] @ x[0] + W.reshape(2, 2)[0] @ pool(x[1:], axis=0)
+    wanted += T.reshape(2, 2)[1, 0] + first[1] + length.reshape(3, 2)[0, 1] + length.reshape(3, 2)[2, 0]
+    assert model.scores(w, x) @ model.encode(label, x) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_windows(rng, mean):
+    table = rng.normal(size=(5, 2))
+    start, length = segment_rows(5, 3)
+    sums = window_sums(table, 3, mean)
+    np.testing.assert_allclose(cover(5, 3, mean) @ table, sums[start, length - 1])
+    for t, l in zip(start, length, strict=True):
+        rows = table[t : t + l]
+        np.testing.assert_allclose(sums[t, l - 1], rows.mean(axis=0) if mean else rows.sum(axis=0))
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_batch_equals_loop(model, rng, convert, monkeypatch):
+    X, Y = data(model, rng)
+    batch = model.batch([convert(x) for x in X])
+    w = rng.normal(size=batch.n_weights)
+    tables, truth = batch.tables(w), batch.truth(Y)
+    loss = batch.loss(truth)
+    best, values = batch.argmax(tables, loss, 0.5)
+    plain, plain_values = batch.argmax(tables)
+    points = [model.encode(y, x) for x, y in zip(X, Y, strict=True)]
+    for i, x in enumerate(X):
+        c = model.scores(w, x)
+        coef, const = model.loss(Y[i], x)
+        oracle = model.oracle(x)
+        assert values[i] == pytest.approx(oracle.maximize(c + 0.5 * coef).value + 0.5 * const)
+        assert plain_values[i] == pytest.approx(oracle.maximize(c).value)
+        np.testing.assert_allclose(batch.costs(tables)[i], c)
+    assert batch.decode(truth) == Y
+    assert batch.decode(plain) == [model.predict(w, x) for x in X]
+    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best))
+    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
+    wanted = [model.joint(x, z) for x, z in zip(X, points, strict=True)]
+    np.testing.assert_allclose(batch.joint(truth), np.sum(wanted, axis=0), atol=1e-12)
+    folded = batch.fold(points)
+    assert batch.decode(folded) == Y
+    for a, b in zip(folded.tables, truth.tables, strict=True):
+        np.testing.assert_allclose(a.toarray(), b.toarray(), atol=1e-12)
+        assert b.has_canonical_format
+    monkeypatch.setattr(segmentation, "_PIECE", 20)  # many pieces
+    assert len(batch._pieces(np.arange(6))) > 1
+    for n_jobs in (1, 2):
+        again, again_values = batch.argmax(tables, loss, 0.5, n_jobs=n_jobs)
+        assert batch.decode(again) == batch.decode(best)
+        np.testing.assert_allclose(again_values, values)
+
+
+def test_subsets(model, rng):
+    X, Y = data(model, rng)
+    batch = model.batch(X)
+    tables = [np.array(table) for table in batch.tables(rng.normal(size=batch.n_weights))]
+    loss = batch.loss(batch.truth(Y))
+    whole, values = batch.argmax(tables, loss)
+    some, others = np.array([5, 1, 4]), [0, 2, 3]
+    for table, start in zip(tables, batch.starts, strict=True):  # what is not asked for may be out of date
+        for i in others:
+            table[start[i] : start[i + 1]] = np.nan
+    part, part_values = batch.argmax(tables, loss, examples=some)
+    np.testing.assert_allclose(part_values[some], values[some])
+    assert not part_values[others].any()
+    for full, only, start in zip(whole.tables, part.tables, batch.starts, strict=True):
+        for i in range(len(X)):
+            wanted = full[start[i] : start[i + 1]].toarray() * (i in some)
+            np.testing.assert_array_equal(only[start[i] : start[i + 1]].toarray(), wanted)
+    np.testing.assert_allclose((batch.dot(tables, part) + batch.loss_values(loss, part))[some], values[some])
+    assert [label is None for label in batch.decode(part)] == [True, False, True, True, False, False]
+    empty, none = batch.argmax(tables, loss, examples=np.array([], dtype=int))
+    assert not none.any() and not any(table.nnz for table in empty.tables)
+
+
+def test_bad_labels():
+    model = Segmentation("abc", 2, transitions=CHANGE, initial=[1, 1, 0])
+    x = np.zeros((4, 2))
+    good = [(0, "a"), (2, "b")]
+    for label, message in [
+        ([(0, "a"), (2, "z")], "segment 1: 'z' is not one of the states 'a', 'b', 'c'"),
+        ([(0, "a"), (2, "a")], "segment 1: 'a' may not follow 'a'"),
+        ([(0, "c"), (2, "a")], "segment 0: 'c' may not come first"),
+        ([(1, "a"), (2, "b")], "segment 0 starts at position 1, not at 0"),
+        ([(0, "a"), (3, "b")], "segment 0, from position 0, has 3 positions; at most 2 fit"),
+        ([(0, "a"), (1, "b")], "segment 1, from position 1, has 3 positions"),
+        ([(0, "a"), (2, "b"), (2, "c")], "segment 2 starts at position 2, not after segment 1 at 2"),
+        ([(0, "a"), (2, "b"), (4, "c")], "segment 2 starts at position 4 of a sequence of 4"),
+        ([], "no segments"),
+        (["a", "b"], "list of pairs"),
+        ([(0.5, "a")], "list of pairs"),
+        (7, "list of pairs"),
+    ]:
+        with pytest.raises(LabelNotInSpace, match=message):
+            model.encode(label, x)
+        with pytest.raises(LabelNotInSpace, match=f"1 of 2 labels cannot be used:\n  example 1: .*{message}"):
+            model.batch([x, x]).truth([good, label])
+    with pytest.raises(DeclarationError, match="x="):
+        model.encode(good)
+    with pytest.raises(DeclarationError, match="x="):
+        model.decode(np.zeros(3))
+    with pytest.raises(DeclarationError, match="entries"):
+        model.decode(np.zeros(3), x)
+
+
+def test_bad_declarations_and_inputs():
+    for arguments, message in [
+        ({"states": 2, "max_length": 0}, "max_length"),
+        ({"states": 2, "max_length": 2, "pooling": "max"}, "pooling"),
+        ({"states": 2, "max_length": 2, "loss": so.losses.ZeroOne()}, "by position"),
+        ({"states": 2, "max_length": 2, "transitions": [[1, 1]]}, "shape"),
+    ]:
+        with pytest.raises(DeclarationError, match=message):
+            Segmentation(**arguments)
+    model = Segmentation("ab", 2, transitions=[[0, 1], [0, 0]])
+    assert model.space(np.zeros((4, 1))).n_variables
+    with pytest.raises(InfeasibleSpace, match="at most 4 positions, not 5"):
+        model.space(np.zeros((5, 1)))
+    with pytest.raises(InfeasibleSpace, match="Example 0"):
+        model.batch([np.zeros((5, 1))])
+    with pytest.raises(DeclarationError, match="empty"):
+        model.batch([np.zeros((0, 1))])
+
+
+def test_pickle_copy_and_repr(model, rng):
+    X, _ = data(model, rng)
+    batch = model.batch(X)
+    w = rng.normal(size=batch.n_weights)
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        np.testing.assert_array_equal(twin.batch(X).argmax(batch.tables(w))[1], batch.argmax(batch.tables(w))[1])
+        assert twin.space(X[0]).fingerprint == model.space(X[0]).fingerprint
+    assert "Segmentation into" in repr(model) and "6 sequences, 18 positions" in repr(batch)
