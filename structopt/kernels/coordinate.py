@@ -4,8 +4,8 @@ The dual variable of example i lies in ``[0, upper]`` and ``w = step * sum_i alp
 
     sum_i (alpha_i - ridge alpha_i^2 / 2) - ||w||^2 / (2 step)
 
-over ``alpha_i`` alone: ``upper = 1, ridge = 0`` is the hinge, ``upper = inf, ridge = 1`` the squared hinge (Hsieh et al.,
-ICML 2008).
+over ``alpha_i`` alone: ``upper = 1, ridge = 0`` is the hinge, ``upper = inf, ridge = 1`` the squared hinge (Hsieh et
+al., ICML 2008).
 """
 
 from __future__ import annotations

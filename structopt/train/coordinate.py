@@ -45,10 +45,10 @@ def coordinate_descent(
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` for a `Hinge` or `SquaredHinge` risk, one dual variable at a time.
 
-    With dual variables ``alpha_i`` in [0, 1] (hinge) or [0, inf) (squared hinge) and ``w = 1/(lam m) sum alpha_i y_i x_i``,
-    every ``alpha`` gives the lower bound ``mean(alpha_i) - lam/2 ||w||^2`` (squared hinge: ``mean(alpha_i - alpha_i^2/2) -
-    ...``). Each visit maximises it over one ``alpha_i``. On sparse data this is the fastest certified method; on dense
-    data line-search `bmrm` is (TRAINERS.md 3).
+    With ``w = 1/(lam m) sum alpha_i y_i x_i`` any dual variables ``alpha_i`` in [0, 1] give the lower bound
+    ``mean(alpha_i) - lam/2 ||w||^2`` of the hinge, and in [0, inf) ``mean(alpha_i - alpha_i^2/2) - lam/2 ||w||^2`` of its
+    square; each visit maximises the bound over one of them. On sparse data this is the fastest certified method, on
+    dense data line-search `bmrm` is (TRAINERS.md 3).
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def coordinate_descent(
     Returns
     -------
     TrainResult
-        With ``info["dual"]``, the dual variables of the last point, and ``info["active"]``, how many were not put aside.
+        ``info["dual"]`` holds the dual variables of the last point, ``info["active"]`` how many were not put aside.
 
     References
     ----------
@@ -152,7 +152,7 @@ class _Dual:
         matrix = self._risk._features.matrix
         if sp.issparse(matrix):
             self._rows: tuple[Any, ...] = (matrix.data, matrix.indices, matrix.indptr)
-            self._pass = loops.descend_csr
+            self._pass: Any = loops.descend_csr
             self._norms = loops.squared_norms_csr(matrix.data, matrix.indptr)
         else:
             self._rows = (np.ascontiguousarray(matrix),)
@@ -177,7 +177,7 @@ class _Dual:
         )  # fmt: skip
         self._passes += 1
         self._changes += changes
-        return float(violation) * self._weight
+        return float(violation * self._weight)
 
     def activate(self) -> None:
         """Take all examples back."""

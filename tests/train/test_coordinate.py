@@ -120,7 +120,7 @@ def test_resumes_to_the_same_iterates(Risk: Any, tmp_path: Path) -> None:
     rest = coordinate_descent(risk, lam=1e-4, tol=1e-7, checkpoint=path)
     assert np.array_equal(rest.w, whole.w)
     assert rest.oracle_calls == whole.oracle_calls
-    with pytest.raises(DeclarationError, match="lam was 0.0001, now 0.001"):
+    with pytest.raises(DeclarationError, match=r"lam was 0\.0001, now 0\.001"):
         coordinate_descent(risk, lam=1e-3, checkpoint=path)
 
 
@@ -145,7 +145,7 @@ def test_runs_to_the_limit_of_float64() -> None:
 
 def test_bad_arguments() -> None:
     X, y = data(0)
-    with pytest.raises(DeclarationError, match="not Absolute; use train.bmrm"):
+    with pytest.raises(DeclarationError, match=r"not Absolute; use train\.bmrm"):
         coordinate_descent(Absolute(X, y), lam=0.1)
     with pytest.raises(DeclarationError, match="lam must be a positive"):
         coordinate_descent(Hinge(X, y), lam=0)
