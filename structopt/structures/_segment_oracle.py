@@ -98,6 +98,7 @@ class SegmentOracle(Algorithm):
         self.n_variables = int(self._at[-1])
         # Number of the first segment that begins at each position.
         self._row = np.concatenate([[0], np.cumsum(np.minimum(max_length, length - np.arange(length)))])
+        self._place = self._start * max_length + self._span - 1
         self._forbidden = None if rules.transitions.all() else np.where(rules.transitions, 0.0, -np.inf)
         self._initial = np.where(rules.initial, 0.0, -np.inf)
 
@@ -105,7 +106,7 @@ class SegmentOracle(Algorithm):
         """Scores of segments (T, L, S), transitions (T - 1, S, S) and first states, as the kernel wants them."""
         S, at = self.n_states, self._at
         scores = np.zeros((self.length, self.max_length, S))
-        scores[self._start, self._span - 1] = c[: at[1]].reshape(-1, S)
+        scores.reshape(-1, S)[self._place] = c[: at[1]].reshape(-1, S)
         if self.length_block:
             scores += c[at[3] : at[4]].reshape(1, self.max_length, S)
         steps = c[at[1] : at[2]].reshape(-1, S, S)
@@ -117,7 +118,9 @@ class SegmentOracle(Algorithm):
         """The point of a segmentation given as rows (start, state)."""
         S, at = self.n_states, self._at
         start, state = pairs[:, 0], pairs[:, 1]
-        span = np.diff(start, append=self.length)
+        span = np.empty_like(start)  # np.diff would take longer than the recursion
+        np.subtract(start[1:], start[:-1], out=span[:-1])
+        span[-1] = self.length - start[-1]
         z = np.zeros(self.n_variables)
         z[(self._row[start] + span - 1) * S + state] = 1.0
         z[at[1] + (start[1:] - 1) * S * S + state[:-1] * S + state[1:]] = 1.0
