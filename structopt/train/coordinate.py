@@ -46,9 +46,9 @@ def coordinate_descent(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` for a `Hinge` or `SquaredHinge` risk, one dual variable at a time.
 
     With ``w = 1/(lam m) sum alpha_i y_i x_i`` any dual variables ``alpha_i`` in [0, 1] give the lower bound
-    ``mean(alpha_i) - lam/2 ||w||^2`` of the hinge, and in [0, inf) ``mean(alpha_i - alpha_i^2/2) - lam/2 ||w||^2`` of its
-    square; each visit maximises the bound over one of them. On sparse data this is the fastest certified method, on
-    dense data line-search `bmrm` is (TRAINERS.md 3).
+    ``mean(alpha_i) - lam/2 ||w||^2`` of the hinge, and in [0, inf) ``mean(alpha_i - alpha_i^2/2) - lam/2 ||w||^2`` of
+    its square; each visit maximises the bound over one of them. On sparse data this is the fastest certified method,
+    on dense data line-search `bmrm` is (TRAINERS.md 3).
 
     Parameters
     ----------

@@ -1,0 +1,202 @@
+"""Structured logistic losses: conditional random fields over chains and over the paths of a hierarchy.
+
+``R(w) = mean_i log sum_y exp <w, phi(x_i, y)> - <w, phi(x_i, y_i)>``, whose gradient is the difference of expected and
+observed features. The sum over all labels is one forward-backward pass (chains) or a softmax over leaves (paths).
+"""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Hashable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.hierarchy import Hierarchy
+from structopt.kernels import chain
+from structopt.kernels.threads import in_threads
+from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
+from structopt.risks.vector import VectorRisk
+from structopt.structures.chain import Chain, ChainBatch
+from structopt.train.risk import Risk
+
+__all__ = ["ChainCRF", "PathSoftmax", "chain_marginals"]
+
+
+class ChainCRF(Risk):
+    """Mean negative log-likelihood of state sequences, ``P(y | x) = exp(score(x, y)) / Z(x)``.
+
+    Parameters
+    ----------
+    model : Chain
+        Its features, transitions and rules; forbidden transitions have probability 0. Its loss is not used.
+    X : list of arrays of shape (T, d)
+        The sequences.
+    Y : list
+        T states for each.
+    n_jobs : int
+        Threads for the forward-backward passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.risks.crf import ChainCRF
+    >>> from structopt.structures.chain import Chain
+    >>> risk = ChainCRF(Chain(2), [np.array([[1.0], [0.5]])], [[0, 1]])
+    >>> value, gradient = risk(np.zeros(6))                # four sequences, all equally likely
+    >>> round(value, 6), gradient
+    (1.386294, array([-0.25,  0.25,  0.25, -0.75,  0.25,  0.25]))
+    """
+
+    lower_bound = 0.0
+
+    def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1) -> None:
+        if not isinstance(model, Chain):
+            raise DeclarationError(f"ChainCRF needs a structures.Chain, got {type(model).__name__}.")
+        self.model, self.n_jobs = model, n_jobs
+        self._X, self._Y = X, Y
+        self._prepare(1.0 / max(len(X), 1))
+
+    def _prepare(self, scale: float) -> None:
+        batch = self.model.batch(self._X)
+        labels = batch.truth(self._Y)
+        self._batch, self._scale = batch, scale
+        self.n_features = batch.n_weights
+        self._states = labels.native
+        self._observed = batch.joint(labels)
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        batch = self._batch
+        log_z, node, pairs = chain_marginals(batch, np.asarray(w, dtype=np.float64), self.n_jobs)
+        node_features = batch.rows[0].T @ node
+        if sp.issparse(node_features):
+            node_features = node_features.toarray()
+        expected = [np.asarray(node_features).T.ravel(), pairs.ravel()]
+        if self.model.initial_weights:
+            expected.append(node[batch.ptr[:-1]].sum(axis=0))
+        value = float(log_z.sum()) - float(w @ self._observed)
+        return max(value, 0.0) * self._scale, (np.concatenate(expected) - self._observed) * self._scale
+
+    def shard(self, k: int, n: int) -> Self:
+        rows = shard_rows(k, n, len(self), type(self).__name__)
+        part = copy.copy(self)
+        part._X, part._Y = list(self._X)[rows], list(self._Y)[rows]
+        part._prepare(self._scale)  # keeps the weight of an example: the parts add up to this risk
+        return part
+
+    def __len__(self) -> int:
+        return self._batch.n
+
+    def fingerprint(self) -> str:
+        return f"{super().fingerprint()}, states {zlib.crc32(np.ascontiguousarray(self._states).tobytes()):08x}"
+
+
+def chain_marginals(batch: ChainBatch, w: FloatArray, n_jobs: int = 1) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log-partition functions of all sequences, the marginals of their states, and the summed expected transitions.
+
+    Returns
+    -------
+    log_z : ndarray of shape (n,)
+    node : ndarray of shape (positions, S)
+    pairs : ndarray of shape (S, S)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.risks.crf import chain_marginals
+    >>> from structopt.structures.chain import Chain
+    >>> batch = Chain(2).batch([np.array([[1.0], [0.5]])])
+    >>> log_z, node, pairs = chain_marginals(batch, np.zeros(6))
+    >>> log_z.round(6), node[0], pairs[0]
+    (array([1.386294]), array([0.5, 0.5]), array([0.25, 0.25]))
+    """
+    tables = batch.tables(w)
+    first = tables[2][0] if batch.model.initial_weights else None
+    steps, start = batch.model.forbid(np.asarray(tables[1][0]), first)
+    U, ptr = np.ascontiguousarray(tables[0]), batch.ptr
+    if n_jobs == 1:
+        log_z, node, pairs = chain.marginals_batch(U, ptr, steps, start)
+        return log_z, node, pairs.sum(axis=0)
+    log_z, node = np.empty(batch.n), np.empty(U.shape)
+    parts: dict[int, FloatArray] = {}
+
+    def work(a: int, b: int) -> None:
+        rows = slice(ptr[a], ptr[b])
+        log_z[a:b], node[rows], pairs = chain.marginals_batch(U[rows], ptr[a : b + 1] - ptr[a], steps, start)
+        parts[a] = pairs.sum(axis=0)
+
+    in_threads(work, batch.n, n_jobs)
+    # Added in the order of the examples: threads may finish in any.
+    return log_z, node, np.add.reduce([parts[a] for a in sorted(parts)])
+
+
+class PathSoftmax(VectorRisk):
+    """Softmax over the leaves of a hierarchy, where a leaf scores the sum of its path: a tree-shaped CRF.
+
+    ``mean log sum_l exp F_l - F_y`` with ``F_l = sum over nodes n of A-bar(l) of sqrt(alpha_n) <W_n, x>``. On a DAG
+    ``A-bar(l)`` is the leaf with all its ancestors, each once.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (m, d)
+        One feature vector per row.
+    y : sequence of length m
+        Names of leaves.
+    hierarchy : Hierarchy
+        Weights are node-major, in the order of ``hierarchy.nodes``, as those of `HierarchicalLabels`.
+    alpha : array of shape (n_nodes,), optional
+        Weights of the nodes, at least 0, as of the normalised hierarchical SVM. Default: 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> from structopt.risks.crf import PathSoftmax
+    >>> h = so.Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
+    >>> risk = PathSoftmax([[1.0]], ["cat"], h)
+    >>> value, gradient = risk(np.zeros(5))
+    >>> round(value, 6), gradient.round(4) + 0                 # thing, animal, oak, cat, dog
+    (1.098612, array([ 0.    , -0.3333,  0.3333, -0.6667,  0.3333]))
+    """
+
+    def __init__(self, X: Any, y: Sequence[Hashable], hierarchy: Hierarchy, alpha: Any = None) -> None:
+        super().__init__(X)
+        self.hierarchy = hierarchy
+        self.y = _leaf_numbers(y, hierarchy, len(self))
+        paths = hierarchy.closure
+        if alpha is not None:
+            weights = finite_vector(alpha, "alpha", len(hierarchy), type(self).__name__)
+            if np.any(weights < 0.0):
+                raise DeclarationError("PathSoftmax: alpha weighs nodes and must not be negative.")
+            paths = sp.csr_array(paths * np.sqrt(weights))
+        self._paths, self._nodes = paths, sp.csr_array(paths.T)
+        self._set_outputs(len(hierarchy))
+
+    def leaf_scores(self, f: FloatArray) -> FloatArray:
+        """Scores of the leaves (m, n_leaves) from those of the nodes."""
+        return np.asarray((self._paths @ f.T).T)
+
+    def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
+        F = self.leaf_scores(f)
+        rows = np.arange(len(F))
+        log_z = logsumexp(F, axis=1)
+        value = float((log_z - F[rows, self.y]).sum())
+        share = np.exp(F - log_z[:, None])
+        share[rows, self.y] -= 1.0
+        return max(value, 0.0) * self._scale, np.asarray((self._nodes @ share.T).T) * self._scale
+
+
+def _leaf_numbers(y: Any, hierarchy: Hierarchy, length: int) -> IntArray:
+    names = y.tolist() if isinstance(y, np.ndarray) else list(y)
+    if len(names) != length:
+        raise DeclarationError(f"PathSoftmax: {len(names)} labels for {length} rows of X.")
+    nodes = hierarchy.indices(names)
+    inner = np.flatnonzero(~hierarchy.is_leaf[nodes])
+    if inner.size:
+        told = f"y[{int(inner[0])}] = {names[inner[0]]!r} is not a leaf"
+        raise LabelNotInSpace(f"PathSoftmax: {told} ({inner.size} such in all); a path ends in a leaf.", (told,))
+    return np.asarray(np.searchsorted(hierarchy.leaf_index, nodes), dtype=np.int64)

@@ -1,0 +1,164 @@
+"""Structured logistic losses against enumeration, finite differences and another optimiser."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import logsumexp
+
+import structopt as so
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.risks import Softmax
+from structopt.risks.crf import ChainCRF, PathSoftmax
+from structopt.structures.chain import Chain
+from structopt.train import bmrm
+
+RULES = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool)
+
+
+def sequences(seed: int, n: int = 4, d: int = 2, model: Chain | None = None) -> tuple[list[Any], list[Any]]:
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(rng.integers(1, 5), d)) for _ in range(n)]
+    model = model or Chain(3)
+    weights = rng.normal(size=model.batch(X).n_weights)
+    return X, [list(model.predict(weights, x)) for x in X]
+
+
+def by_enumeration(model: Chain, X: list[Any], Y: list[Any], w: np.ndarray) -> float:
+    total = 0.0
+    for x, y in zip(X, Y, strict=True):
+        scores = model.scores(w, x)
+        values = []
+        for label in product(range(3), repeat=len(x)):
+            try:
+                values.append(float(scores @ model.encode(label, x)))
+            except LabelNotInSpace:
+                continue
+        total += logsumexp(values) - float(scores @ model.encode(y, x))
+    return total / len(X)
+
+
+MODELS = {
+    "plain": lambda: Chain(3),
+    "rules, first states, bias": lambda: Chain(3, RULES, initial=[1, 0, 1], bias=True, initial_weights=True),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_chain_value_and_gradient(name: str, seed: int) -> None:
+    model = MODELS[name]()
+    X, Y = sequences(seed, model=model)
+    risk = ChainCRF(model, X, Y)
+    w = np.random.default_rng(seed).normal(size=risk.n_features)
+    value, gradient = risk(w)
+    assert value == pytest.approx(by_enumeration(model, X, Y, w), abs=1e-9)
+    assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), far=st.sampled_from([1.0, 100.0]))
+def test_chain_cuts_lie_below(seed: int, far: float) -> None:
+    risk = ChainCRF(Chain(3), *sequences(seed))
+    rng = np.random.default_rng(seed)
+    v, w = far * rng.normal(size=(2, risk.n_features))
+    value, gradient = risk(w)
+    assert value + gradient @ (v - w) <= risk(v)[0] + 1e-9 * max(1.0, abs(value), far)
+    assert value >= risk.lower_bound
+
+
+def test_chain_sparse_threads_and_shards() -> None:
+    X, Y = sequences(1, n=7)
+    risk = ChainCRF(Chain(3), X, Y)
+    w = np.random.default_rng(0).normal(size=risk.n_features)
+    value, gradient = risk(w)
+    for other in (ChainCRF(Chain(3), [sp.csr_array(x) for x in X], Y), ChainCRF(Chain(3), X, Y, n_jobs=2)):
+        assert other(w)[0] == pytest.approx(value, rel=1e-12)
+        assert other(w)[1] == pytest.approx(gradient, abs=1e-12)
+    parts = [risk.shard(k, 3)(w) for k in range(3)]
+    assert sum(part[0] for part in parts) == pytest.approx(value, rel=1e-12)
+    assert sum(part[1] for part in parts) == pytest.approx(gradient, abs=1e-12)
+    assert len(risk) == 7
+
+
+def test_bmrm_certifies_the_crf() -> None:
+    risk = ChainCRF(Chain(3), *sequences(2, n=20))
+    lam = 0.1
+    result = bmrm(risk, lam=lam, tol=1e-5)
+    best = minimize(lambda w: (lam / 2 * w @ w + risk(w)[0], lam * w + risk(w)[1]), result.w, jac=True, tol=1e-12)
+    assert result.converged
+    assert result.lower_bound <= best.fun + 1e-9
+    assert result.objective <= best.fun * (1 + 1e-5) + 1e-9
+
+
+def test_chain_refusals() -> None:
+    X, Y = sequences(3)
+    with pytest.raises(DeclarationError, match=r"needs a structures\.Chain, got Multiclass"):
+        ChainCRF(so.structures.Multiclass(3), X, Y)  # type: ignore[arg-type]
+    with pytest.raises(LabelNotInSpace, match="example 1"):
+        ChainCRF(Chain(3), X, [Y[0], [7] * len(Y[1]), *Y[2:]])
+    assert ChainCRF(Chain(3), X, Y).fingerprint() != ChainCRF(Chain(3), X, [[0] * len(x) for x in X]).fingerprint()
+
+
+DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "e"), ("c", "f"), ("c", "g")])
+TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
+
+
+@pytest.mark.parametrize("hierarchy", [DAG, TREE], ids=["DAG", "tree"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_paths_against_enumeration(hierarchy: so.Hierarchy, weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6, 3))
+    y = [hierarchy.leaves[k] for k in rng.integers(0, len(hierarchy.leaves), 6)]
+    alpha = rng.random(len(hierarchy)) if weighted else np.ones(len(hierarchy))
+    risk = PathSoftmax(X, y, hierarchy, alpha if weighted else None)
+    w = rng.normal(size=risk.n_features)
+    node = X @ w.reshape(len(hierarchy), 3).T * np.sqrt(alpha)
+    total = 0.0
+    for i, truth in enumerate(y):
+        score = {
+            leaf: sum(node[i, hierarchy.index(n)] for n in hierarchy.ancestors(leaf, itself=True))
+            for leaf in hierarchy.leaves
+        }
+        total += logsumexp(list(score.values())) - score[truth]
+    value, gradient = risk(w)
+    assert value == pytest.approx(total / 6, abs=1e-10)
+    assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
+
+
+def test_a_star_is_the_softmax() -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
+    star = so.Hierarchy([], nodes=[0, 1, 2])
+    w = rng.normal(size=6)
+    paths, flat = PathSoftmax(sp.csr_array(X), y, star)(w), Softmax(X, y)(w)
+    assert paths[0] == pytest.approx(flat[0], rel=1e-12)
+    assert paths[1] == pytest.approx(flat[1], abs=1e-12)
+
+
+def test_paths_train_and_refuse() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(30, 3))
+    y = np.array(TREE.leaves)[rng.integers(0, 3, 30)]
+    risk = PathSoftmax(X, y, TREE)
+    result = bmrm(risk, lam=0.05, tol=1e-4)
+    best = minimize(lambda w: (0.025 * w @ w + risk(w)[0], 0.05 * w + risk(w)[1]), result.w, jac=True, tol=1e-12).fun
+    assert result.converged and result.lower_bound <= best + 1e-9
+    halves = [risk.shard(k, 2)(result.w)[0] for k in range(2)]
+    assert sum(halves) == pytest.approx(risk(result.w)[0], rel=1e-12)
+    with pytest.raises(LabelNotInSpace, match=r"y\[1\] = 'a' is not a leaf"):
+        PathSoftmax(X[:2], ["c", "a"], TREE)
+    with pytest.raises(DeclarationError, match="is not a node"):
+        PathSoftmax(X[:1], ["cat"], TREE)
+    with pytest.raises(DeclarationError, match="1 labels for 2 rows"):
+        PathSoftmax(X[:2], ["c"], TREE)
+    with pytest.raises(DeclarationError, match="must not be negative"):
+        PathSoftmax(X, y, TREE, alpha=-np.ones(5))
