@@ -1,9 +1,9 @@
 """Dual block-coordinate ascent for Crammer and Singer's multiclass machine (TRAINERS.md 4.4).
 
 The dual point of example i lies on the simplex of the classes and ``W = step * sum_i (e_{y_i} - alpha_i) x_i'`` with
-``step = 1/(lam n)``. One visit maximises the dual over ``alpha_i`` exactly, by a projection on the simplex. A *full* visit
-looks at all classes and renews the list of those that matter to the example; *cached* visits look at these only, 1.3 to
-1.9 of 10 to 26 on average, which is what makes the method level with LIBLINEAR.
+``step = 1/(lam n)``. One visit maximises the dual over ``alpha_i`` exactly, by a projection on the simplex. A *full*
+visit looks at all classes and renews the list of those that matter to the example; *cached* visits look at these only,
+1.3 to 1.9 of 10 to 26 on average, which is what makes the method level with LIBLINEAR.
 
 W is class by class, ``(K, d)``, for dense features, where a visit wants whole rows, and feature by feature, ``(d, K)``,
 for sparse ones, where a visit meets few features but of several classes. Features come as
@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 import numba
-import numpy as np
 
 from structopt.kernels._common import FloatArray, kernel
 
@@ -94,9 +93,9 @@ def _threshold(v: FloatArray) -> float:
             if v[k] > tau:
                 total += v[k]
                 kept += 1
-        # "Not fewer", not "as many": an entry that rounding puts now on one side of tau, now on the other must not loop.
+        # "Not fewer", not "as many": an entry that rounding puts on either side of tau in turn must not loop.
         if kept >= count or kept == 0:
-            return tau
+            return float(tau)
         tau, count = total / kept, kept
 
 

@@ -77,7 +77,8 @@ def multiclass_ascent(
 
     References
     ----------
-    Keerthi, Sundararajan, Chang, Hsieh, Lin. A sequential dual method for large scale multi-class linear SVMs. KDD 2008.
+    Keerthi, Sundararajan, Chang, Hsieh, Lin. A sequential dual method for large scale multi-class linear SVMs.
+    KDD 2008.
 
     Examples
     --------

@@ -1,0 +1,263 @@
+"""Stochastic subgradient descent with Pegasos steps, for every surrogate that gives a subgradient."""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.kernels.sparse_steps import add_parts, score_rows
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.result import TrainResult
+from structopt.train.risk import check_lam
+from structopt.train.structured import StructuredRisk, Violations, difference
+
+__all__ = ["sgd"]
+
+Averaging = Literal["weighted", "uniform", "none"]
+
+
+def sgd(
+    risk: StructuredRisk,
+    *,
+    lam: float,
+    tol: float = 0.0,
+    max_passes: float | None = 30,
+    batch_size: int | None = None,
+    average: Averaging = "weighted",
+    certify: bool = True,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    verbose: bool | int = False,
+    random_state: int = 0,
+) -> TrainResult:
+    """Minimise ``lam/2 ||w||^2 + risk(w)`` by steps of length ``1/(lam t)`` along subgradients of mini-batches.
+
+    The fastest way to within 10% of the optimum, and the only one for surrogates that are not convex in the weights;
+    other trainers go on where this one stalls (TRAINERS.md 3).
+
+    Parameters
+    ----------
+    risk : StructuredRisk
+        With any surrogate.
+    lam : float
+        Weight of the regulariser, positive.
+    tol : float
+        Relative gap that counts as converged; the run itself ends by its limits only.
+    max_passes : float
+        Passes over the data.
+    batch_size : int, optional
+        Examples per step, whose oracles are asked in one batch; half the root of their number by default.
+    average : {"weighted", "uniform", "none"}
+        Which weights are returned: the mean of the iterates weighted by t, their plain mean, or the last.
+    certify : bool
+        Spend one more pass on the objective at the returned weights; without it the objective is unknown (``inf``).
+    max_seconds, callback, checkpoint, verbose
+        As in `structopt.train.bmrm`.
+    random_state : int
+        Which examples go together, and the order of the steps.
+
+    Returns
+    -------
+    TrainResult
+        For a convex surrogate with a certified lower bound: see Notes.
+
+    Notes
+    -----
+    With these steps the iterate is ``w_t = v_t / t``, where v sums ``-subgradient/lam``: a step adds to v the features
+    of its own examples and scales nothing. The means are linear in v too, hence as lazy: ``sum_s v_s`` is
+    ``t v_t - u_t`` with ``u_t = sum_s (s - 1) (v_s - v_{s-1})``.
+
+    After whole passes every example has contributed equally many planes, so that w_t is also the point that belongs
+    to the uniform mixture of these: a feasible point of the dual. Its value is a valid bound, at no cost.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter. Pegasos. Mathematical Programming 127, 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> from structopt.train.sgd import sgd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(40, 3))
+    >>> y = (X @ rng.normal(size=(3, 4))).argmax(axis=1)
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(4), X, y, surrogate=so.surrogates.ProbLoss())
+    >>> result = sgd(risk, lam=0.1, max_passes=10)
+    >>> bool(result.objective < risk(np.zeros(12))[0])
+    True
+    """
+    lam = check_lam(lam)
+    size = _check(risk, batch_size, average)
+    rng = np.random.default_rng(random_state)
+    n = len(risk)
+    batches = [_MiniBatch(risk, part) for part in np.array_split(rng.permutation(n), math.ceil(n / size))]
+    iterate = _Iterate(risk.n_features, lam, average)
+    problem = {"risk": risk.fingerprint(), "lam": lam, "batch_size": size, "average": average}
+    with Monitor(
+        "sgd",
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=float(risk.lower_bound),
+        problem={**problem, "random_state": random_state},
+    ) as monitor:
+        state = monitor.resume()
+        levels = 0.0  # sum of the planes' levels so far
+        whole = True  # every example has been visited equally often
+        evaluated = -1  # the step after which the objective was evaluated
+        if state is not None:
+            levels, whole, evaluated = iterate.restore(state), state["whole"], state["evaluated"]
+            rng.bit_generator.state = state["random"]
+        while monitor.running:
+            for k in rng.permutation(len(batches)):
+                with monitor.part("oracle"):
+                    found = batches[k].violations(iterate)
+                with monitor.part("steps"):
+                    batches[k].step(found, iterate, len(batches) / n)
+                levels += float(found.level.sum())
+                monitor.count(oracle_calls=len(batches[k].risk))
+                if monitor.out_of_time:
+                    whole = whole and iterate.t % len(batches) == 0
+                    break
+            monitor.count(passes=monitor.oracle_calls / n - monitor.passes)
+            if whole and risk.is_convex:
+                monitor.bound(_dual_value(iterate, levels * len(batches) / (n * iterate.t), lam))
+            monitor.offer(iterate.result())
+            monitor.record(partial(_save, iterate, levels, whole, evaluated, rng))
+        if certify and iterate.t > evaluated:
+            _evaluate(monitor, risk, iterate.result(), lam)
+            monitor.record(partial(_save, iterate, levels, whole, iterate.t, rng))
+    return monitor.result(steps=iterate.t, batch_size=size)
+
+
+def _check(risk: StructuredRisk, batch_size: int | None, average: str) -> int:
+    """The size of a mini-batch; raises where the arguments make no sense."""
+    if not isinstance(risk, StructuredRisk):
+        raise DeclarationError(f"sgd needs a StructuredRisk (labels per example), got {type(risk).__name__}; use bmrm.")
+    if average not in ("weighted", "uniform", "none"):
+        raise DeclarationError(f"average must be 'weighted', 'uniform' or 'none', got {average!r}.")
+    if batch_size is None:
+        return default_batch_size(len(risk))
+    if batch_size < 1:
+        raise DeclarationError(f"batch_size must be at least 1, got {batch_size!r}.")
+    return min(int(batch_size), len(risk))
+
+
+def default_batch_size(n: int) -> int:
+    """Half the root of the number of examples: fresh weights for steps, and few calls of the batch oracle."""
+    return max(1, round(0.5 * math.sqrt(n)))
+
+
+def _dual_value(iterate: _Iterate, level: float, lam: float) -> float:
+    w = iterate.v / iterate.t
+    return level - 0.5 * lam * float(w @ w)
+
+
+def _evaluate(monitor: Monitor, risk: StructuredRisk, w: FloatArray, lam: float) -> None:
+    with monitor.part("certify"):
+        value = float(risk.violations(w).upper.mean())
+    monitor.count(oracle_calls=len(risk), passes=1)
+    monitor.offer(w, 0.5 * lam * float(w @ w) + value)
+
+
+class _Iterate:
+    """The point w_t = v/t and its running mean, both as sums of sparse steps (see the Notes of `sgd`)."""
+
+    def __init__(self, n_features: int, lam: float, average: str) -> None:
+        self.lam, self.average = lam, average
+        self.t = 0
+        self.v, self.u = np.zeros(n_features), np.zeros(n_features)
+        self.share = 0.0  # sum of the weights of v_1 ... v_t in the mean
+
+    @property
+    def scale(self) -> float:
+        """w = scale v."""
+        return 1.0 / self.t if self.t else 0.0
+
+    def advance(self) -> None:
+        """Close a step."""
+        self.t += 1
+        self.share += 1.0 / self.t if self.average == "uniform" else 1.0
+
+    def result(self) -> FloatArray:
+        """The weights to return."""
+        if self.average == "none":
+            return self.v * self.scale
+        total = self.t if self.average == "uniform" else 0.5 * self.t * (self.t + 1)
+        return (self.share * self.v - self.u) / max(total, 1.0)
+
+    def restore(self, state: dict[str, Any]) -> float:
+        """Undo `_save`; returns the sum of levels."""
+        self.t, self.share = int(state["t"]), state["share"]
+        self.v[:], self.u[:] = state["v"], state["u"]
+        return float(state["levels"])
+
+
+class _MiniBatch:
+    """Some examples, with their feature rows as the kernels want them."""
+
+    def __init__(self, risk: StructuredRisk, examples: npt.NDArray[np.intp]) -> None:
+        self.risk = risk.part(examples)
+        batch = self.risk.batch
+        widths = [int(rows.shape[1]) for rows in batch.rows]
+        at = np.concatenate([[0], np.cumsum([k * d for k, d in zip(batch.columns, widths, strict=True)])])
+        self._terms = [(_features(rows), int(at[t]), widths[t]) for t, rows in enumerate(batch.rows)]
+
+    def violations(self, iterate: _Iterate) -> Violations:
+        """The most violated labels at w_t."""
+        batch = self.risk.batch
+        tables = []
+        for (features, at, d), columns in zip(self._terms, batch.columns, strict=True):
+            sparse, X, data, indices, indptr = features
+            if sparse:
+                scores = np.empty((indptr.size - 1, columns))
+                score_rows(data, indices, indptr, iterate.v, at, d, iterate.scale, scores)
+            else:
+                scores = np.asarray(X @ iterate.v[at : at + columns * d].reshape(columns, d).T) * iterate.scale
+            tables.append(scores)
+        return self.risk.violations_of(tables)
+
+    def step(self, found: Violations, iterate: _Iterate, weight: float) -> None:
+        """One step along the subgradient of ``weight * sum of these examples' surrogates``."""
+        factor = found.scale * (weight / iterate.lam)
+        parts = difference(self.risk.truth, found.labels)
+        for table, (features, at, d), start in zip(parts, self._terms, self.risk.batch.starts, strict=True):
+            per_row = np.repeat(factor, np.diff(start))
+            pieces = (table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
+            add_parts(pieces, per_row, features, at, d, iterate.v, iterate.u, iterate.share)
+        iterate.advance()
+
+
+def _features(rows: Any) -> tuple[bool, Any, Any, Any, Any]:
+    if sp.issparse(rows):
+        return True, np.zeros((0, 0), dtype=rows.dtype), rows.data, rows.indices, rows.indptr
+    dense = np.array(rows, order="C")  # a copy: rows of a read-only X would be another type for numba
+    empty = np.zeros(0, dtype=np.int32)
+    return False, dense, np.zeros(0, dtype=dense.dtype), empty, empty
+
+
+def _save(iterate: _Iterate, levels: float, whole: bool, evaluated: int, rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "t": iterate.t,
+        "share": iterate.share,
+        "v": iterate.v,
+        "u": iterate.u,
+        "levels": levels,
+        "whole": whole,
+        "evaluated": evaluated,
+        "random": rng.bit_generator.state,
+    }
