@@ -223,6 +223,15 @@ class Batch:
             values[chosen] += weight * loss.const[chosen]
         return self.fold(Z), values
 
+    def argmax_surrogate(
+        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
+    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
+        """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
+
+        None where the family has no algorithm for whole batches; each example is then searched in its plane.
+        """
+        return None
+
     def decode(self, labels: LabelBatch) -> list[Any]:
         """The labels in the user's words."""
         return [self.model.decode(np.asarray(labels.native[i]), self.input(i)) for i in range(self.n)]

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from structopt.kernels._common import kernel
+from structopt.kernels.enumeration import best_product_code, code_bits
 from structopt.kernels.maxflow import integer_scale, rescale_flow
-from structopt.kernels.pairwise_exact import best_label, integral_value
+from structopt.kernels.pairwise_exact import best_label, coupling_matrix, integral_value
 from structopt.kernels.roof import (
     clip_flow,
     fill_cut,
@@ -27,6 +28,7 @@ __all__ = [
     "balanced",
     "exact_rows",
     "n_components",
+    "product_rows",
     "relax_rows",
 ]
 
@@ -214,3 +216,21 @@ def n_components(n: int, i: Any, j: Any) -> int:
             size[b] += size[a]
             count -= 1
     return count
+
+
+@kernel
+def product_rows(
+    i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_const: Any, first: int, last: int, Y: Any, h: Any, g: Any
+) -> None:
+    """The label with the largest ``h(y) g(y)`` for rows ``first:last``; one vector of pair costs, none in g."""
+    n = U.shape[1]
+    coupling = coupling_matrix(n, i, j, pair)
+    none = np.zeros((n, n))
+    for k in range(first, last):
+        code_bits(best_product_code(U[k], coupling, h_const[k], G[k], none, g_const[k]), n, Y[k])
+        h[k], g[k] = h_const[k], g_const[k]
+        for label in range(n):
+            h[k] += U[k, label] * Y[k, label]
+            g[k] += G[k, label] * Y[k, label]
+        for e in range(pair.size):
+            h[k] += pair[e] * Y[k, i[e]] * Y[k, j[e]]

@@ -20,6 +20,7 @@ from structopt.kernels._pairwise import (
     balanced,
     exact_rows,
     n_components,
+    product_rows,
     relax_rows,
 )
 from structopt.kernels.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
@@ -251,6 +252,36 @@ class PairwiseGraph:
         y = np.empty(self.n_labels)
         code_bits(best_product_code(*two), self.n_labels, y)
         return y, float(_values(y, *two[:3])), float(_values(y, *two[3:]))
+
+    def best_product_batch(
+        self,
+        h_unary: npt.ArrayLike,
+        h_pair: npt.ArrayLike,
+        h_const: npt.ArrayLike,
+        g_unary: npt.ArrayLike,
+        g_const: npt.ArrayLike,
+        n_jobs: int = 1,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`best_product` for every row of ``h_unary`` and ``g_unary``; the pair costs are shared, g has none.
+
+        Returns the labels (B, n_labels) and their h and g.
+        """
+        U, G = floats(h_unary, "h_unary", 2), floats(g_unary, "g_unary", 2)
+        c = self._vector(h_pair, self.n_edges, "h_pair")
+        h0, g0 = floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
+        B = U.shape[0]
+        if self.n_labels > MAX_LABELS or U.shape != (B, self.n_labels) or G.shape != U.shape:
+            raise DeclarationError(
+                f"h_unary and g_unary must have shape (B, {self.n_labels}) with at most {MAX_LABELS} labels; "
+                f"they have {U.shape} and {G.shape}."
+            )
+        Y, h, g = np.empty((B, self.n_labels)), np.empty(B), np.empty(B)
+
+        def work(first: int, last: int) -> None:
+            product_rows(self.i, self.j, U, c, h0, G, g0, first, last, Y, h, g)
+
+        in_threads(work, B, n_jobs)
+        return Y, h, g
 
     def front(
         self,

@@ -24,6 +24,8 @@ __all__ = ["PairwiseMRF"]
 
 # Flows kept from call to call, one per example: at most this many bytes.
 _FLOW_LIMIT = 1 << 29
+# Labels up to which slack rescaling enumerates.
+_ENUMERATED = 16
 
 
 class PairwiseMRF(Model):
@@ -154,6 +156,19 @@ class PairwiseBatch(Batch):
             label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=start)
             Y[i], P[i], values[i] = label.z[: self.model.n], label.z[self.model.n :], label.value
         return Y, P, values
+
+    def argmax_surrogate(
+        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
+    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
+        # Up to 16 labels all 2^n products are cheaper than a search (ORACLES.md 11.1).
+        if self.model.relaxed or self.model.n > _ENUMERATED or surrogate.name != "slack":
+            return None
+        margin_const = 1.0 - self.dot(tables, truth)
+        unary, pair = np.asarray(tables[0], dtype=np.float64), np.asarray(tables[1][0], dtype=np.float64)
+        Y, h, g = self.model.graph.best_product_batch(unary, pair, margin_const, loss.coef, loss.const, n_jobs)
+        idle = h * g <= 0
+        Y[idle] = truth.native[idle, : self.model.n]
+        return self._labels(Y, self.model._products(Y)), np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)
 
     def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", loss.coef, labels.native[:, : self.model.n]) + loss.const)

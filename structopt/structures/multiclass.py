@@ -134,6 +134,22 @@ class MulticlassBatch(Batch):
         places[examples], values[examples] = best, found
         return self._labels(places, examples), values
 
+    def argmax_surrogate(
+        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
+    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
+        if surrogate.name == "micro_f1":  # other factors than margin and loss
+            return None
+        rows = np.arange(self.n)
+        margin = tables[0] - tables[0][rows, truth.native][:, None]
+        losses = loss.coef + loss.const[:, None]
+        inside = np.asarray(surrogate.inside(margin, losses)) & (losses > 0)
+        psi = np.zeros_like(margin)
+        psi[inside] = surrogate.psi(margin[inside], losses[inside])
+        psi[rows, truth.native] = 0.0
+        # The truth itself is a label of surrogate 0: it wins where nothing else is violated.
+        best = np.where(psi.max(axis=1) > 0, psi.argmax(axis=1), truth.native)
+        return self._labels(best), margin[rows, best], losses[rows, best]
+
     def decode(self, labels: LabelBatch) -> list[Any]:
         return [self.model.names[k] for k in labels.native]
 

@@ -25,6 +25,8 @@ __all__ = ["StructuredRisk", "Violations"]
 
 # Labels of earlier searches kept per example (AISTATS16: a label cache).
 _CACHED_LABELS = 10
+# Bytes of encoded truths kept.
+_TARGET_LIMIT = 1 << 28
 _PRODUCT_SEARCHES = {"angular": searches.angular, "bisecting": searches.bisecting, "binary": searches.binary}
 
 
@@ -95,6 +97,7 @@ class StructuredRisk(Risk):
         self.n_features = self.batch.n_weights
         self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
         self._lams: list[float | None] = [None] * self.batch.n
+        self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
 
     def __len__(self) -> int:
         return self.batch.n
@@ -123,7 +126,20 @@ class StructuredRisk(Risk):
             value = np.maximum(found - self.batch.dot(tables, self.truth), 0.0)
             level = self.batch.loss_values(self.loss, labels)
             return Violations(labels, np.ones(len(self)), level, value, value)
+        if self.search in ("auto", "exact"):
+            known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
+            if known is not None:
+                return self._tangents(*known)
         return self._search(tables)
+
+    def _tangents(self, labels: LabelBatch, h: FloatArray, g: FloatArray) -> Violations:
+        """The planes of labels that are known to be the most violated ones."""
+        value, scale = np.zeros(len(self)), np.zeros(len(self))
+        violated = g > 0
+        value[violated] = np.maximum(self.surrogate.psi(h[violated], g[violated]), 0.0)
+        scale[violated] = self.surrogate.psi_gradient(h[violated], g[violated])[0]
+        scale[value == 0.0] = 0.0
+        return Violations(labels, scale, value - scale * h, value, value)
 
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
         cut = self.cut(w)
@@ -146,8 +162,8 @@ class StructuredRisk(Risk):
 
         def visit(i: int) -> None:
             x = self.batch.input(i)
-            truth = self._truth_point(i, x)
-            result, margin = self._search_one(i, x, costs[i], truth)
+            truth, loss = self._target(i, x)
+            result, margin = self._search_one(i, x, costs[i], truth, loss)
             points[i] = truth if result.label is None else np.asarray(result.label, dtype=np.float64)
             value[i], upper[i] = max(result.value, 0.0), max(result.upper_bound, 0.0)
             if result.value > 0.0 and result.point is not None:
@@ -176,13 +192,18 @@ class StructuredRisk(Risk):
         with ThreadPoolExecutor(self.n_jobs if self.n_jobs > 0 else None) as pool:
             list(pool.map(guarded, range(n)))
 
-    def _truth_point(self, i: int, x: Any) -> FloatArray:
-        return self.model.encode(self.Y[i], x)
+    def _target(self, i: int, x: Any) -> tuple[FloatArray, tuple[FloatArray, float]]:
+        """The true label as a point, and its task loss; kept from pass to pass within a memory limit."""
+        known = self._targets.get(i)
+        if known is None:
+            known = self.model.encode(self.Y[i], x), self.model.loss(self.Y[i], x)
+            if len(self._targets) * known[0].nbytes < _TARGET_LIMIT:
+                self._targets[i] = known
+        return known
 
     def _search_one(
-        self, i: int, x: Any, costs: FloatArray, truth: FloatArray
+        self, i: int, x: Any, costs: FloatArray, truth: FloatArray, loss: tuple[FloatArray, float]
     ) -> tuple[SearchResult, Callable[[FloatArray], float]]:
-        loss = self.model.loss_at(truth, x)
         oracle = self.model.oracle(x)
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
         plane = psi.plane(oracle, costs, loss, truth)
