@@ -3,7 +3,7 @@
 ``import structopt as so`` is the usual way in.
 """
 
-from structopt import errors, features, losses, risks, search, structures, surrogates, train
+from structopt import errors, features, losses, plot, risks, search, structures, surrogates, testing, train
 from structopt.expressions import Expression, concatenate
 from structopt.hierarchy import Hierarchy
 from structopt.label import Label
@@ -29,10 +29,12 @@ __all__ = [
     "errors",
     "features",
     "losses",
+    "plot",
     "risks",
     "search",
     "shared_oracle",
     "structures",
     "surrogates",
+    "testing",
     "train",
 ]

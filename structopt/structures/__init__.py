@@ -1,21 +1,26 @@
 """Ready-made label spaces: one file per family, each with features, losses, a codec and its fastest exact oracle."""
 
 from structopt.structures.assignment import Assignment
+from structopt.structures.chain import Chain, bio_rules
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.structures.mrf import PairwiseMRF
 from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
 from structopt.structures.ranking import Ranking
+from structopt.structures.segmentation import Segmentation
 from structopt.structures.tree import Arborescence
 
 __all__ = [
     "Arborescence",
     "Assignment",
+    "Chain",
     "Flow",
     "HierarchicalLabels",
     "MultiLabel",
     "Multiclass",
     "PairwiseMRF",
     "Ranking",
+    "Segmentation",
+    "bio_rules",
 ]

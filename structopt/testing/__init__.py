@@ -2,5 +2,6 @@
 
 from structopt.testing.backend import BACKEND_CHECKS, check_backend
 from structopt.testing.report import Outcome, Report
+from structopt.testing.surrogate import check_surrogate
 
-__all__ = ["BACKEND_CHECKS", "Outcome", "Report", "check_backend"]
+__all__ = ["BACKEND_CHECKS", "Outcome", "Report", "check_backend", "check_surrogate"]
