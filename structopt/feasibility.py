@@ -69,12 +69,12 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
     bad_rows = _excess(value, space.row_lower, space.row_upper, abs(space.matrix) @ np.abs(point), tol)
     found = [
         Violation(space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k]))
-        for k in np.flatnonzero(bad_rows)
+        for k in np.flatnonzero(bad_rows).tolist()
     ]
     out_of_bounds = (point < space.lower - tol) | (point > space.upper + tol)
     found += [
         Violation(space.variable_names[k], "bound", float(point[k]), float(space.lower[k]), float(space.upper[k]))
-        for k in np.flatnonzero(out_of_bounds)
+        for k in np.flatnonzero(out_of_bounds).tolist()
     ]
     fractional = space.integrality & (np.abs(point - np.rint(point)) > tol)
     found += [
@@ -85,7 +85,7 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
             float(space.lower[k]),
             float(space.upper[k]),
         )
-        for k in np.flatnonzero(fractional)
+        for k in np.flatnonzero(fractional).tolist()
     ]
     return found
 

@@ -26,6 +26,9 @@ from structopt.recognize import (
 
 __all__ = ["Solver", "solver_of"]
 
+#: One answer per row: an array, or a sequence with None where the answer is not settled.
+Answers = FloatArray | Sequence[FloatArray | None]
+
 # Pairwise models up to this size are enumerated for the whole front of two criteria (ORACLES.md 11.1).
 _FRONT_LABELS = 16
 
@@ -62,7 +65,7 @@ class Solver:
         """The best values of the free columns, or None if not settled."""
         raise NotImplementedError
 
-    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Sequence[FloatArray | None]:
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Answers:
         """`solve` for every row."""
         return [self.solve(c, None if keys is None else keys[i]) for i, c in enumerate(C)]
 
@@ -87,7 +90,7 @@ class BoxSolver(Solver):
         return np.where(c > 0, self._upper, self._lower)
 
     def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
-        return np.where(C > 0, self._upper, self._lower)
+        return np.asarray(np.where(C > 0, self._upper, self._lower))
 
 
 class ClosureSolver(Solver):
@@ -135,7 +138,7 @@ class PairwiseSolver(Solver):
             y, p, _ = self._graph.solve_warm(self._states[key], unary, pair)
         return self._join(y, p)
 
-    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Sequence[FloatArray | None]:
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Answers:
         unary, pair = C[:, self._label], C[:, self._pair]
         if self._exact:
             Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
@@ -159,11 +162,11 @@ class GroupSolver(Solver):
         self._groups = tuple(np.ascontiguousarray(a, dtype=np.int64) for a in (arrays.ptr, arrays.order, lower, upper))
 
     def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
-        return self.solve_batch(c[None, :], 1, None)[0]
+        return np.asarray(self.solve_batch(c[None, :], 1, None)[0])
 
     def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
         chosen, _, _ = choose_rows(np.ascontiguousarray(C), *self._groups)
-        return chosen.astype(np.float64)
+        return np.asarray(chosen, dtype=np.float64)
 
 
 class AssignmentSolver(Solver):
@@ -213,7 +216,7 @@ class PathSolver(Solver):
 
     def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
         used = [paths.best_path_batch(self._dag, C, source, sink)[0] for source, sink in self._ends]
-        return np.sum(used, axis=0, dtype=np.float64)
+        return np.asarray(np.sum(used, axis=0, dtype=np.float64))
 
     def k_best(self, c: FloatArray, k: int) -> FloatArray | None:
         if len(self._ends) != 1:
@@ -246,7 +249,7 @@ class TreeSolver(Solver):
 
     def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
         chosen, _ = tree.needed_child(self._gains(c), self._parent)
-        return self._labels(chosen[None, :])[0]
+        return np.asarray(self._labels(chosen[None, :])[0])
 
     def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
         chosen, _ = tree.needed_child_batch(self._gains(np.ascontiguousarray(C.T)), self._parent)
