@@ -98,6 +98,7 @@ class StructuredRisk(Risk):
         self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
         self._lams: list[float | None] = [None] * self.batch.n
         self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
+        self.examples = np.arange(self.batch.n)  # their numbers in the data set, of which this may be a part
 
     def __len__(self) -> int:
         return self.batch.n
@@ -106,7 +107,9 @@ class StructuredRisk(Risk):
         """The risk of some of the examples (their mean)."""
         X = self.X[examples] if hasattr(self.X, "shape") else [self.X[i] for i in examples]
         Y = self.Y[examples] if hasattr(self.Y, "shape") else [self.Y[i] for i in examples]
-        return StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
+        part = StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
+        part.examples = self.examples[examples]
+        return part
 
     def shard(self, k: int, n: int) -> Risk:
         """Part `k` of `n`, weighted so that the parts add up."""
@@ -181,9 +184,9 @@ class StructuredRisk(Risk):
             try:
                 visit(i)
             except SolverFailed as error:
-                raise SolverFailed(f"example {i}: {error}", error.status, error.partial) from error
+                raise SolverFailed(f"example {self.examples[i]}: {error}", error.status, error.partial) from error
             except StructoptError as error:
-                raise type(error)(f"example {i}: {error}") from error
+                raise type(error)(f"example {self.examples[i]}: {error}") from error
 
         if self.n_jobs == 1:
             for i in range(n):
