@@ -1,0 +1,239 @@
+"""Weights of the nodes from the hierarchy alone: thesis (6.6), (6.7) and (6.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.errors import DeclarationError
+from structopt.hierarchy import Hierarchy
+from structopt.kernels._common import FloatArray, IntArray, kernel
+from structopt.losses_hierarchy import node_values
+from structopt.norms._interior import Certified, Expansion, certified, interior_point
+
+__all__ = ["included_nodes", "maxmin", "normalization"]
+
+
+def normalization(
+    hierarchy: Hierarchy,
+    rho: float = 2.0,
+    root: bool = False,
+    tolerance: float | None = None,
+    *,
+    weights: Any = None,
+) -> FloatArray:
+    """Node weights of the smallest p-norm that give every leaf's path the total 1, thesis (6.6).
+
+    Minimises ``sum_n weights_n alpha_n ** rho`` over ``alpha >= 0`` whose sum over each leaf and its ancestors is 1.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    rho : float
+        More than 1. Near 1 all weight moves to the highest nodes (MATH.md 6.1).
+    root : bool
+        Whether a single root takes part. It is in every label, so that its weight changes no decision; the default
+        gives it 0 and leaves the whole sum to the others. Several roots always take part.
+    tolerance : float, optional
+        Let the sums lie between 1 and this number T, thesis (6.8); the paper takes 1.5 on DAGs, where sums of exactly 1
+        can force most weights to 0.
+    weights : array_like or mapping, optional
+        A positive factor for each node, 1 by default. ``MinimalGraph.weights(rho)`` makes the answer the same whether
+        nodes are duplicated or not.
+
+    Returns
+    -------
+    ndarray
+        alpha, in the order of ``hierarchy.nodes``.
+
+    Raises
+    ------
+    SolverFailed
+        If on a DAG the optimum could not be proved to a relative gap of 1e-8.
+
+    Notes
+    -----
+    Trees have a closed form in O(nodes) (MATH.md 6.1). A forest without `tolerance`, too. Otherwise an interior-point
+    method runs until a dual bound meets its value.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> from structopt import norms
+    >>> h = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
+    >>> norms.normalization(h, root=True)
+    array([0.625, 0.25 , 0.375, 0.125, 0.125])
+    >>> norms.normalization(h).round(4)
+    array([0.    , 0.6667, 1.    , 0.3333, 0.3333])
+    """
+    rho = _checked_rho(rho)
+    own = _positive(hierarchy, weights)
+    included = included_nodes(hierarchy, root)
+    if tolerance is None or tolerance == 1:
+        if hierarchy.is_tree:
+            return _tree_weights(hierarchy.parent_of.copy(), included, np.log(own), rho)
+        return certified(_equal_sums(hierarchy, included, own, rho), "normalization").x
+    if not 1 < tolerance < np.inf:
+        raise DeclarationError(
+            f"tolerance is the largest sum allowed on a path, a number from 1 on; got {tolerance!r}."
+        )
+    return certified(_loose_sums(hierarchy, included, own, rho, float(tolerance)), "normalization").x
+
+
+def maxmin(hierarchy: Hierarchy, root: bool = False) -> FloatArray:
+    """Node weights whose smallest is as large as possible, no child below its parent, thesis (6.7).
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy
+    root : bool
+        Whether a single root takes part; otherwise it gets 0.
+
+    Returns
+    -------
+    ndarray
+        alpha, in the order of ``hierarchy.nodes``. Of the many optima the one with equal weights on all inner nodes:
+        t = 1 / (nodes on the longest path to a leaf), each leaf takes what is missing to 1 (MATH.md 6.2).
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> from structopt import norms
+    >>> norms.maxmin(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)]), root=True).round(4)
+    array([0.3333, 0.3333, 0.6667, 0.3333, 0.3333])
+    """
+    included = included_nodes(hierarchy, root)
+    size = hierarchy.closure @ included.astype(np.float64)
+    smallest = 1.0 / size.max()
+    alpha = np.where(included, smallest, 0.0)
+    alpha[hierarchy.leaf_index] = 1.0 - smallest * (size - 1.0)
+    return alpha
+
+
+def included_nodes(hierarchy: Hierarchy, root: bool) -> Any:
+    """0/1 row of the nodes that take weight: all but a single inner root, unless that is wanted."""
+    if not isinstance(hierarchy, Hierarchy):
+        raise DeclarationError(f"hierarchy must be a structopt.Hierarchy, got {type(hierarchy).__name__}.")
+    included = np.ones(len(hierarchy), np.bool_)
+    top = hierarchy.root_index
+    if not root and top.size == 1 and not hierarchy.is_leaf[top[0]]:
+        included[top] = False
+    return included
+
+
+def _checked_rho(rho: float) -> float:
+    if not 1 < rho < np.inf:
+        raise DeclarationError(f"rho must be a number above 1, got {rho!r}; for rho = 1 use maxmin (thesis (6.7)).")
+    return float(rho)
+
+
+def _positive(hierarchy: Hierarchy, weights: Any) -> FloatArray:
+    if weights is None:
+        return np.ones(len(hierarchy))
+    own = node_values(hierarchy, weights, "weights")
+    if not (own > 0).all():
+        k = int(np.argmin(own > 0))
+        raise DeclarationError(f"weights must be positive; that of {hierarchy.nodes[k]!r} is {own[k]}.")
+    return own
+
+
+@kernel
+def _tree_weights(parent: IntArray, included: Any, log_weight: FloatArray, rho: float) -> FloatArray:
+    """MATH.md 6.1 with a factor w on each node: k = r / (1 + r), r = (S / w)^q, c = S / (1 + r)^(rho - 1).
+
+    All in logarithms: near rho = 1 the power q is huge, far from it the costs c shrink geometrically with depth.
+    """
+    n = parent.size
+    q = 1.0 / (rho - 1.0)
+    log_sum = np.full(n, -np.inf)  # log S
+    log_ratio = np.full(n, np.inf)  # log r; leaves take all
+    for v in range(n - 1, -1, -1):
+        cost = log_weight[v]
+        if log_sum[v] > -np.inf:
+            cost = log_sum[v]
+            if included[v]:
+                log_ratio[v] = q * (log_sum[v] - log_weight[v])
+                cost -= (rho - 1.0) * np.logaddexp(0.0, log_ratio[v])
+            else:
+                log_ratio[v] = -np.inf
+        p = parent[v]
+        if p >= 0:
+            log_sum[p] = np.logaddexp(log_sum[p], cost)
+    alpha = np.empty(n)
+    budget = np.empty(n)  # what remains below a node
+    for v in range(n):
+        mine = budget[parent[v]] if parent[v] >= 0 else 1.0
+        alpha[v] = mine / (1.0 + np.exp(-log_ratio[v]))
+        budget[v] = mine / (1.0 + np.exp(log_ratio[v]))
+    return alpha
+
+
+def _equal_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float) -> Certified:
+    """(6.6) on a DAG. A leaf is on its own path only: its weight is what the inner nodes leave of 1."""
+    leaf, inner = hierarchy.leaf_index, np.flatnonzero(included & ~hierarchy.is_leaf)
+    B = sp.csr_array(hierarchy.closure[:, inner])
+    Bt = sp.csr_array(B.T)
+    at_inner, at_leaf = weight[inner], weight[leaf]
+
+    def expand(x: FloatArray, rest: FloatArray) -> Expansion:
+        slope, bend = rho * at_inner * x ** (rho - 1), rho * at_leaf * rest ** (rho - 1)
+        return Expansion(slope, (rho - 1) * slope / x, bend, (rho - 1) * bend / rest)
+
+    def bound(x: FloatArray, rest: FloatArray, mu: FloatArray) -> tuple[float, float]:
+        prices = -np.concatenate([Bt @ mu, mu])
+        value = float(at_inner @ x**rho + at_leaf @ rest**rho)
+        return value, _dual_bound(-float(mu.sum()), prices, np.concatenate([at_inner, at_leaf]), rho)
+
+    start = np.full(inner.size, 0.5 / max(1, int(np.diff(B.indptr).max(initial=0))))
+    found = interior_point(expand, bound, B, np.ones(leaf.size), start)
+    alpha = np.zeros(len(hierarchy))
+    alpha[inner], alpha[leaf] = found.x, found.slack
+    return found._replace(x=alpha)
+
+
+def _loose_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float, most: float) -> Certified:
+    """(6.8): the sums lie between 1 and `most`."""
+    nodes = np.flatnonzero(included)
+    A = sp.csr_array(hierarchy.closure[:, nodes])
+    C = sp.csr_array(sp.vstack([A, -A]))
+    n_leaves, own = A.shape[0], weight[nodes]
+    e = np.concatenate([np.full(n_leaves, most), -np.ones(n_leaves)])
+    At = sp.csr_array(A.T)
+
+    def expand(x: FloatArray, slack: FloatArray) -> Expansion:
+        slope = rho * own * x ** (rho - 1)
+        return Expansion(slope, (rho - 1) * slope / x)
+
+    def bound(x: FloatArray, slack: FloatArray, mu: FloatArray) -> tuple[float, float]:
+        price = mu[n_leaves:] - mu[:n_leaves]
+        gain = float(np.where(price > 0, price, most * price).sum())
+        return float(own @ x**rho), _dual_bound(gain, At @ price, own, rho)
+
+    middle = 0.5 * (1 + most)
+    start = np.full(nodes.size, 0.5 / int(np.diff(A.indptr).max()))
+    at_leaf = hierarchy.is_leaf[nodes]
+    start[at_leaf] = middle - (A @ np.where(at_leaf, 0.0, start))
+    found = interior_point(expand, bound, C, e, start)
+    alpha = np.zeros(len(hierarchy))
+    alpha[nodes] = found.x
+    return found._replace(x=alpha)
+
+
+def _dual_bound(gain: float, prices: FloatArray, weight: FloatArray, rho: float) -> float:
+    """The largest ``t gain - sum_n f*(t prices_n)`` over t >= 0, f*(s) = sup over a >= 0 of ``s a - weight a^rho``.
+
+    Any prices ``A' mu`` of the leaves give a lower bound of (6.6) in this way.
+    """
+    ratio = np.maximum(prices, 0.0) / (rho * weight)
+    top = ratio.max(initial=0.0)
+    if gain <= 0 or top == 0:
+        return 0.0
+    # Scaled so that no power overflows: with q = 1/(rho - 1), f*(s) = (1 - 1/rho) s (s / (rho weight))^q.
+    ratio, gain = ratio / top, gain / top
+    cost = (rho - 1) * float(weight @ ratio ** (rho / (rho - 1)))
+    power = rho / (rho - 1)
+    # t gain - t^power cost is largest where power cost t^(1/(rho-1)) = gain.
+    t = (gain / (power * cost)) ** (rho - 1)
+    return float(t * gain / rho)
