@@ -1,1 +1,22 @@
-"""."""
+"""scikit-learn estimators: fit, predict and score with a certificate in ``result_``; saved without pickle."""
+
+from __future__ import annotations
+
+from structopt.estimators.crf import CRF
+from structopt.estimators.fbeta import FBetaSVM
+from structopt.estimators.linear import LinearSVM
+from structopt.estimators.persistence import Persistent, load
+from structopt.estimators.ranking import AUCMaximizer, RankSVM
+from structopt.estimators.regression import OrdinalRegressor, QuantileRegressor
+
+__all__ = [
+    "AUCMaximizer",
+    "CRF",
+    "FBetaSVM",
+    "LinearSVM",
+    "OrdinalRegressor",
+    "Persistent",
+    "QuantileRegressor",
+    "RankSVM",
+    "load",
+]

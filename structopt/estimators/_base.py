@@ -1,0 +1,147 @@
+"""What the linear estimators share: checked data, the constant feature, training, scores."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from structopt.errors import DeclarationError
+from structopt.estimators.persistence import Persistent
+from structopt.train.bmrm import bmrm
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.result import TrainResult
+from structopt.train.risk import Risk
+
+__all__ = ["BinaryEstimator", "LinearEstimator", "append_constant", "check_constant"]
+
+FloatArray = npt.NDArray[np.float64]
+Trainer = Callable[..., TrainResult]
+
+
+class LinearEstimator(Persistent, BaseEstimator):
+    """Scores ``<coef, x> + intercept`` learned by minimising ``lam/2 ||w||^2 + risk(w)`` to a certified gap."""
+
+    lam: float
+    tol: float
+    max_passes: float | None
+    max_seconds: float | None
+    checkpoint: Any
+    verbose: bool | int
+
+    coef_: FloatArray
+    intercept_: Any
+    result_: TrainResult
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_data(self, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Any, Any]:
+        return validate_data(  # type: ignore[no-any-return]
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric
+        )
+
+    def _train(
+        self, risk: Risk, trainer: Trainer = bmrm, *, part: str = "", lam: float | None = None, **options: Any
+    ) -> TrainResult:
+        """Run a trainer with this estimator's limits; `part` tells apart the runs of one fit."""
+        checkpoint = self.checkpoint
+        if checkpoint is not None and part:
+            every = {"every": checkpoint.every} if isinstance(checkpoint, Checkpoint) else {}
+            path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+            checkpoint = Checkpoint(f"{os.fspath(path)}.{part}", **every)
+        return trainer(
+            risk,
+            lam=self.lam if lam is None else lam,
+            tol=self.tol,
+            max_passes=self.max_passes,
+            max_seconds=self.max_seconds,
+            checkpoint=checkpoint,
+            verbose=self.verbose,
+            **options,
+        )
+
+    def _keep(self, result: TrainResult) -> None:
+        """Keep the certificate, and say so where it falls short of `tol`."""
+        self.result_ = result
+        self.n_iter_ = max(1, round(result.passes))
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} stopped with a relative gap of {result.gap:.2g} above tol={self.tol:g} "
+                f"({result.stopped}); raise max_passes, lam or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _set_weights(self, w: FloatArray, constant: float) -> None:
+        """Split weights into coefficients and the intercept, the last weight times its constant (0: there is none)."""
+        w = np.array(w)
+        self.coef_, self.intercept_ = (w[:-1], float(constant * w[-1])) if constant else (w, 0.0)
+
+    def _scores(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return np.asarray(X @ self.coef_.T + self.intercept_)
+
+
+class BinaryEstimator(ClassifierMixin, LinearEstimator):
+    """A linear classifier of two classes; the second of the sorted classes is the positive one."""
+
+    classes_: npt.NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _check_binary(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        """Checked features, and labels as -1 and +1."""
+        X, y = self._check_data(X, y)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
+        if kind != "binary":
+            raise DeclarationError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise DeclarationError(
+                f"{type(self).__name__} needs examples of two classes; all of y is one class, {self.classes_.tolist()[0]!r}."
+            )
+        return X, np.where(codes == 1, 1.0, -1.0)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores, positive where the second class is predicted."""
+        return self._scores(X)[:, 0]
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The classes of the rows of X."""
+        positive = self.decision_function(X) > 0.0
+        return np.asarray(self.classes_[positive.astype(np.intp)])
+
+
+def append_constant(X: Any, constant: float) -> Any:
+    """`X` with a last column of one value (0: as it is)."""
+    if not constant:
+        return X
+    if sp.issparse(X):
+        column = sp.csr_array(np.full((X.shape[0], 1), constant, dtype=X.dtype))
+        return sp.csr_array(sp.hstack([X, column], format="csr"))
+    return np.column_stack([X, np.full(len(X), constant, dtype=X.dtype)])
+
+
+def check_constant(fit_intercept: bool, intercept_scaling: float) -> float:
+    """The value of the constant feature, 0 for none."""
+    if not intercept_scaling > 0:
+        raise DeclarationError(f"intercept_scaling must be positive, got {intercept_scaling!r}.")
+    return float(intercept_scaling) if fit_intercept else 0.0

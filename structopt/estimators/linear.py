@@ -1,0 +1,190 @@
+"""`LinearSVM`: support vector classification with a certificate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from structopt.errors import DeclarationError
+from structopt.estimators._base import FloatArray, LinearEstimator, Trainer, append_constant, check_constant
+from structopt.risks.scalar import Hinge, SquaredHinge
+from structopt.risks.vector import Multiclass
+from structopt.train.coordinate import coordinate_descent
+from structopt.train.result import History, Record, TrainResult, relative_gap
+
+__all__ = ["LinearSVM"]
+
+_TRAINERS = ("auto", "coordinate", "bmrm")
+_LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
+
+
+class LinearSVM(ClassifierMixin, LinearEstimator):
+    """Linear support vector machine: ``lam/2 ||w||^2 + mean hinge``, minimised to a certified gap.
+
+    Parameters
+    ----------
+    lam : float
+        Weight of the regulariser; scikit-learn's and LIBLINEAR's ``C`` is ``1 / (lam * n_samples)``.
+    loss : {"hinge", "squared_hinge"}
+        ``max(0, 1 - y f)``, or half its square.
+    multi_class : {"ovr", "crammer_singer"}
+        More than two classes: one machine for each against the rest, or one joint problem (hinge only).
+    trainer : {"auto", "coordinate", "bmrm"}
+        Dual coordinate descent, or the bundle method with a line search. "auto" takes the first on sparse and the
+        second on dense data, where each is the faster (TRAINERS.md 3).
+    tol : float
+        Certified relative gap of the objective at which to stop.
+    fit_intercept : bool
+        Learn an intercept, as the weight of one more feature that is constant. As in LIBLINEAR it is regularised;
+        `intercept_scaling`, the value of that feature, makes the regularisation weaker.
+    intercept_scaling : float
+        See `fit_intercept`.
+    max_passes, max_seconds : float, optional
+        Limits of the training.
+    checkpoint : path or Checkpoint, optional
+        Where the training writes its state, and resumes from.
+    verbose : bool
+        Show a progress bar with the certified gap.
+    random_state : int, RandomState or None
+        For the order of visits of coordinate descent.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    result_ : TrainResult
+        With the certificate. One-against-rest machines are one separable problem: objective and bound are sums, and
+        ``result_.info["results"]`` has the parts.
+    n_iter_ : int
+        Passes over the data.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.estimators.linear import LinearSVM
+    >>> X, y = np.array([[2.0], [1.0], [-1.0], [-3.0]]), np.array(["b", "b", "a", "a"])
+    >>> svm = LinearSVM(lam=0.1, fit_intercept=False, tol=1e-6).fit(X, y)
+    >>> svm.coef_.round(3), svm.predict([[0.5]]), svm.result_.gap <= 1e-6
+    (array([[1.]]), array(['b'], dtype='<U1'), True)
+    """
+
+    def __init__(
+        self,
+        lam: float = 1e-3,
+        loss: str = "hinge",
+        *,
+        multi_class: str = "ovr",
+        trainer: str = "auto",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        max_passes: float | None = 10_000,
+        max_seconds: float | None = None,
+        checkpoint: Any = None,
+        verbose: bool | int = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.lam = lam
+        self.loss = loss
+        self.multi_class = multi_class
+        self.trainer = trainer
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their classes `y`."""
+        self._check_parameters()
+        X, y = self._check_data(X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        n_classes = self.classes_.size
+        if n_classes < 2:
+            raise DeclarationError(
+                f"LinearSVM needs two classes or more; all of y is one class, {self.classes_.tolist()[0]!r}."
+            )
+        constant = check_constant(self.fit_intercept, self.intercept_scaling)
+        X = append_constant(X, constant)
+        if n_classes == 2:
+            result = self._fit_binary(X, codes == 1)
+        elif self.multi_class == "ovr":
+            parts = [self._fit_binary(X, codes == k, part=str(k)) for k in range(n_classes)]
+            result = _joined(parts)
+        else:
+            result = self._train(Multiclass(X, codes, n_classes=n_classes))
+        W = np.array(result.w.reshape(-1, X.shape[1]))
+        self.coef_ = W[:, :-1] if constant else W
+        self.intercept_ = constant * W[:, -1] if constant else np.zeros(len(W))
+        self._keep(result)
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.loss not in _LOSSES:
+            raise DeclarationError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}.")
+        if self.multi_class not in ("ovr", "crammer_singer"):
+            raise DeclarationError(f"multi_class must be 'ovr' or 'crammer_singer', got {self.multi_class!r}.")
+        if self.trainer not in _TRAINERS:
+            raise DeclarationError(f"trainer must be one of {', '.join(map(repr, _TRAINERS))}, got {self.trainer!r}.")
+        if self.multi_class == "crammer_singer" and (self.loss != "hinge" or self.trainer == "coordinate"):
+            raise DeclarationError("multi_class='crammer_singer' has the hinge loss only, and the trainer 'bmrm'.")
+
+    def _fit_binary(self, X: Any, positive: npt.NDArray[np.bool_], part: str = "") -> TrainResult:
+        risk = _LOSSES[self.loss](X, np.where(positive, 1.0, -1.0))
+        descends = self.trainer == "coordinate" or (self.trainer == "auto" and sp.issparse(X))
+        if not descends:
+            return self._train(risk, part=part)
+        trainer: Trainer = coordinate_descent
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return self._train(risk, trainer, part=part, random_state=seed)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of shape (n,), positive for the second class; or (n, n_classes), the largest is predicted."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The classes of the rows of X."""
+        scores = self.decision_function(X)
+        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _joined(parts: list[TrainResult]) -> TrainResult:
+    """The results of separate problems as that of their sum."""
+    objective = math.fsum(part.objective for part in parts)
+    lower_bound = math.fsum(part.lower_bound for part in parts)
+    last = [part.history[-1] for part in parts]
+    record = Record(
+        objective,
+        lower_bound,
+        relative_gap(objective, lower_bound),
+        sum(end.oracle_calls for end in last),
+        sum(end.passes for end in last) / len(parts),
+        sum(end.seconds for end in last),
+    )
+    unfinished = [part.stopped for part in parts if not part.converged]
+    return TrainResult(
+        w=np.concatenate([part.w for part in parts]),
+        objective=objective,
+        lower_bound=lower_bound,
+        gap=record.gap,
+        history=History([record]),
+        stopped=unfinished[0] if unfinished else "tol",
+        tol=parts[0].tol,
+        trainer=parts[0].trainer,
+        info={"results": list(parts)},
+    )

@@ -1,0 +1,214 @@
+"""`QuantileRegressor` and `OrdinalRegressor`."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from structopt.errors import DeclarationError
+from structopt.estimators._base import FloatArray, LinearEstimator, append_constant, check_constant
+from structopt.risks.ordinal import Ordinal
+from structopt.risks.scalar import Quantile
+
+__all__ = ["OrdinalRegressor", "QuantileRegressor"]
+
+
+class QuantileRegressor(RegressorMixin, LinearEstimator):
+    """Linear prediction of a quantile: ``lam/2 ||w||^2 + mean pinball loss``, to a certified gap.
+
+    Parameters
+    ----------
+    tau : float
+        Which quantile, between 0 and 1: the share of targets that should lie below the prediction.
+    lam : float
+        Weight of the regulariser.
+    tol : float
+        Certified relative gap of the objective at which to stop.
+    fit_intercept : bool
+        Learn an intercept: the quantile of the training targets, plus the weight of a constant feature (regularised, so
+        that the prediction without features is that quantile, wherever zero is).
+    intercept_scaling : float
+        Value of the constant feature.
+    max_passes, max_seconds, checkpoint, verbose
+        As of `LinearSVM`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+    result_ : TrainResult
+        Of the problem with targets less their quantile.
+    n_features_in_, n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.estimators.regression import QuantileRegressor
+    >>> X = np.linspace(-1, 1, 101)[:, None]
+    >>> y = 2 * X[:, 0] + np.tile([0.0, 1.0], 51)[:101]
+    >>> high = QuantileRegressor(tau=0.9, lam=1e-4).fit(X, y)
+    >>> high.predict([[0.0]]).round(1), round(float(np.mean(y <= high.predict(X) + 1e-2)), 1)
+    (array([1.]), 1.0)
+    """
+
+    def __init__(
+        self,
+        tau: float = 0.5,
+        lam: float = 1e-3,
+        *,
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        max_passes: float | None = 10_000,
+        max_seconds: float | None = None,
+        checkpoint: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.tau = tau
+        self.lam = lam
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their targets `y`."""
+        X, y = self._check_data(X, y, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        if not 0.0 < self.tau < 1.0:
+            raise DeclarationError(f"tau is a quantile and must lie in (0, 1), got {self.tau!r}.")
+        constant = check_constant(self.fit_intercept, self.intercept_scaling)
+        origin = float(np.quantile(y, self.tau)) if constant else 0.0
+        result = self._train(Quantile(append_constant(X, constant), y - origin, self.tau))
+        self._set_weights(result.w, constant)
+        self.intercept_ += origin
+        self._keep(result)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """The estimated quantile at the rows of X."""
+        return self._scores(X)
+
+
+class OrdinalRegressor(RegressorMixin, LinearEstimator):
+    """Predict levels that are ordered: a linear score, cut into levels by thresholds.
+
+    The score minimises ``lam/2 ||w||^2`` plus the mean over pairs of different level of ``cost max(0, 1 + f_i - f_j)``
+    (BMRM Algorithm 8). The thresholds then minimise the sum over the training examples of the number of levels between
+    prediction and truth: an isotonic median regression of the levels on the scores.
+
+    Parameters
+    ----------
+    lam : float
+        Weight of the regulariser.
+    cost : "constant", "linear" or array of shape (n_levels, n_levels)
+        What a pair in the wrong order costs, as of `structopt.risks.Ordinal`.
+    tol : float
+        Certified relative gap of the objective at which to stop.
+    max_passes, max_seconds, checkpoint, verbose
+        As of `LinearSVM`.
+
+    Attributes
+    ----------
+    levels_ : ndarray
+        The different targets, ascending.
+    thresholds_ : ndarray of shape (n_levels - 1,)
+        Scores from which each level but the first begins.
+    coef_ : ndarray of shape (n_features,)
+    result_ : TrainResult
+    n_features_in_, n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.estimators.regression import OrdinalRegressor
+    >>> X, y = np.arange(6.0)[:, None], [1, 1, 2, 2, 5, 5]
+    >>> ordinal = OrdinalRegressor(lam=0.01).fit(X, y)
+    >>> ordinal.predict([[0.2], [2.4], [9.0]])
+    array([1, 2, 5])
+    """
+
+    def __init__(
+        self,
+        lam: float = 1e-3,
+        cost: Any = "constant",
+        *,
+        tol: float = 1e-3,
+        max_passes: float | None = 10_000,
+        max_seconds: float | None = None,
+        checkpoint: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.lam = lam
+        self.cost = cost
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their levels `y`, any ordered numbers."""
+        X, y = self._check_data(X, y, y_numeric=True)
+        self.levels_, codes = np.unique(y, return_inverse=True)
+        if self.levels_.size < 2:
+            raise DeclarationError(
+                f"OrdinalRegressor: every target is {self.levels_[0]:g} (n_samples = {len(y)}), so there is no pair to "
+                "compare; pass two levels or more."
+            )
+        result = self._train(Ordinal(X, y, self.cost))
+        self._set_weights(result.w, 0.0)
+        self.thresholds_ = _thresholds(np.asarray(X @ self.coef_, dtype=np.float64), codes, self.levels_.size)
+        self._keep(result)
+        return self
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Scores of the rows of X, which the thresholds cut into levels (a regressor has no `decision_function`)."""
+        return self._scores(X)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The levels of the rows of X."""
+        check_is_fitted(self)
+        return np.asarray(self.levels_[np.searchsorted(self.thresholds_, self._scores(X), side="right")])
+
+
+def _thresholds(f: FloatArray, level: npt.NDArray[np.intp], n_levels: int) -> FloatArray:
+    """Where each level but the first begins; between two training scores, in their middle."""
+    order = np.argsort(f, kind="stable")
+    ordered, ends = f[order], np.flatnonzero(np.diff(f[order], append=np.inf) > 0)
+    fitted = _isotonic_median(np.split(level[order], ends[:-1] + 1))
+    scores = ordered[ends]
+    first = np.searchsorted(fitted, np.arange(1, n_levels))  # the first group at or above each level
+    middle = np.concatenate([[-np.inf], 0.5 * (scores[1:] + scores[:-1]), [np.inf]])
+    return middle[first]
+
+
+def _isotonic_median(groups: list[npt.NDArray[np.intp]]) -> npt.NDArray[np.intp]:
+    """The non-decreasing sequence, one value per group, with the least sum of absolute differences to its members.
+
+    Slope trick: the heap holds the points where the slope of the least cost so far, as a function of the last value,
+    rises; its largest entry is the best last value.
+
+    Examples
+    --------
+    >>> _isotonic_median([np.array([0]), np.array([2]), np.array([1, 1]), np.array([3])])
+    array([0, 1, 1, 3])
+    """
+    heap: list[int] = []
+    best = np.empty(len(groups), dtype=np.intp)
+    for k, group in enumerate(groups):
+        for value in group.tolist():
+            heapq.heappush(heap, -value)
+            heapq.heappush(heap, -value)
+        for _ in range(len(group)):
+            heapq.heappop(heap)
+        best[k] = -heap[0]
+    return np.minimum.accumulate(best[::-1])[::-1]

@@ -1,0 +1,211 @@
+"""Saving without pickle: every estimator, every structure, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+import structopt as so
+from structopt.errors import DeclarationError
+from structopt.estimators import (
+    CRF,
+    AUCMaximizer,
+    FBetaSVM,
+    LinearSVM,
+    OrdinalRegressor,
+    Persistent,
+    QuantileRegressor,
+    RankSVM,
+    load,
+)
+from structopt.estimators._codec import Decoder, Encoder
+from structopt.losses import CostMatrix, Hamming
+from structopt.losses_hierarchy import HierarchicalLoss
+from structopt.risks import NDCG
+from structopt.structures.assignment import Assignment
+from structopt.structures.chain import Chain, bio_rules
+from structopt.structures.flow import Flow
+from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.structures.multiclass import Multiclass
+from structopt.structures.segmentation import Segmentation
+from structopt.structures.tree import Arborescence
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 4))
+Y = (X @ [1.0, 2.0, -1.0, 0.0] + 0.3 * RNG.normal(size=60) > 0).astype(int)
+TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
+
+
+class Holder(Persistent, BaseEstimator):
+    """Keeps what it is given."""
+
+    def __init__(self, model: Any = None, callback: Any = None) -> None:
+        self.model = model
+        self.callback = callback
+
+    def fit(self, value: Any) -> Holder:
+        self.value_ = value
+        return self
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LinearSVM(lam=0.1), AUCMaximizer(), FBetaSVM(beta=2.0), RankSVM(measure=NDCG(k=5)), QuantileRegressor(tau=0.3),
+     OrdinalRegressor(cost="linear"), LinearSVM(multi_class="ovr", trainer="coordinate")],
+    ids=lambda e: type(e).__name__,
+)  # fmt: skip
+def test_every_estimator_comes_back(estimator: Any, tmp_path: Path) -> None:
+    names = np.array(["b", "a", "c"])[(Y + (X[:, 3] > 1)).astype(int)]
+    y = names if getattr(estimator, "trainer", "") == "coordinate" else Y
+    estimator.fit(X, y)
+    path = tmp_path / "estimator.npz"
+    estimator.save(path)
+    again = load(path)
+    assert type(again) is type(estimator) and again.get_params() == estimator.get_params()
+    assert np.array_equal(again.predict(X), estimator.predict(X))
+    assert again.result_.gap == estimator.result_.gap and again.result_.converged
+    assert np.array_equal(again.result_.history["objective"], estimator.result_.history["objective"])
+    assert again.n_features_in_ == 4
+    with zipfile.ZipFile(path) as archive:
+        assert b"pickle" not in b"".join(archive.read(name) for name in archive.namelist())
+
+
+def test_an_unfitted_one_and_one_with_feature_names(tmp_path: Path) -> None:
+    LinearSVM(lam=0.5, tol=1e-2).save(tmp_path / "new.npz")
+    assert load(tmp_path / "new.npz").get_params() == LinearSVM(lam=0.5, tol=1e-2).get_params()
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    svm = LinearSVM().fit(frame, Y)
+    svm.save(tmp_path / "named.npz")
+    assert load(tmp_path / "named.npz").feature_names_in_.tolist() == ["a", "b", "c", "d"]
+
+
+def test_crf_brings_its_chain(tmp_path: Path) -> None:
+    sequences = [RNG.normal(size=(n, 2)) for n in (3, 4, 5)]
+    labels = [["O", "B", "I"], ["O", "O", "B", "I"], ["B", "I", "I", "O", "O"]]
+    crf = CRF(lam=0.1, transitions="bio").fit(sequences, labels)
+    crf.save(tmp_path / "crf.npz")
+    again = load(tmp_path / "crf.npz")
+    assert again.predict(sequences) == crf.predict(sequences)
+    assert repr(again.model_) == repr(crf.model_)
+
+
+MODELS = [
+    (Multiclass(["a", "b"], loss=[[0, 2], [1, 0]], bias=True), "a"),
+    (Multiclass(3), 2),
+    (so.structures.MultiLabel(3, at_most=2), [1, 0, 1]),
+    (so.structures.PairwiseMRF(3, edges=[(0, 1)]), [1, 0, 1]),
+    (Chain(["O", "B", "I"], "bio", loss=[1.0, 5.0, 5.0]), ["O", "B", "I"]),
+    (Chain(["O", "B", "I"], bio_rules(["O", "B", "I"]), bias=True), ["O", "B", "I"]),
+    (Chain(2, loss=Hamming(normalize=True), initial_weights=True), [0, 1, 1]),
+    (Segmentation(2, 3), None),
+    (HierarchicalLabels(TREE, alpha=[1.0, 0.5, 1.0, 2.0, 1.0], loss=HierarchicalLoss(TREE)), "c"),
+    (HierarchicalLabels(TREE, "closure"), [1, 0, 1, 0, 0]),
+    (Assignment(3, loss="footrule", normalize=True), None),
+    (Arborescence(projective=True), [0, 1]),
+    (Flow([("s", "a"), ("a", "t"), ("s", "t")], {"s": 1.0, "t": -1.0}), [1.0, 1.0, 0.0]),
+]
+
+
+@pytest.mark.parametrize(("model", "label"), MODELS, ids=lambda v: type(v).__name__)
+def test_every_structure_is_rebuilt(model: Any, label: Any, tmp_path: Path) -> None:
+    Holder(model).fit(1.0).save(tmp_path / "holder.npz")
+    again = load(tmp_path / "holder.npz").model
+    assert type(again) is type(model) and repr(again) == repr(model)
+    if label is not None:
+        for one, other in zip(again.loss(label), model.loss(label), strict=True):
+            assert np.array_equal(one, other)
+
+
+VALUES = [
+    None, True, 3, 0.1, float("inf"), "text", np.float32(0.5), np.int64(3), (1, (2.0, "a")), {1: "a", "b": [None]},
+    {3, 4}, frozenset({"a"}), np.arange(6).reshape(2, 3), np.array(["a", "bc"]), np.array(["a", None, 3], dtype=object),
+    TREE, CostMatrix([[0, 1], [1, 0]]), so.surrogates.BetaScaling(0.3), so.train.regularizers.L2(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_values_come_back(value: Any, tmp_path: Path) -> None:
+    Holder().fit(value).save(tmp_path / "value.npz")
+    again = load(tmp_path / "value.npz").value_
+    assert type(again) is type(value)
+    if isinstance(value, np.ndarray):
+        assert again.dtype == value.dtype and again.shape == value.shape and np.array_equal(again, value)
+    elif isinstance(value, CostMatrix):
+        assert np.array_equal(again.costs, value.costs)
+    elif isinstance(value, so.train.regularizers.L2):
+        assert repr(again) == repr(value)
+    else:
+        assert again == value
+
+
+def test_sparse_matrices_come_back(tmp_path: Path) -> None:
+    matrix = sp.random_array((4, 5), density=0.5, rng=0, format="csr")
+    Holder().fit(matrix).save(tmp_path / "sparse.npz")
+    assert (load(tmp_path / "sparse.npz").value_ != matrix).nnz == 0
+
+
+def test_what_belongs_to_a_run_is_left_out(tmp_path: Path) -> None:
+    Holder(callback=print).fit(0).save(tmp_path / "run.npz")
+    assert load(tmp_path / "run.npz").callback is None
+
+
+class Own(Multiclass):
+    """A user's model."""
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Own(2), "model is a Own, which only the code that made it can rebuild"),
+        (so.Model(so.LabelSpace("s"), {}), "model is a Model, which only the code"),
+        (len, "builtin_function_or_method"),
+        (np.random.default_rng(0), "Generator"),
+        ({"deep": [object()]}, r"model\['deep'\]\[0\] is a object"),
+    ],
+)
+def test_what_cannot_be_rebuilt_is_refused(value: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "refused.npz"
+    with pytest.raises(DeclarationError, match=message) as error:
+        Holder(value).save(path)
+    assert "Use pickle" in str(error.value) and not path.exists()
+
+
+def test_files_that_are_not_estimators(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(DeclarationError, match="not a saved estimator"):
+        load(tmp_path / "text.npz")
+    np.savez(tmp_path / "other.npz", a=np.zeros(2))
+    with pytest.raises(DeclarationError, match="not a saved estimator"):
+        load(tmp_path / "other.npz")
+
+
+def rewritten(path: Path, **changes: Any) -> Path:
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    document = json.loads(arrays.pop("json").tobytes()) | changes
+    np.savez(path, json=np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays)
+    return path
+
+
+def test_a_file_cannot_name_foreign_code(tmp_path: Path) -> None:
+    path = tmp_path / "file.npz"
+    Holder().save(path)
+    with pytest.raises(DeclarationError, match=r"holds a os\.system, which is not known"):
+        load(rewritten(path, **{"class": "os.system"}))
+    Holder().save(path)
+    with pytest.raises(DeclarationError, match="other parameters"):
+        load(rewritten(path, parameters={"depth": 3}))
+    for declared in (["os", "system", {}], ["structopt.oracle", "Oracle", {}]):
+        with pytest.raises(DeclarationError, match="not a"):
+            Decoder({}).decode({"declared": declared})
+    assert Encoder().encode(1, "x") == 1
