@@ -115,8 +115,9 @@ class BinaryEstimator(ClassifierMixin, LinearEstimator):
             raise DeclarationError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
+            only = self.classes_.tolist()[0]
             raise DeclarationError(
-                f"{type(self).__name__} needs examples of two classes; all of y is one class, {self.classes_.tolist()[0]!r}."
+                f"{type(self).__name__} needs examples of two classes; all of y is one class, {only!r}."
             )
         return X, np.where(codes == 1, 1.0, -1.0)
 

@@ -21,7 +21,6 @@ from structopt.estimators.ranking import _threshold
 from structopt.estimators.regression import _thresholds
 from structopt.risks import NDCG
 
-
 TRUTH = np.array([2.0, -1.0, 0.5, 0.0])
 
 
