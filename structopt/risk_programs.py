@@ -103,6 +103,9 @@ class RiskProgram(ABC):
 
     def decode(self, Z: FloatArray) -> Any:
         """Labels in the user's words; an array where they are numbers, names or rows of equal length."""
+        codec = getattr(self.model, "codec", None)
+        if isinstance(codec, LabelCodec) and codec.kind == "closure" and not (Z % 1).any():
+            return Z.astype(int)
         labels = [self.model.decode(z, self.template) for z in Z]
         first = labels[0] if labels else None
         if isinstance(first, np.ndarray):
@@ -153,6 +156,11 @@ class LinearRisk(RiskProgram):
         return np.asarray(shares + (self.targets[:, -1:] - shares.sum(axis=1, keepdims=True)) / shares.shape[1])
 
     def solve(self, averages: FloatArray, n_jobs: int = 1) -> RiskSolution:
+        columns = getattr(self.model.algorithm(self.template), "maximize_columns", None)
+        if columns is not None and self.solver == "auto" and self.model.solver == "auto":
+            # No object for each label: worth a third of the time on small trees.
+            rows, values = columns(np.ascontiguousarray(-averages[:, :-1].T))
+            return RiskSolution(rows.toarray(), averages[:, -1] - values, averages[:, -1] - values)
         labels = self.oracle.maximize_batch(-averages[:, :-1], n_jobs)
         Z = np.array([label.z for label in labels]).reshape(len(labels), averages.shape[1] - 1)
         value, bound = (np.array([getattr(label, what) for label in labels]) for what in ("value", "bound"))
