@@ -192,7 +192,8 @@ class Tied(Term):
         if self._index is None:
             return flat[None, :]
         index = self.index(x, flat.size)
-        return np.bincount(index, weights=flat, minlength=self.n_columns(block.shape))[None, :]
+        sums = np.bincount(index, weights=flat, minlength=self.n_columns(block.shape))
+        return np.asarray(sums, dtype=np.float64)[None, :]
 
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         if self._index is None:

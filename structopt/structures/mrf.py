@@ -137,16 +137,20 @@ class PairwiseBatch(Batch):
             unary = unary + weight * loss.coef[some]
         pair = np.asarray(tables[1][some], dtype=np.float64)
         Y, P = np.zeros((self.n, self.model.n)), np.zeros((self.n, self.model.graph.n_edges))
-        Y[some], P[some], found = self._solve(unary, pair, examples is None, n_jobs)
+        Y[some], P[some], found = self._solve(unary, pair, some, n_jobs)
         values = np.zeros(self.n)
         values[some] = found if loss is None else found + weight * loss.const[some]
         return self._labels(Y, P), values
 
-    def _solve(self, unary: FloatArray, pair: FloatArray, whole: bool, n_jobs: int) -> Any:
+    def _solve(self, unary: FloatArray, pair: FloatArray, some: npt.NDArray[np.intp], n_jobs: int) -> Any:
         graph = self.model.graph
         if self.model.relaxed:
-            # A subset's rows are not the rows of the kept flows; cold costs at most 2 x (ORACLES.md 1).
-            return graph.solve_batch(unary, pair, state=self._flows if whole else None, n_jobs=n_jobs)
+            if self._flows is None or len(some) == self.n:
+                return graph.solve_batch(unary, pair, state=self._flows, n_jobs=n_jobs)
+            part = self._flows.take(some)
+            found = graph.solve_batch(unary, pair, state=part, n_jobs=n_jobs)
+            self._flows.put(some, part)
+            return found
         Y, values, proved = graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
         P = self.model._products(Y)
         oracle = self.model.oracle() if not proved.all() else None

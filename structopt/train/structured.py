@@ -19,6 +19,7 @@ from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.model import Model
 from structopt.search import SearchResult
 from structopt.surrogates import Margin, Product, Slack, Surrogate
+from structopt.train.batch_hull import HullSearch
 from structopt.train.risk import Cut, Risk
 
 __all__ = ["StructuredRisk", "Violations"]
@@ -98,6 +99,10 @@ class StructuredRisk(Risk):
         self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
         self._lams: list[float | None] = [None] * self.batch.n
         self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
+        self._hull: HullSearch | None = None
+        if type(self.surrogate) is Slack and self._effective_search() in ("exact", "convex_hull"):
+            hull = HullSearch(self.batch, self.truth, self.loss)
+            self._hull = hull if hull.possible else None
         self.examples = np.arange(self.batch.n)  # their numbers in the data set, of which this may be a part
 
     def __len__(self) -> int:
@@ -133,7 +138,19 @@ class StructuredRisk(Risk):
             known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
             if known is not None:
                 return self._tangents(*known)
+        if self._hull is not None:
+            return self._search_together(self._hull, tables)
         return self._search(tables)
+
+    def _search_together(self, hull: HullSearch, tables: Sequence[FloatArray]) -> Violations:
+        """All examples in step; those whose best label the hull does not prove best are searched one by one."""
+        over_labels = self._effective_search() == "exact"
+        found = hull.run(tables, integral=over_labels, rtol=0.1 * self.rtol, n_jobs=self.n_jobs)
+        known = self._tangents(LabelBatch(found.tables, None), found.h - 1.0, found.g)
+        upper = np.maximum(found.upper, known.value)
+        unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12)
+        result = Violations(known.labels, known.scale, known.level, known.value, upper)
+        return self._search(tables, unproved, result) if over_labels and unproved.size else result
 
     def _tangents(self, labels: LabelBatch, h: FloatArray, g: FloatArray) -> Violations:
         """The planes of labels that are known to be the most violated ones."""
@@ -157,11 +174,19 @@ class StructuredRisk(Risk):
 
     # ---- searches, one example at a time ---------------------------------------------------------
 
-    def _search(self, tables: Sequence[FloatArray]) -> Violations:
+    def _search(
+        self,
+        tables: Sequence[FloatArray],
+        some: npt.NDArray[np.intp] | None = None,
+        known: Violations | None = None,
+    ) -> Violations:
+        """Search the plane of every example, or of some of them where the others are known."""
         n = len(self)
         costs = self.batch.costs(tables)
-        points: list[Any] = [None] * n
+        points: list[Any] = [np.zeros(len(costs[i])) for i in range(n)]
         scale, level, value, upper = (np.zeros(n) for _ in range(4))
+        if known is not None:
+            scale, level, value, upper = (np.array(a) for a in (known.scale, known.level, known.value, known.upper))
 
         def visit(i: int) -> None:
             x = self.batch.input(i)
@@ -175,11 +200,14 @@ class StructuredRisk(Risk):
             else:
                 points[i] = truth
 
-        self._for_all(visit, n)
+        chosen = np.arange(n) if some is None else some
+        self._for_all(visit, chosen)
         labels = self.batch.fold(np.array(points) if self.model.fixed else points)
+        if known is not None:
+            labels = _patched(known.labels, labels, chosen, self.batch.starts)
         return Violations(labels, scale, level, value, upper)
 
-    def _for_all(self, visit: Callable[[int], None], n: int) -> None:
+    def _for_all(self, visit: Callable[[int], None], examples: npt.NDArray[np.intp]) -> None:
         def guarded(i: int) -> None:
             try:
                 visit(i)
@@ -189,11 +217,11 @@ class StructuredRisk(Risk):
                 raise type(error)(f"example {self.examples[i]}: {error}") from error
 
         if self.n_jobs == 1:
-            for i in range(n):
+            for i in examples.tolist():
                 guarded(i)
             return
         with ThreadPoolExecutor(self.n_jobs if self.n_jobs > 0 else None) as pool:
-            list(pool.map(guarded, range(n)))
+            list(pool.map(guarded, examples.tolist()))
 
     def _target(self, i: int, x: Any) -> tuple[FloatArray, tuple[FloatArray, float]]:
         """The true label as a point, and its task loss; kept from pass to pass within a memory limit."""
@@ -211,9 +239,7 @@ class StructuredRisk(Risk):
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
         plane = psi.plane(oracle, costs, loss, truth)
         options: dict[str, Any] = {"cache": self._caches[i]}
-        search = self.search
-        if search == "auto":
-            search = "convex_hull" if self.model.integral == "relax" or not oracle.space.is_integral else "exact"
+        search = self._effective_search()
         if search == "exact":
             result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams[i], **options)
         elif search == "convex_hull":
@@ -227,6 +253,12 @@ class StructuredRisk(Risk):
         self._remember(i, result)
         offset = float(costs @ truth)
         return result, lambda z: float(costs @ z) - offset
+
+    def _effective_search(self) -> str:
+        if self.search != "auto":
+            return self.search
+        space = self.model.space(self.batch.input(0))
+        return "convex_hull" if self.model.integral == "relax" or not space.integrality.any() else "exact"
 
     def _remember(self, i: int, result: SearchResult) -> None:
         if np.isfinite(result.lam) and result.lam > 0:
@@ -282,6 +314,19 @@ def _check_search(search: str, surrogate: Surrogate) -> str:
     if search in _PRODUCT_SEARCHES and not isinstance(surrogate, Slack):
         raise DeclarationError(f"search={search!r} maximises products, that is slack rescaling; use search='exact'.")
     return search
+
+
+def _patched(
+    old: LabelBatch, new: LabelBatch, examples: npt.NDArray[np.intp], starts: Sequence[npt.NDArray[np.intp]]
+) -> LabelBatch:
+    """`old` with the labels of some examples taken from `new`."""
+    tables = []
+    for a, b, start in zip(old.tables, new.tables, starts, strict=True):
+        taken = np.zeros(len(start) - 1)
+        taken[examples] = 1.0
+        rows = np.repeat(taken, np.diff(start))
+        tables.append(sp.csr_array(sp.diags_array(1.0 - rows) @ a + sp.diags_array(rows) @ b))
+    return LabelBatch(tables, None)
 
 
 def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
