@@ -181,18 +181,30 @@ class ClosureOracle(Algorithm):
 
 def _tree_front(parent: IntArray, h: FloatArray, g: FloatArray) -> FloatArray | None:
     """The best label for every value of g, where g counts in whole units and the tables are not too large."""
-    size = np.abs(g)
-    unit = float(size[size > 0].min(initial=np.inf))
-    if not np.isfinite(unit):
-        unit = 1.0
-    n_losses = size.sum() / unit + 1
+    unit = _common_unit(g)
+    if unit is None:
+        return None
+    n_losses = np.abs(g).sum() / unit + 1
     if n_losses > _FRONT_LOSSES or n_losses * g.size > _FRONT_ENTRIES:
         return None
     steps = np.rint(g / unit)
-    if (np.abs(g / unit - steps) > 1e-9).any():
-        return None
     chosen = loss_front(h, parent, steps.astype(np.int64))[2]
     return chosen.astype(np.float64)
+
+
+def _common_unit(g: FloatArray) -> float | None:
+    """A number of which all entries are whole multiples: the smallest magnitude or a small fraction of it, else None.
+
+    Sibling weights such as 1/2 and 1/3 count in sixths.
+    """
+    size = np.abs(g[g != 0])
+    if not size.size:
+        return 1.0
+    for divisor in range(1, 61):
+        unit = float(size.min()) / divisor
+        if (np.abs(size / unit - np.rint(size / unit)) <= 1e-9).all():
+            return unit
+    return None
 
 
 def _rows_of(chosen: np.ndarray) -> sp.csr_array:

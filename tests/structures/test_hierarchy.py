@@ -111,7 +111,10 @@ def test_constrained_and_front(instance):
     front = model.oracle().front((c, 0.5), (g, g_const))
     if kind != "leaf" and not h.is_tree:
         return
-    assert front is not None and as_set(front) <= as_set(labels)
+    if front is None:  # weights without a small common unit are left to the search
+        assert isinstance(loss, HierarchicalLoss)
+        return
+    assert as_set(front) <= as_set(labels)
     H, G = labels @ c + 0.5, labels @ g + g_const
     h_front, g_front = front @ c + 0.5, front @ g + g_const
     for psi in (lambda a, b: a + b, lambda a, b: (a + 10) * b, lambda a, b: np.minimum(a, b), lambda a, b: a, max_g):
