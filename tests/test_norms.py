@@ -98,6 +98,12 @@ class TestNormalization:
     def test_tolerance_of_one_is_none(self):
         np.testing.assert_array_equal(norms.normalization(DIAMOND, tolerance=1), norms.normalization(DIAMOND))
 
+    def test_tolerance_without_inner_nodes_and_nearly_one(self):
+        star = Hierarchy([(0, 1), (0, 2)])
+        np.testing.assert_allclose(norms.normalization(star, tolerance=1.5), [0, 1, 1], atol=1e-9)
+        near = norms.normalization(DIAMOND, tolerance=1.001)
+        np.testing.assert_allclose(near, norms.normalization(DIAMOND), atol=0.01)
+
     def test_a_tolerance_never_hurts(self):
         h = random_hierarchy(1, 60, 60)
         tight, loose = norms.normalization(h), norms.normalization(h, tolerance=1.5)

@@ -17,7 +17,7 @@ from scipy.sparse.linalg import splu
 from structopt.errors import SolverFailed
 from structopt.kernels._common import FloatArray
 
-__all__ = ["ACCEPTED", "Certified", "Expansion", "certified", "interior_point"]
+__all__ = ["ACCEPTED", "Certified", "Expansion", "certified", "interior_point", "newton_step"]
 
 #: Relative gap at which iteration stops; what is still accepted when rounding errors end it earlier.
 _AIM, ACCEPTED = 1e-14, 1e-8
@@ -53,11 +53,23 @@ Expand = Callable[[FloatArray, FloatArray], Expansion]
 #: ``(x, slack, multipliers of the equations) -> (value, lower bound)``
 Bound = Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]
 
+#: ``(curvature, weights of the rows, right side) -> step``
+Step = Callable[[FloatArray, FloatArray, FloatArray], FloatArray | None]
+
 
 def interior_point(
-    expand: Expand, bound: Bound, C: sp.csr_array, e: FloatArray, start: FloatArray, max_iter: int = 200
+    expand: Expand,
+    bound: Bound,
+    C: sp.csr_array,
+    e: FloatArray,
+    start: FloatArray,
+    step_of: Step | None = None,
+    max_iter: int = 200,
 ) -> Certified:
-    """Minimise a smooth convex F from a strictly feasible `start` (Boyd and Vandenberghe, section 11.7)."""
+    """Minimise a smooth convex F from a strictly feasible `start` (Boyd and Vandenberghe, section 11.7).
+
+    `step_of` replaces `newton_step` where the caller knows a better way to solve its equations.
+    """
     x = start.astype(np.float64)
     slack = e - C @ x
     Ct = sp.csr_array(C.T)
@@ -80,7 +92,9 @@ def interior_point(
         tau = 0.1 * (x @ nu + slack @ lam) / (x.size + slack.size)
         with np.errstate(over="ignore", invalid="ignore"):
             right = tau / x - now.slope - Ct @ (tau / slack - now.slack_slope)
-            dx = _newton(now, C, Ct, nu / x, lam / slack, right)
+            curvature = now.curvature + (nu / x if now.curvature.ndim == 1 else np.diag(nu / x))
+            weight = now.slack_curvature + lam / slack
+            dx = newton_step(curvature, weight, C, Ct, right) if step_of is None else step_of(curvature, weight, right)
         if dx is None or not np.isfinite(dx).all():
             break
         ds = -(C @ dx)
@@ -120,20 +134,22 @@ def _better(best: Certified, x: FloatArray, slack: FloatArray, value: float, low
     return best._replace(lower=lower)
 
 
-def _newton(
-    now: Expansion, C: sp.csr_array, Ct: sp.csr_array, at_x: FloatArray, at_rows: FloatArray, right: FloatArray
+def newton_step(
+    curvature: FloatArray, weight: FloatArray, C: sp.csr_array, Ct: sp.csr_array, right: FloatArray
 ) -> FloatArray | None:
-    """Solve ``(Hessian + diag(at_x) + C' diag(at_rows) C) dx = right``; None if it is numerically singular."""
-    middle = Ct @ sp.diags_array(now.slack_curvature + at_rows) @ C
-    diagonal = middle.diagonal() + at_x + (now.curvature if now.curvature.ndim == 1 else now.curvature.diagonal())
+    """Solve ``(curvature + C' diag(weight) C) dx = right``; None if the matrix is numerically singular.
+
+    `curvature` is a diagonal or a matrix.
+    """
+    middle = Ct @ sp.diags_array(weight) @ C
+    diagonal = middle.diagonal() + (curvature if curvature.ndim == 1 else curvature.diagonal())
     # Weights of the barrier spread over many magnitudes; a unit diagonal removes that.
     scale = 1 / np.sqrt(diagonal)
     if not np.isfinite(scale).all():
         return None
-    if now.curvature.ndim == 2 or right.size <= _DENSE:
+    if curvature.ndim == 2 or right.size <= _DENSE:
         K = middle.toarray()
-        K += now.curvature if now.curvature.ndim == 2 else np.diag(now.curvature)
-        K[np.diag_indices_from(K)] += at_x
+        K += curvature if curvature.ndim == 2 else np.diag(curvature)
         K *= scale[:, None] * scale
         # Along directions in which the optimum is not unique only rounding errors are left; a ridge damps them.
         for ridge in (0.0, 1e-15, 1e-13, 1e-11):
@@ -145,7 +161,7 @@ def _newton(
             return np.asarray(scale * cho_solve(factor, scale * right, check_finite=False))
         return None
     S = sp.diags_array(scale)
-    sparse = sp.csc_array(S @ (middle + sp.diags_array(now.curvature + at_x)) @ S)
+    sparse = sp.csc_array(S @ (middle + sp.diags_array(curvature)) @ S)
     try:
         lu = splu(sparse, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:

@@ -11,7 +11,7 @@ from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray, IntArray, kernel
 from structopt.losses_hierarchy import node_values
-from structopt.norms._interior import Certified, Expansion, certified, interior_point
+from structopt.norms._interior import Certified, Expansion, certified, interior_point, newton_step
 
 __all__ = ["included_nodes", "maxmin", "normalization"]
 
@@ -195,12 +195,11 @@ def _equal_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: fl
 
 def _loose_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float, most: float) -> Certified:
     """(6.8): the sums lie between 1 and `most`."""
-    nodes = np.flatnonzero(included)
-    A = sp.csr_array(hierarchy.closure[:, nodes])
-    C = sp.csr_array(sp.vstack([A, -A]))
-    n_leaves, own = A.shape[0], weight[nodes]
-    e = np.concatenate([np.full(n_leaves, most), -np.ones(n_leaves)])
-    At = sp.csr_array(A.T)
+    leaf, inner = hierarchy.leaf_index, np.flatnonzero(included & ~hierarchy.is_leaf)
+    B = sp.csr_array(hierarchy.closure[:, inner])
+    Bt, n_leaves, k = sp.csr_array(B.T), leaf.size, inner.size
+    A = sp.csr_array(sp.hstack([B, sp.eye_array(n_leaves)]))
+    own = weight[np.concatenate([inner, leaf])]
 
     def expand(x: FloatArray, slack: FloatArray) -> Expansion:
         slope = rho * own * x ** (rho - 1)
@@ -209,15 +208,24 @@ def _loose_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: fl
     def bound(x: FloatArray, slack: FloatArray, mu: FloatArray) -> tuple[float, float]:
         price = mu[n_leaves:] - mu[:n_leaves]
         gain = float(np.where(price > 0, price, most * price).sum())
-        return float(own @ x**rho), _dual_bound(gain, At @ price, own, rho)
+        return float(own @ x**rho), _dual_bound(gain, np.concatenate([Bt @ price, price]), own, rho)
 
-    middle = 0.5 * (1 + most)
-    start = np.full(nodes.size, 0.5 / int(np.diff(A.indptr).max()))
-    at_leaf = hierarchy.is_leaf[nodes]
-    start[at_leaf] = middle - (A @ np.where(at_leaf, 0.0, start))
-    found = interior_point(expand, bound, C, e, start)
+    def step(curvature: FloatArray, rows: FloatArray, right: FloatArray) -> FloatArray | None:
+        # Each leaf is on one path only and eliminated by hand: far fewer and sparser equations.
+        width, own_leaf = rows[:n_leaves] + rows[n_leaves:], curvature[k:]
+        share = width / (own_leaf + width)
+        at_inner = newton_step(curvature[:k], own_leaf * share, B, Bt, right[:k] - Bt @ (share * right[k:]))
+        if at_inner is None:
+            return None
+        return np.concatenate([at_inner, right[k:] / (own_leaf + width) - share * (B @ at_inner)])
+
+    start = np.full(k + n_leaves, 0.5 / max(1, int(np.diff(B.indptr).max(initial=0))))
+    start[k:] = 0.5 * (1 + most) - B @ start[:k]
+    rows = sp.csr_array(sp.vstack([A, -A]))
+    limits = np.concatenate([np.full(n_leaves, most), -np.ones(n_leaves)])
+    found = interior_point(expand, bound, rows, limits, start, step)
     alpha = np.zeros(len(hierarchy))
-    alpha[nodes] = found.x
+    alpha[inner], alpha[leaf] = found.x[:k], found.x[k:]
     return found._replace(x=alpha)
 
 
