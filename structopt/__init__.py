@@ -1,35 +1,120 @@
 """structopt: declare a label space as a linear or integer program; infer, search and learn with it.
 
-``import structopt as so`` is the usual way in.
+``import structopt as so`` is the usual way in. Data flows one way, and each step has its room:
+
+- declare: `LabelSpace`, `Model`, `structures`, `features`, `losses`, `Hierarchy`, `load_model`
+- solve: `Oracle`, `shared_oracle`, `backends`
+- search: `Plane`, `PointPlane`, `surrogates`, `search`
+- learn: `train`, `risks`, `regularizers`, `norms`
+- use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
+- look: `plot`, `metrics`, `data`, `testing`
 """
 
-from structopt import errors, features, losses, plot, risks, search, structures, surrogates, testing, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from structopt import backends, errors, features, losses, search, structures, surrogates
 from structopt.expressions import Expression, concatenate
 from structopt.hierarchy import Hierarchy
 from structopt.label import Label
+from structopt.library import available_models, load_model
 from structopt.model import Model
 from structopt.oracle import Oracle, shared_oracle
 from structopt.plane import Plane, PointPlane
 from structopt.space import Block, LabelSpace
 
+if TYPE_CHECKING:
+    from structopt import data, estimators, metrics, norms, plot, risks, testing, train
+    from structopt.estimators import (
+        CRF,
+        AUCMaximizer,
+        ConditionalRiskMinimizer,
+        FBetaSVM,
+        HierarchicalSVM,
+        LinearSVM,
+        OrdinalRegressor,
+        QuantileRegressor,
+        RankSVM,
+        SharedSVM,
+        StructuredSVM,
+        load,
+    )
+    from structopt.train import regularizers
+
 __version__ = "0.1.0"
 
+# Imported when first used: scikit-learn, matplotlib and the trainers take longer to import than most programs to run.
+_LAZY_MODULES = ("data", "estimators", "metrics", "norms", "plot", "risks", "testing", "train")
+_LAZY_NAMES = {
+    "regularizers": "structopt.train",
+    **dict.fromkeys(
+        (
+            "AUCMaximizer",
+            "CRF",
+            "ConditionalRiskMinimizer",
+            "FBetaSVM",
+            "HierarchicalSVM",
+            "LinearSVM",
+            "OrdinalRegressor",
+            "QuantileRegressor",
+            "RankSVM",
+            "SharedSVM",
+            "StructuredSVM",
+            "load",
+        ),
+        "structopt.estimators",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return import_module(f"structopt.{name}")
+    if name in _LAZY_NAMES:
+        return getattr(import_module(_LAZY_NAMES[name]), name)
+    raise AttributeError(f"module 'structopt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 __all__ = [
+    "AUCMaximizer",
     "Block",
+    "CRF",
+    "ConditionalRiskMinimizer",
     "Expression",
-    "Label",
+    "FBetaSVM",
+    "HierarchicalSVM",
     "Hierarchy",
+    "Label",
     "LabelSpace",
+    "LinearSVM",
     "Model",
     "Oracle",
+    "OrdinalRegressor",
     "Plane",
     "PointPlane",
+    "QuantileRegressor",
+    "RankSVM",
+    "SharedSVM",
+    "StructuredSVM",
     "__version__",
+    "available_models",
+    "backends",
     "concatenate",
+    "data",
     "errors",
+    "estimators",
     "features",
+    "load",
+    "load_model",
     "losses",
+    "metrics",
+    "norms",
     "plot",
+    "regularizers",
     "risks",
     "search",
     "shared_oracle",

@@ -1,7 +1,8 @@
 """Public conformance suites: run your own parts through the laws that ours obey."""
 
 from structopt.testing.backend import BACKEND_CHECKS, check_backend
+from structopt.testing.model import MODEL_CHECKS, check_model
 from structopt.testing.report import Outcome, Report
 from structopt.testing.surrogate import check_surrogate
 
-__all__ = ["BACKEND_CHECKS", "Outcome", "Report", "check_backend", "check_surrogate"]
+__all__ = ["BACKEND_CHECKS", "MODEL_CHECKS", "Outcome", "Report", "check_backend", "check_model", "check_surrogate"]

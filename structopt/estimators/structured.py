@@ -1,0 +1,234 @@
+"""`StructuredSVM`: a declared model, trained to a certified gap, behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from structopt import train
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.estimators.persistence import Persistent
+from structopt.features import Tied
+from structopt.model import Model
+from structopt.plane import Plane
+from structopt.surrogates import Surrogate
+from structopt.train import StructuredRisk, TrainResult
+
+__all__ = ["StructuredSVM"]
+
+_log = logging.getLogger(__name__)
+
+# Working sets take about this many bytes an example at 20 planes (TRAINERS.md 3); beyond the limit bundle methods do.
+_BYTES_PER_EXAMPLE = 5000
+_MEMORY_LIMIT = 8 << 30
+
+
+class StructuredSVM(Persistent, BaseEstimator):
+    """Structured support vector machine: ``min_w lam/2 ||w||^2 + 1/n sum_i surrogate_i(w)``.
+
+    Parameters
+    ----------
+    model : Model
+        From `structopt.structures`, or your own.
+    surrogate : str or Surrogate
+        ``"margin"``, ``"slack"``, or another of `structopt.surrogates`.
+    search : str
+        How most violated labels are found (`structopt.train.StructuredRisk`).
+    trainer : str
+        ``"auto"``, ``"block_ascent"``, ``"bmrm"``, ``"one_slack"``, ``"n_slack"``, ``"bcfw"``, ``"sgd"``,
+        ``"proximal_bundle"``. ``"auto"`` takes block ascent where the surrogate is convex and the working sets fit into
+        memory, bundle methods where they do not, and SGD for a surrogate that is not convex.
+    lam : float
+        Weight of the regulariser.
+    tol : float
+        Relative gap, certified, at which to stop.
+    n_jobs : int
+        Threads over examples.
+    random_state : int
+    max_passes, max_seconds : float, optional
+        Limits on the training.
+    verbose : bool
+        Say which trainer was chosen and show one progress bar with the gap and the oracle calls.
+    checkpoint : path, optional
+        Written atomically while training; an interrupted fit with the same path resumes to the same iterates.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        The weights.
+    result_ : TrainResult
+        Objective, certified bound and gap, history.
+    trainer_ : str
+        The trainer that ran.
+    n_features_in_ : int
+        Width of a matrix X (only for models whose inputs are rows).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 5))
+    >>> Y = (X @ rng.normal(size=(5, 3)) > 0).astype(int)
+    >>> svm = so.StructuredSVM(so.structures.PairwiseMRF(3), lam=0.01).fit(X, Y)
+    >>> svm.result_.converged, svm.predict(X[:2]).shape
+    (True, (2, 3))
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        surrogate: str | Surrogate = "margin",
+        search: str = "auto",
+        trainer: str = "auto",
+        lam: float = 1e-2,
+        tol: float = 1e-3,
+        n_jobs: int = 1,
+        random_state: int = 0,
+        max_passes: float | None = None,
+        max_seconds: float | None = None,
+        verbose: bool = False,
+        checkpoint: Any = None,
+    ) -> None:
+        self.model = model
+        self.surrogate = surrogate
+        self.search = search
+        self.trainer = trainer
+        self.lam = lam
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    def fit(self, X: Any, Y: Any) -> StructuredSVM:
+        """Train on a data set (DESIGN.md, section Model, says what X and Y look like for each structure).
+
+        Labels that are not in their space, NaN features and wrong shapes are reported before training starts. Ctrl-C
+        keeps the best weights so far, with their gap; if a solver fails, they are kept too and travel with the error.
+        """
+        if not isinstance(self.model, Model):
+            raise DeclarationError(f"model must be a structopt Model, got {type(self.model).__name__}.")
+        risk = StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs)
+        name = self._choose(risk)
+        minimise = _trainer(name)
+        try:
+            result = minimise(risk, **self._options(minimise))
+        except SolverFailed as error:
+            if isinstance(error.partial, TrainResult):
+                self._keep(error.partial, name, X)
+                error.partial = self
+            raise
+        self._keep(result, name, X)
+        return self
+
+    def _keep(self, result: TrainResult, name: str, X: Any) -> None:
+        self.result_ = result
+        self.coef_ = np.array(result.w)
+        self.trainer_ = name
+        if getattr(X, "ndim", 0) == 2:
+            self.n_features_in_ = int(X.shape[1])
+
+    def _choose(self, risk: StructuredRisk) -> str:
+        if self.trainer != "auto":
+            return self.trainer
+        tables = sum(not isinstance(term, Tied) for term in self.model.features.values())
+        if not risk.is_convex:
+            name, why = "sgd", f"{risk.surrogate!r} is not convex in the weights"
+        elif tables > 1:
+            name, why = "bmrm", "the model has several feature tables"
+        elif len(risk) * _BYTES_PER_EXAMPLE > _MEMORY_LIMIT:
+            name, why = "bmrm", "working sets for so many examples would not fit into memory"
+        else:
+            name, why = "block_ascent", "a decomposable risk whose working sets fit into memory"
+        _log.info("trainer='auto' chose %s: %s", name, why)
+        if self.verbose:
+            print(f"trainer: {name} ({why})")
+        return name
+
+    def _options(self, minimise: Callable[..., TrainResult]) -> dict[str, Any]:
+        wanted = {
+            "lam": self.lam,
+            "tol": self.tol,
+            "verbose": self.verbose,
+            "checkpoint": self.checkpoint,
+            "random_state": self.random_state,
+            "max_seconds": self.max_seconds,
+        }
+        if self.max_passes is not None:
+            wanted["max_passes"] = self.max_passes
+        known = inspect.signature(minimise).parameters
+        return {key: value for key, value in wanted.items() if key in known}
+
+    # ---- use -------------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Any:
+        """The best label of every input, integral also where training was over a relaxation.
+
+        An array where the labels have one shape, else a list.
+        """
+        check_is_fitted(self, "coef_")
+        batch = self.model.integral_twin().batch(X)
+        self._check_width(batch.n_weights)
+        labels, _ = batch.argmax(batch.tables(self.coef_), n_jobs=self.n_jobs)
+        return _as_array(batch.decode(labels))
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the label's variables: an array ``(n, n_variables)``, or a list where spaces differ."""
+        check_is_fitted(self, "coef_")
+        batch = self.model.batch(X)
+        self._check_width(batch.n_weights)
+        return batch.costs(batch.tables(self.coef_))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """``1 - sum of task losses / sum of the largest possible ones``.
+
+        Accuracy for multiclass, label accuracy for Hamming losses.
+        """
+        check_is_fitted(self, "coef_")
+        batch = self.model.integral_twin().batch(X)
+        self._check_width(batch.n_weights)
+        tables = batch.tables(self.coef_)
+        loss = batch.loss(batch.truth(Y))
+        labels, _ = batch.argmax(tables, n_jobs=self.n_jobs)
+        _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss)
+        total = float(worst.sum())
+        return 1.0 - float(batch.loss_values(loss, labels).sum()) / total if total > 0 else 1.0
+
+    def predict_plane(self, x: Any, y: Any) -> Plane:
+        """The plane of margins and losses of one example at the learned weights, for searches and pictures."""
+        check_is_fitted(self, "coef_")
+        from structopt import surrogates
+
+        truth = self.model.encode(y, x)
+        psi = surrogates.get(self.surrogate)
+        return psi.plane(self.model.oracle(x), self.model.scores(self.coef_, x), self.model.loss_at(truth, x), truth)
+
+    def _check_width(self, n_weights: int) -> None:
+        if n_weights != len(self.coef_):
+            raise DeclarationError(
+                f"These inputs have another number of features than the training data: the model has {len(self.coef_)} "
+                f"weights and would need {n_weights}."
+            )
+
+
+def _trainer(name: str) -> Callable[..., TrainResult]:
+    known = ("block_ascent", "bmrm", "one_slack", "n_slack", "bcfw", "sgd", "proximal_bundle")
+    if name not in known:
+        raise DeclarationError(f"trainer must be 'auto' or one of {', '.join(known)}, got {name!r}.")
+    found: Callable[..., TrainResult] = getattr(train, name)
+    return found
+
+
+def _as_array(labels: list[Any]) -> Any:
+    shapes = {np.shape(label) for label in labels}
+    flat = all(isinstance(label, str | int | float | np.generic | np.ndarray) for label in labels)
+    return np.array(labels) if flat and len(shapes) == 1 else labels

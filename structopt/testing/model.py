@@ -1,0 +1,160 @@
+"""The conformance suite of models: the laws that searches and trainers rely on."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from structopt.errors import DeclarationError
+from structopt.features import n_examples
+from structopt.model import Model
+from structopt.oracle import Oracle
+from structopt.testing.report import Outcome, Report
+
+__all__ = ["MODEL_CHECKS", "check_model"]
+
+_TOLERANCE = 1e-6
+
+
+class _Case:
+    """A model with a small data set and random weights."""
+
+    def __init__(self, model: Model, X: Any, Y: Any, seed: int) -> None:
+        self.model, self.X, self.Y = model, X, Y
+        self.n = n_examples(X)
+        self.batch = model.batch(X)
+        self.rng = np.random.default_rng(seed)
+        self.w = self.rng.normal(size=self.batch.n_weights)
+        self.truth = self.batch.truth(Y)
+        self.loss = self.batch.loss(self.truth)
+        self.tables = self.batch.tables(self.w)
+        self.inputs = [self.batch.input(i) for i in range(self.n)]
+        self.points = [model.encode(Y[i], self.inputs[i]) for i in range(self.n)]
+
+
+def _close(a: Any, b: Any, what: str) -> None:
+    error = float(np.max(np.abs(np.asarray(a, dtype=float) - np.asarray(b, dtype=float)), initial=0.0))
+    scale = max(1.0, float(np.max(np.abs(np.asarray(b, dtype=float)), initial=0.0)))
+    assert error <= _TOLERANCE * scale, f"{what} differ by {error:.3g}"
+
+
+def codec(case: _Case) -> None:
+    """A label is encoded into its space, and the point decodes to the same point again."""
+    for i, (x, z) in enumerate(zip(case.inputs, case.points, strict=True)):
+        assert case.model.space(x).contains(z), f"the point of label {i} is not in its space"
+        again = case.model.encode(case.model.decode(z, x), x)
+        _close(again, z, f"the points of label {i} before and after decoding")
+
+
+def scores(case: _Case) -> None:
+    """Scores are linear: ``scores(w, x) . z = w . joint(x, z)``."""
+    for x, z in zip(case.inputs, case.points, strict=True):
+        _close(case.model.scores(case.w, x) @ z, case.w @ case.model.joint(x, z), "scores . z and w . joint")
+
+
+def loss(case: _Case) -> None:
+    """The task loss is 0 at the truth and not negative at other labels."""
+    for i, (x, z) in enumerate(zip(case.inputs, case.points, strict=True)):
+        coef, const = case.model.loss(case.Y[i], x)
+        _close(coef @ z + const, 0.0, f"the loss of truth {i} and 0")
+        worst = case.model.oracle(x).maximize(-coef)
+        assert -worst.value + const >= -_TOLERANCE, f"the loss of truth {i} can be {-worst.value + const:.3g}"
+
+
+def oracle(case: _Case) -> None:
+    """The model's oracle finds the value that HiGHS finds, at a label of the space."""
+    for x in case.inputs[:3]:
+        space = case.model.space(x)
+        slow = Oracle(space, "highs", integral=case.model.integral)
+        fast = case.model.oracle(x)
+        for c in (case.model.scores(case.w, x), case.rng.normal(size=space.n_variables)):
+            found = fast.maximize(c)
+            _close(found.value, slow.maximize(c).value, "the values of the model's oracle and of HiGHS")
+            relaxed = space.relaxed() if case.model.integral == "relax" else space
+            assert relaxed.contains(found.z, tol=1e-5), "the oracle's answer is not in the space"
+
+
+def batch_scores(case: _Case) -> None:
+    """A batch scores and sums features as a loop over its examples does."""
+    for i, (x, z) in enumerate(zip(case.inputs, case.points, strict=True)):
+        _close(case.batch.dot(case.tables, case.truth)[i], case.model.scores(case.w, x) @ z, f"scores of label {i}")
+    weights = case.rng.normal(size=case.n)
+    looped = sum(a * case.model.joint(x, z) for a, x, z in zip(weights, case.inputs, case.points, strict=True))
+    _close(case.batch.joint(case.truth, weights), looped, "the features of a batch and of a loop")
+
+
+def batch_inference(case: _Case) -> None:
+    """Loss-augmented inference of a batch has the values that each example's oracle finds, also on a subset."""
+    labels, values = case.batch.argmax(case.tables, case.loss, 0.5)
+    for i, x in enumerate(case.inputs):
+        coef, const = case.model.loss(case.Y[i], x)
+        best = case.model.oracle(x).maximize(case.model.scores(case.w, x) + 0.5 * coef).value + 0.5 * const
+        _close(values[i], best, f"loss-augmented values of example {i}")
+    found = case.batch.dot(case.tables, labels) + 0.5 * case.batch.loss_values(case.loss, labels)
+    _close(found, values, "values of the labels found and values reported")
+    some = np.arange(0, case.n, 2)[::-1]
+    _, part = case.batch.argmax(case.tables, case.loss, 0.5, examples=some)
+    _close(part[some], values[some], "values of a subset and of the whole batch")
+
+
+def pickling(case: _Case) -> None:
+    """A model pickles as its declaration."""
+    twin = pickle.loads(pickle.dumps(case.model))
+    x = case.inputs[0]
+    _close(twin.scores(case.w, x), case.model.scores(case.w, x), "scores of a pickled model")
+
+
+#: Every check of a model, by name.
+MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
+    check.__name__: check for check in (codec, scores, loss, oracle, batch_scores, batch_inference, pickling)
+}
+
+
+def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), seed: int = 0) -> Report:
+    """Run a model, on a small data set, through the laws that searches and trainers rely on.
+
+    Parameters
+    ----------
+    model : Model
+        Of a structure, or your own.
+    X, Y : a few examples
+    skip : iterable of str
+        Names of checks (keys of `MODEL_CHECKS`) to leave out.
+    seed : int
+        Of the random weights and costs.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> X, Y = np.eye(4), [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
+    >>> so.testing.check_model(so.structures.PairwiseMRF(3), X, Y)
+    <Report on PairwiseMRF: 7 passed, 0 failed, 0 skipped>
+    """
+    left_out = set(skip)
+    unknown = sorted(left_out - set(MODEL_CHECKS))
+    if unknown:
+        raise DeclarationError(f"There is no check {unknown[0]!r}; there are {', '.join(MODEL_CHECKS)}.")
+    case = _Case(model, X, Y, seed)
+    outcomes = []
+    for name, check in MODEL_CHECKS.items():
+        law = (check.__doc__ or "").strip()
+        if name in left_out:
+            outcomes.append(Outcome(name, law, "skipped", "left out by the caller"))
+            continue
+        begun = perf_counter()
+        try:
+            check(case)
+            outcomes.append(Outcome(name, law, "passed", "", perf_counter() - begun))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}" if not isinstance(error, AssertionError) else str(error)
+            outcomes.append(Outcome(name, law, "failed", reason, perf_counter() - begun))
+    return Report(type(model).__name__, tuple(outcomes))

@@ -1,0 +1,53 @@
+"""The names that DESIGN.md promises are there, and nothing in `__all__` is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import structopt as so
+
+DESIGN = """
+LabelSpace Oracle Plane PointPlane Model Hierarchy load_model StructuredSVM HierarchicalSVM SharedSVM
+ConditionalRiskMinimizer LinearSVM RankSVM AUCMaximizer FBetaSVM QuantileRegressor OrdinalRegressor CRF load
+search.angular search.bisecting search.binary search.sarawagi search.convex_hull search.exact
+surrogates.Margin surrogates.Slack surrogates.BetaScaling surrogates.GeneralizedScaling surrogates.LogLoss
+surrogates.ProbLoss surrogates.MicroF1 surrogates.register structures.Multiclass structures.MultiLabel
+structures.PairwiseMRF structures.HierarchicalLabels structures.Chain structures.Segmentation
+structures.Arborescence structures.Assignment structures.Ranking structures.Flow train.bmrm train.block_ascent
+train.one_slack train.n_slack train.sgd train.bcfw train.proximal_bundle norms.normalization norms.maxmin
+norms.shared_alpha norms.shared_frobenius losses.Hamming losses.LeafHamming losses.HierarchicalLoss
+losses.Footrule risks.Hinge risks.SquaredHinge risks.Logistic risks.Exponential risks.Novelty
+risks.LeastSquares risks.Absolute risks.Quantile risks.EpsilonInsensitive risks.Huber risks.Poisson
+risks.Multiclass risks.Softmax risks.ROCArea risks.Ordinal risks.Preference risks.Ranking risks.FBeta
+risks.Ontology regularizers.L2 regularizers.L1 regularizers.Lp regularizers.Quadratic regularizers.Entropy
+testing.check_backend testing.check_surrogate testing.check_model plot.plane plot.surrogates plot.hierarchy
+data.synthetic_hierarchy data.synthetic_flow
+""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("name", DESIGN)
+def test_promised_name(name):
+    found = so
+    for part in name.split("."):
+        found = getattr(found, part)
+
+
+@pytest.mark.parametrize("name", so.__all__)
+def test_all_is_there(name):
+    assert getattr(so, name) is not None
+    assert name in dir(so)
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="nope"):
+        so.nope  # noqa: B018
+
+
+def test_import_is_light():
+    """Neither scikit-learn nor matplotlib nor a modelling tool is imported before it is used."""
+    code = "import sys, structopt; print([m for m in ('sklearn', 'matplotlib', 'pyomo', 'pulp') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
