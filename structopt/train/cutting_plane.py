@@ -14,7 +14,8 @@ from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Tied
 from structopt.kernels.frank_wolfe import highest, remember
-from structopt.train.block_ascent import _check, _evaluate, _WorkingSets
+from structopt.kernels.working_sets import ascend_cached
+from structopt.train.block_ascent import _PAIR_STEPS, _check, _evaluate, _WorkingSets
 from structopt.train.bundle import QuadraticBundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
@@ -201,7 +202,7 @@ def n_slack(
     _check(risk, 0, planes)
     rng = np.random.default_rng(random_state)
     n = len(risk)
-    sets = _WorkingSets(risk, rng.permutation(n), planes)
+    sets = _Planes(risk, rng.permutation(n), planes)
     w = np.zeros(risk.n_features)
     scale = 1.0 / (lam * n)
     problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "random_state": random_state}
@@ -234,7 +235,7 @@ def n_slack(
 
 def _solve_restricted(
     monitor: Monitor,
-    sets: _WorkingSets,
+    sets: _Planes,
     found: list[Violations],
     w: FloatArray,
     scale: float,
@@ -245,10 +246,26 @@ def _solve_restricted(
     n = len(sets.gap)
     for k in range(len(sets.groups)):
         sets.ascend(k, found[k], w, scale, rng)
+    enough = _LOOSENESS * n * monitor.absolute_gap
     for _ in range(_MOST_INNER):
-        if sets.ascend_cached(w, scale, rng) <= _LOOSENESS * n * monitor.absolute_gap or monitor.out_of_time:
+        # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
+        if sets.ascend_cached(w, scale, rng) <= enough and sets.ascend_all(w, scale, rng) <= enough:
+            break
+        if monitor.out_of_time:
             break
     return sets.rebuild(w, scale) / n - 0.5 * lam * float(w @ w)
+
+
+class _Planes(_WorkingSets):
+    """The planes of all examples in one restricted dual."""
+
+    def ascend_all(self, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
+        """Move mass among the known planes of every example; returns the sum of the gaps met."""
+        total, _ = ascend_cached(
+            rng.permutation(len(self.gap)), self.planes, self.arena, self._features, w, scale, _PAIR_STEPS, 0.0,
+            self.gap, self._scratch,
+        )  # fmt: skip
+        return float(total)
 
 
 class _Composed(NamedTuple):

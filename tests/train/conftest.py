@@ -1,0 +1,162 @@
+"""Small structured problems whose optimum a quadratic program over all labels gives."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.errors import SolverFailed
+from structopt.train.checkpoint import Checkpoint
+
+SURROGATES = {
+    "margin": so.surrogates.Margin(),
+    "slack": so.surrogates.Slack(),
+    "beta": so.surrogates.BetaScaling(0.5),
+}
+
+
+def multiclass_risk(surrogate="margin", n=24, seed=0, loss="zero-one", **options):
+    """A noisy problem of four classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = (X @ rng.normal(size=(3, 4)) + 0.5 * rng.normal(size=(n, 4))).argmax(axis=1)
+    return so.train.StructuredRisk(so.structures.Multiclass(4, loss=loss), X, y, surrogate, rtol=1e-10, **options)
+
+
+def pairwise_risk(surrogate="margin", n=16, seed=0, **options):
+    """Three labels with all pairs: two feature terms, one of them tied."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    Y = (X @ rng.normal(size=(2, 3)) + 0.5 * rng.normal(size=(n, 3)) > 0).astype(int)
+    return so.train.StructuredRisk(so.structures.PairwiseMRF(3), X, Y, surrogate, rtol=1e-10, **options)
+
+
+def all_labels(model):
+    if isinstance(model, so.structures.Multiclass):
+        return [model.encode(name) for name in model.names]
+    return [model.encode(np.array(y)) for y in product([0, 1], repeat=3)]
+
+
+def optimum(risk, lam):
+    """The minimum of ``lam/2 ||w||^2 + risk(w)`` by one constraint per example and label (surrogates affine in h)."""
+    model, n = risk.model, len(risk)
+    labels = all_labels(model)
+    w, xi = cp.Variable(risk.n_features), cp.Variable(n)
+    rows, levels, owners = [], [], []
+    for i in range(n):
+        x = risk.X[i]
+        truth = model.encode(risk.Y[i], x)
+        coef, const = model.loss_at(truth, x)
+        for z in labels:
+            g = float(coef @ z + const)
+            slope = float(risk.surrogate.gradient(0.0, g)[0])
+            rows.append(slope * (model.joint(x, z) - model.joint(x, truth)))
+            levels.append(float(risk.surrogate.value(0.0, g)))
+            owners.append(i)
+    chosen = np.eye(n)[owners]
+    constraints = [chosen @ xi >= np.array(rows) @ w + np.array(levels), xi >= 0]
+    problem = cp.Problem(cp.Minimize(0.5 * lam * cp.sum_squares(w) + cp.sum(xi) / n), constraints)
+    tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
+    return float(problem.solve(solver=cp.CLARABEL, **tight))
+
+
+def killed_in_the_middle(train, path, after):
+    """Run `train(checkpoint, callback)` in a child that ends itself with SIGKILL in its record number `after`."""
+    seen = []
+
+    def callback(result):
+        seen.append(result)
+        if len(seen) == after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            train(Checkpoint(path, every=0), callback)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), "the run ended before it could be killed"
+    assert os.path.exists(path)
+
+
+class Helpers:
+    """What the trainers' tests share; a fixture, because test folders are not packages."""
+
+    multiclass = staticmethod(multiclass_risk)
+    pairwise = staticmethod(pairwise_risk)
+    optimum = staticmethod(optimum)
+    surrogates = SURROGATES
+
+    @staticmethod
+    def bounds_hold(train, best):
+        """Train with a callback that checks the promise at every record: lower bound <= optimum <= objective."""
+        slack = 1e-9 * max(1.0, abs(best))
+        seen = []
+
+        def callback(result):
+            assert result.lower_bound <= best + slack
+            assert result.objective >= best - slack
+            seen.append(result)
+
+        result = train(callback)
+        assert seen
+        return result
+
+    @staticmethod
+    def resumes(train, path, after=4):
+        """A run killed with SIGKILL and resumed must end at the very weights of an uninterrupted one."""
+        if not hasattr(os, "fork"):
+            pytest.skip("needs fork")
+        whole = train(None, None)
+        killed_in_the_middle(train, path, after)
+        resumed = train(path, None)
+        assert np.array_equal(resumed.w, whole.w)
+        assert resumed.objective == whole.objective and resumed.lower_bound == whole.lower_bound
+        assert resumed.passes == whole.passes and len(resumed.history) == len(whole.history)
+
+    @staticmethod
+    def interrupted(train):
+        """Ctrl-C after the third record returns the best model so far."""
+        seen = []
+
+        def callback(result):
+            seen.append(result)
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+
+        result = train(callback)
+        assert result.stopped == "interrupted"
+        assert np.array_equal(result.w, seen[-1].w)
+
+    @staticmethod
+    def fails_in_the_middle(train, monkeypatch, after):
+        """A solver that gives up: the example is named and the model so far travels with the error."""
+        risk = pairwise_risk(surrogate="slack", search="angular")  # one solver call after the other
+        calls = []
+        search = so.train.StructuredRisk._search_one
+
+        def failing(self, i, *arguments):
+            calls.append(self.examples[i])
+            if len(calls) > after:
+                raise SolverFailed("the solver lost its mind", status="numerical trouble")
+            return search(self, i, *arguments)
+
+        monkeypatch.setattr(so.train.StructuredRisk, "_search_one", failing)
+        with pytest.raises(SolverFailed, match="lost its mind") as caught:
+            train(risk)
+        assert f"example {calls[-1]}:" in str(caught.value)
+        assert caught.value.status == "numerical trouble"
+        assert caught.value.partial.w.shape == (risk.n_features,)
+        assert caught.value.partial.stopped == "failed"
+
+
+@pytest.fixture(scope="session")
+def helpers():
+    return Helpers

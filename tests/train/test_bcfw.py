@@ -1,0 +1,96 @@
+"""Block-coordinate Frank-Wolfe: exact steps, bounds at every pass, resuming."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt.errors import DeclarationError
+from structopt.train.bcfw import bcfw
+
+LAM = 0.2
+
+
+def plain_bcfw(risk, lam, passes):
+    """One example at a time in feature space, as published; the dual value after each pass."""
+    n = len(risk)
+    parts = [risk.part(np.array([i])) for i in range(n)]
+    w_i, l_i = np.zeros((n, risk.n_features)), np.zeros(n)
+    values = []
+    for _ in range(passes):
+        for i in range(n):
+            w = w_i.sum(axis=0)
+            cut = parts[i].cut(w)
+            w_s, l_s = -cut.subgradient / (lam * n), (cut.plane - w @ cut.subgradient) / n
+            slope = lam * (w_i[i] - w_s) @ w - l_i[i] + l_s
+            bend = lam * (w_i[i] - w_s) @ (w_i[i] - w_s)
+            t = min(1.0, max(0.0, slope / bend)) if bend > 0 else float(slope > 0)
+            w_i[i] += t * (w_s - w_i[i])
+            l_i[i] += t * (l_s - l_i[i])
+        w = w_i.sum(axis=0)
+        values.append(l_i.sum() - 0.5 * lam * w @ w)
+    return values
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
+@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
+def test_converges_and_its_bounds_hold(helpers, kind, surrogate):
+    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
+    best = helpers.optimum(risk, LAM)
+    result = helpers.bounds_hold(
+        lambda callback: bcfw(risk, lam=LAM, tol=5e-3, max_passes=400, callback=callback), best
+    )
+    assert result.converged and result.objective == pytest.approx(best, rel=5e-3)
+    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
+
+
+def test_ascends_as_fast_as_the_published_method(helpers):
+    risk = helpers.multiclass(n=12)  # twelve groups of one example: the same method but for the order of visits
+    best = helpers.optimum(risk, LAM)
+    published = plain_bcfw(risk, LAM, 20)
+    ours = bcfw(risk, lam=LAM, tol=0.0, max_passes=20, average=False).history["lower_bound"]
+    assert best - max(ours) <= 1.5 * (best - published[-1]) + 1e-9
+    assert (np.diff(ours) >= 0.0).all()
+
+
+def test_the_mean_has_the_better_objective_and_sparse_features_the_same_run(helpers):
+    risk = helpers.pairwise()
+    mean, last = (bcfw(risk, lam=0.02, tol=0.0, max_passes=30, average=average) for average in (True, False))
+    assert mean.objective < last.objective and mean.lower_bound == last.lower_bound
+    sparse = so.train.StructuredRisk(risk.model, sp.csr_array(risk.X), risk.Y)
+    assert bcfw(sparse, lam=0.02, tol=0.0, max_passes=30).w == pytest.approx(mean.w, abs=1e-9)
+
+
+def test_killed_and_resumed_ends_at_the_same_weights(helpers, tmp_path):
+    risk = helpers.pairwise()
+
+    def train(checkpoint, callback):
+        return bcfw(risk, lam=LAM, tol=0.0, max_passes=15, checkpoint=checkpoint, callback=callback)
+
+    helpers.resumes(train, tmp_path / "run.npz")
+
+
+def test_interruption_failure_and_limits(helpers, monkeypatch):
+    risk = helpers.pairwise()
+    helpers.interrupted(lambda callback: bcfw(risk, lam=LAM, tol=0.0, callback=callback))
+    late = bcfw(risk, lam=LAM, tol=0.0, max_seconds=1e-9)
+    assert late.stopped == "time" and np.isfinite(late.gap)
+    asked = bcfw(risk, lam=LAM, tol=0.0, callback=lambda result: True)
+    assert asked.stopped == "callback" and np.isfinite(asked.objective)
+    helpers.fails_in_the_middle(lambda failing: bcfw(failing, lam=LAM, tol=0.0), monkeypatch, after=40)
+
+
+def test_odd_data_and_arguments(helpers):
+    risk = helpers.pairwise()
+    one = risk.part(np.array([0]))
+    assert bcfw(one, lam=LAM, tol=1e-2).objective == pytest.approx(helpers.optimum(one, LAM), rel=1e-2)
+    single = so.train.StructuredRisk(so.structures.Multiclass(["a", "b"]), np.ones((3, 2)), ["a"] * 3)
+    assert bcfw(single, lam=LAM, tol=1e-3).objective == pytest.approx(helpers.optimum(single, LAM), rel=1e-3)
+    twice = risk.part(np.tile(np.arange(len(risk)), 2))
+    assert bcfw(twice, lam=LAM, tol=2e-2).objective == pytest.approx(helpers.optimum(risk, LAM), rel=2e-2)
+    with pytest.raises(DeclarationError, match="lam must be"):
+        bcfw(risk, lam=-1.0)
+    with pytest.raises(DeclarationError, match="not convex"):
+        bcfw(helpers.multiclass(so.surrogates.ProbLoss()), lam=LAM)

@@ -1,0 +1,87 @@
+"""Block ascent over working sets: optimum, bounds, resuming, and odd data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt.errors import DeclarationError
+from structopt.train import block_ascent
+
+LAM = 0.2
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
+@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
+def test_reaches_the_optimum_of_the_quadratic_program(helpers, kind, surrogate):
+    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
+    best = helpers.optimum(risk, LAM)
+    result = helpers.bounds_hold(lambda callback: block_ascent(risk, lam=LAM, tol=1e-6, callback=callback), best)
+    assert result.converged
+    assert result.objective == pytest.approx(best, rel=1e-6)
+    assert result.lower_bound == pytest.approx(best, rel=1e-6)
+    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
+
+
+def test_full_working_sets_merge_planes_and_keep_the_bound(helpers):
+    risk = helpers.pairwise()
+    best = helpers.optimum(risk, 0.01)
+    small = helpers.bounds_hold(
+        lambda callback: block_ascent(risk, lam=0.01, tol=0.05, planes=2, max_passes=200, callback=callback), best
+    )
+    assert small.converged and small.info["planes"] <= 2 * len(risk)
+
+
+def test_sparse_features_give_the_same_run(helpers):
+    dense = helpers.pairwise()
+    sparse = so.train.StructuredRisk(dense.model, sp.csr_array(dense.X), dense.Y)
+    a, b = (block_ascent(risk, lam=LAM, tol=1e-6) for risk in (dense, sparse))
+    assert a.w == pytest.approx(b.w, abs=1e-6) and a.passes == b.passes
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_killed_and_resumed_ends_at_the_same_weights(helpers, tmp_path, surrogate):
+    risk = helpers.pairwise(surrogate)
+
+    def train(checkpoint, callback):
+        return block_ascent(risk, lam=LAM, tol=0.0, max_passes=8, checkpoint=checkpoint, callback=callback)
+
+    helpers.resumes(train, tmp_path / "run.npz")
+
+
+def test_interruption_failure_and_limits(helpers, monkeypatch):
+    risk = helpers.pairwise()
+    helpers.interrupted(lambda callback: block_ascent(risk, lam=LAM, tol=0.0, callback=callback))
+    assert block_ascent(risk, lam=LAM, tol=0.0, max_seconds=1e-9).stopped == "time"
+    short = block_ascent(risk, lam=LAM, tol=0.0, max_passes=3)
+    assert short.stopped == "passes" and np.isfinite(short.gap)
+    helpers.fails_in_the_middle(lambda failing: block_ascent(failing, lam=LAM, tol=1e-9), monkeypatch, after=40)
+
+
+def test_one_example_duplicates_one_class_and_zero_tolerance(helpers):
+    risk = helpers.pairwise()
+    best = helpers.optimum(one := risk.part(np.array([0])), LAM)
+    assert block_ascent(one, lam=LAM, tol=1e-6).objective == pytest.approx(best, rel=1e-6)
+    twice = risk.part(np.tile(np.arange(len(risk)), 2))
+    assert block_ascent(twice, lam=LAM, tol=1e-6).objective == pytest.approx(helpers.optimum(risk, LAM), rel=1e-6)
+    single = so.train.StructuredRisk(so.structures.Multiclass(["a", "b"]), np.ones((3, 2)), ["a"] * 3)
+    assert block_ascent(single, lam=LAM, tol=1e-6).objective == pytest.approx(helpers.optimum(single, LAM), rel=1e-6)
+    exact = block_ascent(risk, lam=LAM, tol=0.0, max_passes=300)
+    assert exact.gap <= 1e-8 and exact.stopped in ("precision", "tol", "passes")
+
+
+@pytest.mark.parametrize("lam", [0.0, -1.0, np.nan, np.inf])
+def test_lam_must_be_positive(helpers, lam):
+    with pytest.raises(DeclarationError, match="lam must be"):
+        block_ascent(helpers.multiclass(), lam=lam)
+
+
+def test_wrong_risks_are_refused(helpers):
+    with pytest.raises(DeclarationError, match="not convex"):
+        block_ascent(helpers.multiclass(so.surrogates.ProbLoss()), lam=LAM)
+    with pytest.raises(DeclarationError, match="StructuredRisk"):
+        block_ascent(object(), lam=LAM)
+    with pytest.raises(DeclarationError, match="planes"):
+        block_ascent(helpers.multiclass(), lam=LAM, planes=1)

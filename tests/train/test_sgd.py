@@ -1,0 +1,112 @@
+"""Stochastic subgradient descent: its steps, means, free bound, and limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt.errors import DeclarationError
+from structopt.train.sgd import sgd
+
+LAM = 0.05
+
+
+def plain_pegasos(risk, lam, size, passes, seed):
+    """The method as it is usually written: dense, one step after the other, every iterate kept."""
+    rng = np.random.default_rng(seed)
+    n = len(risk)
+    parts = np.array_split(rng.permutation(n), -(-n // size))
+    w, iterates = np.zeros(risk.n_features), []
+    for _ in range(passes):
+        for k in rng.permutation(len(parts)):
+            t = len(iterates) + 1
+            part = risk.part(parts[k])
+            subgradient = part(w)[1] * len(part) * len(parts) / n
+            w = (1.0 - 1.0 / t) * w - subgradient / (lam * t)
+            iterates.append(w)
+    return np.array(iterates)
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_lazy_steps_and_means_are_those_of_pegasos(helpers, surrogate, sparse):
+    risk = helpers.pairwise(surrogate)
+    iterates = plain_pegasos(risk, LAM, 3, 4, seed=7)
+    if sparse:
+        risk = so.train.StructuredRisk(risk.model, sp.csr_array(risk.X), risk.Y, surrogate, rtol=1e-10)
+    t = np.arange(1, len(iterates) + 1)
+    means = {"none": iterates[-1], "uniform": iterates.mean(axis=0), "weighted": t @ iterates / t.sum()}
+    for average, expected in means.items():
+        result = sgd(risk, lam=LAM, max_passes=4, batch_size=3, average=average, random_state=7)
+        assert result.w == pytest.approx(expected, abs=1e-9), average
+        assert result.info["steps"] == len(iterates)
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
+@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
+def test_comes_near_the_optimum_and_its_bounds_hold(helpers, kind, surrogate):
+    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
+    best = helpers.optimum(risk, LAM)
+    result = helpers.bounds_hold(lambda callback: sgd(risk, lam=LAM, max_passes=40, callback=callback), best)
+    assert result.objective == pytest.approx(best, rel=0.1)
+    assert 0.5 * best < result.lower_bound  # the mixture of the planes met, not only zero
+    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
+
+
+def test_surrogates_that_are_not_convex(helpers):
+    risk = helpers.multiclass(so.surrogates.ProbLoss())
+    result = sgd(risk, lam=LAM, max_passes=20)
+    assert result.objective < risk(np.zeros(risk.n_features))[0]
+    assert result.lower_bound == 0.0  # planes of such a surrogate are no bounds
+
+
+def test_without_a_certifying_pass_the_objective_is_unknown(helpers):
+    risk = helpers.pairwise()
+    blind = sgd(risk, lam=LAM, max_passes=3, certify=False)
+    assert blind.objective == np.inf and blind.passes == 3 and not blind.converged
+    seeing = sgd(risk, lam=LAM, max_passes=3)
+    assert np.array_equal(blind.w, seeing.w) and np.isfinite(seeing.objective) and seeing.passes == 4
+
+
+def test_a_pass_cut_short_by_time_gives_no_false_bound(helpers, tmp_path):
+    risk = helpers.pairwise()
+    best = helpers.optimum(risk, LAM)
+    path = tmp_path / "run.npz"
+    first = sgd(risk, lam=LAM, max_passes=30, max_seconds=1e-9, checkpoint=path)
+    assert first.stopped == "time" and first.info["steps"] == 1
+    path_result = helpers.bounds_hold(
+        lambda callback: sgd(risk, lam=LAM, max_passes=30, checkpoint=path, callback=callback), best
+    )
+    assert path_result.lower_bound == 0.0
+
+
+def test_killed_and_resumed_ends_at_the_same_weights(helpers, tmp_path):
+    risk = helpers.pairwise()
+
+    def train(checkpoint, callback):
+        return sgd(risk, lam=LAM, max_passes=10, checkpoint=checkpoint, callback=callback)
+
+    helpers.resumes(train, tmp_path / "run.npz")
+
+
+def test_interruption_and_failure(helpers, monkeypatch):
+    risk = helpers.pairwise()
+    helpers.interrupted(lambda callback: sgd(risk, lam=LAM, callback=callback))
+    helpers.fails_in_the_middle(lambda failing: sgd(failing, lam=LAM), monkeypatch, after=40)
+
+
+def test_odd_data_and_arguments(helpers):
+    risk = helpers.pairwise()
+    one = risk.part(np.array([0]))
+    assert sgd(one, lam=LAM, max_passes=200).objective == pytest.approx(helpers.optimum(one, LAM), rel=0.1)
+    single = so.train.StructuredRisk(so.structures.Multiclass(["a", "b"]), np.ones((3, 2)), ["a"] * 3)
+    assert sgd(single, lam=1.0, max_passes=100).objective == pytest.approx(helpers.optimum(single, 1.0), rel=0.05)
+    twice = risk.part(np.tile(np.arange(len(risk)), 2))
+    assert np.isfinite(sgd(twice, lam=LAM, max_passes=5, tol=0.0, batch_size=100).objective)
+    for wrong in ({"lam": 0.0}, {"lam": LAM, "batch_size": 0}, {"lam": LAM, "average": "best"}):
+        with pytest.raises(DeclarationError):
+            sgd(risk, **wrong)
+    with pytest.raises(DeclarationError, match="StructuredRisk"):
+        sgd(so.risks.Hinge(np.ones((2, 1)), np.array([1, -1])), lam=LAM)
