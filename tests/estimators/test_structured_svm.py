@@ -1,0 +1,205 @@
+"""StructuredSVM: scikit-learn's contract, every structure, failures that lose nothing."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import structopt as so
+from structopt.errors import DeclarationError, LabelNotInSpace, SolverFailed
+
+
+@pytest.fixture(scope="module")
+def tags():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = (X @ rng.normal(size=(4, 3)) + 0.3 * rng.normal(size=(60, 3)) > 0).astype(int)
+    return X, Y
+
+
+@pytest.fixture(scope="module")
+def words():
+    rng = np.random.default_rng(1)
+    means = 2 * rng.normal(size=(3, 5))
+    Y = [rng.integers(0, 3, rng.integers(2, 6)) for _ in range(30)]
+    return [means[y] + rng.normal(size=(len(y), 5)) for y in Y], Y
+
+
+def mrf(**options):
+    return so.StructuredSVM(so.structures.PairwiseMRF(3, bias=True), lam=0.01, **options)
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+@pytest.mark.parametrize("trainer", ["auto", "block_ascent", "bmrm", "one_slack", "n_slack"])
+def test_trainers_reach_one_objective(tags, surrogate, trainer):
+    X, Y = tags
+    svm = mrf(surrogate=surrogate, trainer=trainer, tol=1e-4).fit(X, Y)
+    assert svm.result_.converged and svm.result_.lower_bound <= svm.result_.objective
+    reference = mrf(surrogate=surrogate, trainer="bmrm", tol=1e-6).fit(X, Y).result_
+    assert svm.result_.lower_bound <= reference.objective + 1e-9
+    assert svm.result_.objective <= reference.objective * (1 + 2e-4)
+    assert svm.score(X, Y) > 0.8
+    assert svm.trainer_ == ("block_ascent" if trainer == "auto" else trainer)
+
+
+def test_sparse_and_dense_agree(tags):
+    X, Y = tags
+    dense, sparse = mrf(tol=1e-6).fit(X, Y), mrf(tol=1e-6).fit(sp.csr_matrix(X), Y)
+    # a relative gap of 1e-6 leaves the weights this much room: lam/2 |dw|^2 <= gap
+    np.testing.assert_allclose(dense.coef_, sparse.coef_, atol=5e-3)
+    np.testing.assert_array_equal(dense.predict(X), sparse.predict(sp.csr_array(X)))
+
+
+def test_scikit_learn_contract(tags, tmp_path):
+    X, Y = tags
+    svm = mrf()
+    twin = clone(svm)
+    assert twin.get_params()["lam"] == 0.01 and not hasattr(twin, "coef_")
+    grid = GridSearchCV(mrf(), {"lam": [1.0, 0.01]}, cv=3).fit(X, Y)
+    assert grid.best_params_["lam"] == 0.01
+    assert cross_val_score(mrf(), X, Y, cv=3).mean() > 0.75
+    pipeline = make_pipeline(StandardScaler(), mrf()).fit(X, Y)
+    assert pipeline.predict(X).shape == Y.shape
+    fitted = mrf().fit(X, Y)
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    path = tmp_path / "svm.npz"
+    fitted.save(path)
+    loaded = so.load(path)
+    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(mrf().fit(X, Y).coef_, fitted.coef_)  # the same seed, the same weights
+
+
+def test_sequences(words):
+    X, Y = words
+    svm = so.StructuredSVM(so.structures.Chain(3), lam=0.01).fit(X, Y)
+    predicted = svm.predict(X)
+    assert svm.score(X, Y) > 0.9
+    accuracy = np.mean([np.mean(np.asarray(p) == y) for p, y in zip(predicted, Y, strict=True)])
+    assert accuracy == pytest.approx(svm.score(X, Y), abs=0.02)
+    slack = so.StructuredSVM(so.structures.Chain(3), "slack", lam=0.01).fit(X, Y)
+    assert slack.result_.converged
+
+
+def test_multiclass_score_is_accuracy():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    y = np.array(["a", "b", "c"])[(X @ rng.normal(size=(3, 3))).argmax(axis=1)]
+    svm = so.StructuredSVM(so.structures.Multiclass(["a", "b", "c"]), lam=1e-3).fit(X, y)
+    assert svm.score(X, y) == pytest.approx((svm.predict(X) == y).mean())
+    assert svm.decision_function(X).shape == (50, 3)
+
+
+def test_relaxed_training_predicts_integral_labels(tags):
+    X, Y = tags
+    svm = so.StructuredSVM(so.structures.PairwiseMRF(3, relaxed=True), lam=0.01).fit(X, Y)
+    assert set(np.unique(svm.predict(X))) <= {0, 1}
+
+
+def test_not_convex_goes_to_sgd(tags):
+    X, Y = tags
+    svm = so.StructuredSVM(so.structures.PairwiseMRF(3), so.surrogates.ProbLoss(), lam=0.05, max_passes=3).fit(X, Y)
+    assert svm.trainer_ == "sgd"
+    with pytest.raises(DeclarationError, match="convex"):
+        so.StructuredSVM(so.structures.PairwiseMRF(3), so.surrogates.ProbLoss(), trainer="block_ascent").fit(X, Y)
+
+
+def test_plane_of_an_example(tags):
+    X, Y = tags
+    svm = mrf(surrogate="slack").fit(X, Y)
+    plane = svm.predict_plane(X[0], Y[0])
+    result = so.search.exact(plane, "slack")
+    assert result.upper_bound >= result.value >= 0
+
+
+def test_user_declared_model(tags):
+    X, Y = tags
+    space = so.LabelSpace("at most two")
+    y = space.binary("y", 3)
+    space.subject_to(y.sum() <= 2)
+    model = so.Model(space, {"y": so.features.Linear(bias=True)}, so.losses.Hamming())
+    keep = Y.sum(axis=1) <= 2
+    svm = so.StructuredSVM(model, lam=0.01).fit(X[keep], Y[keep])
+    assert svm.predict(X).sum(axis=1).max() <= 2
+
+
+class TestBadInput:
+    def test_before_training(self, tags):
+        X, Y = tags
+        wrong = Y.copy()
+        wrong[3, 0] = 2
+        with pytest.raises(LabelNotInSpace, match="example 3"):
+            mrf().fit(X, wrong)
+        holes = X.copy()
+        holes[7, 1] = np.nan
+        with pytest.raises(DeclarationError, match="example 7"):
+            mrf().fit(holes, Y)
+        with pytest.raises(DeclarationError, match="labels"):
+            mrf().fit(X, Y[:-1])
+        with pytest.raises(DeclarationError, match="lam"):
+            so.StructuredSVM(so.structures.PairwiseMRF(3), lam=0.0).fit(X, Y)
+        with pytest.raises(DeclarationError, match="trainer"):
+            mrf(trainer="magic").fit(X, Y)
+        with pytest.raises(DeclarationError, match="Model"):
+            so.StructuredSVM("model").fit(X, Y)
+
+    def test_other_width_at_prediction(self, tags):
+        X, Y = tags
+        with pytest.raises(DeclarationError, match="features"):
+            mrf().fit(X, Y).predict(X[:, :2])
+
+    def test_one_example_and_duplicates(self, tags):
+        X, Y = tags
+        assert mrf().fit(X[:1], Y[:1]).result_.converged
+        assert mrf().fit(np.repeat(X[:1], 5, axis=0), np.repeat(Y[:1], 5, axis=0)).result_.converged
+        assert mrf().fit(X, np.ones_like(Y)).predict(X).all()
+
+    def test_a_failing_solver_keeps_the_model(self, tags, monkeypatch):
+        X, Y = tags
+        svm = mrf(trainer="bmrm", tol=1e-8)
+        calls = 0
+        right = so.train.StructuredRisk.violations
+
+        def failing(self, w):
+            nonlocal calls
+            calls += 1
+            if calls > 3:
+                raise SolverFailed("the solver stopped", "out of memory")
+            return right(self, w)
+
+        monkeypatch.setattr(so.train.StructuredRisk, "violations", failing)
+        with pytest.raises(SolverFailed) as info:
+            svm.fit(X, Y)
+        assert info.value.partial is svm and svm.coef_.shape == (3 * 5 + 3,)
+
+    def test_interrupt_keeps_the_best_model(self, tags, monkeypatch):
+        X, Y = tags
+        calls = 0
+        right = so.train.StructuredRisk.violations
+
+        def interrupted(self, w):
+            nonlocal calls
+            calls += 1
+            if calls > 40:
+                raise KeyboardInterrupt
+            return right(self, w)
+
+        monkeypatch.setattr(so.train.StructuredRisk, "violations", interrupted)
+        svm = mrf(tol=1e-10).fit(X, Y)
+        assert svm.result_.stopped == "interrupted" and np.isfinite(svm.result_.gap)
+
+    def test_checkpoint_resumes_to_the_same_weights(self, tags, tmp_path):
+        X, Y = tags
+        whole = mrf(tol=1e-6).fit(X, Y)
+        path = tmp_path / "run.npz"
+        mrf(tol=1e-6, checkpoint=so.train.Checkpoint(path, every=0), max_passes=5).fit(X, Y)
+        resumed = mrf(tol=1e-6, checkpoint=so.train.Checkpoint(path, every=0)).fit(X, Y)
+        np.testing.assert_allclose(resumed.coef_, whole.coef_, atol=1e-3)
+        assert resumed.result_.converged and resumed.result_.passes > 5
