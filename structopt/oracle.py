@@ -22,6 +22,7 @@ from structopt.bans import no_good_rows
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
+from structopt.kernels.snapping import snap_and_value
 from structopt.label import Label, Statistics
 from structopt.space import LabelSpace
 
@@ -142,34 +143,37 @@ class Oracle:
         InfeasibleSpace, UnboundedObjective, TimeLimitReached, SolverFailed
         """
         costs = c if self._is_clean(c) else self._costs(c)
-        begun = perf_counter()
-        extra = self._extra_rows(rows, forbid)
-        label = self._combinatorial(costs, extra, rows, forbid, key)
-        if label is not None:
-            self._count(fast=1, seconds=perf_counter() - begun)
-            return label
+        extra = self._extra_rows(rows, forbid) if len(rows) or len(forbid) else None
+        if self._fast is not None:
+            begun = perf_counter()
+            label = self._combinatorial(self._fast, costs, extra, rows, forbid, key)
+            if label is not None:
+                self._count_fast(1, perf_counter() - begun)
+                return label
         first = None if start is None else np.asarray(start, dtype=np.float64)
-        with self._borrowed() as worker:
+        worker = self._borrow()
+        try:
             return self._solve(worker, costs, extra, key, first)
+        finally:
+            self._idle.append(worker)
 
+    @staticmethod
     def _combinatorial(
-        self,
+        fast: Algorithm,
         costs: FloatArray,
         extra: ExtraRows | None,
         rows: Sequence[Row],
         forbid: Sequence[npt.ArrayLike],
         key: Hashable | None,
     ) -> Label | None:
-        """The answer of the combinatorial algorithm, or None if there is none or it cannot settle this call."""
-        if self._fast is None:
-            return None
+        """The answer of the combinatorial algorithm, or None if it cannot settle this call."""
         if extra is None:
-            return self._fast.maximize(costs, key)
-        if not rows:
-            outside = self._fast.maximize_outside(costs, np.asarray(forbid, dtype=np.float64))
+            return fast.maximize(costs, key)
+        if not len(rows):
+            outside = fast.maximize_outside(costs, np.asarray(forbid, dtype=np.float64))
             if outside is not None:
                 return outside
-        return self._fast.maximize_constrained(costs, extra)
+        return fast.maximize_constrained(costs, extra)
 
     def maximize_batch(
         self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None
@@ -194,7 +198,7 @@ class Oracle:
             return self._in_pieces(costs, _jobs(n_jobs), keys)
         begun = perf_counter()
         labels = self._fast.maximize_batch(costs, _jobs(n_jobs), keys)
-        self._count(fast=len(costs), seconds=perf_counter() - begun)
+        self._count_fast(len(costs), perf_counter() - begun)
         return [self._fallback(costs[i]) if label is None else label for i, label in enumerate(labels)]
 
     def _fallback(self, costs: FloatArray) -> Label:
@@ -220,9 +224,8 @@ class Oracle:
         if k < 0:
             raise DeclarationError(f"k must not be negative, got {k}.")
         costs = self._costs(c)
-        known = self._fast.k_best(costs, k) if self._fast is not None and not rows else None
+        known = self.list_best(costs, k) if not rows else None
         if known is not None:
-            self._count(fast=1)
             return known
         found: list[Label] = []
         while len(found) < k:
@@ -233,6 +236,16 @@ class Oracle:
                     raise
                 break
         return found
+
+    def list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
+        """`k_best` where the combinatorial algorithm lists labels in order; None where it would take a solver."""
+        if self._fast is None:
+            return None
+        begun = perf_counter()
+        known = self._fast.k_best(self._costs(c), k)
+        if known is not None:
+            self._count_fast(1, perf_counter() - begun)
+        return known
 
     def front(self, h: tuple[npt.ArrayLike, float], g: tuple[npt.ArrayLike, float]) -> FloatArray | None:
         """Labels that hold the maximum of every ``psi(h, g)`` increasing in both, or None if too many to list.
@@ -259,7 +272,8 @@ class Oracle:
         solution, lp_runs, mip_runs = worker.solve(costs, extra, basis, start)
         if key is not None:
             self._remember(key, worker.basis())
-        self._count(lp=lp_runs, mip=mip_runs, seconds=perf_counter() - begun, iterations=solution.iterations)
+        with self._lock:
+            self.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
         if solution.status is Status.OPTIMAL and solution.z is not None:
             return self._label(costs, solution)
         return self._not_optimal(costs, solution, constrained=extra is not None)
@@ -287,17 +301,14 @@ class Oracle:
     def _label(self, costs: FloatArray, solution: Solution) -> Label:
         z = solution.z
         assert z is not None
-        value = float(costs @ z)
-        bound = value if solution.status is Status.OPTIMAL else max(value, solution.bound)
-        if not self.space.is_integral:
-            return Label(z, value, None, solution.status.value, bound)
-        nearest = np.rint(z[self.space.integrality])
-        integral = bool((np.abs(z[self.space.integrality] - nearest) <= FEASIBILITY_TOLERANCE).all())
-        if integral:
-            z[self.space.integrality] = nearest
-            value = float(costs @ z)
-            bound = value if solution.status is Status.OPTIMAL else max(value, bound)
-        return Label(z, value, integral, solution.status.value, bound)
+        integral, value = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
+        # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
+        bound = solution.bound
+        if not bound - value > 1e-9 * abs(value):
+            bound = value
+        # In a space without integer variables `integral` says nothing; the label finds out when asked.
+        status = "optimal" if solution.status is Status.OPTIMAL else solution.status.value
+        return Label(z, value, integral if self.space.is_integral else None, status, bound)
 
     # ---- inputs ----------------------------------------------------------------------------------
 
@@ -331,9 +342,7 @@ class Oracle:
             name = self.space.variable_names[int(place[-1])]
             raise DeclarationError(f"The cost of {name}{row} is {costs[tuple(place)]}; costs must be finite.")
 
-    def _extra_rows(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows | None:
-        if not rows and not len(forbid):
-            return None
+    def _extra_rows(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
         parts: list[sp.csr_array] = []
         lower: list[float] = []
         upper: list[float] = []
@@ -359,15 +368,19 @@ class Oracle:
 
     @contextmanager
     def _borrowed(self) -> Iterator[Worker]:
-        """A worker of one's own for the duration; made anew only when all others are busy."""
-        try:
-            worker = self._idle.pop()  # atomic, as is append
-        except IndexError:
-            worker = Worker(self.space, self.integral, self._make)
+        """A worker of one's own for the duration."""
+        worker = self._borrow()
         try:
             yield worker
         finally:
             self._idle.append(worker)
+
+    def _borrow(self) -> Worker:
+        """An idle worker; made anew only when all others are busy. Hand it back by `_idle.append`."""
+        try:
+            return self._idle.pop()  # atomic, as is append
+        except IndexError:
+            return Worker(self.space, self.integral, self._make)
 
     def _make(self, space: CompiledSpace) -> Backend:
         solver = "highs" if self.solver == "auto" else self.solver
@@ -381,9 +394,9 @@ class Oracle:
             if len(self._bases) * (self.space.n_rows + self.space.n_variables) > 256_000_000:
                 self._bases.popitem(last=False)
 
-    def _count(self, fast: int = 0, lp: int = 0, mip: int = 0, seconds: float = 0.0, iterations: int = 0) -> None:
+    def _count_fast(self, calls: int, seconds: float) -> None:
         with self._lock:
-            self.statistics.add(fast, lp, mip, seconds, iterations)
+            self.statistics.add(calls, 0, 0, seconds, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         # A live solver does not pickle: an oracle is its recipe.
@@ -400,6 +413,15 @@ class Oracle:
         if self._fast is not None:
             return str(self._fast.name)
         return "highs" if self.solver == "auto" else str(getattr(self.solver, "name", self.solver))
+
+    @property
+    def prefers_free_calls(self) -> bool:
+        """Whether plain calls have a combinatorial algorithm while calls with extra rows need the solver.
+
+        Then several plain calls cost less than one with rows (ORACLES.md 11).
+        """
+        fast = self._fast
+        return fast is not None and type(fast).maximize_constrained is Algorithm.maximize_constrained
 
     def __repr__(self) -> str:
         return f"<Oracle by {self.algorithm} on {self.space!r}>"

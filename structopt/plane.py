@@ -9,17 +9,19 @@ search only ever sees a `SearchPlane`; `Plane` is the one over an oracle, `Point
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.label import Label
 from structopt.point_plane import PointPlane
 from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam, check_ray
+from structopt.settle import Halfplane, settle
 
 __all__ = ["Bounds", "Plane", "Point", "PointPlane", "Precision", "SearchPlane"]
 
@@ -80,43 +82,71 @@ class Plane:
         h_min: float = 1e-5,
     ) -> None:
         self.oracle = oracle
-        n = int(oracle.space.n_variables)
-        h_coef, self._h0 = _affine(h, n, "h")
-        g_coef, self._g0 = _affine(g, n, "g")
-        self._both = np.stack([h_coef, g_coef])
-        self._h, self._g = self._both
-        self.truth = None if truth is None else np.asarray(truth, dtype=float)
-        self.rows: list[tuple[Any, float, float]] = list(rows)
+        space = oracle.space
+        n = int(space.n_variables)
         self.shrink = shrink
         self.h_min = h_min
-        self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not np.any(oracle.space.integrality))
+        self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not space.is_integral)
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
         self.queries = 0
-        self.points: list[Point] = []
         self.tolerance = 1e-8
+        # Both coordinates in one array, so that a point, a cost vector and the box are one product each.
+        self._both = np.empty((2, n))
+        self._h, self._g = self._both[0], self._both[1]
+        self._weights = np.ones(2)
         self._costs = np.empty(n)
+        self.update(h, g, truth=truth, rows=rows)
 
-    @cached_property
+    def update(
+        self,
+        h: tuple[npt.ArrayLike, float],
+        g: tuple[npt.ArrayLike, float],
+        *,
+        truth: npt.ArrayLike | None = None,
+        rows: Sequence[tuple[npt.ArrayLike, float, float]] = (),
+    ) -> Self:
+        """Other coordinates over the same oracle: the next example, or new weights.
+
+        The points of the old coordinates are dropped; the counts go on.
+        """
+        self._h0, self._g0 = _fill(self._h, h, "h"), _fill(self._g, g, "g")
+        # The sum is finite iff all entries are (up to overflow, which the second look forgives).
+        if not math.isfinite(float(self._both.sum()) + self._h0 + self._g0):
+            _refuse_infinite(self._h, self._h0, "h")
+            _refuse_infinite(self._g, self._g0, "g")
+        self.truth = None if truth is None else np.asarray(truth, dtype=float)
+        self.rows: list[tuple[Any, float, float]] = list(rows)
+        self.points: list[Point] = []
+        self._bounds: Bounds | None = None
+        self._precision: Precision | None = None
+        self._step: float | None = None
+        return self
+
+    @property
     def bounds(self) -> Bounds:
         """Box bounds from the variables' own bounds; no query."""
-        lower, upper = self.oracle.space.lower, self.oracle.space.upper
-        if math.isfinite(lower.sum() + upper.sum()):
-            at_lower, at_upper = self._both * lower, self._both * upper
+        if self._bounds is None:
+            self._bounds = self._box()
+        return self._bounds
+
+    def _box(self) -> Bounds:
+        box = _middle_and_half(self.oracle.space)
+        if box is not None:
+            middle, half = box
+            h, g = self._both.dot(middle).tolist()
+            h_half, g_half = np.abs(self._both).dot(half).tolist()
+            h_lower, h_upper, g_lower, g_upper = h - h_half, h + h_half, g - g_half, g + g_half
         else:
             # 0 * inf is NaN: variables without a coefficient do not count.
             used = self._both != 0.0
             at_lower, at_upper = (
-                np.multiply(self._both, v, where=used, out=np.zeros_like(self._both)) for v in (lower, upper)
+                np.multiply(self._both, v, where=used, out=np.zeros_like(self._both))
+                for v in (self.oracle.space.lower, self.oracle.space.upper)
             )
-        h_lower, g_lower = np.minimum(at_lower, at_upper).sum(axis=1).tolist()
-        h_upper, g_upper = np.maximum(at_lower, at_upper).sum(axis=1).tolist()
-        return Bounds(
-            self._h0 + h_lower,
-            self._h0 + h_upper,
-            self._g0 + g_lower,
-            self._g0 + g_upper,
-            self._smallest_positive_g(),
-        )
+            h_lower, g_lower = np.minimum(at_lower, at_upper).sum(axis=1).tolist()
+            h_upper, g_upper = np.maximum(at_lower, at_upper).sum(axis=1).tolist()
+        h0, g0 = self._h0, self._g0
+        return Bounds(h0 + h_lower, h0 + h_upper, g0 + g_lower, g0 + g_upper, self._smallest_positive_g())
 
     def _smallest_positive_g(self) -> float:
         if not self._lattice:
@@ -124,29 +154,35 @@ class Plane:
         over = self._g0 % self._lattice
         return over if 1e-9 < over < self._lattice - 1e-9 else self._lattice
 
-    @cached_property
+    @property
     def _lattice(self) -> float:
         """The step of g where g only takes values const + step * integer (Hamming: 1); 0 otherwise."""
+        if self._step is None:
+            self._step = 0.0 if self.convex else self._lattice_step()
+        return self._step
+
+    def _lattice_step(self) -> float:
         used = self._g != 0.0
-        if self.convex or not used.any() or not np.all(self.oracle.space.integrality[used]):
+        if not used.any() or not np.all(self.oracle.space.integrality[used]):
             return 0.0
         coef = np.abs(self._g[used])
         step = float(coef.min())
         quotients = coef / step
         return step if np.all(np.abs(quotients - np.rint(quotients)) <= 1e-9) else 0.0
 
-    @cached_property
+    @property
     def precision(self) -> Precision:
         """What a restricted query may miss. A loss on a lattice is never missed."""
-        h_scale = float(np.abs(self._h).max(initial=0.0)) or 1.0
-        g_scale = float(np.abs(self._g).max(initial=0.0)) or 1.0
-        return Precision(
-            shrink=self.shrink,
-            h_min=self.h_min,
-            g_min=0.0 if self._lattice else self.shrink * g_scale,
-            h_step=self.shrink * h_scale,
-            g_step=0.0 if self._lattice else self.shrink * g_scale,
-        )
+        if self._precision is None:
+            h_scale, g_scale = (scale or 1.0 for scale in np.abs(self._both).max(axis=1, initial=0.0).tolist())
+            self._precision = Precision(
+                shrink=self.shrink,
+                h_min=self.h_min,
+                g_min=0.0 if self._lattice else self.shrink * g_scale,
+                h_step=self.shrink * h_scale,
+                g_step=0.0 if self._lattice else self.shrink * g_scale,
+            )
+        return self._precision
 
     def query(
         self,
@@ -160,6 +196,7 @@ class Plane:
         forbid: Sequence[Any] = (),
         ties: bool = True,
         shrink: float | None = None,
+        worth: Callable[[float], bool] | None = None,
     ) -> Point | None:
         """The label that maximises ``h + lam g`` among those allowed.
 
@@ -179,50 +216,83 @@ class Plane:
             False leaves out the second solve for λ = 0 and inf.
         shrink : float, optional
             In place of the plane's own.
+        worth : callable, optional
+            ``worth(K)`` says whether labels with ``h + lam g <= K`` are of interest. Where they are not, a
+            restricted query may be answered by None without a solve.
 
         Returns
         -------
         Point or None
-            None if no label is allowed.
+            None if no label is allowed (or none is worth having).
         """
         lam = check_lam(lam)
-        costs = self._costs
-        if lam == math.inf:
-            costs[:] = self._g
-            const = self._g0
+        costs, const = self._costs, self._set_costs(lam)
+        if bottom is None and top is None and above is None and not self.rows and not len(forbid):
+            # The path of most queries. An empty space is the user's mistake, not an empty angle: it is raised.
+            self.counts["free"] += 1
+            self.queries += 1
+            found: Label | None = self.oracle.maximize(costs)
+            rows, kind = self.rows, "free"
         else:
-            np.multiply(self._g, lam, out=costs)
-            costs += self._h
-            const = self._h0 + lam * self._g0
-        rows = self.rows
-        if bottom is not None or top is not None:
-            margin = self.shrink if shrink is None else shrink
-            rows = rows + self._angle(bottom or (1.0, 0.0), top or (0.0, 1.0), open_bottom, open_top, margin)
-        if above is not None:
-            rows = rows + self._corner(above)
-        kind = "banned" if len(forbid) else "free" if rows is self.rows else "constrained"
-        found = self._solve(costs, rows, forbid, kind)
+            sides = self._sides(bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else shrink)
+            kind = "banned" if len(forbid) else "constrained" if sides else "free"
+            if above is None and kind == "constrained" and self._settles(lam, ties):
+                settled = settle(self._free, (0.0, 1.0) if lam == math.inf else (1.0, lam), sides, worth)
+                if settled.decided:
+                    return self._keep(settled.point)
+                self._set_costs(lam)
+            rows = [*self.rows, *(self._row(side) for side in sides)]
+            found = self._solve(costs, rows, forbid, kind)
         if found is None:
             return None
-        z, bound = found
+        z = found.z
         if ties and (lam == 0.0 or lam == math.inf):
             z = self._break_tie(z, lam, rows, forbid, kind)
-        point = self._point(z, bound + const)
+        h, g = self._both.dot(z).tolist()
+        point = Point(h + self._h0, g + self._g0, z, found.bound + const)
         self.points.append(point)
         return point
 
-    def _solve(
-        self, costs: FloatArray, rows: Sequence[Any], forbid: Sequence[Any], kind: str
-    ) -> tuple[FloatArray, float] | None:
+    def _set_costs(self, lam: float) -> float:
+        """Write ``h + lam g`` (g for inf) into the cost vector, and return its constant."""
+        if lam == math.inf:
+            self._costs[:] = self._g
+            return self._g0
+        self._weights[1] = lam
+        self._weights.dot(self._both, out=self._costs)
+        return self._h0 + lam * self._g0
+
+    def _settles(self, lam: float, ties: bool) -> bool:
+        """Whether free queries may stand in for a restricted one: cheap ones, over labels that need no other row.
+
+        Not for corners: they are asked inside a proved hull, of which free queries have nothing more to say.
+        """
+        if self.convex or self.rows or (ties and (lam == 0.0 or lam == math.inf)):
+            return False
+        return bool(getattr(self.oracle, "prefers_free_calls", False))
+
+    def _free(self, d_h: float, d_g: float) -> Point:
+        """The label that maximises ``d_h h + d_g g``, for weights of any sign."""
+        self.counts["free"] += 1
+        self.queries += 1
+        label = self.oracle.maximize(np.array([d_h, d_g]).dot(self._both))
+        return self._point(label.z, label.bound + d_h * self._h0 + d_g * self._g0)
+
+    def _keep(self, point: Point | None) -> Point | None:
+        if point is not None:
+            self.points.append(point)
+        return point
+
+    def _solve(self, costs: FloatArray, rows: Sequence[Any], forbid: Sequence[Any], kind: str) -> Label | None:
         self.counts[kind] += 1
         self.queries += 1
+        if not rows and not len(forbid):
+            # An empty space is the user's mistake and not an empty angle: let it be raised.
+            return self.oracle.maximize(costs)  # type: ignore[no-any-return]
         try:
-            label = self.oracle.maximize(costs, rows, forbid) if rows or len(forbid) else self.oracle.maximize(costs)
+            return self.oracle.maximize(costs, rows, forbid)  # type: ignore[no-any-return]
         except InfeasibleSpace:
-            if rows or len(forbid):
-                return None
-            raise  # the space itself is empty, which is the user's mistake and not an empty angle
-        return label.z, label.bound
+            return None
 
     def _break_tie(
         self, z: FloatArray, lam: float, rows: Sequence[Any], forbid: Sequence[Any], kind: str
@@ -236,51 +306,53 @@ class Plane:
         floor = (first / scale, (value - 1e-7 * max(scale, abs(value))) / scale, math.inf)
         found = self._solve(second, [*rows, floor], forbid, kind)
         # The row has a tolerance; a label that is truly smaller in the first coordinate is no tie.
-        if found is None or float(first @ found[0]) < value - 1e-9 * max(scale, abs(value)):
+        if found is None or float(first @ found.z) < value - 1e-9 * max(scale, abs(value)):
             return z
-        return found[0] if float(second @ found[0]) > float(second @ z) else z
+        return found.z if float(second @ found.z) > float(second @ z) else z
 
     def _point(self, z: FloatArray, bound: float) -> Point:
-        h, g = (self._both @ z).tolist()
+        h, g = self._both.dot(z).tolist()
         return Point(h + self._h0, g + self._g0, z, bound)
 
-    def _angle(
-        self, bottom: Ray, top: Ray, open_bottom: bool, open_top: bool, shrink: float
-    ) -> list[tuple[Any, float, float]]:
-        """The two rows of an angle (MATH.md 1.1): scaled, shrunk on an open side."""
-        low_h, low_g = check_ray(bottom, "bottom")
-        high_h, high_g = check_ray(top, "top")
-        if low_g == 0.0:
-            # The axis itself: g > 0. Half of the smallest positive loss separates it from g = 0.
-            floor = 0.5 * self.bounds.g_positive or self.precision.g_min
-            lower_row = (self._g, floor - self._g0, math.inf)
-        else:
-            lower_row = self._halfplane(-low_g * (1.0 + shrink if open_bottom else 1.0), low_h)
-        if high_h == 0.0:
-            upper_row = (self._h, self.h_min - self._h0, math.inf)
-        else:
-            upper_row = self._halfplane(high_g * (1.0 - shrink if open_top else 1.0), -high_h)
-        return [lower_row, upper_row]
+    def _sides(
+        self,
+        bottom: Ray | None,
+        top: Ray | None,
+        open_bottom: bool,
+        open_top: bool,
+        above: Ray | None,
+        shrink: float,
+    ) -> list[Halfplane]:
+        """The halfplanes of an angle and of a corner (MATH.md 1.1): scaled, shrunk on an open side."""
+        sides = []
+        if bottom is not None or top is not None:
+            low_h, low_g = check_ray(bottom or (1.0, 0.0), "bottom")
+            high_h, high_g = check_ray(top or (0.0, 1.0), "top")
+            if low_g == 0.0:
+                # The axis itself: g > 0. Half of the smallest positive loss separates it from g = 0.
+                sides.append(Halfplane(0.0, 1.0, 0.5 * self.bounds.g_positive or self.precision.g_min))
+            else:
+                sides.append(_through_origin(-low_g * (1.0 + shrink if open_bottom else 1.0), low_h))
+            if high_h == 0.0:
+                sides.append(Halfplane(1.0, 0.0, self.h_min))
+            else:
+                sides.append(_through_origin(high_g * (1.0 - shrink if open_top else 1.0), -high_h))
+        if above is not None:
+            step = self.precision
+            if above[0] > -math.inf:
+                sides.append(Halfplane(1.0, 0.0, above[0] + step.h_step))
+            if above[1] > -math.inf:
+                sides.append(Halfplane(0.0, 1.0, above[1] + (0.5 * self._lattice or step.g_step)))
+        return sides
 
-    def _halfplane(self, a: float, b: float) -> tuple[FloatArray, float, float]:
-        """The row ``a h + b g >= 0`` with max(|a|, |b|) scaled to 1."""
-        scale = max(abs(a), abs(b))
-        a, b = a / scale, b / scale
-        return a * self._h + b * self._g, -(a * self._h0 + b * self._g0), math.inf
-
-    def _corner(self, above: Ray) -> list[tuple[Any, float, float]]:
-        """Rows ``h > above[0]`` and ``g > above[1]``, each scaled by its largest coefficient."""
-        rows = []
-        step = self.precision
-        pairs = (
-            (self._h, self._h0, above[0], step.h_step),
-            (self._g, self._g0, above[1], 0.5 * self._lattice or step.g_step),
-        )
-        for coef, const, floor, margin in pairs:
-            if floor > -math.inf:
-                scale = float(np.abs(coef).max(initial=0.0)) or 1.0
-                rows.append((coef / scale, (floor + margin - const) / scale, math.inf))
-        return rows
+    def _row(self, side: Halfplane) -> tuple[FloatArray, float, float]:
+        """A halfplane as a row; that of an axis is scaled by its largest coefficient."""
+        coef = np.array([side.a, side.b]).dot(self._both)
+        least = side.least - side.a * self._h0 - side.b * self._g0
+        if side.a == 0.0 or side.b == 0.0:
+            scale = float(np.abs(coef).max(initial=0.0)) or 1.0
+            return coef / scale, least / scale, math.inf
+        return coef, least, math.inf
 
     def evaluate(self, label: Any) -> Point:
         """A vector z (or a point of an earlier search) at the current h and g."""
@@ -303,6 +375,21 @@ class Plane:
         at_bound = (np.abs(z - space.lower[integer]) <= 1e-6) | (np.abs(z - space.upper[integer]) <= 1e-6)
         return bool(at_bound.all())
 
+    def k_best(self, lam: float, k: int) -> list[Point] | None:
+        """The `k` best labels for ``h + lam g`` (fewer if there are fewer), where the oracle lists them cheaply."""
+        listing = getattr(self.oracle, "list_best", None)
+        if listing is None or self.convex or self.rows:
+            return None
+        const = self._set_costs(check_lam(lam))
+        labels = listing(self._costs, k)
+        if labels is None:
+            return None
+        self.counts["listed"] = self.counts.get("listed", 0) + 1
+        self.queries += 1
+        points = [self._point(label.z, label.bound + const) for label in labels]
+        self.points += points
+        return points
+
     def front(self) -> list[Point] | None:
         """Every label that matters, where the oracle lists them without a search (ORACLES.md 11.1)."""
         listing = getattr(self.oracle, "front", None)
@@ -316,11 +403,38 @@ class Plane:
         return f"<Plane over {self._h.size} variables, {kind}, {self.queries} queries so far>"
 
 
-def _affine(pair: tuple[npt.ArrayLike, float], n: int, name: str) -> tuple[FloatArray, float]:
-    coef, const = np.array(pair[0], dtype=float), float(pair[1])
-    if coef.shape != (n,):
-        raise SpaceMismatch(f"The coefficients of {name} have shape {coef.shape}; the space has {n} variables.")
+def _through_origin(a: float, b: float) -> Halfplane:
+    """The halfplane ``a h + b g >= 0`` with max(|a|, |b|) scaled to 1."""
+    scale = max(abs(a), abs(b))
+    return Halfplane(a / scale, b / scale, 0.0)
+
+
+# The centre and the half width of the variables' box, once per space.
+_boxes: WeakKeyDictionary[Any, tuple[FloatArray, FloatArray] | None] = WeakKeyDictionary()
+
+
+def _middle_and_half(space: Any) -> tuple[FloatArray, FloatArray] | None:
+    """Centre and half width of the box of a space, or None if some variable has no bound."""
+    try:
+        return _boxes[space]
+    except KeyError:
+        lower, upper = space.lower, space.upper
+        finite = math.isfinite(float(lower.sum() + upper.sum()))
+        box = (0.5 * (lower + upper), 0.5 * (upper - lower)) if finite else None
+        _boxes[space] = box
+        return box
+
+
+def _fill(row: FloatArray, pair: tuple[npt.ArrayLike, float], name: str) -> float:
+    """Write the coefficients into their row, and return the constant."""
+    coef = np.asarray(pair[0], dtype=float)
+    if coef.shape != row.shape:
+        raise SpaceMismatch(f"The coefficients of {name} have shape {coef.shape}; the space has {row.size} variables.")
+    row[:] = coef
+    return float(pair[1])
+
+
+def _refuse_infinite(coef: FloatArray, const: float, name: str) -> None:
     if not (np.isfinite(coef).all() and math.isfinite(const)):
         where = "constant" if not math.isfinite(const) else f"coefficient {int(np.argmin(np.isfinite(coef)))}"
         raise DeclarationError(f"The {where} of {name} is not finite; h and g need finite coefficients.")
-    return coef, const

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -91,6 +91,7 @@ class PointPlane:
         forbid: Sequence[Any] = (),
         ties: bool = True,
         shrink: float | None = None,
+        worth: Callable[[float], bool] | None = None,
     ) -> Point | None:
         """The best point among those allowed; see `Plane.query` for the parameters."""
         lam = check_lam(lam)
@@ -140,6 +141,10 @@ class PointPlane:
     def can_forbid(self, point: Point) -> bool:
         """Always, unless mixtures count as labels."""
         return not self.convex
+
+    def k_best(self, lam: float, k: int) -> list[Point] | None:
+        """None, as for `front`."""
+        return None
 
     def front(self) -> list[Point] | None:
         """None: explicit points are there to show the search at work."""

@@ -6,7 +6,7 @@ A search only ever sees a `SearchPlane`: never a solver, never a label space.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ __all__ = ["Bounds", "Point", "Precision", "Ray", "SearchPlane", "check_lam", "c
 Ray = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Point:
     """A label in the plane.
 
@@ -132,8 +132,12 @@ class SearchPlane(Protocol):
         forbid: Sequence[Any] = (),
         ties: bool = True,
         shrink: float | None = None,
+        worth: Callable[[float], bool] | None = None,
     ) -> Point | None:
-        """The label that maximises ``h + lam g`` among those allowed, or None if there is none."""
+        """The label that maximises ``h + lam g`` among those allowed, or None if there is none.
+
+        None may also mean that ``worth`` says no to the largest ``h + lam g`` among them.
+        """
         ...
 
     def evaluate(self, label: Any) -> Point:
@@ -146,6 +150,10 @@ class SearchPlane(Protocol):
 
     def can_forbid(self, point: Point) -> bool:
         """Whether ``forbid`` can leave out this one label and no other."""
+        ...
+
+    def k_best(self, lam: float, k: int) -> list[Point] | None:
+        """The `k` best labels for ``h + lam g``, fewer only if there are fewer; None if they cannot be listed."""
         ...
 
     def front(self) -> list[Point] | None:

@@ -82,7 +82,7 @@ class Worker:
         backend.set_costs(costs)
         if basis is not None and basis[0] is not None:
             backend.set_basis(basis[0])
-        if not Capability.MIP_START & backend.capabilities:
+        if start is not None and not Capability.MIP_START & backend.capabilities:
             start = None
         if extra is None:
             return backend.run(start)

@@ -161,6 +161,7 @@ def _query(run: Run, angle: _Angle, lam: float, **options: Any) -> Point | None:
         top=angle.top,
         open_bottom=angle.open_bottom,
         open_top=True,
+        worth=lambda bound: product_bound(lam, bound) > run.value,
         **options,
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from itertools import pairwise
 from typing import NamedTuple
 
 from structopt.points import Bounds
@@ -28,7 +27,7 @@ class Peak(NamedTuple):
 class Envelope:
     """Lines ``h + λ g <= K`` with 0 < λ < inf, sorted by λ, inside the box ``h <= h_cap, g <= g_cap``."""
 
-    __slots__ = ("exhausted", "g_cap", "g_floor", "h_cap", "h_floor", "lines")
+    __slots__ = ("_lower", "exhausted", "g_cap", "g_floor", "h_cap", "h_floor", "lines")
 
     def __init__(self, bounds: Bounds, surrogate: Surrogate) -> None:
         self.h_cap = bounds.h_upper
@@ -38,6 +37,7 @@ class Envelope:
         self.g_floor = max(bounds.g_lower, surrogate.g_lower)
         self.lines: list[tuple[float, float]] = []
         self.exhausted = False
+        self._lower: tuple[float, list[tuple[float, float, float]]] | None = None
 
     def copy(self) -> Envelope:
         """A copy for a smaller region, to which more lines apply."""
@@ -46,23 +46,30 @@ class Envelope:
         other.h_floor, other.g_floor = self.h_floor, self.g_floor
         other.lines = self.lines.copy()
         other.exhausted = self.exhausted
+        other._lower = self._lower
         return other
 
     def add(self, lam: float, bound: float) -> None:
         """No label lies above ``h + lam g = bound``."""
-        if 0.0 < lam < math.inf:
-            # Corners are differences K - λ g: keep the promise in the face of rounding.
-            bound += 2e-16 * (abs(bound) + lam * abs(self.g_cap) if self.g_cap < math.inf else abs(bound))
         if lam == 0.0:
             self.h_cap = min(self.h_cap, bound)
-        elif lam == math.inf:
+            return
+        if lam == math.inf:
             self.g_cap = min(self.g_cap, bound)
+            return
+        # Corners are differences K - λ g: keep the promise in the face of rounding.
+        bound += 2e-16 * (abs(bound) + lam * abs(self.g_cap) if self.g_cap < math.inf else abs(bound))
+        self._lower = None
+        at = bisect_left(self.lines, (lam, -math.inf))
+        if at < len(self.lines) and self.lines[at][0] == lam:
+            self.lines[at] = (lam, min(bound, self.lines[at][1]))
         else:
-            at = bisect_left(self.lines, (lam, -math.inf))
-            if at < len(self.lines) and self.lines[at][0] == lam:
-                self.lines[at] = (lam, min(bound, self.lines[at][1]))
-            else:
-                self.lines.insert(at, (lam, bound))
+            self.lines.insert(at, (lam, bound))
+
+    def set_lines(self, lines: list[tuple[float, float]]) -> None:
+        """Replace all lines; they must be in increasing λ."""
+        self.lines = lines
+        self._lower = None
 
     def snap(self, lam: float) -> float:
         """λ, or 0 or inf where it is so extreme that K - λ g would lose its digits."""
@@ -82,20 +89,28 @@ class Envelope:
 
     def chain(self, h_floor: float = -math.inf, g_floor: float = -math.inf) -> list[tuple[float, float]]:
         """Corners of the upper right boundary in increasing g, above the floors; empty if nothing is left."""
-        h_floor, g_floor = max(h_floor, self.h_floor), max(g_floor, self.g_floor)
-        if self.exhausted or self.g_cap < g_floor or self.h_cap < h_floor:
+        if h_floor < self.h_floor:
+            h_floor = self.h_floor
+        if g_floor < self.g_floor:
+            g_floor = self.g_floor
+        h_cap, g_cap = self.h_cap, self.g_cap
+        if self.exhausted or g_cap < g_floor or h_cap < h_floor:
             return []
-        if not self.lines:
-            return [(self.h_cap, self.g_cap)]
         pieces = self._pieces()
-        first = pieces[1][2] if len(pieces) > 1 else math.inf
-        if first >= self.g_cap:
-            return [(self.h_cap, self.g_cap)]
+        last = len(pieces) - 1
+        if last == 0 or pieces[1][2] >= g_cap:
+            return [(h_cap, g_cap)]
         corners: list[tuple[float, float]] = []
-        ends = [piece[2] for piece in pieces[2:]] + [math.inf]
-        for (lam, bound, begin), finish in zip(pieces[1:], ends, strict=True):
-            left = max(begin, g_floor)
-            right = min(finish, self.g_cap, (bound - h_floor) / lam)
+        for k in range(1, last + 1):
+            lam, bound, left = pieces[k]
+            finish = pieces[k + 1][2] if k < last else math.inf
+            if left < g_floor:
+                left = g_floor
+            right = (bound - h_floor) / lam
+            if right > g_cap:
+                right = g_cap
+            if right > finish:
+                right = finish
             if right < left:
                 if finish > g_floor:
                     break  # from here on h is below its floor
@@ -110,6 +125,8 @@ class Envelope:
 
     def _pieces(self) -> list[tuple[float, float, float]]:
         """The lower envelope of the lines over g: (λ, K, where it begins), from the box's side h = h_cap on."""
+        if self._lower is not None and self._lower[0] == self.h_cap:
+            return self._lower[1]
         pieces = [(0.0, self.h_cap, -math.inf)]
         for lam, bound in self.lines:
             begin = -math.inf
@@ -119,6 +136,7 @@ class Envelope:
                     break
                 pieces.pop()  # covered by its neighbours
             pieces.append((lam, bound, begin))
+        self._lower = (self.h_cap, pieces)
         return pieces
 
     def peak(
@@ -131,14 +149,18 @@ class Envelope:
         corners = self.chain(h_floor, g_floor)
         if not corners:
             return Peak(0.0, math.nan, math.nan)
-        if not math.isfinite(sum(corners[0]) + sum(corners[-1])):
+        p, q = corners[0], corners[-1]
+        if not math.isfinite(p[0] + p[1] + q[0] + q[1]):
             return Peak(math.inf, math.nan, math.nan)
-        best = Peak(surrogate.clipped(*corners[0]), *corners[0])
-        for p, q in pairwise(corners):
+        clipped = surrogate.clipped
+        best, (best_h, best_g) = clipped(p[0], p[1]), p
+        for k in range(1, len(corners)):
+            q = corners[k]
             # By monotonicity no point of the piece exceeds its upper right corner.
-            if surrogate.clipped(max(p[0], q[0]), q[1]) <= max(best.upper, known):
-                continue
-            t, _, upper = surrogate.segment_maximum(p, q)
-            if upper > best.upper:
-                best = Peak(upper, p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1]))
-        return best if best.upper > known else Peak(known, best.h, best.g)
+            corner = clipped(p[0] if p[0] > q[0] else q[0], q[1])
+            if corner > best and corner > known:
+                t, _, upper = surrogate.segment_maximum(p, q)
+                if upper > best:
+                    best, best_h, best_g = upper, p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])
+            p = q
+        return Peak(best if best > known else known, best_h, best_g)

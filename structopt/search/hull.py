@@ -9,12 +9,23 @@ from itertools import pairwise
 from typing import Any
 
 from structopt.errors import DeclarationError
+from structopt.kernels import product_hull
 from structopt.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.result import Run, SearchResult, check_rtol
-from structopt.surrogates import Surrogate, get
+from structopt.surrogates import Slack, Surrogate, get
 
 __all__ = ["HullWalk", "convex_hull"]
+
+#: Where listing gives up: labels listed at once.
+_LONGEST_LIST = 4096
+_STOPPED = {
+    product_hull.ASK: "max_queries",
+    product_hull.OPTIMAL: "optimal",
+    product_hull.GAP: "gap",
+    product_hull.CLOSED: "closed",
+    product_hull.STALLED: "stalled",
+}
 
 
 def convex_hull(
@@ -39,7 +50,8 @@ def convex_hull(
         With the factors of the surrogate: ``surrogate.plane(...)`` makes it.
     surrogate : Surrogate or str
     integral : bool
-        Return the best label and not a mixture, by forbidding the two ends of a mixture and searching again.
+        Return the best label and not a mixture: by listing labels in order of h + λ g where the oracle can, and
+        otherwise by forbidding the two ends of a mixture and searching again.
     lam : float, optional
         First λ; the last one of the example's previous search is a good choice.
     rtol : float
@@ -76,12 +88,16 @@ def convex_hull(
         stopped = walk.explore()
         walk.mix()
         return run.result("optimal" if stopped == "closed" else stopped)
+    stopped = walk.explore()
+    if stopped == "closed":
+        stopped = walk.list_labels() or stopped
     banned: list[Any] = []
-    while (stopped := walk.explore(banned)) == "closed":
+    while stopped == "closed":
         # The hull's optimum lies on an edge of two labels: both are known, neither may hide a better one.
         ends = walk.edge()
         banned += [point.label for point in ends]
         walk.forget(ends)
+        stopped = walk.explore(banned)
     return run.result(stopped)
 
 
@@ -104,7 +120,11 @@ class HullWalk:
         self.surrogate = surrogate
         self.rtol = rtol
         self.envelope = Envelope(run.plane.bounds, surrogate)
+        # Vertices in increasing g, and their ψ. They are computed once: the loop below runs between two solves,
+        # with cold caches, where every function call is paid several times over.
         self.chain: list[Point] = []
+        self._values: list[float] = []
+        self._mixed = False
         self._first = lam
         self._asked: set[float] = set()
         self._tolerance = run.plane.tolerance
@@ -133,50 +153,97 @@ class HullWalk:
             ``"optimal"`` (no label is better than the incumbent), ``"gap"``, ``"closed"`` (the optimum over the
             hull lies on the edge `edge`, which is proved to be one), ``"stalled"`` or ``"max_queries"``.
         """
-        self._asked.clear()
-        restriction: dict[str, Any] = {"forbid": forbid} if len(forbid) else {}
+        run, envelope, surrogate = self.run, self.envelope, self.surrogate
+        if isinstance(surrogate, Slack) and not len(forbid) and not run.trace:
+            return self._explore_product(surrogate.shift)
+        asked = self._asked
+        asked.clear()
+        mixes = self.rtol > 0.0 and run.plane.convex
         while True:
-            if self.rtol > 0.0 and self.run.plane.convex:
+            if mixes:
                 self.mix()  # a mixture may already be good enough
-            peak = self.peak()
-            self.run.tighten(peak.upper)
+            peak = envelope.peak(surrogate, known=run.value)
+            run.tighten(peak.upper)
             if self.proved(peak.upper):
-                return "optimal" if peak.upper <= self.run.value * (1.0 + 1e-10) else "gap"
-            if self.run.exhausted:
+                return "optimal" if peak.upper <= run.value * (1.0 + 1e-10) else "gap"
+            if run.exhausted:
                 return "max_queries"
             lam, closing = self._next(peak)
-            if lam in self._asked:
+            if lam in asked:
                 # An edge whose line is known already is proved to be one; an extreme λ may have nothing to add.
                 return "closed" if closing else "stalled"
-            self._asked.add(lam)
-            point = self.run.ask(lam, **restriction)
+            asked.add(lam)
+            point = run.ask(lam, forbid=forbid) if len(forbid) else run.ask(lam)
             if point is None:
-                self.envelope.exhausted = True  # no label is left, whatever room the lines leave
+                envelope.exhausted = True  # no label is left, whatever room the lines leave
                 continue
-            self.envelope.add(lam, point.bound)
+            envelope.add(lam, point.bound)
             self._known.append(point)
             if self._rises(point, lam):
                 self._insert(point)
             elif closing:
-                upper = self.peak().upper
-                self.run.tighten(upper)
+                upper = envelope.peak(surrogate, known=run.value).upper
+                run.tighten(upper)
                 return "optimal" if self.proved(upper) else "closed"
+
+    def _explore_product(self, shift: float) -> str:
+        """The same loop for the product (h + shift) g, with all but the queries compiled."""
+        run, known, envelope = self.run, self._known, self.envelope
+        convex = run.plane.convex
+        state = product_hull.State(self.chain, [known.index(point) for point in self.chain])
+        code, lam, upper, value = product_hull.begin(
+            state.array,
+            envelope.h_cap,
+            envelope.g_cap,
+            envelope.h_floor,
+            envelope.g_floor,
+            run.value,
+            shift,
+            self._tolerance,
+            self.rtol,
+            self.rtol > 0.0 and convex,
+            math.nan if self._first is None else self._first,
+            run.plane.bounds.tight,
+        )
+        run.tighten(upper, value)
+        while code == product_hull.ASK:
+            if run.exhausted:
+                break
+            point = run.ask(lam)
+            if point is None:
+                envelope.exhausted = True  # no label is left
+                run.tighten(0.0)
+                code = product_hull.OPTIMAL
+                break
+            array = state.make_room(len(known))
+            code, lam, upper, value = product_hull.advance(array, lam, point.bound, point.h, point.g, len(known))
+            known.append(point)
+            run.tighten(upper, value)
+        self.chain = [known[k] for k in state.vertices()]
+        self._values = [run.psi(p.h, p.g) for p in self.chain]
+        self._mixed = False
+        if convex:
+            self.mix()
+        else:
+            state.put_back(envelope)  # what follows needs the lines; in a convex plane nothing does
+        return _STOPPED[code]
 
     def _rises(self, point: Point, lam: float) -> bool:
         """Whether an answer lies above every known label in its own direction, by more than rounding."""
         if not self.chain:
             return True
-        known = max([_height(p, lam) for p in self.chain])
-        return _height(point, lam) - known > self._tolerance * max(1.0, abs(known))
+        # The weights (1, λ), or (0, 1) for λ = inf.
+        a, b = (0.0, 1.0) if lam == math.inf else (1.0, lam)
+        known = max([a * p.h + b * p.g for p in self.chain])
+        return a * point.h + b * point.g - known > self._tolerance * max(1.0, abs(known))
 
     def _next(self, peak: Peak) -> tuple[float, bool]:
         """The next λ, and whether an answer that is nothing new settles the matter."""
         if not self.chain or (not self.run.trace and self.run.value <= 0.0):
             return self._start(peak), False
-        values = [self.run.psi(p.h, p.g) for p in self.chain]
-        highest = max(values)
+        highest = max(self._values)
         if highest > 0.0:
-            wanted = self._tangent_or_edge(values.index(highest))
+            wanted = self._tangent_or_edge(self._values.index(highest))
             lam = self.envelope.snap(wanted)
             if lam not in self._asked:
                 return lam, lam == wanted
@@ -204,12 +271,14 @@ class HullWalk:
 
     def _tangent_or_edge(self, best: int) -> float:
         """GET-LAMBDA of MATH.md 5: the tangent at the best vertex, or the edge towards a neighbour above it."""
-        vertex = self.chain[best]
+        chain, vertex = self.chain, self.chain[best]
         psi_h, psi_g = self.surrogate.psi_gradient(vertex.h, vertex.g)
-        for neighbour in self.chain[max(best - 1, 0) : best] + self.chain[best + 1 : best + 2]:
-            rise = psi_h * (neighbour.h - vertex.h) + psi_g * (neighbour.g - vertex.g)
-            if rise > self._tolerance * (abs(psi_h * vertex.h) + abs(psi_g * vertex.g)):
-                return _chord(vertex, neighbour)
+        least = self._tolerance * (abs(psi_h * vertex.h) + abs(psi_g * vertex.g))
+        for k in (best - 1, best + 1):
+            if 0 <= k < len(chain):
+                neighbour = chain[k]
+                if psi_h * (neighbour.h - vertex.h) + psi_g * (neighbour.g - vertex.g) > least:
+                    return _chord(vertex, neighbour)
         return self.surrogate.direction(vertex.h, vertex.g)
 
     def _around(self, g: float) -> tuple[Point, Point]:
@@ -226,6 +295,9 @@ class HullWalk:
 
     def mix(self) -> None:
         """Offer the best mixture of two neighbours as incumbent (GET-MAX-FRACT)."""
+        if self._mixed:
+            return  # no new vertex since the last time
+        self._mixed = True
         for p, q in pairwise(self.chain):
             if self.run.psi(max(p.h, q.h), max(p.g, q.g)) <= self.run.value:
                 continue  # the corner bounds the whole edge
@@ -234,33 +306,57 @@ class HullWalk:
                 self.run.offer(self.run.plane.mix(p, q, t), value)
                 self.run.parts = ((1.0 - t, p), (t, q))
 
+    def list_labels(self) -> str | None:
+        """List labels from the hull's edge downwards until none can be better; None if the plane cannot.
+
+        A label that is in none of the lists lies below the last line of each, so that these lines bound all labels
+        not yet offered.
+        """
+        run, envelope, surrogate = self.run, self.envelope, self.surrogate
+        k = 4
+        while True:
+            peak = envelope.peak(surrogate, known=run.value)
+            run.tighten(peak.upper)
+            if self.proved(peak.upper):
+                return "optimal" if peak.upper <= run.value * (1.0 + 1e-10) else "gap"
+            if run.exhausted or k > _LONGEST_LIST:
+                return "max_queries"
+            lam = envelope.clamp(surrogate.direction(peak.h, peak.g))
+            points = run.ask_best(lam, k)
+            if points is None:
+                return None
+            if len(points) < k:
+                envelope.exhausted = True  # every label is listed
+            else:
+                envelope.add(lam, points[-1].bound)
+            k *= 2
+
     def forget(self, points: Iterable[Point]) -> None:
         """Take points off the chain for good: they were banned."""
         gone = list(points)
         self._known = [p for p in self._known if not any(_same_label(p, q) for q in gone)]
-        self.chain = []
+        self.chain, self._values = [], []
         for point in self._known:
             self._insert(point)
 
     def _insert(self, point: Point) -> None:
         """Put a point on the chain, unless it is below it, and drop those that it covers."""
-        ordered = sorted([*self.chain, point], key=lambda p: (p.g, p.h))
-        chain: list[Point] = []
-        for p in ordered:
-            # Scanned in increasing g: h must fall, and the chain must turn the same way everywhere.
-            while chain and chain[-1].h <= p.h:
-                chain.pop()
-            while len(chain) > 1 and _turn(chain[-2], chain[-1], p) <= 0.0:
-                chain.pop()
-            if not chain or p.g > chain[-1].g:
-                chain.append(p)
-        self.chain = chain
-
-
-def _height(point: Point, lam: float) -> float:
-    if lam == math.inf:
-        return point.g
-    return point.h + lam * point.g if lam else point.h
+        chain, values = self.chain, self._values
+        h, g = point.h, point.g
+        at = 0
+        while at < len(chain) and (chain[at].g < g or (chain[at].g == g and chain[at].h <= h)):
+            at += 1
+        # In increasing g: h must fall, and the chain must turn the same way everywhere.
+        if at < len(chain) and (chain[at].h >= h or (at and _turn(chain[at - 1], point, chain[at]) <= 0.0)):
+            return
+        low = at
+        while low and (chain[low - 1].h <= h or (low > 1 and _turn(chain[low - 2], chain[low - 1], point) <= 0.0)):
+            low -= 1
+        while at + 1 < len(chain) and _turn(point, chain[at], chain[at + 1]) <= 0.0:
+            at += 1
+        chain[low:at] = [point]
+        values[low:at] = [self.run.psi(h, g)]
+        self._mixed = False
 
 
 def _chord(p: Point, q: Point) -> float:

@@ -21,7 +21,7 @@ class Step:
     Attributes
     ----------
     kind : str
-        ``"free"``, ``"angle"`` or ``"corner"``.
+        ``"free"``, ``"angle"``, ``"corner"`` or ``"list"``.
     lam : float
     point : Point or None
         The answer; None if nothing was allowed.
@@ -45,7 +45,7 @@ class Step:
     bound: float = math.inf
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SearchResult:
     """The most violated label that a search found, with a proof of how good it is.
 
@@ -165,12 +165,15 @@ class Run:
     def ask(self, lam: float, **restriction: Any) -> Point | None:
         """Query the plane, offer the answer as incumbent and write the step down."""
         self.lam = lam
+        if not restriction:
+            point = self.plane.query(lam, ties=False)
+            if point is not None:
+                self.offer(point)
+            self.trace.append(Step("free", lam, point, None, None, None, self.value, self.bound))
+            return point
         point = self.plane.query(lam, ties=False, **restriction)
         if point is not None:
             self.offer(point)
-        if not restriction:
-            self.trace.append(Step("free", lam, point, None, None, None, self.value, self.bound))
-            return point
         kind = "corner" if "above" in restriction else "angle" if "bottom" in restriction else "free"
         self.trace.append(
             Step(
@@ -186,6 +189,17 @@ class Run:
         )
         return point
 
+    def ask_best(self, lam: float, k: int) -> list[Point] | None:
+        """The `k` best labels for a λ, offered one by one and written down as one step."""
+        points = self.plane.k_best(lam, k)
+        if points is None:
+            return None
+        self.lam = lam
+        for point in points:
+            self.offer(point)
+        self.trace.append(Step("list", lam, points[-1] if points else None, None, None, None, self.value, self.bound))
+        return points
+
     def offer(self, point: Point, value: float | None = None) -> None:
         """Take a point as incumbent if it is better."""
         if value is None:
@@ -195,13 +209,17 @@ class Run:
             self.point = point
             self.parts = ((1.0, point),)
 
-    def tighten(self, upper: float) -> None:
-        """A new upper bound on all labels (bounds only ever go down)."""
+    def tighten(self, upper: float, value: float = 0.0) -> None:
+        """A new upper bound on all labels (bounds only ever go down).
+
+        `value` is that of a mixture known to exist but not yet made into a label.
+        """
         if upper < self.upper:
             self.upper = upper
         if self.trace:
-            self.trace[-1].bound = self.bound
-            self.trace[-1].incumbent = self.value
+            step = self.trace[-1]
+            step.incumbent = value = max(value, self.value)
+            step.bound = max(value, self.upper, self.lost)
 
     def lose(self, upper: float) -> None:
         """Labels worth at most `upper` may have been missed; the certificate must say so."""

@@ -164,7 +164,7 @@ class Surrogate(ABC):
     ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
         """h and g as affine functions of z: the margin ``score . (z - truth)`` and the task loss."""
         c, z = np.asarray(score, dtype=float), np.asarray(truth, dtype=float)
-        return (c, -float(c @ z)), (np.asarray(loss[0], dtype=float), float(loss[1]))
+        return (c, -float(c.dot(z))), (np.asarray(loss[0], dtype=float), float(loss[1]))
 
     def plane(self, oracle: Any, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, **options: Any) -> Plane:
         """The plane in which this surrogate of margin and task loss is to be maximised.

@@ -49,26 +49,29 @@ class Slack(Surrogate):
 
     name = "slack"
     h_lower = -1.0
-    _shift: ClassVar[float] = 1.0
+    shift: ClassVar[float] = 1.0
 
     def psi(self, h: Any, g: Any) -> Any:
-        return (h + self._shift) * g
+        return (h + self.shift) * g
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
-        return g + 0.0 * h, h + self._shift + 0.0 * g
+        return g + 0.0 * h, h + self.shift + 0.0 * g
 
     def clipped(self, h: float, g: float) -> float:
-        value = (h + self._shift) * g
+        value = (h + self.shift) * g
         return value if value > 0.0 and g > 0.0 else 0.0
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
-        # A parabola in t (MATH.md 5, "Segment maximum").
+        # A parabola in t (MATH.md 5, "Segment maximum"); written out, because a search asks many times a query.
         (h, g), dh, dg = p, q[0] - p[0], q[1] - p[1]
-        if dh * dg < 0.0:
-            t = -((self._shift + h) * dg + g * dh) / (2.0 * dh * dg)
+        h += self.shift
+        bend = dh * dg
+        if bend < 0.0:
+            t = -(h * dg + g * dh) / (2.0 * bend)
             if 0.0 < t < 1.0:
-                value = self.clipped(h + t * dh, g + t * dg)
-                if value > 0.0:
+                best_h, best_g = h + t * dh, g + t * dg
+                if best_h > 0.0 and best_g > 0.0:
+                    value = best_h * best_g
                     return t, value, value * (1.0 + 1e-15)
         return better_end(self, p, q)
 
@@ -88,7 +91,7 @@ class Product(Slack):
 
     name = "product"
     h_lower = 0.0
-    _shift = 0.0
+    shift = 0.0
 
     def factors(
         self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike
