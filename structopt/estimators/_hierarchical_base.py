@@ -1,0 +1,240 @@
+"""What the hierarchical estimators share: reading a hierarchy, checked data, prediction in chunks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import ClassifierTags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from structopt import metrics
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.estimators._base import append_constant
+from structopt.estimators.persistence import Persistent
+from structopt.hierarchy import Hierarchy
+from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.train.result import TrainResult
+
+__all__ = ["HierarchicalEstimator", "as_hierarchy", "gib", "physical_memory"]
+
+_log = logging.getLogger(__name__)
+
+# Scores of this many nodes and examples are made at a time in predictions: 64 MB.
+_CHUNK_ENTRIES = 1 << 23
+
+Kind = Literal["leaf", "leaves", "closure"]
+
+
+def as_hierarchy(given: Any) -> Hierarchy:
+    """A `Hierarchy` from what users have: one, edges, a nested dict, label paths "a/b/c" or a networkx ``DiGraph``.
+
+    Examples
+    --------
+    >>> as_hierarchy({"animal": ["cat", "dog"]})
+    <Hierarchy: tree of 3 nodes, 2 leaves, depth 1>
+    >>> as_hierarchy(["animal/cat", "animal/dog"]).nodes
+    ('animal', 'animal/cat', 'animal/dog')
+    >>> as_hierarchy([("animal", "cat"), ("animal", "dog")]).leaves
+    ('cat', 'dog')
+    """
+    if isinstance(given, Hierarchy):
+        return given
+    if isinstance(given, Mapping):
+        return Hierarchy.from_dict(given)
+    if hasattr(given, "is_directed"):
+        return Hierarchy.from_networkx(given)
+    if isinstance(given, np.ndarray):
+        given = [tuple(row) for row in given.tolist()] if given.ndim == 2 else given.tolist()
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise DeclarationError(
+            "hierarchy must be a Hierarchy, a list of (parent, child) edges, a nested dict, a list of paths such as "
+            f"'a/b/c' or a networkx DiGraph; got {type(given).__name__}."
+        )
+    if given and all(isinstance(item, str) for item in given):
+        return Hierarchy.from_paths(given)
+    return Hierarchy(given)
+
+
+class HierarchicalEstimator(Persistent, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Node scores ``coef_ x + intercept_`` and the best label of a hierarchy under their sum."""
+
+    hierarchy: Any
+    kind: Kind
+    fit_intercept: bool
+    dtype: Any
+    n_jobs: int
+    verbose: bool | int
+
+    hierarchy_: Hierarchy
+    alpha_: FloatArray
+    coef_: Any
+    intercept_: FloatArray
+    unseen_nodes_: tuple[Hashable, ...]
+    result_: TrainResult
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        if self.kind == "leaf":  # labels of the other kinds are sets, which scikit-learn's classifiers do not take
+            tags.estimator_type = "classifier"
+            tags.classifier_tags = ClassifierTags()
+        return tags
+
+    # ---- data ------------------------------------------------------------------------------------
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, sp.csr_array]:
+        """Checked features, with the constant if there is one, and labels as sparse rows over the nodes."""
+        if self.kind not in ("leaf", "leaves", "closure"):
+            raise DeclarationError(f"kind must be 'leaf', 'leaves' or 'closure', got {self.kind!r}.")
+        if np.dtype(self.dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
+            raise DeclarationError(f"dtype must be float64 or float32, got {self.dtype!r}.")
+        if y is None:
+            raise DeclarationError(f"{type(self).__name__} needs labels: fit(X, y).")
+        self.hierarchy_ = as_hierarchy(self.hierarchy)
+        X = self._features(X, reset=True)
+        labels = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(y, X.shape[0])
+        self._report_unseen(labels)
+        return append_constant(X, 1.0 if self.fit_intercept else 0.0), labels
+
+    def _features(self, X: Any, reset: bool) -> Any:
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.dtype(self.dtype), ensure_all_finite=False
+        )
+        data = X.data if sp.issparse(X) else X
+        if not np.isfinite(data).all():
+            dense = np.isfinite(X).all(axis=1) if not sp.issparse(X) else None
+            place = int(np.argmin(dense)) if dense is not None else _row_of(X, int(np.argmin(np.isfinite(data))))
+            raise DeclarationError(f"The features of example {place} contain NaN or infinity; impute or drop it first.")
+        return sp.csr_array(X) if sp.issparse(X) else X
+
+    def _report_unseen(self, labels: sp.csr_array) -> None:
+        seen = np.zeros(len(self.hierarchy_), np.bool_)
+        seen[labels.indices] = True
+        unseen = [self.hierarchy_.nodes[k] for k in np.flatnonzero(~seen).tolist()]
+        self.unseen_nodes_ = tuple(unseen)
+        if unseen:
+            told = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
+            warnings.warn(
+                f"{len(unseen)} of {len(seen)} nodes have no training example: {told} (all in unseen_nodes_).",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _tell(self, message: str) -> None:
+        _log.info(message)
+        if self.verbose:
+            print(message)
+
+    # ---- weights ---------------------------------------------------------------------------------
+
+    def _keep(self, W: Any, result: TrainResult) -> None:
+        """Node weights W (nodes, features) of the scaled attributes, as coefficients of the nodes' scores."""
+        self.result_ = result
+        factor = np.sqrt(self.alpha_)
+        if sp.issparse(W):
+            U = W.tocsc()
+            U = sp.csc_array(((U.data * factor[U.indices]).astype(self.dtype), U.indices, U.indptr), shape=U.shape)
+            self.intercept_ = np.zeros(U.shape[0])
+            if self.fit_intercept:
+                self.intercept_ = U[:, [-1]].toarray().ravel().astype(np.float64)
+            self.coef_ = sp.csr_array(U[:, : self.n_features_in_])
+        else:
+            self.intercept_ = np.array(W[:, -1] * factor) if self.fit_intercept else np.zeros(len(factor))
+            # Feature by feature in memory: the product with a sparse X reads it so.
+            U = np.multiply(W[:, : self.n_features_in_].T, factor, order="C", dtype=np.dtype(self.dtype))
+            self.coef_ = U.T
+
+    # ---- use -------------------------------------------------------------------------------------
+
+    def _chunks(self, X: Any) -> Iterator[Any]:
+        check_is_fitted(self, "coef_")
+        X = self._features(X, reset=False)
+        width = max(1, _CHUNK_ENTRIES // len(self.hierarchy_))
+        for at in range(0, X.shape[0], width):
+            yield X[at : at + width]
+
+    def _scores(self, X: Any) -> FloatArray:
+        product = X @ self.coef_.T
+        dense = product.toarray() if sp.issparse(product) else np.asarray(product)
+        return np.asarray(dense + self.intercept_, dtype=np.float64)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of the nodes, ``(n_samples, n_nodes)``; a label's score is the sum over its nodes."""
+        return np.concatenate([self._scores(part) for part in self._chunks(X)])
+
+    def predict_nodes(self, X: Any) -> sp.csr_array:
+        """The best label of every input as a sparse 0/1 matrix ``(n_samples, n_nodes)``, whatever the kind."""
+        model = self._predictor()
+        rows = []
+        for part in self._chunks(X):
+            batch = model.batch(np.zeros((part.shape[0], 1)))  # the scores are known; it needs the examples only
+            found, _ = batch.argmax([self._scores(part)], n_jobs=self.n_jobs)
+            rows.append(found.native)
+        found = sp.csr_array(sp.vstack(rows, format="csr"))
+        found.data = np.rint(found.data)
+        return found
+
+    def _predictor(self) -> HierarchicalLabels:
+        """A model whose node costs are the scores themselves: `coef_` holds the factors already."""
+        check_is_fitted(self, "coef_")
+        return HierarchicalLabels(self.hierarchy_, self.kind)
+
+    def predict(self, X: Any) -> Any:
+        """The best label of every input: an array of leaves, a list of sets of leaves, or a 0/1 matrix over the nodes.
+
+        Sets of leaves on a DAG come from the LP, and from the MIP where the LP is fractional.
+        """
+        rows = self.predict_nodes(X)
+        if self.kind == "closure":
+            return rows.toarray().astype(int)
+        labels = HierarchicalLabels(self.hierarchy_, self.kind).codec.decode_many(rows)
+        return _array_of(labels) if self.kind == "leaf" else labels
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy: the share of examples whose whole label is right, as scikit-learn has it for sets of labels."""
+        predicted = self.predict_nodes(X)
+        truth = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(y, predicted.shape[0])
+        return metrics.accuracy(truth, predicted, self.hierarchy_)
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """The leaves, in the order of ``hierarchy_.leaves``."""
+        check_is_fitted(self, "hierarchy_")
+        return np.asarray(_array_of(list(self.hierarchy_.leaves)))
+
+
+def _row_of(X: Any, entry: int) -> int:
+    return int(np.searchsorted(X.indptr, entry, side="right")) - 1
+
+
+def _array_of(names: list[Any]) -> npt.NDArray[Any]:
+    kinds = {type(name) for name in names}
+    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
+        return np.array(names)
+    array = np.empty(len(names), dtype=object)
+    array[:] = names
+    return array
+
+
+def gib(n_bytes: float) -> str:
+    """Bytes in words."""
+    return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 2**28 else f"{n_bytes / 2**20:.1f} MiB"
+
+
+def physical_memory() -> float:
+    """Bytes of memory in this machine; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")

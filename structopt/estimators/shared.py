@@ -1,0 +1,188 @@
+"""`SharedSVM`: node weights learned with the vectors, the structured shared Frobenius norm (thesis 6.6, NHSVM 6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.estimators._hierarchical_base import Kind
+from structopt.estimators._hierarchical_plan import Plan, make_plan
+from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
+from structopt.norms.normalization import normalization
+from structopt.norms.shared import shared_alpha
+from structopt.train.result import TrainResult, relative_gap
+
+__all__ = ["SharedSVM"]
+
+
+class SharedSVM(TrainedHierarchy):
+    """Hierarchical SVM regularised by the structured shared Frobenius norm.
+
+    Minimises ``lam/2 sum_n ||U_n||^2 / alpha_n + 1/n sum_i max_y [score(y) - score(y_i) + error(y, y_i)]`` over node
+    vectors U *and* node weights alpha, which sum to at most 1 over each leaf and its ancestors: the data decide where
+    in the hierarchy classes share. The objective is convex in both together.
+
+    Parameters
+    ----------
+    hierarchy : Hierarchy, edges, nested dict, label paths or networkx DiGraph
+    kind : {"leaf", "leaves", "closure"}
+        What a label is; see `structopt.structures.HierarchicalLabels`.
+    margin : {"auto", "leaf", "hamming"}
+        The error: leaves (by default), or nodes (by default for closures) that only one of two labels has.
+    lam : float
+        Weight of the regulariser.
+    rounds : int
+        Training runs at most, each at fixed alpha.
+    rounds_tol : float
+        Stop when a round lowers the objective by less than this share.
+    floor : float
+        Smallest weight of a node in training: one of 0 could never come back (MATH.md 7).
+    trainer, tol, fit_intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose
+        As for `HierarchicalSVM`; limits hold for each round.
+
+    Attributes
+    ----------
+    alpha_, coef_, intercept_, hierarchy_, unseen_nodes_, classes_, plan_, result_
+        As for `HierarchicalSVM`; ``result_`` is certified for the final alpha.
+    objectives_ : ndarray
+        The objective after each step, in U and in alpha by turns; it never increases.
+    n_iter_ : int
+        Training runs.
+
+    Notes
+    -----
+    Training restarts at each alpha, because trainers start from 0; a run that ends above the objective already known
+    (its tolerance allows that) is not taken, and ends the alternation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.estimators.shared import SharedSVM
+    >>> X = np.array([[2.0, 0.1], [1.5, -0.2], [-1.0, 2.0], [-1.0, -2.0], [-1.2, 1.5], [-0.8, -1.0]])
+    >>> y = ["oak", "oak", "cat", "dog", "cat", "dog"]
+    >>> svm = SharedSVM({"thing": {"animal": ["cat", "dog"], "oak": None}}).fit(X, y)
+    >>> svm.predict([[3.0, 0.0], [-1.0, 1.0]])
+    array(['oak', 'cat'], dtype='<U3')
+    >>> bool((np.diff(svm.objectives_) <= 0).all())
+    True
+    """
+
+    def __init__(
+        self,
+        hierarchy: Any,
+        kind: Kind = "leaf",
+        margin: Literal["auto", "leaf", "hamming"] = "auto",
+        lam: float = 1e-3,
+        rounds: int = 20,
+        rounds_tol: float = 1e-3,
+        floor: float = 1e-8,
+        trainer: str = "auto",
+        tol: float = 1e-3,
+        fit_intercept: bool = True,
+        dtype: Any = "float64",
+        max_memory: float | None = None,
+        max_passes: float | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int = 1,
+        random_state: int = 0,
+        verbose: bool | int = False,
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.kind = kind
+        self.margin = margin
+        self.lam = lam
+        self.rounds = rounds
+        self.rounds_tol = rounds_tol
+        self.floor = floor
+        self.trainer = trainer
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.dtype = dtype
+        self.max_memory = max_memory
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    checkpoint = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Alternate training at fixed alpha with the best alpha for the vectors found."""
+        X, labels = self._read(X, y)
+        self._check()
+        size = np.dtype(self.dtype).itemsize
+        plan = make_plan(X, labels, trainer=self.trainer, support="all", itemsize=size, max_memory=self.max_memory)
+        self.plan_ = str(plan)
+        self._tell(f"SharedSVM: {self.hierarchy_!r}, {X.shape[0]} examples; {plan}")
+        self.alpha_ = self._start()
+        W, result = self._fixed_alpha(plan, X, labels)
+        objectives = [result.objective]
+        self.n_iter_ = 1
+        while self.n_iter_ < self.rounds and result.stopped != "interrupted":
+            before = objectives[-1]
+            W, better = self._update(W, result)
+            if better is None:
+                break
+            result = better
+            objectives.append(result.objective)
+            new_W, new = self._fixed_alpha(plan, X, labels)
+            self.n_iter_ += 1
+            if not new.objective < result.objective:
+                # The old vectors are as good as this run's; its bound holds for them, too.
+                gap = relative_gap(result.objective, new.lower_bound)
+                result = replace(result, lower_bound=new.lower_bound, gap=gap, history=new.history)
+                break
+            W, result = new_W, new
+            objectives.append(result.objective)
+            self._tell(f"round {self.n_iter_}: objective {result.objective:.6g}")
+            if before - result.objective <= self.rounds_tol * abs(before):
+                break
+        self.objectives_ = np.array(objectives)
+        self._keep(W, result)
+        return self
+
+    def _check(self) -> None:
+        if self.margin not in ("auto", "leaf", "hamming"):
+            raise DeclarationError(
+                f"margin must be 'auto', 'leaf' or 'hamming', got {self.margin!r}; the normalised error would move "
+                "with alpha."
+            )
+        if self.rounds < 1 or not self.rounds_tol >= 0:
+            raise DeclarationError("rounds must be at least 1 and rounds_tol at least 0.")
+        if not 0 <= self.floor < 1:
+            raise DeclarationError(f"floor must be a number in [0, 1), got {self.floor!r}.")
+        self.margin_ = self.margin if self.margin != "auto" else "hamming" if self.kind == "closure" else "leaf"
+
+    def _start(self) -> FloatArray:
+        """Weights from the hierarchy alone; on DAGs those of (6.6) may be 0, which would stay so."""
+        alpha = np.maximum(normalization(self.hierarchy_, 2.0), 1e-3)
+        if self.hierarchy_.root_index.size == 1:
+            alpha[self.hierarchy_.root_index] = 0.0
+        if len(alpha) == 1:
+            alpha[:] = 1.0
+        return np.asarray(alpha / (self.hierarchy_.closure @ alpha).max())
+
+    def _fixed_alpha(self, plan: Plan, X: Any, labels: Any) -> tuple[FloatArray, TrainResult]:
+        loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
+        return self._train(plan, node_model(self.hierarchy_, self.kind, self.alpha_, loss), X, labels)
+
+    def _update(self, W: FloatArray, result: TrainResult) -> tuple[FloatArray, TrainResult | None]:
+        """The best alpha for these vectors, the same scores in its scale, and their objective; None if none is better.
+
+        Sets `alpha_` if it is.
+        """
+        own = np.einsum("ij,ij->i", W, W)
+        alpha = shared_alpha(self.alpha_ * own, self.hierarchy_, root=False, floor=self.floor)
+        ratio = np.divide(self.alpha_, alpha, out=np.zeros_like(alpha), where=alpha > 0)
+        gain = 0.5 * self.lam * (float(own.sum()) - float(own @ ratio))
+        if not gain > 0:
+            return W, None
+        self.alpha_ = alpha
+        W = W * np.sqrt(ratio)[:, None]
+        objective = result.objective - gain
+        return W, replace(result, w=W.ravel(), objective=objective, lower_bound=0.0, gap=relative_gap(objective, 0.0))

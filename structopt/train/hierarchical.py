@@ -1,0 +1,336 @@
+"""Stochastic subgradient descent for many nodes and sparse features: weights by feature, only where they are needed.
+
+The iterates are those of `structopt.train.sgd`; what differs is how the weights lie in memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.batch import LabelBatch
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.kernels._common import IntArray
+from structopt.kernels.node_weights import add_dense, add_seen, count_seen, fill_seen, score_dense, score_seen
+from structopt.kernels.threads import in_threads
+from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.result import TrainResult
+from structopt.train.risk import check_lam
+from structopt.train.sgd import default_batch_size
+from structopt.train.structured import StructuredRisk, difference
+
+__all__ = ["Pattern", "hierarchical_sgd", "seen_features"]
+
+Parts = tuple[Any, Any, FloatArray]
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Which nodes have a weight for each feature: ``node[ptr[j]:ptr[j + 1]]``, ascending."""
+
+    ptr: IntArray
+    node: npt.NDArray[np.int32]
+    n_nodes: int
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return int(self.ptr[-1])
+
+    def __repr__(self) -> str:
+        return f"<Pattern: {self.size} weights of {self.ptr.size - 1} features at {self.n_nodes} nodes>"
+
+
+def seen_features(X: sp.csr_array, labels: sp.csr_array, *, count_only: bool = False) -> Pattern | int:
+    """The features that occur in an example of each node, or only how many such pairs there are.
+
+    Parameters
+    ----------
+    X : csr_array, shape (examples, features)
+    labels : csr_array, shape (examples, nodes)
+    count_only : bool
+        Return the number of weights without making room for them.
+    """
+    by_feature = sp.csc_array(X)
+    source = by_feature.indices, by_feature.indptr, labels.indptr, labels.indices
+    counts = np.zeros(X.shape[1], np.int64)
+    count_seen(*source, labels.shape[1], counts, np.full(labels.shape[1], -1, np.int64))
+    if count_only:
+        return int(counts.sum())
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    node = np.empty(int(ptr[-1]), np.int32)
+    fill_seen(*source, ptr, node, np.full(labels.shape[1], -1, np.int64))
+    return Pattern(ptr, node, labels.shape[1])
+
+
+def hierarchical_sgd(
+    model: HierarchicalLabels,
+    X: sp.csr_array,
+    Y: Any,
+    *,
+    lam: float,
+    surrogate: Any = "margin",
+    pattern: Pattern | None = None,
+    dtype: Any = np.float64,
+    tol: float = 0.0,
+    max_passes: float | None = 30,
+    batch_size: int | None = None,
+    certify: bool = True,
+    n_jobs: int = 1,
+    max_seconds: float | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    verbose: bool | int = False,
+    random_state: int = 0,
+) -> tuple[TrainResult, Any]:
+    """Minimise ``lam/2 ||W||^2 + risk(W)`` over node weights, for sparse examples.
+
+    Parameters
+    ----------
+    model : HierarchicalLabels
+    X : csr_array, shape (n, d)
+    Y : labels, best as a sparse 0/1 matrix over the nodes
+    lam : float
+        Weight of the regulariser, positive.
+    surrogate : str or Surrogate
+    pattern : Pattern, optional
+        Keep weights only there (`seen_features`); the others are fixed at 0. All by default.
+    dtype : float64 or float32
+        Of the weights.
+    tol, max_passes, batch_size, certify, max_seconds, callback, checkpoint, verbose, random_state
+        As in `structopt.train.sgd`. There is a lower bound in float64 only: rounding would invalidate it.
+    n_jobs : int
+        Threads over the examples of a mini-batch.
+
+    Returns
+    -------
+    result : TrainResult
+        ``result.w`` has the weights by feature, as they are stored.
+    W : ndarray or csc_array, shape (nodes, d)
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse as sp
+    >>> import structopt as so
+    >>> from structopt.train.hierarchical import hierarchical_sgd
+    >>> h = so.Hierarchy([("animal", "cat"), ("animal", "dog")])
+    >>> X = sp.csr_array(np.eye(4))
+    >>> model = so.structures.HierarchicalLabels(h)
+    >>> result, W = hierarchical_sgd(model, X, ["cat", "cat", "dog", "dog"], lam=0.1, max_passes=5)
+    >>> W.shape, bool((W[1] == -W[2]).all())
+    ((3, 4), True)
+    """
+    lam = check_lam(lam)
+    X = sp.csr_array(X, dtype=dtype)
+    n, n_nodes = X.shape[0], len(model.hierarchy)
+    labels = sp.csr_array(model.codec.encode_many(Y, n))
+    size = default_batch_size(n) if batch_size is None else min(int(batch_size), n)
+    if size < 1:
+        raise DeclarationError(f"batch_size must be at least 1, got {batch_size!r}.")
+    rng = np.random.default_rng(random_state)
+    groups = np.array_split(rng.permutation(n), math.ceil(n / size))
+    store: _Store = _Dense(X.shape[1], n_nodes, dtype) if pattern is None else _Seen(pattern, dtype)
+    steps = _Steps(model, X, labels, surrogate, store, lam, n_jobs)
+    problem = {"lam": lam, "batch_size": size, "weights": store.v.size, "examples": n, "dtype": str(np.dtype(dtype))}
+    with Monitor(
+        "hierarchical sgd",
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=0.0,
+        problem={**problem, "model": repr(model), "random_state": random_state},
+    ) as monitor:
+        state = monitor.resume()
+        if state is not None:
+            steps.restore(state)
+            rng.bit_generator.state = state["random"]
+        while monitor.running:
+            try:
+                _one_pass(monitor, steps, groups, rng)
+            except KeyboardInterrupt:
+                monitor.offer(steps.mean())  # a pass may take half an hour: what it has learned is kept
+                raise
+            monitor.count(passes=monitor.oracle_calls / n - monitor.passes)
+            if steps.whole and np.dtype(dtype) == np.float64 and steps.convex:
+                monitor.bound(steps.dual_value(len(groups) / n))
+            monitor.offer(steps.mean())
+            monitor.record(lambda: steps.state() | {"random": rng.bit_generator.state})
+        if certify and monitor.stopped != "callback" and not math.isfinite(monitor.objective):
+            with monitor.part("certify"):
+                store.replace(steps.mean())
+                steps.t = 1  # the stored weights are now the mean itself
+                value = sum(steps.value(group) for group in groups) / n
+            monitor.count(oracle_calls=n, passes=1)
+            w = store.v.ravel().astype(np.float64, copy=False)
+            monitor.offer(w, 0.5 * lam * float(w @ w) + value)
+            monitor.record()
+    result = monitor.result(batch_size=size, n_weights=int(store.v.size))
+    store.release()
+    return result, store.matrix(result.w)
+
+
+def _one_pass(monitor: Monitor, steps: _Steps, groups: Sequence[Any], rng: np.random.Generator) -> None:
+    n = steps.X.shape[0]
+    for k in rng.permutation(len(groups)):
+        with monitor.part("oracle and steps"):
+            steps.visit(groups[k], len(groups) / n)
+        monitor.count(oracle_calls=len(groups[k]))
+        if monitor.out_of_time:
+            steps.whole = steps.whole and steps.t % len(groups) == 0
+            return
+
+
+class _Steps:
+    """Pegasos steps on the mini-batches of one data set; the iterate is ``v / t`` (Notes of `structopt.train.sgd`)."""
+
+    def __init__(
+        self, model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, store: _Store, lam: float, n_jobs: int
+    ) -> None:
+        self.model, self.X, self.labels, self.surrogate = model, X, labels, surrogate
+        self.store, self.lam, self.n_jobs = store, lam, n_jobs if n_jobs > 0 else os.cpu_count() or 1
+        self.t = 0
+        self.share = 0.0
+        self.levels = 0.0
+        self.whole = True  # every example has been visited equally often
+        self.convex = True
+
+    def _asked(self, examples: npt.NDArray[np.intp]) -> tuple[Any, StructuredRisk, Any]:
+        X = self.X[examples]
+        risk = StructuredRisk(self.model, X, self.labels[examples], self.surrogate, n_jobs=self.n_jobs)
+        scores = self.store.scores(X, 1.0 / self.t if self.t else 0.0, self.n_jobs)
+        return X, risk, risk.violations_of([scores])
+
+    def visit(self, examples: npt.NDArray[np.intp], weight: float) -> None:
+        """One step along the subgradient of ``weight * sum of these examples' surrogates``."""
+        X, risk, found = self._asked(examples)
+        self.convex = risk.is_convex
+        (table,) = _differences(risk.truth, found.labels)
+        parts = (table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
+        self.store.add(parts, found.scale * (weight / self.lam), X, self.share)
+        self.levels += float(found.level.sum())
+        self.t += 1
+        self.share += 1.0
+
+    def value(self, examples: npt.NDArray[np.intp]) -> float:
+        """The sum of the surrogates of these examples."""
+        return float(self._asked(examples)[2].upper.sum())
+
+    def mean(self) -> Any:
+        """The mean of the iterates weighted by t, as a flat array."""
+        total = max(0.5 * self.t * (self.t + 1), 1.0)
+        v, u = self.store.v.reshape(-1), self.store.u.reshape(-1)
+        w = np.empty(v.size)
+        for at in range(0, v.size, _CHUNK):  # whole temporaries would be as large as the weights
+            part = slice(at, at + _CHUNK)
+            w[part] = (self.share * v[part].astype(np.float64) - u[part]) / total
+        return w
+
+    def dual_value(self, weight: float) -> float:
+        """Value of the feasible dual point of whole passes: the uniform mixture of all planes found."""
+        w = self.store.v.ravel()
+        return self.levels * weight / self.t - 0.5 * self.lam * float(w @ w) / self.t**2
+
+    def state(self) -> dict[str, Any]:
+        """Everything that later steps depend on."""
+        kept = {"t": self.t, "share": self.share, "levels": self.levels, "whole": self.whole}
+        return {**kept, "v": self.store.v, "u": self.store.u}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Undo `state`."""
+        self.t, self.share = int(state["t"]), float(state["share"])
+        self.levels, self.whole = float(state["levels"]), bool(state["whole"])
+        self.store.v[...], self.store.u[...] = state["v"], state["u"]
+
+
+def _differences(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
+    tables = difference(truth, labels)
+    for table in tables:
+        table.sort_indices()  # `add_seen` searches forwards
+    return tables
+
+
+class _Store(Protocol):
+    """Weights v, and u for their mean."""
+
+    v: Any
+    u: Any
+
+    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any: ...
+    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None: ...
+    def matrix(self, w: Any) -> Any: ...
+    def replace(self, w: Any) -> None: ...
+    def release(self) -> None: ...
+
+
+class _Arrays:
+    v: Any
+    u: Any
+
+    def replace(self, w: Any) -> None:
+        """Put other weights in the place of v; u is no longer needed."""
+        self.u = self.u[:0]
+        self.v[...] = w.reshape(self.v.shape)
+
+    def release(self) -> None:
+        """Forget the arrays of the run."""
+        self.v, self.u = self.v[:0].copy(), self.u[:0].copy()
+
+
+class _Dense(_Arrays):
+    """All weights, ``(features, nodes)``."""
+
+    def __init__(self, n_features: int, n_nodes: int, dtype: Any) -> None:
+        self.shape = (n_features, n_nodes)
+        self.v, self.u = np.zeros(self.shape, dtype), np.zeros(self.shape, dtype)
+
+    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
+        table = np.empty((X.shape[0], self.shape[1]), self.v.dtype)
+        arrays = X.data, X.indices, X.indptr, self.v, self.v.dtype.type(scale), table
+        in_threads(lambda first, last: score_dense(*arrays, first, last), X.shape[0], n_jobs)
+        return table
+
+    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
+        add_dense(parts, weight, X.data, X.indices, X.indptr, self.v, self.u, share)
+
+    def matrix(self, w: Any) -> Any:
+        """The weights as ``(nodes, features)``: a view."""
+        return w.reshape(self.shape).T
+
+
+class _Seen(_Arrays):
+    """Weights on a pattern."""
+
+    def __init__(self, pattern: Pattern, dtype: Any) -> None:
+        self.pattern = pattern
+        self.v, self.u = np.zeros(pattern.size, dtype), np.zeros(pattern.size, dtype)
+
+    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
+        table = np.empty((X.shape[0], self.pattern.n_nodes), self.v.dtype)
+        weights = self.pattern.ptr, self.pattern.node, self.v, self.v.dtype.type(scale)
+        arrays = X.data, X.indices, X.indptr, *weights, table
+        in_threads(lambda first, last: score_seen(*arrays, first, last), X.shape[0], n_jobs)
+        return table
+
+    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
+        pattern = self.pattern
+        add_seen(parts, weight, X.data, X.indices, X.indptr, pattern.ptr, pattern.node, self.v, self.u, share)
+
+    def matrix(self, w: Any) -> Any:
+        """The weights as ``(nodes, features)``, sparse by column, on the arrays that are there."""
+        shape = (self.pattern.n_nodes, self.pattern.ptr.size - 1)
+        return sp.csc_array((w, self.pattern.node, self.pattern.ptr), shape=shape)
