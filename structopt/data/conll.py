@@ -1,0 +1,144 @@
+"""CoNLL columns: a token a line, a blank line between sentences; words become hashed features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.utils import Bunch
+
+from structopt.data._files import plain_name, read_text
+from structopt.errors import DeclarationError
+
+__all__ = ["read_conll", "token_features"]
+
+Sentence = list[tuple[str, ...]]
+
+# Columns of CoNLL-U: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC.
+_FORM, _UPOS, _HEAD = 1, 3, 6
+
+
+def read_conll(
+    path: str | Path,
+    labels: int | None = None,
+    *,
+    word: int | None = None,
+    n_features: int = 4096,
+    features: Callable[[Sequence[str], int], Iterable[str]] | None = None,
+) -> Bunch:
+    """Read columns separated by tabs or spaces, also ``.gz``; ``.conllu`` is known by its suffix.
+
+    Parameters
+    ----------
+    path : path
+    labels : int, optional
+        The column of the tags, counted from 0 (negative: from the end); the last one by default, UPOS in CoNLL-U.
+    word : int, optional
+        The column of the words; the first one by default, FORM in CoNLL-U.
+    n_features : int
+        Width of the hashed features, which need no dictionary and so are the same for every file.
+    features : callable, optional
+        Of the words of a sentence and a position: strings that describe the token. Default: `token_features`.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (a list with a CSR matrix, token by feature, for every sentence), ``y`` (a list of lists of tags),
+        ``words``, ``label_names`` (tags that occur, sorted), ``sentences`` (all columns), and for CoNLL-U ``heads``.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.conll"
+    >>> _ = path.write_text("Ada\\tB-PER\\nsleeps\\tO\\n\\nYes\\tO\\n")
+    >>> data = read_conll(path)
+    >>> data.words, data.y, data.X[0].shape
+    ([['Ada', 'sleeps'], ['Yes']], [['B-PER', 'O'], ['O']], (2, 4096))
+    """
+    path = Path(path)
+    universal = plain_name(path).endswith(".conllu")
+    sentences = _sentences(read_text(path), universal, path.name)
+    words = _column(sentences, word if word is not None else (_FORM if universal else 0), path.name)
+    tags = _column(sentences, labels if labels is not None else (_UPOS if universal else -1), path.name)
+    data = Bunch(
+        X=_hashed(words, features or token_features, n_features),
+        y=tags,
+        words=words,
+        label_names=np.array(sorted({tag for row in tags for tag in row}), dtype=str),
+        sentences=sentences,
+    )
+    if universal:
+        data["heads"] = [[int(head) for head in row] for row in _column(sentences, _HEAD, path.name)]
+    return data
+
+
+def token_features(words: Sequence[str], t: int) -> list[str]:
+    """What a tagger sees of token `t`: the word, its ends, its shape, and its neighbours.
+
+    Examples
+    --------
+    >>> token_features(["In", "Paris"], 1)
+    ['bias', 'word=paris', 'prefix=par', 'suffix=ris', 'suffix=is', 'shape=Xx', 'before=in', 'after=</s>']
+    """
+    token = words[t]
+    lower = token.lower()
+    return [
+        "bias",
+        f"word={lower}",
+        f"prefix={lower[:3]}",
+        f"suffix={lower[-3:]}",
+        f"suffix={lower[-2:]}",
+        f"shape={_shape(token)}",
+        f"before={words[t - 1].lower() if t else '<s>'}",
+        f"after={words[t + 1].lower() if t + 1 < len(words) else '</s>'}",
+    ]
+
+
+def _shape(token: str) -> str:
+    """Capitals, small letters, digits and others, each run written once."""
+    runs = ""
+    for letter in token:
+        kind = "X" if letter.isupper() else "x" if letter.islower() else "d" if letter.isdigit() else "-"
+        runs += kind if not runs.endswith(kind) else ""
+    return runs
+
+
+def _sentences(text: str, universal: bool, where: str) -> list[Sentence]:
+    sentences: list[Sentence] = [[]]
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            if sentences[-1]:
+                sentences.append([])
+            continue
+        if line.startswith("-DOCSTART-") or (universal and line.startswith("#")):
+            continue
+        cells = tuple(line.split("\t")) if "\t" in line else tuple(line.split())
+        if universal and not cells[0].isdigit():
+            continue  # multiword tokens 1-2 and empty nodes 1.1
+        if sentences[-1] and len(cells) != len(sentences[-1][0]):
+            raise DeclarationError(
+                f"{where}, line {number}: {len(cells)} columns where the sentence began with {len(sentences[-1][0])}."
+            )
+        sentences[-1].append(cells)
+    return [sentence for sentence in sentences if sentence]
+
+
+def _column(sentences: Sequence[Sentence], k: int, where: str) -> list[list[str]]:
+    try:
+        return [[cells[k] for cells in sentence] for sentence in sentences]
+    except IndexError:
+        least = min(len(sentence[0]) for sentence in sentences)
+        raise DeclarationError(f"{where} has {least} columns; there is no column {k} (counted from 0).") from None
+
+
+def _hashed(words: Sequence[Sequence[str]], features: Callable[[Sequence[str], int], Any], width: int) -> list[Any]:
+    if not words:
+        return []
+    hasher = FeatureHasher(n_features=width, input_type="string", alternate_sign=False)
+    tokens = sp.csr_array(hasher.transform(features(row, t) for row in words for t in range(len(row))))
+    ends = np.cumsum([len(row) for row in words])
+    return [tokens[end - len(row) : end] for row, end in zip(words, ends.tolist(), strict=True)]

@@ -1,0 +1,99 @@
+"""svmlight and libsvm files through scikit-learn: classes, several labels, queries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from sklearn.utils import Bunch
+
+from structopt.data._files import existing, read_text
+from structopt.errors import DeclarationError
+
+__all__ = ["read_svmlight"]
+
+
+def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_features: int | None = None) -> Bunch:
+    """Read an svmlight file, also ``.gz`` and ``.bz2``.
+
+    Parameters
+    ----------
+    path : path
+    labels : sequence, optional
+        The labels in the order of the columns of ``y``, where lines name several (``3,7 1:0.5 ...``). By default those
+        that occur, sorted: give a test file the labels of its training file.
+    n_features : int, optional
+        Width of X; by default the largest index. Give a test file the width of its training file.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (CSR), ``y`` (a number per row; integers where all are whole), ``label_names``. With several labels a line
+        ``y`` has 0/1 rows. With query numbers (``qid:``) ``X`` and ``y`` are lists by query, ``queries`` names them.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.svm"
+    >>> _ = path.write_text("0,2 1:0.5\\n1 2:1.0\\n")
+    >>> data = read_svmlight(path)
+    >>> data.y.tolist(), data.X.toarray().tolist()
+    ([[1, 0, 1], [0, 1, 0]], [[0.5, 0.0], [0.0, 1.0]])
+    """
+    path = existing(path)
+    several, queries = _kind(path)
+    try:
+        X, y, *query = load_svmlight_file(
+            str(path), n_features=n_features, multilabel=several, query_id=queries, zero_based="auto"
+        )
+    except ValueError as error:
+        raise DeclarationError(f"{path.name} is not an svmlight file: {error}.") from error
+    X = sp.csr_array(X)
+    if several:
+        return _rows_of_labels(X, y, labels, path.name)
+    y = _whole(np.asarray(y))
+    if queries:
+        return _by_query(X, y, query[0])
+    return Bunch(X=X, y=y, label_names=np.unique(y) if labels is None else np.asarray(labels))
+
+
+def _kind(path: Path) -> tuple[bool, bool]:
+    """Whether lines name several labels, and whether they have query numbers."""
+    if path.name.endswith(".bz2"):
+        import bz2
+
+        text = bz2.decompress(path.read_bytes()).decode("utf-8", errors="replace")
+    else:
+        text = read_text(path)
+    lines = [line.split("#", 1)[0].split(None, 2) for line in text.splitlines()]
+    lines = [parts for parts in lines if parts]
+    # A line without labels begins with its first feature.
+    several = any("," in parts[0] or ":" in parts[0] for parts in lines)
+    return several, any(part.startswith("qid:") for parts in lines[:1] for part in parts)
+
+
+def _whole(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return y.astype(np.int64) if (y == np.rint(y)).all() else y
+
+
+def _rows_of_labels(X: sp.csr_array, y: Sequence[Sequence[float]], labels: Sequence[Any] | None, where: str) -> Bunch:
+    found = sorted({label for row in y for label in row})
+    names = _whole(np.array(found)) if labels is None else np.asarray(labels)
+    column = {float(name): k for k, name in enumerate(names)}
+    strange = [label for label in found if float(label) not in column]
+    if strange:
+        raise DeclarationError(f"{where} has the label {strange[0]:g}, which is not among labels=.")
+    rows = np.zeros((len(y), len(names)), dtype=np.uint8)
+    for i, row in enumerate(y):
+        rows[i, [column[float(label)] for label in row]] = 1
+    return Bunch(X=X, y=rows, label_names=names)
+
+
+def _by_query(X: sp.csr_array, y: np.ndarray[Any, Any], query: np.ndarray[Any, Any]) -> Bunch:
+    names, group = np.unique(query, return_inverse=True)
+    members = [np.flatnonzero(group == k) for k in range(len(names))]
+    return Bunch(X=[X[rows].toarray() for rows in members], y=[y[rows] for rows in members], queries=names)
