@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint types unit bench clean
+.PHONY: demo test test-all test-notebooks docs lint types unit bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,14 @@ unit: $(VENV)/.dev
 
 test-all: lint types  ## everything, the slow tests too
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term -q
+
+test-notebooks: $(VENV)/.dev  ## every notebook, executed from top to bottom
+	$(PIP) -e ".[notebooks]"
+	$(BIN)/python -m pytest --nbmake notebooks -q
+
+docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
+	$(PIP) -e ".[docs]"
+	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 
 bench: $(VENV)/.dev  ## all benchmarks, one after the other; ratios measured in one run each
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

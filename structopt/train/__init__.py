@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from structopt.train import regularizers
+from structopt.train.bcfw import bcfw
 from structopt.train.block_ascent import block_ascent
 from structopt.train.bmrm import bmrm
 from structopt.train.checkpoint import Checkpoint
+from structopt.train.coordinate import coordinate_descent
+from structopt.train.cutting_plane import n_slack, one_slack
 from structopt.train.dual import SimplexQP, solve_simplex_qp
 from structopt.train.monitor import Monitor
+from structopt.train.multiclass import multiclass_ascent
 from structopt.train.proximal import proximal_bundle
 from structopt.train.result import History, Record, TrainResult
 from structopt.train.risk import Cut, LinearRisk, Risk
+from structopt.train.sgd import sgd
 from structopt.train.structured import StructuredRisk, Violations
 
 __all__ = [
@@ -25,9 +30,15 @@ __all__ = [
     "StructuredRisk",
     "TrainResult",
     "Violations",
+    "bcfw",
     "block_ascent",
     "bmrm",
+    "coordinate_descent",
+    "multiclass_ascent",
+    "n_slack",
+    "one_slack",
     "proximal_bundle",
     "regularizers",
+    "sgd",
     "solve_simplex_qp",
 ]

@@ -22,6 +22,7 @@ from structopt.features import Tied
 from structopt.kernels.working_sets import ascend_cached, ascend_new, compact, weights_of
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
+from structopt.train.multiclass import is_multiclass, multiclass_ascent
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.structured import StructuredRisk, Violations, difference
@@ -93,6 +94,11 @@ def block_ascent(
     """
     lam = check_lam(lam)
     _check(risk, cached_passes, planes)
+    if is_multiclass(risk):  # exact block steps instead of pair steps
+        return multiclass_ascent(
+            risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
+            callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
+        )  # fmt: skip
     rng = np.random.default_rng(random_state)
     n = len(risk)
     sets = _WorkingSets(risk, rng.permutation(n), planes)
