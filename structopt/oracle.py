@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from structopt.bans import no_good_rows
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
+from structopt.kernels.products import dot
 from structopt.kernels.snapping import snap_and_value
 from structopt.label import Label, Statistics
 from structopt.space import LabelSpace
@@ -301,11 +303,11 @@ class Oracle:
     def _label(self, costs: FloatArray, solution: Solution) -> Label:
         z = solution.z
         assert z is not None
-        integral, value = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
+        integral, value, size = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
         # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
         bound = solution.bound
-        if not bound - value > 1e-9 * abs(value):
-            bound = value
+        if not bound - value > 1e-9 * abs(value) + 1e-13 * size:
+            bound = value  # they agree, up to rounding
         # In a space without integer variables `integral` says nothing; the label finds out when asked.
         status = "optimal" if solution.status is Status.OPTIMAL else solution.status.value
         return Label(z, value, integral if self.space.is_integral else None, status, bound)
@@ -313,14 +315,11 @@ class Oracle:
     # ---- inputs ----------------------------------------------------------------------------------
 
     def _is_clean(self, c: Any) -> TypeGuard[FloatArray]:
-        """Whether a backend can take `c` as it is: it looks for NaN itself, and numpy is slow right after a run."""
-        return (
-            self._fast is None
-            and type(c) is np.ndarray
-            and c.dtype == np.float64
-            and c.shape == self._shape
-            and c.flags.c_contiguous
-        )
+        """Whether `c` can be taken as it is; a backend looks for NaN itself. (numpy is slow right after a run.)"""
+        if type(c) is not np.ndarray or c.dtype != np.float64 or c.shape != self._shape or not c.flags.c_contiguous:
+            return False
+        # A finite square norm has finite terms; the few that overflow take the long way.
+        return self._fast is None or dot(c, c) < math.inf
 
     def _costs(self, c: npt.ArrayLike) -> FloatArray:
         costs = np.ascontiguousarray(c, dtype=np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 from structopt.backends.combinatorial import Algorithm
 from structopt.backends.structured import Solver, solver_of
 from structopt.compiled import FloatArray
+from structopt.kernels.products import dot
 from structopt.label import Label
 from structopt.recognize import Structure
 
@@ -47,8 +48,8 @@ class Recognised(Algorithm):
         else:
             z = self._template.copy()
             z[self._columns] = values
-        integral = self._solver.integral or bool((z == np.rint(z)).all())
-        return Label(z, float(c @ z), integral)
+        # Half-integral answers are looked through only if somebody asks.
+        return Label(z, dot(c, z), self._solver.integral or None)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label | None:
         return self._label(c, self._solver.solve(c if self._whole else c[self._columns], key))

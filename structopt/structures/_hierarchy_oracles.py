@@ -19,6 +19,7 @@ from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.hierarchy import Hierarchy
 from structopt.kernels import tree
 from structopt.kernels._common import IntArray
+from structopt.kernels.products import dot
 from structopt.kernels.tree_front import loss_front
 from structopt.label import Label
 from structopt.recognize import Closure
@@ -55,7 +56,7 @@ class LeafOracle(Algorithm):
     def _label(self, leaf: int, c: FloatArray) -> Label:
         z = np.zeros(c.size)
         z[self._paths.indices[self._paths.indptr[leaf] : self._paths.indptr[leaf + 1]]] = 1.0
-        return Label(z, float(c @ z), True)
+        return Label(z, dot(c, z), True)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
         if self._parent is None:
@@ -150,7 +151,7 @@ class ClosureOracle(Algorithm):
             self._padded = np.concatenate([hierarchy.parent_of, inner, [-1]])
 
     def _label(self, c: FloatArray, z: FloatArray) -> Label:
-        return Label(z, float(c @ z), True)
+        return Label(z, dot(c, z), True)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
         return self._label(c, self._solver.solve(c, key))

@@ -111,7 +111,10 @@ def assign_in_threads(scores: FloatArray, prices: FloatArray, n_jobs: int) -> tu
 
 def matrix_of(columns: IntArray, shape: tuple[int, int]) -> FloatArray:
     """The 0/1 matrix with a one in each row's column; -1 leaves a row empty."""
-    matrix = np.zeros(shape)
-    matched = np.flatnonzero(columns >= 0)
-    matrix[matched, columns[matched]] = 1.0
-    return matrix
+    flat = np.zeros(shape[0] * shape[1])
+    rows = np.arange(shape[0])
+    if columns.min(initial=0) < 0:
+        rows = rows[columns >= 0]
+        columns = columns[rows]
+    flat[rows * shape[1] + columns] = 1.0
+    return flat.reshape(shape)
