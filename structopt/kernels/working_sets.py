@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structopt.kernels._common import any_order, kernel
+from structopt.kernels._common import any_order, inlined, kernel
 
 __all__ = ["ascend_cached", "ascend_new", "compact", "weights_of"]
 
@@ -29,36 +29,60 @@ _WORTH = 1e-3
 _DUST = 1e-13
 
 
+# The dense products take two arrays and nothing else: a longer argument list costs more than a product of 128 terms.
 @any_order
-def _score(X: Any, data: Any, indices: Any, indptr: Any, row: int, at: int, w: Any) -> float:
-    """<w, f> of a part."""
-    if row < 0:
-        return w[at]  # type: ignore[no-any-return]
+def _dense_dot(X: Any, row: int, w: Any, at: int) -> float:
+    x = X[row]
+    v = w[at : at + x.size]  # j alone is known not to be negative, and so the loop vectorises
     total = 0.0
-    if indptr.size > 1:
-        for q in range(indptr[row], indptr[row + 1]):
-            total += data[q] * w[at + indices[q]]
-    else:
-        x = X[row]
-        v = w[at : at + x.size]  # j alone is known not to be negative, and so the loop vectorises
-        for j in range(x.size):
-            total += x[j] * v[j]
+    for j in range(x.size):
+        total += x[j] * v[j]
     return total
 
 
 @any_order
+def _dense_add(X: Any, row: int, step: float, w: Any, at: int) -> None:
+    x = X[row]
+    v = w[at : at + x.size]
+    for j in range(x.size):
+        v[j] += step * x[j]
+
+
+@any_order
+def _sparse_dot(data: Any, indices: Any, first: int, last: int, w: Any, at: int) -> float:
+    total = 0.0
+    for q in range(first, last):
+        total += data[q] * w[at + indices[q]]
+    return total
+
+
+@any_order
+def _sparse_add(data: Any, indices: Any, first: int, last: int, step: float, w: Any, at: int) -> None:
+    for q in range(first, last):
+        w[at + indices[q]] += step * data[q]
+
+
+@inlined
+def _score(X: Any, data: Any, indices: Any, indptr: Any, row: int, at: int, w: Any) -> float:
+    """<w, f> of a part."""
+    if row < 0:
+        found = w[at]
+    elif indptr.size > 1:
+        found = _sparse_dot(data, indices, indptr[row], indptr[row + 1], w, at)
+    else:
+        found = _dense_dot(X, row, w, at)
+    return found  # type: ignore[no-any-return]
+
+
+@inlined
 def _add(X: Any, data: Any, indices: Any, indptr: Any, row: int, at: int, step: float, w: Any) -> None:
     """w += step f."""
     if row < 0:
         w[at] += step
     elif indptr.size > 1:
-        for q in range(indptr[row], indptr[row + 1]):
-            w[at + indices[q]] += step * data[q]
+        _sparse_add(data, indices, indptr[row], indptr[row + 1], step, w, at)
     else:
-        x = X[row]
-        v = w[at : at + x.size]
-        for j in range(x.size):
-            v[j] += step * x[j]
+        _dense_add(X, row, step, w, at)
 
 
 @any_order
@@ -83,7 +107,7 @@ def _rows_dot(X: Any, data: Any, indices: Any, indptr: Any, a: int, b: int) -> f
     return total
 
 
-@kernel
+@inlined
 def _plane_score(first: int, last: int, arena: Any, features: Any, w: Any, memo: Any, stamp: Any, now: int) -> float:
     part, row, at, value = arena
     X, data, indices, indptr, _ = features
@@ -97,7 +121,7 @@ def _plane_score(first: int, last: int, arena: Any, features: Any, w: Any, memo:
     return total
 
 
-@kernel
+@inlined
 def _heights(i: int, planes: Any, arena: Any, features: Any, w: Any, memo: Any, stamp: Any, now: int, g: Any) -> float:
     """Height of every plane of example i at w into `g`; returns the largest, at least 0 (the truth's)."""
     count, begin, size, _, level, _, _ = planes
@@ -210,7 +234,7 @@ def _merge_lightest(i: int, planes: Any, arena: Any, end: Any, memo: Any, stamp:
     _drop(i, b, planes)
 
 
-@kernel
+@inlined
 def _pair_steps(i: int, planes: Any, g: Any, scale: float, n_steps: int, change: Any) -> bool:
     """Exact steps between the highest plane and the one from which moving mass gains most; plane `count` is the truth.
 
@@ -274,7 +298,7 @@ def _pair_steps(i: int, planes: Any, g: Any, scale: float, n_steps: int, change:
     return moved
 
 
-@kernel
+@inlined
 def _apply(
     i: int, planes: Any, arena: Any, change: Any, scale: float, features: Any, w: Any, memo: Any, stamp: Any, now: int
 ) -> None:
@@ -299,7 +323,7 @@ def _apply(
                     _add(X, data, indices, indptr, row[q], at[q], step, w)
 
 
-@kernel
+@inlined
 def _example_gap(i: int, planes: Any, g: Any, top: float) -> float:
     count, _, _, alpha, _, _, _ = planes
     gap = top

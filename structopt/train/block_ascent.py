@@ -38,7 +38,7 @@ _CACHED_ENOUGH = 0.3
 _WORTH_A_VISIT = 0.1
 _PAIR_STEPS = 5
 # Oracle visits without mass after which a plane is forgotten.
-_PATIENCE = 10
+_PATIENCE = 4
 
 
 def block_ascent(
