@@ -275,7 +275,7 @@ PAPER_FLOW = {
     "ab": ((1.6268, 0.0347), (1.7125, 0.0366), (1.8673, 0.0311)),
     "sq": ((0.6476, 0.0197), (0.6859, 0.0202), (0.6495, 0.0197)),
 }
-GAMMAS, LAMS, NEIGHBOURS = (0.01, 0.03, 0.1, 0.3), (1e-5, 1e-4, 1e-3, 1e-2), (5, 10, 20, 40, 80)
+GAMMAS, LAMS, NEIGHBOURS = (0.003, 0.01, 0.03, 0.1), (1e-6, 1e-5, 1e-4, 1e-3), (5, 10, 20, 40, 80)
 
 
 class FlowTrial:
@@ -315,8 +315,8 @@ class FlowTrial:
 
 
 def tune_flow(n: int) -> dict[str, tuple[float, ...]]:
-    """Parameters of each method and loss from one further draw: the same n for training, 200 for validation."""
-    trial = FlowTrial(10_000, n, 200)
+    """Parameters of each method and loss from one further draw: the same n for training, 100 for validation."""
+    trial = FlowTrial(10_000, n, 100)
     grid = [(gamma, lam) for gamma in GAMMAS for lam in LAMS]
     weights = {pair: trial.ridge(*pair) for pair in grid}
     chosen: dict[str, tuple[float, ...]] = {}
@@ -329,12 +329,12 @@ def tune_flow(n: int) -> dict[str, tuple[float, ...]]:
     return chosen
 
 
-def flow(first: int, trials: int, n: int, out: Path) -> None:
+def flow(first: int, trials: int, n: int, n_test: int, out: Path) -> None:
     chosen = tune_flow(n)
     print("tuned on a further draw:", {name: tuple(map(float, pair)) for name, pair in chosen.items()}, flush=True)
     for seed in range(first, first + trials):
         begun = perf_counter()
-        trial = FlowTrial(seed, n, n)
+        trial = FlowTrial(seed, n, n_test)
         row: list[float] = []
         for name in FLOW_COLUMNS:
             method, loss = name.split("_")
@@ -371,7 +371,8 @@ def main() -> None:
     part = commands.add_parser("flow")
     part.add_argument("--first", type=int, default=0)
     part.add_argument("--trials", type=int, default=10)
-    part.add_argument("--size", type=int, default=1000)
+    part.add_argument("--size", type=int, default=1000, help="training examples")
+    part.add_argument("--test", type=int, default=1000, help="test examples")
     part.add_argument("--out", type=Path, default=Path("flow.csv"))
     commands.add_parser("table2").add_argument("out", type=Path)
     given = parser.parse_args()
@@ -383,7 +384,7 @@ def main() -> None:
     elif given.command == "table1":
         table1(given.sets, given.blocks)
     elif given.command == "flow":
-        flow(given.first, given.trials, given.size, given.out)
+        flow(given.first, given.trials, given.size, given.test, given.out)
     else:
         table2(given.out)
 
