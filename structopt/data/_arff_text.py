@@ -34,7 +34,7 @@ class Attribute:
 
 @dataclass
 class ArffText:
-    """A parsed file: cells are text, by attribute, with the rows that state them (a sparse row leaves out its zeros)."""
+    """A parsed file: cells are text, by attribute, with the rows that state them (sparse rows leave out zeros)."""
 
     relation: str = ""
     attributes: list[Attribute] = field(default_factory=list)

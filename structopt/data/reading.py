@@ -17,7 +17,7 @@ from structopt.data.svmlight import read_svmlight
 from structopt.data.table import read_csv
 from structopt.errors import DeclarationError
 
-__all__ = ["FORMATS", "read"]
+__all__ = ["FORMATS", "format_of", "read"]
 
 #: Reader and suffixes of every format; a further format is a line here.
 FORMATS: dict[str, tuple[Callable[..., Bunch], tuple[str, ...]]] = {
@@ -59,7 +59,7 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Bunch:
     ((2, 2), [[0, 1], [1, 1]])
     """
     found = existing(path)
-    reader = FORMATS[_format(found, format)][0]
+    reader = FORMATS[format_of(found, format)][0]
     known = list(inspect.signature(reader).parameters)[1:]
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -67,7 +67,8 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Bunch:
     return reader(found, **options)
 
 
-def _format(path: Path, format: str | None) -> str:
+def format_of(path: Path, format: str | None = None) -> str:
+    """The name of a file's format: the given one, or that of its suffix."""
     if format is not None:
         if format not in FORMATS:
             raise DeclarationError(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")

@@ -1,0 +1,92 @@
+"""Data for training and prediction: read, filled, cut into sequences, split; and what is measured on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.errors import DeclarationError
+
+__all__ = ["DataSet", "measure", "read_data", "split"]
+
+
+@dataclass
+class DataSet:
+    """Inputs, labels (or None), and what the file said about them."""
+
+    X: Any
+    y: Any
+    label_names: Any = None
+    hierarchy: Any = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
+
+    def take(self, rows: Any) -> DataSet:
+        """Some of the examples."""
+        return DataSet(_take(self.X, rows), _take(self.y, rows), self.label_names, self.hierarchy)
+
+
+def read_data(path: str | Path, options: Mapping[str, Any]) -> DataSet:
+    """A file by the keys of [data]: options of its reader, ``missing`` and ``sequences``."""
+    from structopt.data import read
+
+    options = dict(options)
+    missing, sequences = options.pop("missing", None), options.pop("sequences", None)
+    found = read(path, **options)
+    if "X" not in found:
+        raise DeclarationError(f"{path} has no X; it has {', '.join(found)}.")
+    X, y = found.X, found.get("y")
+    if missing is not None:
+        X = _filled(X, float(missing))
+    if sequences is not None:
+        if sequences not in found:
+            raise DeclarationError(f"{path} has no array {sequences!r} that says where sequences begin.")
+        ends = found[sequences].tolist()
+        X, y = ([part[a:b] for a, b in pairwise(ends)] for part in (X, y))
+    return DataSet(X, y, found.get("label_names"), found.get("hierarchy"))
+
+
+def split(data: DataSet, fraction: float, seed: int) -> tuple[DataSet, DataSet]:
+    """A random part to train on, and `fraction` of the examples to test on."""
+    order = np.random.default_rng(seed).permutation(len(data))
+    n_test = max(1, round(fraction * len(data)))
+    if n_test >= len(data):
+        raise DeclarationError(f"{len(data)} examples are too few to set {fraction:g} of them aside.")
+    return data.take(np.sort(order[n_test:])), data.take(np.sort(order[:n_test]))
+
+
+def measure(estimator: Any, data: DataSet) -> dict[str, float]:
+    """The estimator's score, and the usual measures of 0/1 rows."""
+    from structopt import metrics
+
+    found = {"examples": len(data), "score": float(estimator.score(data.X, data.y))}
+    truth = np.asarray(data.y) if isinstance(data.y, np.ndarray) else None
+    if truth is None or truth.ndim != 2 or not np.isin(truth, (0, 1)).all():
+        return found
+    guess = estimator.predict(data.X)
+    if isinstance(guess, np.ndarray) and guess.shape == truth.shape:
+        for name in ("accuracy", "label_loss", "micro_f1", "macro_f1"):
+            found[name] = float(getattr(metrics, name)(truth, guess))
+    return found
+
+
+def _take(part: Any, rows: Any) -> Any:
+    if part is None or isinstance(part, np.ndarray) or sp.issparse(part):
+        return None if part is None else part[rows]
+    return [part[k] for k in rows]
+
+
+def _filled(X: Any, value: float) -> Any:
+    if isinstance(X, list):
+        return [_filled(x, value) for x in X]
+    X = X.copy()
+    numbers = X.data if sp.issparse(X) else X
+    numbers[np.isnan(numbers)] = value
+    return X

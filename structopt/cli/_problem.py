@@ -1,0 +1,122 @@
+"""A program to solve or inspect: a file of a modelling tool, a model file, or a shipped model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.interop.files import read_objective
+from structopt.library import LoadedModel, load_model
+from structopt.space import LabelSpace
+
+__all__ = ["Problem", "add_source", "open_problem", "read_costs"]
+
+_SPACES = (".mps", ".lp", ".mps.gz", ".lp.gz")
+
+
+@dataclass
+class Problem:
+    """A space, and the model and the input that it comes from, if there are any."""
+
+    source: str
+    space: LabelSpace
+    loaded: LoadedModel | None = None
+    x: Any = None
+
+    @property
+    def algorithm(self) -> Any:
+        """The combinatorial algorithm that a structure knows for itself."""
+        return None if self.loaded is None else self.loaded.model.algorithm(self.x)
+
+
+def add_source(parser: argparse.ArgumentParser, *, more: str = "") -> None:
+    """The arguments that `open_problem` reads."""
+    parser.add_argument(
+        "source",
+        metavar="model",
+        help=f"a .mps or .lp file (also .gz), a model file .py, a name of 'structopt models'{more}",
+    )
+    parser.add_argument(
+        "--example",
+        type=int,
+        default=0,
+        metavar="K",
+        help="for models: number of the example of its data set (default 0)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for models: seed of its data set and of random weights")
+
+
+def open_problem(arguments: argparse.Namespace) -> Problem:
+    """The space that the arguments name; that of an example, where it depends on the input."""
+    source = arguments.source
+    if source.lower().endswith(_SPACES):
+        return Problem(source, LabelSpace.read(source))
+    loaded = load_model(source)
+    if arguments.example < 0:
+        raise DeclarationError(f"--example counts from 0, got {arguments.example}.")
+    if loaded._data is None and loaded.model.fixed:
+        return Problem(source, loaded.model.space(), loaded)
+    X, _ = loaded.data(arguments.example + 1, arguments.seed)
+    x = X[arguments.example]
+    return Problem(source, loaded.model.space(x), loaded, x)
+
+
+def read_costs(path: str, space: LabelSpace) -> FloatArray:
+    """Costs of the variables: JSON, a list or ``{"name": cost}``; or numbers in a text."""
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        found = json.loads(text) if path.lower().endswith(".json") else [float(word) for word in text.split()]
+        if isinstance(found, dict):
+            place = {name: k for k, name in enumerate(space.variable_names)}
+            unknown = [name for name in found if name not in place]
+            if unknown:
+                raise DeclarationError(f"{path} has a cost for {unknown[0]!r}, which is not a variable of the model.")
+            costs = np.zeros(space.n_variables)
+            costs[[place[name] for name in found]] = [float(cost) for cost in found.values()]
+        else:
+            costs = np.array(found, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, DeclarationError):
+            raise
+        raise DeclarationError(f"{path} does not hold costs: {error}.") from None
+    if costs.shape != (space.n_variables,):
+        raise DeclarationError(f"{path} has {costs.size} costs; the model has {space.n_variables} variables.")
+    return costs
+
+
+def objective_of(problem: Problem, arguments: argparse.Namespace) -> tuple[FloatArray, float, str, str]:
+    """Costs, constant, sense and a word on where they come from."""
+    if arguments.costs is not None:
+        sense = "minimize" if arguments.minimize else "maximize"
+        return read_costs(arguments.costs, problem.space), 0.0, sense, arguments.costs
+    if problem.loaded is not None:
+        return (*_scores(problem, arguments), "maximize", _weights_told(arguments))
+    found = read_objective(problem.source, problem.space.compiled)
+    if found is None:
+        return np.zeros(problem.space.n_variables), 0.0, "maximize", "none: any feasible point"
+    return found.coef, found.constant, found.sense, problem.source
+
+
+def _scores(problem: Problem, arguments: argparse.Namespace) -> tuple[FloatArray, float]:
+    assert problem.loaded is not None
+    if problem.x is None:
+        raise DeclarationError(f"{problem.source} has no data set to take an input from; give --costs.")
+    model = problem.loaded.model
+    if arguments.weights is not None:
+        from structopt.estimators import load
+
+        w = load(arguments.weights).coef_
+    else:
+        w = np.random.default_rng(arguments.seed).normal(size=model.n_weights(problem.x))
+    return model.scores(w, problem.x), 0.0
+
+
+def _weights_told(arguments: argparse.Namespace) -> str:
+    return f"weights of {arguments.weights}" if arguments.weights else f"random weights (seed {arguments.seed})"
