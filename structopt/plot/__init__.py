@@ -1,6 +1,7 @@
 """Pictures, one per file. Each function draws into the axes it is given (or new ones) and returns them."""
 
+from structopt.plot.convergence import convergence
 from structopt.plot.plane import plane, plane_steps
 from structopt.plot.surrogates import surrogates
 
-__all__ = ["plane", "plane_steps", "surrogates"]
+__all__ = ["convergence", "plane", "plane_steps", "surrogates"]
