@@ -111,11 +111,11 @@ def draw(fitted: dict[str, so.StructuredSVM], data: tuple[Any, Any, Any, Any], f
     X, Y = data[0], data[1]
     pairs = zip(X[:40], Y[:40], strict=True)
     results = [so.search.exact(fitted["slack"].predict_plane(x, y), "slack", front=False) for x, y in pairs]
-    axes = so.plot.plane(max(results, key=lambda result: result.queries))
-    axes.get_figure(root=True).savefig(folder / "plane.png", dpi=120)
+    plane: Any = so.plot.plane(max(results, key=lambda result: result.queries)).figure
+    plane.savefig(folder / "plane.png", dpi=120)
     axes = so.plot.convergence({name: svm.result_ for name, svm in fitted.items()})
     axes.set_title("margin and slack rescaling, pairwise tags")
-    axes.get_figure(root=True).savefig(folder / "convergence.png", dpi=120)
+    axes.figure.savefig(folder / "convergence.png", dpi=120)
     plt.close("all")
 
 
