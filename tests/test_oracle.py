@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -284,6 +285,51 @@ class TestBadInput:
             return
         assert s.contains(label.z) and label.bound >= label.value
         assert label.status in ("time limit", "optimal")
+
+
+class GapAllowed(Highs):
+    """A solver that stops at "optimal" with a gap left."""
+
+    gap = 0.0
+
+    def run(self, start=None):
+        found = super().run(start)
+        return replace(found, bound=found.bound + self.gap * abs(found.bound))
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-12, 1e-3, 0.1])
+def test_the_bound_of_an_optimal_answer_is_the_solvers(gap):
+    backend = type("Backend", (GapAllowed,), {"gap": gap})
+    for integral in ("auto", "relax", "force"):
+        label = so.Oracle(pairwise(3), backend, integral=integral).maximize([1.0, 2.0, -1.0, 0.5, 0.0, 0.0])
+        assert label.status == "optimal" and label.value == pytest.approx(3.5)
+        if gap < 1e-9:
+            assert label.bound == label.value
+        else:
+            assert label.bound == pytest.approx(3.5 * (1 + gap))
+
+
+def test_a_gap_that_the_user_allows_is_in_the_bound():
+    rng = np.random.default_rng(0)
+    s = so.LabelSpace("knapsack")
+    y = s.binary("y", 30)
+    weight, c = rng.integers(10, 60, 30).astype(float), rng.integers(10, 60, 30).astype(float)
+    s.subject_to(weight @ y <= 200.0)
+    best = so.Oracle(s, "highs").maximize(c).value
+    loose = so.Oracle(s, "highs", mip_gap=0.5, integral="force").maximize(c)
+    assert loose.status == "optimal" and loose.value <= best <= loose.bound
+
+
+def test_listing_is_offered_where_an_algorithm_lists():
+    c = np.array([3.0, -1.0, 2.0, 0.0, 0.0, 0.0])
+    assert so.Oracle(pairwise(3), "highs").list_best(c, 3) is None
+    s = so.LabelSpace("few labels")
+    y = s.binary("y", 4)
+    s.subject_to(y[0] + 2 * y[1] - 3 * y[2] <= 1, y[1] + y[3] >= 1)
+    oracle = so.Oracle(s)
+    assert oracle.algorithm == "enumeration" and not oracle.prefers_free_calls
+    listed = oracle.list_best([1.0, 2.0, -1.0, 0.5], 3)
+    assert [label.value for label in listed] == sorted(s.enumerate() @ [1.0, 2.0, -1.0, 0.5])[::-1][:3]
 
 
 def test_oracle_pickles_as_its_recipe():

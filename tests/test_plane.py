@@ -203,3 +203,40 @@ def test_points_evaluate_and_mix():
     assert "2 points" in repr(plane)
     with pytest.raises(DeclarationError, match="free queries"):
         PointPlane([(1, 8)], convex=True).query(1.0, above=(0, 0))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_update_equals_a_new_plane(seed):
+    plane, labels, _, _ = random_plane(seed)
+    plane.query(1.0)
+    rng = np.random.default_rng(seed + 1)
+    n = labels.shape[1]
+    h, g = (rng.normal(size=n), 0.5), (rng.uniform(0, 2, n), 0.25)
+    fresh = Plane(plane.oracle, h=h, g=g, truth=labels[0])
+    assert plane.update(h, g, truth=labels[0]) is plane
+    assert plane.points == [] and plane.queries == 1
+    assert plane.bounds == fresh.bounds and plane.precision == fresh.precision
+    mine, other = plane.query(0.7), fresh.query(0.7)
+    assert (mine.h, mine.g, mine.bound) == (other.h, other.g, other.bound)
+    with pytest.raises(DeclarationError, match="coefficient 1 of g"):
+        plane.update(h, (np.where(np.arange(n) == 1, np.inf, 1.0), 0.0))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_box_holds_every_label(seed):
+    plane, _, h, g = random_plane(seed)
+    box = plane.bounds
+    assert box.h_lower <= h.min() + 1e-12 and box.h_upper >= h.max() - 1e-12
+    assert box.g_lower <= g.min() + 1e-12 and box.g_upper >= g.max() - 1e-12
+
+
+def test_box_of_unbounded_variables():
+    space = so.LabelSpace("half line")
+    y = space.binary("y", 2)
+    t = space.continuous("t", 1, 0, np.inf)
+    space.subject_to(t[0] + y[0] <= 3, t[0] + y[1] <= 3)
+    plane = Plane(so.Oracle(space, "highs"), h=([1.0, -1.0, 0.0], 0.0), g=([0.0, 1.0, 1.0], 0.0))
+    assert (plane.bounds.h_lower, plane.bounds.h_upper) == (-1.0, 1.0)
+    assert (plane.bounds.g_lower, plane.bounds.g_upper) == (0.0, math.inf)

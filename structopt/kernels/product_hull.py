@@ -217,14 +217,12 @@ def _insert(s: FloatArray, h: float, g: float, number: float) -> None:
         low -= 1
     while at + 1 < n and (H[at] - h) * (G[at + 1] - g) - (H[at + 1] - h) * (G[at] - g) <= 0.0:
         at += 1
-    # The vertices low..at-1 go, the new one comes to low.
+    # The vertices low..at-1 go, the new one comes to low; the rest moves by at most one place up, or down.
     rest = n - at
-    if low + 1 > at:
-        for k in range(rest - 1, -1, -1):
-            s[_CHAIN_H : _CHAIN_ID + 1, low + 1 + k] = s[_CHAIN_H : _CHAIN_ID + 1, at + k]
-    else:
-        for k in range(rest):
-            s[_CHAIN_H : _CHAIN_ID + 1, low + 1 + k] = s[_CHAIN_H : _CHAIN_ID + 1, at + k]
+    for k in range(rest):
+        j = rest - 1 - k if low + 1 > at else k
+        for row in range(_CHAIN_H, _CHAIN_ID + 1):
+            s[row, low + 1 + j] = s[row, at + j]
     H[low], G[low], s[_CHAIN_ID, low] = h, g, number
     s[0, _N_CHAIN] = low + 1 + rest
 
@@ -249,7 +247,9 @@ def _best_mixture(s: FloatArray) -> float:
     for k in range(int(s[0, _N_CHAIN]) - 1):
         h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
         if _clipped(max(h, h1), max(g, g1), shift) > value:
-            value = max(value, _segment(h, g, h1, g1, shift)[1])
+            t, mixed, _ = _segment(h, g, h1, g1, shift)
+            if 0.0 < t < 1.0 and mixed > value:
+                value = mixed
     return float(value)
 
 

@@ -321,6 +321,8 @@ class HullWalk:
                 return "optimal" if peak.upper <= run.value * (1.0 + 1e-10) else "gap"
             if run.exhausted or k > _LONGEST_LIST:
                 return "max_queries"
+            if math.isnan(peak.h):
+                return None
             lam = envelope.clamp(surrogate.direction(peak.h, peak.g))
             points = run.ask_best(lam, k)
             if points is None:
