@@ -1,0 +1,65 @@
+"""Sphinx configuration: myst pages, the API from docstrings, the executed notebooks as a gallery."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+
+import structopt
+
+HERE = Path(__file__).parent
+
+project = "structopt"
+author = "The structopt developers"
+copyright = author
+version = release = structopt.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_nb",
+]
+exclude_patterns = ["_build", "_templates", "**.ipynb_checkpoints"]
+templates_path = ["_templates"]
+
+# The committed outputs are the gallery; `make test-notebooks` runs them.
+nb_execution_mode = "off"
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # numpydoc sections say the types in words
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "structopt"
+html_static_path: list[str] = []
+html_theme_options = {
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "navbar_align": "left",
+    "show_prev_next": True,
+}
+html_sidebars = {"index": [], "tutorial": [], "mathematics": []}
+html_show_sourcelink = False
+
+# scikit-learn warns about its own future in some signatures; that is not this project's documentation.
+warnings.filterwarnings("ignore", category=FutureWarning)
+
+
+def _copy_notebooks() -> None:
+    """Sphinx reads sources below this folder only; the notebooks live at the top of the repository."""
+    target = HERE / "notebooks"
+    target.mkdir(exist_ok=True)
+    for old in target.glob("*.ipynb"):
+        old.unlink()
+    for notebook in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
+        shutil.copyfile(notebook, target / notebook.name)
+
+
+_copy_notebooks()
