@@ -64,8 +64,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["inspect", "vertex_cover"])  # doctest: +ELLIPSIS
-    name ...
+    >>> main(["inspect", "vertex_cover"])
+    model ...
+    variables           16
+    ...
     0
     """
     arguments = make_parser().parse_args(argv)

@@ -16,8 +16,10 @@ from structopt.interop.files import read_objective
 from structopt.library import LoadedModel, load_model
 from structopt.space import LabelSpace
 
-__all__ = ["Problem", "add_source", "open_problem", "read_costs"]
+__all__ = ["Problem", "add_source", "objective_of", "open_problem", "read_costs"]
 
+# The size of a data set that a model makes if it is not told one.
+_EXAMPLES = 100
 _SPACES = (".mps", ".lp", ".mps.gz", ".lp.gz")
 
 
@@ -63,7 +65,8 @@ def open_problem(arguments: argparse.Namespace) -> Problem:
         raise DeclarationError(f"--example counts from 0, got {arguments.example}.")
     if loaded._data is None and loaded.model.fixed:
         return Problem(source, loaded.model.space(), loaded)
-    X, _ = loaded.data(arguments.example + 1, arguments.seed)
+    # Example K must not depend on K: a data set of another size is another data set.
+    X, _ = loaded.data(max(_EXAMPLES, arguments.example + 1), arguments.seed)
     x = X[arguments.example]
     return Problem(source, loaded.model.space(x), loaded, x)
 
