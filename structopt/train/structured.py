@@ -145,7 +145,7 @@ class StructuredRisk(Risk):
     def _search_together(self, hull: HullSearch, tables: Sequence[FloatArray]) -> Violations:
         """All examples in step; those whose best label the hull does not prove best are searched one by one."""
         over_labels = self._effective_search() == "exact"
-        found = hull.run(tables, integral=over_labels, rtol=0.1 * self.rtol, n_jobs=self.n_jobs)
+        found = hull.run(tables, integral=over_labels, rtol=0.3 * self.rtol, n_jobs=self.n_jobs)
         known = self._tangents(LabelBatch(found.tables, None), found.h - 1.0, found.g)
         upper = np.maximum(found.upper, known.value)
         unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12)
