@@ -204,6 +204,7 @@ def test_unbounded_is_one(run, tmp_path):
         (["solve", "named_entitys"], "named_entities"),
         (["solve", "named_entities", "--example", "-1"], "counts from 0"),
         (["solve", "vertex_cover", "--solver", "nope"], "no solver profile 'nope'"),
+        (["solve", "vertex_cover", "--k-best", "0"], "at least 1"),
         (["train", "nowhere.toml"], "nowhere.toml"),
         (["predict", "nowhere.npz", "x.csv"], "nowhere.npz"),
     ],
@@ -397,6 +398,14 @@ GOOD = {"model": 'structure = "PairwiseMRF"', "data": 'train = "train.csv"\nlabe
         ({"data": 'train = "train.csv"\ntest = 2'}, "fraction"),
         ({"data": 'train = "train.csv"\nlabel = 2'}, "did you mean 'labels'"),
         ({"data": 'train = "train.csv"\nlabels = 0'}, "no labels"),
+        ({"data": 'train = "train.csv"\nlabels = 1.5'}, "labels must be a whole number or a string or a list, got 1.5"),
+        ({"data": 'train = "train.csv"\nmissing = "mean"'}, "missing must be"),
+        ({"data": 'train = "train.csv"\nlabels = 7'}, "nothing to learn from"),
+        ({"data": 'train = "train.csv"\ndelimiter = ";;"'}, "one character"),
+        ({"model": 'path = "broken.py"', "data": "generate = 5"}, "ZeroDivisionError"),
+        ({"model": "name = 3", "data": "generate = 5"}, "name must be a string"),
+        ({"train": 'tol = "small"'}, "tol must be a number, got 'small'"),
+        ({"train": "n_jobs = true"}, "n_jobs must be a whole number"),
         ({"train": "lambda = 1"}, "'lam'"),
         ({"train": 'trainer = "nope"'}, "trainer must be"),
         ({"train": 'surrogate = "nope"'}, "nope"),
@@ -406,6 +415,7 @@ GOOD = {"model": 'structure = "PairwiseMRF"', "data": 'train = "train.csv"\nlabe
 )
 def test_wrong_configurations(run, tmp_path, change, said):
     _csv(tmp_path / "train.csv", 10, 0)
+    (tmp_path / "broken.py").write_text("def model():\n    return 1 / 0\n")
     sections = {**GOOD, **change}
     config = _config(tmp_path, "".join(f"[{name}]\n{text}\n" for name, text in sections.items()))
     code, out, err = run("train", config)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,35 @@ from structopt.errors import DeclarationError
 
 __all__ = ["TRAIN_KEYS", "Config", "check_keys", "read_config"]
 
-_SECTIONS = ("output", "model", "data", "train")
-#: Parameters of `StructuredSVM` that a configuration may set.
-TRAIN_KEYS = (
-    "surrogate search trainer lam tol n_jobs random_state max_passes max_seconds checkpoint".split()  # noqa: SIM905
-)
-#: Keys of [data] that are not options of a reader.
-_DATA = ("train", "test", "format", "generate", "seed", "missing", "sequences")
+_SECTIONS: dict[str, tuple[type, ...]] = {"output": (str,), **dict.fromkeys(("model", "data", "train"), (dict,))}
+#: Parameters of `StructuredSVM` that a configuration may set, and what they are.
+TRAIN_KEYS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("surrogate", "search", "trainer", "checkpoint"), (str,)),
+    **dict.fromkeys(("lam", "tol", "max_passes", "max_seconds"), (int, float)),
+    **dict.fromkeys(("n_jobs", "random_state"), (int,)),
+}
+_TYPES = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a section",
+}
+#: Keys of [data] that are not options of a reader, and what they are.
+_DATA: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("train", "format", "sequences"), (str,)),
+    "test": (str, int, float),
+    **dict.fromkeys(("generate", "seed"), (int,)),
+    "missing": (int, float),
+}
+_READERS: dict[str, tuple[type, ...]] = {
+    "labels": (int, str, list),
+    "ignore": (list,),
+    "dag": (bool,),
+    "delimiter": (str,),
+    **dict.fromkeys(("n_features", "word"), (int,)),
+}
 
 
 @dataclass
@@ -64,16 +85,13 @@ def read_config(path: str | Path) -> Config:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeclarationError(f"{path.name} is not TOML: {error}.") from error
     where = path.name
-    check_keys(content, _SECTIONS, f"{where} has no section")
-    for section in ("model", "data", "train"):
-        if not isinstance(content.get(section, {}), dict):
-            raise DeclarationError(f"{where}: {section} must be a section [{section}].")
+    check_keys(content, _SECTIONS, where)
     config = Config(
         content.get("model", {}), content.get("data", {}), content.get("train", {}), _path(path, content.get("output"))
     )
     _check_model(config, path)
     _check_data(config, path)
-    check_keys(config.train, TRAIN_KEYS, f"[train] of {where} has no key")
+    check_keys(config.train, TRAIN_KEYS, f"[train] of {where}")
     if "checkpoint" in config.train:
         config.train["checkpoint"] = _path(path, config.train["checkpoint"])
     return config
@@ -87,17 +105,14 @@ def _check_model(config: Config, path: Path) -> None:
             f"structure = a class of structopt.structures; it has {' and '.join(ways) or 'none'}."
         )
     if ways != ["structure"]:
-        check_keys(config.model, ways, f"[model] of {path.name} has no key")
+        check_keys(config.model, dict.fromkeys(ways, (str,)), f"[model] of {path.name}")
     if "path" in config.model:
         config.model["path"] = str(_path(path, config.model["path"]))
 
 
 def _check_data(config: Config, path: Path) -> None:
-    from structopt.data.reading import FORMATS
-
     data = config.data
-    options = {name for reader, _ in FORMATS.values() for name in list(inspect.signature(reader).parameters)[1:]}
-    check_keys(data, [*_DATA, *sorted(options)], f"[data] of {path.name} has no key")
+    check_keys(data, _DATA | _READERS, f"[data] of {path.name}")
     if ("train" in data) == ("generate" in data):
         raise DeclarationError(
             f"[data] of {path.name} needs train = a file, or generate = a number of the model's own."
@@ -116,19 +131,20 @@ def _check_data(config: Config, path: Path) -> None:
         )
 
 
-def check_keys(given: Iterable[str], known: Iterable[str], complaint: str) -> None:
-    """Refuse an unknown key with the nearest known one."""
-    known = list(known)
-    for key in given:
+def check_keys(given: Mapping[str, Any], known: Mapping[str, tuple[type, ...]], where: str) -> None:
+    """Refuse an unknown key with the nearest known one, and a value of a wrong type."""
+    for key, value in given.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it may have {', '.join(known)}."
-            raise DeclarationError(f"{complaint} {key!r}; {hint}")
+            raise DeclarationError(f"{where} has no key {key!r}; {hint}")
+        # True is an int in Python, and no number here.
+        if not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
+            kinds = " or ".join(_TYPES[kind] for kind in known[key] if kind is not int or float not in known[key])
+            raise DeclarationError(f"{where}: {key} must be {kinds}, got {value!r}.")
 
 
-def _path(config: Path, given: Any) -> Path | None:
+def _path(config: Path, given: str | None) -> Path | None:
     if given is None:
         return None
-    if not isinstance(given, str):
-        raise DeclarationError(f"{config.name}: a path is a string, got {given!r}.")
     return (config.parent / given).resolve()

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from structopt.compiled import FloatArray
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, StructoptError
 from structopt.interop.files import read_objective
 from structopt.library import LoadedModel, load_model
 from structopt.space import LabelSpace
 
-__all__ = ["Problem", "add_source", "objective_of", "open_problem", "read_costs"]
+__all__ = ["Problem", "add_source", "load_source", "objective_of", "open_problem", "read_costs"]
 
 # The size of a data set that a model makes if it is not told one.
 _EXAMPLES = 100
@@ -55,12 +55,22 @@ def add_source(parser: argparse.ArgumentParser, *, more: str = "") -> None:
     parser.add_argument("--seed", type=int, default=0, help="for models: seed of its data set and of random weights")
 
 
+def load_source(source: str) -> LoadedModel:
+    """`load_model`, with what goes wrong inside a user's file told in a sentence."""
+    try:
+        return load_model(source)
+    except (StructoptError, OSError):
+        raise
+    except Exception as error:
+        raise DeclarationError(f"The model of {source} cannot be made: {type(error).__name__}: {error}") from error
+
+
 def open_problem(arguments: argparse.Namespace) -> Problem:
     """The space that the arguments name; that of an example, where it depends on the input."""
     source = arguments.source
     if source.lower().endswith(_SPACES):
         return Problem(source, LabelSpace.read(source))
-    loaded = load_model(source)
+    loaded = load_source(source)
     if arguments.example < 0:
         raise DeclarationError(f"--example counts from 0, got {arguments.example}.")
     if loaded._data is None and loaded.model.fixed:

@@ -12,8 +12,9 @@ import numpy as np
 
 from structopt.cli._dataset import DataSet, measure, read_data
 from structopt.cli._output import add_command, number, plain, print_json
+from structopt.cli._problem import load_source
 from structopt.errors import DeclarationError
-from structopt.library import available_models, load_model
+from structopt.library import available_models
 
 __all__ = ["add", "run"]
 
@@ -86,7 +87,7 @@ def _restore_model(estimator: Any, arguments: argparse.Namespace) -> None:
         raise DeclarationError(
             f"{arguments.estimator} was saved without its model, {estimator.model_source_!r}; name it by --model."
         )
-    estimator.model = load_model(source).model
+    estimator.model = load_source(source).model
 
 
 def _safe_source(estimator: Any) -> str | None:
@@ -101,7 +102,7 @@ def _data(estimator: Any, arguments: argparse.Namespace) -> DataSet:
         source = arguments.model or _safe_source(estimator)
         if source is None:
             raise DeclarationError("--generate needs a model with a data set of its own; name it by --model.")
-        return DataSet(*load_model(source).data(arguments.generate, arguments.seed))
+        return DataSet(*load_source(source).data(arguments.generate, arguments.seed))
     options = dict(getattr(estimator, "data_options_", {}))
     if arguments.format is not None:
         options["format"] = arguments.format

@@ -10,6 +10,7 @@ import numpy as np
 
 from structopt.cli._output import add_command, key_value, number, print_facts, print_json
 from structopt.cli._problem import Problem, add_source, objective_of, open_problem
+from structopt.errors import DeclarationError
 from structopt.label import Label
 from structopt.oracle import Oracle
 
@@ -52,6 +53,8 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Solve, print, and return the exit code."""
+    if arguments.k_best < 1:
+        raise DeclarationError(f"--k-best must be at least 1, got {arguments.k_best}.")
     problem = open_problem(arguments)
     costs, constant, sense, origin = objective_of(problem, arguments)
     sign = -1.0 if sense == "minimize" else 1.0

@@ -15,8 +15,8 @@ import numpy as np
 from structopt.cli._config import TRAIN_KEYS, Config, check_keys, read_config
 from structopt.cli._dataset import DataSet, measure, read_data, split
 from structopt.cli._output import add_command, key_value, print_facts, print_json
+from structopt.cli._problem import load_source
 from structopt.errors import DeclarationError, StructoptError
-from structopt.library import load_model
 
 __all__ = ["add", "run"]
 
@@ -97,7 +97,7 @@ def _overrides(words: list[str]) -> dict[str, Any]:
         given = dict(key_value(word) for word in words)
     except argparse.ArgumentTypeError as error:
         raise DeclarationError(f"--set: {error}.") from None
-    check_keys(given, TRAIN_KEYS, "--set has no key")
+    check_keys(given, TRAIN_KEYS, "--set")
     return given
 
 
@@ -105,9 +105,11 @@ def _data(config: Config) -> tuple[DataSet, DataSet | None]:
     seed = config.data.get("seed", 0)
     if "generate" in config.data:
         assert config.source is not None
-        data = DataSet(*load_model(config.source).data(config.data["generate"], seed))
+        data = DataSet(*load_source(config.source).data(config.data["generate"], seed))
     else:
         data = read_data(config.data["train"], config.reader_options)
+    if not len(data) or 0 in getattr(data.X, "shape", ()):
+        raise DeclarationError(f"The training data have shape {getattr(data.X, 'shape', (0,))}: nothing to learn from.")
     if data.y is None:
         raise DeclarationError("The training data have no labels; say with labels= in [data] which columns they are.")
     test = config.data.get("test")
@@ -130,7 +132,7 @@ def _aligned(config: Config, data: DataSet) -> dict[str, Any]:
 
 def _model(config: Config, data: DataSet) -> Any:
     if config.source is not None:
-        return load_model(config.source).model
+        return load_source(config.source).model
     from structopt import structures
 
     arguments = {key: value for key, value in config.model.items() if key != "structure"}

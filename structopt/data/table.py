@@ -51,6 +51,8 @@ def read_csv(path: str | Path, labels: int | Sequence[str] | None = None, *, del
     first = text.lstrip().split("\n", 1)[0]
     if delimiter is None:
         delimiter = "\t" if plain_name(path).endswith(".tsv") else next((d for d in ",;\t" if d in first), ",")
+    if len(delimiter) != 1:
+        raise DeclarationError(f"delimiter must be one character, got {delimiter!r}.")
     lines = [line for line in csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True) if line]
     if not lines:
         raise DeclarationError(f"{path.name} is empty.")
