@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.kernels.affine import ranges
 from structopt.label import Label
 from structopt.point_plane import PointPlane
 from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam, check_ray
@@ -109,12 +109,19 @@ class Plane:
 
         The points of the old coordinates are dropped; the counts go on.
         """
-        self._h0, self._g0 = _fill(self._h, h, "h"), _fill(self._g, g, "g")
-        # The sum is finite iff all entries are (up to overflow, which the second look forgives).
-        if not math.isfinite(float(self._both.sum()) + self._h0 + self._g0):
-            _refuse_infinite(self._h, self._h0, "h")
-            _refuse_infinite(self._g, self._g0, "g")
-        self.truth = None if truth is None else np.asarray(truth, dtype=float)
+        self._h0, self._g0 = h0, g0 = _fill(self._h, h, "h"), _fill(self._g, g, "g")
+        space = self.oracle.space
+        self.truth = None if truth is None else np.ascontiguousarray(truth, dtype=float)
+        if self.truth is not None and self.truth.shape != self._h.shape:
+            raise SpaceMismatch(f"The truth has shape {self.truth.shape}; this space has {self._h.size} variables.")
+        # One pass for the check, the box and the truth: a plane is made for every example of every pass.
+        at = space.lower if self.truth is None else self.truth
+        total, h_low, h_high, h_at, g_low, g_high, g_at = ranges(self._both, space.lower, space.upper, at)
+        if not math.isfinite(total + h0 + g0):
+            _refuse_infinite(self._h, h0, "h")  # overflow of the sum alone is forgiven
+            _refuse_infinite(self._g, g0, "g")
+        self._box = (h0 + h_low, h0 + h_high, g0 + g_low, g0 + g_high)
+        self._at_truth = (h0 + h_at, g0 + g_at)
         self.rows: list[tuple[Any, float, float]] = list(rows)
         self.points: list[Point] = []
         self._bounds: Bounds | None = None
@@ -126,27 +133,8 @@ class Plane:
     def bounds(self) -> Bounds:
         """Box bounds from the variables' own bounds; no query."""
         if self._bounds is None:
-            self._bounds = self._box()
+            self._bounds = Bounds(*self._box, self._smallest_positive_g())
         return self._bounds
-
-    def _box(self) -> Bounds:
-        box = _middle_and_half(self.oracle.space)
-        if box is not None:
-            middle, half = box
-            h, g = self._both.dot(middle).tolist()
-            h_half, g_half = np.abs(self._both).dot(half).tolist()
-            h_lower, h_upper, g_lower, g_upper = h - h_half, h + h_half, g - g_half, g + g_half
-        else:
-            # 0 * inf is NaN: variables without a coefficient do not count.
-            used = self._both != 0.0
-            at_lower, at_upper = (
-                np.multiply(self._both, v, where=used, out=np.zeros_like(self._both))
-                for v in (self.oracle.space.lower, self.oracle.space.upper)
-            )
-            h_lower, g_lower = np.minimum(at_lower, at_upper).sum(axis=1).tolist()
-            h_upper, g_upper = np.maximum(at_lower, at_upper).sum(axis=1).tolist()
-        h0, g0 = self._h0, self._g0
-        return Bounds(h0 + h_lower, h0 + h_upper, g0 + g_lower, g0 + g_upper, self._smallest_positive_g())
 
     def _smallest_positive_g(self) -> float:
         if not self._lattice:
@@ -356,6 +344,8 @@ class Plane:
 
     def evaluate(self, label: Any) -> Point:
         """A vector z (or a point of an earlier search) at the current h and g."""
+        if label is self.truth:
+            return Point(*self._at_truth, label)
         z = np.asarray(label.label if isinstance(label, Point) else label, dtype=float)
         if z.shape != self._h.shape:
             raise SpaceMismatch(f"A cached label has shape {z.shape}; this space has {self._h.size} variables.")
@@ -407,22 +397,6 @@ def _through_origin(a: float, b: float) -> Halfplane:
     """The halfplane ``a h + b g >= 0`` with max(|a|, |b|) scaled to 1."""
     scale = max(abs(a), abs(b))
     return Halfplane(a / scale, b / scale, 0.0)
-
-
-# The centre and the half width of the variables' box, once per space.
-_boxes: WeakKeyDictionary[Any, tuple[FloatArray, FloatArray] | None] = WeakKeyDictionary()
-
-
-def _middle_and_half(space: Any) -> tuple[FloatArray, FloatArray] | None:
-    """Centre and half width of the box of a space, or None if some variable has no bound."""
-    try:
-        return _boxes[space]
-    except KeyError:
-        lower, upper = space.lower, space.upper
-        finite = math.isfinite(float(lower.sum() + upper.sum()))
-        box = (0.5 * (lower + upper), 0.5 * (upper - lower)) if finite else None
-        _boxes[space] = box
-        return box
 
 
 def _fill(row: FloatArray, pair: tuple[npt.ArrayLike, float], name: str) -> float:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from structopt.points import Point
     from structopt.search.envelope import Envelope
 
-__all__ = ["ASK", "CLOSED", "GAP", "OPTIMAL", "STALLED", "State", "advance", "begin"]
+__all__ = ["ASK", "CLOSED", "GAP", "OPTIMAL", "STALLED", "State", "advance", "begin", "best_mixture"]
 
 ASK, OPTIMAL, GAP, CLOSED, STALLED = range(5)
 
@@ -241,16 +241,26 @@ def _rises(s: FloatArray, lam: float, h: float, g: float) -> bool:
 
 
 @kernel
-def _best_mixture(s: FloatArray) -> float:
-    """GET-MAX-FRACT of MATH.md 5 over all edges; at least the best value."""
-    value, shift = s[0, _VALUE], s[0, _SHIFT]
+def best_mixture(s: FloatArray, value: float) -> Any:
+    """GET-MAX-FRACT of MATH.md 5: the best mixture of two neighbours, if one is better than `value`.
+
+    Returns
+    -------
+    value : float
+    t : float
+        The weight of the second neighbour; 0 if there is no better mixture.
+    first, second : int
+        Numbers of the two.
+    """
+    shift, best, first, second = s[0, _SHIFT], 0.0, 0, 0
     for k in range(int(s[0, _N_CHAIN]) - 1):
         h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
         if _clipped(max(h, h1), max(g, g1), shift) > value:
             t, mixed, _ = _segment(h, g, h1, g1, shift)
             if 0.0 < t < 1.0 and mixed > value:
-                value = mixed
-    return float(value)
+                value, best = mixed, t
+                first, second = int(s[_CHAIN_ID, k]), int(s[_CHAIN_ID, k + 1])
+    return value, best, first, second
 
 
 @kernel
@@ -354,7 +364,7 @@ def begin(
     s[0, _VALUE], s[0, _SHIFT], s[0, _TOLERANCE], s[0, _RTOL] = value, shift, tolerance, rtol
     s[0, _MIXES] = 1.0 if mixes else 0.0
     if mixes:
-        s[0, _VALUE] = _best_mixture(s)
+        s[0, _VALUE] = best_mixture(s, s[0, _VALUE])[0]
     upper, h, g = _peak(s, s[0, _VALUE])
     if s[0, _N_CHAIN] > 0.0 and s[0, _VALUE] > 0.0:
         return _decide(s, upper, h, g, False)
@@ -402,6 +412,6 @@ def advance(s: FloatArray, lam: float, bound: float, h: float, g: float, number:
     else:
         settled = s[0, _CLOSING] != 0.0
     if s[0, _MIXES] != 0.0 and not settled:
-        s[0, _VALUE] = _best_mixture(s)
+        s[0, _VALUE] = best_mixture(s, s[0, _VALUE])[0]
     upper, peak_h, peak_g = _peak(s, s[0, _VALUE])
     return _decide(s, upper, peak_h, peak_g, settled)

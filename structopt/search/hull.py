@@ -219,13 +219,16 @@ class HullWalk:
             code, lam, upper, value = product_hull.advance(array, lam, point.bound, point.h, point.g, len(known))
             known.append(point)
             run.tighten(upper, value)
-        self.chain = [known[k] for k in state.vertices()]
-        self._values = [run.psi(p.h, p.g) for p in self.chain]
-        self._mixed = False
         if convex:
-            self.mix()
+            # In a convex plane the walk ends here: only the best mixture is wanted, not the hull.
+            value, t, low, high = product_hull.best_mixture(state.array, run.value)
+            if t > 0.0:
+                self._offer_mixture(known[low], known[high], t, value)
+            self._mixed = True
         else:
-            state.put_back(envelope)  # what follows needs the lines; in a convex plane nothing does
+            state.put_back(envelope)
+            self.chain = [known[k] for k in state.vertices()]
+            self._values = [run.psi(p.h, p.g) for p in self.chain]
         return _STOPPED[code]
 
     def _rises(self, point: Point, lam: float) -> bool:
@@ -303,8 +306,11 @@ class HullWalk:
                 continue  # the corner bounds the whole edge
             t, value, _ = self.surrogate.segment_maximum((p.h, p.g), (q.h, q.g))
             if value > self.run.value and 0.0 < t < 1.0:
-                self.run.offer(self.run.plane.mix(p, q, t), value)
-                self.run.parts = ((1.0 - t, p), (t, q))
+                self._offer_mixture(p, q, t, value)
+
+    def _offer_mixture(self, p: Point, q: Point, t: float, value: float) -> None:
+        self.run.offer(self.run.plane.mix(p, q, t), value)
+        self.run.parts = ((1.0 - t, p), (t, q))
 
     def list_labels(self) -> str | None:
         """List labels from the hull's edge downwards until none can be better; None if the plane cannot.

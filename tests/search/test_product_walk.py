@@ -28,7 +28,7 @@ def walk(monkeypatch, points, psi, compiled, *, convex, rtol=0.0, cache=(), trut
     edge = [point.label for point in found.edge()] if not convex else []
     found.mix()
     steps = [(s.lam, s.point.label, s.incumbent, s.bound) for s in run.trace]
-    return stopped, [p.label for p in found.chain], run.value, run.bound, edge, steps
+    return stopped, [p.label for p in found.chain] if not convex else [], run.value, run.bound, edge, steps
 
 
 def numbers(outcome) -> list[float]:
