@@ -195,7 +195,7 @@ def dear(tp, fp, fn, tn):
 
 
 for beta in (0.3, 1.0, 2.5):
-    PROBLEMS[f"FBeta({beta})"] = risks.FBeta(FEW, SIGN, beta), 0.5, labellings(f_beta(beta))
+    PROBLEMS[f"FBeta({beta})"] = risks.FBeta(FEW, SIGN, beta), 2.0, labellings(f_beta(beta))
 for k in (1, 2, 4):
     PROBLEMS[f"PrecisionAt({k})"] = risks.PrecisionAt(FEW, SIGN, k), 0.5, labellings(lambda i, q, *_: i / (i + q), k)
     PROBLEMS[f"RecallAt({k})"] = risks.RecallAt(FEW, SIGN, k), 0.5, labellings(lambda i, *_: i / 3, k)
