@@ -164,6 +164,7 @@ PROBLEMS["Ranking decay"] = risks.Ranking(X, RELEVANCE, QUERY, "ndcg", falling),
 
 # Contingency tables: all labellings of six examples.
 
+# Large weights of the regulariser where the risk would else fall to 0, the same for many scores.
 FEW = X[:6]
 SIGN = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0])
 
@@ -197,8 +198,8 @@ def dear(tp, fp, fn, tn):
 for beta in (0.3, 1.0, 2.5):
     PROBLEMS[f"FBeta({beta})"] = risks.FBeta(FEW, SIGN, beta), 2.0, labellings(f_beta(beta))
 for k in (1, 2, 4):
-    PROBLEMS[f"PrecisionAt({k})"] = risks.PrecisionAt(FEW, SIGN, k), 0.5, labellings(lambda i, q, *_: i / (i + q), k)
-    PROBLEMS[f"RecallAt({k})"] = risks.RecallAt(FEW, SIGN, k), 0.5, labellings(lambda i, *_: i / 3, k)
+    PROBLEMS[f"PrecisionAt({k})"] = risks.PrecisionAt(FEW, SIGN, k), 10.0, labellings(lambda i, q, *_: i / (i + q), k)
+    PROBLEMS[f"RecallAt({k})"] = risks.RecallAt(FEW, SIGN, k), 10.0, labellings(lambda i, *_: i / 3, k)
 PROBLEMS |= {
     "Jaccard": (risks.Jaccard(FEW, SIGN), 0.5, labellings(lambda tp, fp, fn, tn: tp / (tp + fp + fn))),
     "BalancedAccuracy": (risks.BalancedAccuracy(FEW, SIGN), 0.5, labellings(balanced)),
