@@ -61,8 +61,8 @@ class KernelAverages:
     method : {"auto", "cholesky", "eigen", "primal", "nystroem"}
         See `structopt.estimators.conditional_risk.ConditionalRiskMinimizer`.
     intercept : bool
-    n_landmarks, random_state
-        For the Nyström approximation.
+    n_landmarks, random_state, landmarks
+        For the Nyström approximation: how many inputs to draw, or the landmarks themselves.
 
     Examples
     --------
@@ -84,15 +84,18 @@ class KernelAverages:
         intercept: bool = True,
         n_landmarks: int = 1000,
         random_state: Any = 0,
+        landmarks: Any = None,
     ) -> None:
         self.X, self.kernel, self.params, self.intercept = X, kernel, params, intercept
         self.method = self._choose(method)
-        self.landmarks: Any = None
+        self.landmarks = landmarks
         self._map: NystroemMap | None = None
         self.weights: KernelWeights | Spectrum | None = None
         self.lam = np.nan
         if self.method == "nystroem":
-            self._draw(n_landmarks, random_state)
+            if landmarks is None:
+                self._draw(n_landmarks, random_state)
+            self._map = NystroemMap(self._kernel(self.landmarks, self.landmarks))
 
     def _choose(self, method: str) -> str:
         if method not in METHODS:
@@ -111,7 +114,6 @@ class KernelAverages:
             raise DeclarationError(f"n_landmarks must be at least 1, got {n_landmarks}.")
         drawn = check_random_state(random_state).permutation(n_examples(self.X))[:n_landmarks]
         self.landmarks = self.X[np.sort(drawn)]
-        self._map = NystroemMap(self._kernel(self.landmarks, self.landmarks))
 
     def _kernel(self, X: Any, Y: Any) -> FloatArray:
         return kernel_matrix(X, Y, self.kernel, self.params)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.estimators.persistence import Persistent
 from structopt.features import n_examples
 from structopt.joint_kernels import joint_matrix
 from structopt.kernel_averages import Averager, KernelAverages
@@ -56,7 +57,7 @@ class RegularizationPath:
         )
 
 
-class ConditionalRiskMinimizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     """Estimate the conditional risk of every label by kernel ridge regression, and predict a label of least risk.
 
     The estimate is ``R(y|x) = sum_i w_i(x) loss(y, y_i)`` with weights in closed form (ECRM Prop. 2.1, MATH.md 8). It
@@ -196,7 +197,9 @@ class ConditionalRiskMinimizer(BaseEstimator):  # type: ignore[misc]  # scikit-l
     def _prepare(self, X: Any, y: Any) -> None:
         inputs = self._inputs(X, reset=True)
         self.template_ = self._template(inputs)
-        truths = encode_labels(self._model(), self.template_, y, n_examples(inputs))
+        self._compile(inputs, encode_labels(self._model(), self.template_, y, n_examples(inputs)))
+
+    def _compile(self, inputs: Any, truths: Any, landmarks: Any = None) -> None:
         self.program_ = risk_program(
             self._model(), self.template_, truths, self.solver, self.rtol, self.max_programs
         )  # fmt: skip
@@ -210,6 +213,7 @@ class ConditionalRiskMinimizer(BaseEstimator):  # type: ignore[misc]  # scikit-l
             intercept=self.intercept,
             n_landmarks=self.n_landmarks,
             random_state=self.random_state,
+            landmarks=landmarks,
         )
         self._averager: Averager | None = None
 
@@ -393,6 +397,26 @@ class ConditionalRiskMinimizer(BaseEstimator):  # type: ignore[misc]  # scikit-l
             problem = "approximate or joint kernels"
         if problem:
             raise DeclarationError(f"Theorem 4.2 does not cover {problem}.")
+
+    # ---- saving ----------------------------------------------------------------------------------
+
+    def _learned(self) -> dict[str, Any]:
+        """The training set and what was chosen; the kernel matrix is factorised again by `load`."""
+        if not hasattr(self, "lam_"):
+            return {}
+        kept = {name: getattr(self, name) for name in ("lam_", "template_", "n_features_in_") if hasattr(self, name)}
+        kept |= {"X": self.averages_.X, "truths": self.program_.truths, "landmarks": self.averages_.landmarks}
+        return kept | ({"lams": self.path_.lams, "loss": self.path_.loss} if hasattr(self, "path_") else {})
+
+    def _restore(self, learned: dict[str, Any]) -> None:
+        if not learned:
+            return
+        X, truths, landmarks = (learned.pop(name) for name in ("X", "truths", "landmarks"))
+        if "lams" in learned:
+            self.path_ = RegularizationPath(learned.pop("lams"), learned.pop("loss"))
+        super()._restore(learned)
+        self._compile(X, truths, landmarks)
+        self.averages_.factorise(self.lam_)
 
     # ---- arguments -------------------------------------------------------------------------------
 

@@ -534,6 +534,24 @@ def test_scikit_learn_contract():
         np.testing.assert_allclose(again.predict(inputs), before, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "settings_", [{}, {"method": "nystroem", "n_landmarks": 9, "random_state": None}, {"lam": [0.1, 1.0]}]
+)
+def test_saved_without_pickle(tmp_path, settings_):
+    from structopt.estimators.persistence import load
+
+    model = closure()
+    X, Y = data(model)
+    for inputs in (X, sp.csr_array(X)):
+        est = ConditionalRiskMinimizer(model, "rbf", **{"lam": 0.1, **settings_}).fit(inputs, Y)
+        est.save(tmp_path / "est.npz")
+        again = load(tmp_path / "est.npz")
+        assert again.lam_ == est.lam_ and hasattr(again, "path_") == hasattr(est, "path_")
+        np.testing.assert_array_equal(again.conditional_risk(inputs)[0], est.conditional_risk(inputs)[0])
+    with pytest.raises(DeclarationError, match="pickle"):
+        ConditionalRiskMinimizer(model, lambda A, B: A @ B.T).fit(X, Y).save(tmp_path / "est.npz")
+
+
 def flow_estimator(loss):
     return ConditionalRiskMinimizer(Flow(ARCS, {"s": 1, "t": -1}, loss=loss), "rbf", 0.01).fit(*flows(20))
 
