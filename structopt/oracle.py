@@ -303,14 +303,16 @@ class Oracle:
     def _label(self, costs: FloatArray, solution: Solution) -> Label:
         z = solution.z
         assert z is not None
-        integral, value, size = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
+        integral: bool | None = None  # in a space without integer variables the label finds out when asked
+        if self.space.is_integral:
+            integral, value = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
+        else:
+            value = float(costs.dot(z))
         # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
         bound = solution.bound
-        if not bound - value > 1e-9 * abs(value) + 1e-13 * size:
+        if not bound - value > 1e-9 * abs(value) or bound - value <= 1e-13 * float(np.abs(costs).dot(np.abs(z))):
             bound = value  # they agree, up to rounding
-        # In a space without integer variables `integral` says nothing; the label finds out when asked.
-        status = "optimal" if solution.status is Status.OPTIMAL else solution.status.value
-        return Label(z, value, integral if self.space.is_integral else None, status, bound)
+        return Label(z, value, integral, solution.status.value, bound)
 
     # ---- inputs ----------------------------------------------------------------------------------
 

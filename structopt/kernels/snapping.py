@@ -13,7 +13,7 @@ __all__ = ["snap_and_value"]
 @any_order
 def snap_and_value(
     c: FloatArray, z: FloatArray, integer: npt.NDArray[np.bool_], tolerance: float
-) -> tuple[bool, float, float]:
+) -> tuple[bool, float]:
     """Round the entries of `z` where `integer`, in place, if all of them are within `tolerance` of an integer.
 
     One compiled pass, because right after a solver's run every further function is paid for by cache misses.
@@ -24,8 +24,6 @@ def snap_and_value(
         Whether they are; otherwise `z` is left as it was.
     value : float
         ``c . z``, after the rounding.
-    size : float
-        The sum of ``|c_j z_j|``: the scale of the rounding error of `value`.
     """
     integral = True
     for j in range(len(z)):
@@ -36,9 +34,7 @@ def snap_and_value(
         for j in range(len(z)):
             if integer[j]:
                 z[j] = np.rint(z[j])
-    value, size = 0.0, 0.0
+    value = 0.0
     for j in range(len(z)):
-        term = c[j] * z[j]
-        value += term
-        size += abs(term)
-    return integral, value, size
+        value += c[j] * z[j]
+    return integral, value
