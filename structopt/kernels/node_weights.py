@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from structopt.kernels._common import FloatArray, IntArray, kernel
+import numpy as np
 
-__all__ = ["add_dense", "add_seen", "count_seen", "fill_seen", "score_dense", "score_seen"]
+from structopt.kernels._common import FloatArray, IntArray, inlined, kernel
+
+__all__ = ["add_dense", "add_seen", "count_seen", "fill_seen", "leaf_steps", "score_dense", "score_seen"]
 
 
 @kernel
@@ -122,3 +124,121 @@ def fill_seen(
                     node[at] = k
                     at += 1
         node[ptr[j] : at].sort()
+
+
+@inlined
+def _find(node: Any, low: int, high: int, wanted: int) -> int:
+    """The place of `wanted` in the ascending ``node[low:high]``, or -1."""
+    end = high
+    while low < high:
+        middle = (low + high) // 2
+        if node[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and node[low] == wanted else -1
+
+
+@kernel
+def leaf_steps(
+    order: IntArray, rows: Any, truth: IntArray, tree: Any, error: Any, layout: Any, v: Any, u: Any, t: int, step: float
+) -> float:
+    """Steps of one example each, over single leaves of a tree: score, best leaf, update in one go.
+
+    Parameters
+    ----------
+    order : examples to visit
+    rows : (data, indices, indptr) of all examples
+    truth : the leaf of each example, as a node
+    tree : (parent, leaf, factor), parents before children; leaf is 0/1, node k scores ``factor_k <v_k, x>``
+    error : (weight, rooted, divided): the error between two leaves is the sum of the weights of the nodes that only
+        one path has, or its root; it is added to the score difference, or divides it
+    layout : (ptr, node) of a pattern; an empty `ptr` for all weights
+    v, u : the weights and their mean, flat (`structopt.train.sgd`, Notes)
+    t : steps so far
+    step : 1 / lam
+
+    Returns
+    -------
+    float
+        The sum of the levels of the planes found.
+    """
+    data, indices, indptr = rows
+    parent, leaf, factor = tree
+    weight, rooted, divided = error
+    ptr, node = layout
+    n_nodes = parent.size
+    score, total = np.zeros(n_nodes, v.dtype), np.zeros(n_nodes)
+    path, shared, mine = np.zeros(n_nodes), np.zeros(n_nodes), np.zeros(n_nodes, np.bool_)
+    changed, change = np.empty(n_nodes, np.int64), np.empty(n_nodes)
+    for k in range(n_nodes):
+        total[k] = weight[k] + (total[parent[k]] if parent[k] >= 0 else 0.0)
+    levels = 0.0
+    for i in order:
+        score[:] = 0
+        for q in range(indptr[i], indptr[i + 1]):
+            x, j = data[q], indices[q]
+            if ptr.size:
+                for e in range(ptr[j], ptr[j + 1]):
+                    score[node[e]] += x * v[e]
+            else:
+                row = v[j * n_nodes : (j + 1) * n_nodes]
+                for k in range(n_nodes):
+                    score[k] += x * row[k]
+        own = truth[i]
+        k = own
+        while k >= 0:
+            mine[k] = True
+            k = parent[k]
+        scale = 1.0 / t if t else 0.0
+        for k in range(n_nodes):
+            above = parent[k]
+            path[k] = scale * factor[k] * score[k]
+            shared[k] = weight[k] if mine[k] else 0.0
+            if above >= 0:
+                path[k] += path[above]
+                shared[k] += shared[above]
+        best, best_value, best_error = own, 0.0, 1.0
+        for k in range(n_nodes):
+            if not leaf[k] or k == own:
+                continue
+            differ = total[k] + total[own] - 2.0 * shared[k]
+            if differ <= 1e-14 * (total[k] + total[own]):
+                differ = 0.0
+            far = np.sqrt(differ) if rooted else differ
+            if divided:
+                value = 1.0 + (path[k] - path[own]) / far if far > 1e-12 else 0.0
+            else:
+                value = path[k] - path[own] + far
+            if value > best_value:
+                best, best_value, best_error = k, value, far
+        share = float(t)
+        t += 1
+        if best != own:
+            levels += 1.0 if divided else best_error
+            size = 0
+            by = step / best_error if divided else step
+            k = best
+            while k >= 0 and not mine[k]:
+                changed[size], change[size] = k, -by * factor[k]
+                size += 1
+                k = parent[k]
+            meeting = k
+            k = own
+            while k != meeting:
+                changed[size], change[size] = k, by * factor[k]
+                size += 1
+                k = parent[k]
+            for q in range(indptr[i], indptr[i + 1]):
+                x, j = data[q], indices[q]
+                for c in range(size):
+                    at = _find(node, ptr[j], ptr[j + 1], changed[c]) if ptr.size else j * n_nodes + changed[c]
+                    if at >= 0:
+                        delta = x * change[c]
+                        v[at] += delta
+                        u[at] += share * delta
+        k = own
+        while k >= 0:
+            mine[k] = False
+            k = parent[k]
+    return levels

@@ -1,7 +1,8 @@
 """Pictures, one per file. Each function draws into the axes it is given (or new ones) and returns them."""
 
 from structopt.plot.convergence import convergence
+from structopt.plot.hierarchy import hierarchy
 from structopt.plot.plane import plane, plane_steps
 from structopt.plot.surrogates import surrogates
 
-__all__ = ["convergence", "plane", "plane_steps", "surrogates"]
+__all__ = ["convergence", "hierarchy", "plane", "plane_steps", "surrogates"]

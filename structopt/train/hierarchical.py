@@ -19,8 +19,18 @@ from structopt.batch import LabelBatch
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray
-from structopt.kernels.node_weights import add_dense, add_seen, count_seen, fill_seen, score_dense, score_seen
+from structopt.kernels.node_weights import (
+    add_dense,
+    add_seen,
+    count_seen,
+    fill_seen,
+    leaf_steps,
+    score_dense,
+    score_seen,
+)
 from structopt.kernels.threads import in_threads
+from structopt.losses import Hamming
+from structopt.losses_hierarchy import LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
@@ -34,6 +44,8 @@ __all__ = ["Pattern", "hierarchical_sgd", "seen_features"]
 Parts = tuple[Any, Any, FloatArray]
 
 _CHUNK = 1 << 20
+# Examples between two looks at the clock and at Ctrl-C.
+_SLAB = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +121,10 @@ def hierarchical_sgd(
         Keep weights only there (`seen_features`); the others are fixed at 0. All by default.
     dtype : float64 or float32
         Of the weights.
-    tol, max_passes, batch_size, certify, max_seconds, callback, checkpoint, verbose, random_state
+    batch_size : int, optional
+        Examples per step. By default 1 for single leaves of a tree, which one compiled loop visits, and half the root
+        of their number elsewhere; in a first pass fresh weights are worth much.
+    tol, max_passes, certify, max_seconds, callback, checkpoint, verbose, random_state
         As in `structopt.train.sgd`. There is a lower bound in float64 only: rounding would invalidate it.
     n_jobs : int
         Threads over the examples of a mini-batch.
@@ -136,13 +151,16 @@ def hierarchical_sgd(
     X = sp.csr_array(X, dtype=dtype)
     n, n_nodes = X.shape[0], len(model.hierarchy)
     labels = sp.csr_array(model.codec.encode_many(Y, n))
-    size = default_batch_size(n) if batch_size is None else min(int(batch_size), n)
-    if size < 1:
+    if batch_size is not None and batch_size < 1:
         raise DeclarationError(f"batch_size must be at least 1, got {batch_size!r}.")
+    single = _error_weights(model, surrogate)
+    size = (1 if single else default_batch_size(n)) if batch_size is None else min(int(batch_size), n)
     rng = np.random.default_rng(random_state)
-    groups = np.array_split(rng.permutation(n), math.ceil(n / size))
+    order = rng.permutation(n)
+    groups: Any = order if single and size == 1 else np.array_split(order, math.ceil(n / size))
     store: _Store = _Dense(X.shape[1], n_nodes, dtype) if pattern is None else _Seen(pattern, dtype)
     steps = _Steps(model, X, labels, surrogate, store, lam, n_jobs)
+    leaves = _LeafSteps(steps, single) if single and size == 1 else None
     problem = {"lam": lam, "batch_size": size, "weights": store.v.size, "examples": n, "dtype": str(np.dtype(dtype))}
     with Monitor(
         "hierarchical sgd",
@@ -161,7 +179,7 @@ def hierarchical_sgd(
             rng.bit_generator.state = state["random"]
         while monitor.running:
             try:
-                _one_pass(monitor, steps, groups, rng)
+                (_one_pass if leaves is None else leaves.one_pass)(monitor, steps, groups, rng)
             except KeyboardInterrupt:
                 monitor.offer(steps.mean())  # a pass may take half an hour: what it has learned is kept
                 raise
@@ -174,7 +192,7 @@ def hierarchical_sgd(
             with monitor.part("certify"):
                 store.replace(steps.mean())
                 steps.t = 1  # the stored weights are now the mean itself
-                value = sum(steps.value(group) for group in groups) / n
+                value = sum(steps.value(part) for part in np.array_split(order, math.ceil(n / 256))) / n
             monitor.count(oracle_calls=n, passes=1)
             w = store.v.ravel().astype(np.float64, copy=False)
             monitor.offer(w, 0.5 * lam * float(w @ w) + value)
@@ -193,6 +211,52 @@ def _one_pass(monitor: Monitor, steps: _Steps, groups: Sequence[Any], rng: np.ra
         if monitor.out_of_time:
             steps.whole = steps.whole and steps.t % len(groups) == 0
             return
+
+
+def _error_weights(model: HierarchicalLabels, surrogate: Any) -> tuple[FloatArray, bool, bool] | None:
+    """Node weights, root and division of the error, where `leaf_steps` knows it; else None."""
+    loss, name = model._loss, getattr(surrogate, "name", surrogate)
+    if model.kind != "leaf" or not model.hierarchy.is_tree or name not in ("margin", "divided"):
+        return None
+    divided = name == "divided"
+    if type(loss) is Hamming:
+        return np.array(loss.linear(np.zeros(len(model.hierarchy)))[0], dtype=np.float64), False, divided
+    if isinstance(loss, LeafHamming):
+        return np.array(loss.form.base), False, divided
+    if isinstance(loss, Normalized):
+        return np.array(loss.alpha_), True, divided
+    return None
+
+
+class _LeafSteps:
+    """Steps of one example each, for single leaves of a tree, in slabs of compiled visits."""
+
+    def __init__(self, steps: _Steps, error: tuple[FloatArray, bool, bool]) -> None:
+        h = steps.model.hierarchy
+        factor = np.ones(len(h)) if steps.model.factor is None else np.array(steps.model.factor)
+        at_leaf = h.is_leaf[steps.labels.indices]
+        self.truth = steps.labels.indices[at_leaf].astype(np.int64)
+        self.tree = h.parent_of.copy(), h.is_leaf.copy(), factor
+        self.error = error
+        self.rows = steps.X.data, steps.X.indices, steps.X.indptr
+        pattern = getattr(steps.store, "pattern", None)
+        self.layout = (np.zeros(0, np.int64), np.zeros(0, np.int32)) if pattern is None else (pattern.ptr, pattern.node)
+
+    def one_pass(self, monitor: Monitor, steps: _Steps, order: Any, rng: np.random.Generator) -> None:
+        visits = np.asarray(order)[rng.permutation(len(order))].astype(np.int64)
+        v, u = steps.store.v.reshape(-1), steps.store.u.reshape(-1)
+        for at in range(0, visits.size, _SLAB):
+            part = visits[at : at + _SLAB]
+            with monitor.part("oracle and steps"):
+                steps.levels += leaf_steps(
+                    part, self.rows, self.truth, self.tree, self.error, self.layout, v, u, steps.t, 1.0 / steps.lam
+                )
+            steps.t += part.size
+            steps.share = float(steps.t)
+            monitor.count(oracle_calls=part.size)
+            if monitor.out_of_time:
+                steps.whole = steps.whole and steps.t % visits.size == 0
+                return
 
 
 class _Steps:

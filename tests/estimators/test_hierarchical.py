@@ -18,6 +18,7 @@ import structopt as so
 from structopt import metrics, norms
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._divided import Divided
+from structopt.estimators._hierarchical_train import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.persistence import load
 from structopt.estimators.shared import SharedSVM
@@ -221,11 +222,20 @@ def _sparse(n=80, d=50, seed=0):
     return sp.csr_array(X * keep), y
 
 
-def test_weights_by_feature_are_those_of_the_general_sgd():
+@pytest.mark.parametrize("batch_size", [None, 5])
+@pytest.mark.parametrize("margin", ["hamming", "leaf", "normalized", "divided"])
+def test_weights_by_feature_are_those_of_the_general_sgd(margin, batch_size):
     X, y = _sparse()
-    model = HierarchicalLabels(TREE, alpha=norms.normalization(TREE))
-    one = sgd(StructuredRisk(model, X, y), lam=0.05, max_passes=3, random_state=3)
-    two, W = hierarchical_sgd(model, X, y, lam=0.05, max_passes=3, random_state=3)
+    alpha = norms.normalization(TREE)
+    divided = margin == "divided"
+    loss = task_loss("normalized" if divided else margin, TREE, "leaf", alpha)
+    model = node_model(TREE, "leaf", alpha, loss, divided)
+    surrogate = Divided() if divided else "margin"
+    risk = StructuredRisk(model, X, y, surrogate)
+    one = sgd(risk, lam=0.05, max_passes=2, random_state=3, batch_size=batch_size or 1)
+    two, W = hierarchical_sgd(
+        model, X, y, lam=0.05, max_passes=2, random_state=3, batch_size=batch_size, surrogate=surrogate
+    )
     assert np.allclose(one.w, W.ravel(), atol=1e-10)
     assert one.objective == pytest.approx(two.objective, rel=1e-10)
     assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-10)
@@ -245,9 +255,10 @@ def test_weights_on_the_full_pattern_are_all_weights():
     X, y = _sparse()
     model = HierarchicalLabels(TREE)
     full = seen_features(sp.csr_array(np.ones((1, 50))), sp.csr_array(np.ones((1, len(TREE)))))
-    _, all_of_them = hierarchical_sgd(model, X, y, lam=0.05, max_passes=2)
-    _, on_pattern = hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, pattern=full)
-    assert np.allclose(on_pattern.toarray(), all_of_them)
+    for size in (None, 7):
+        _, all_of_them = hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, batch_size=size)
+        _, on_pattern = hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, pattern=full, batch_size=size)
+        assert np.allclose(on_pattern.toarray(), all_of_them)
 
 
 def test_seen_support_keeps_only_what_a_node_has_met():
@@ -286,7 +297,7 @@ def test_memory_is_stated_and_refused():
     assert "MiB" in est.fit(X, y).plan_
     with pytest.raises(DeclarationError, match=r"sgd.*MiB.*max_memory|max_memory.*sgd"):
         HierarchicalSVM(TREE, max_memory=1000).fit(X, y)
-    with pytest.raises(DeclarationError, match="bmrm.*cuts"):
+    with pytest.raises(DeclarationError, match=r"bmrm.*cuts"):
         HierarchicalSVM(TREE, max_memory=1000, trainer="bmrm").fit(X, y)
     # 'auto' goes on to what fits.
     wide = sp.csr_array(sp.hstack([X, sp.csr_array((80, 100_000))], format="csr"))
@@ -296,9 +307,8 @@ def test_memory_is_stated_and_refused():
 
 def test_one_thread_or_two():
     X, y = _sparse()
-    one, two = (
-        HierarchicalSVM(TREE, trainer="sgd", max_passes=2, n_jobs=jobs, lam=0.05).fit(X, y).coef_ for jobs in (1, 2)
-    )
+    model = HierarchicalLabels(TREE)
+    one, two = (hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, batch_size=9, n_jobs=jobs)[1] for jobs in (1, 2))
     assert np.array_equal(one, two)
 
 
@@ -412,15 +422,16 @@ def test_ctrl_c_keeps_what_was_learned(monkeypatch):
     from structopt.train import hierarchical
 
     calls = []
-    visit = hierarchical._Steps.visit
+    visit = hierarchical.leaf_steps
 
-    def interrupted(self, *args):
+    def interrupted(*args):
         calls.append(1)
         if len(calls) == 5:
             raise KeyboardInterrupt
-        visit(self, *args)
+        return visit(*args)
 
-    monkeypatch.setattr(hierarchical._Steps, "visit", interrupted)
+    monkeypatch.setattr(hierarchical, "leaf_steps", interrupted)
+    monkeypatch.setattr(hierarchical, "_SLAB", 10)
     est = HierarchicalSVM(TREE, trainer="sgd", lam=0.05).fit(X, y)
     assert est.result_.stopped == "interrupted" and est.coef_.any()
 
@@ -462,7 +473,7 @@ def test_bad_data():
     bad.data[-1] = np.inf
     with pytest.raises(StructoptError, match="example 19"):
         HierarchicalSVM(TREE).fit(bad, y)
-    with pytest.raises(StructoptError, match="example 0: .*99"):
+    with pytest.raises(StructoptError, match=r"example 0: .*99"):
         HierarchicalSVM(TREE).fit(X, [99, *y[1:]])
     with pytest.raises(StructoptError, match="without any of its leaves"):
         HierarchicalSVM(TREE).fit(X, [1, *y[1:]])

@@ -1,0 +1,345 @@
+"""Hierarchical SVMs: speed and memory at the papers' shapes, the synthetic table of NHSVM, three real data sets.
+
+    python benchmarks/hierarchy.py speed [--examples 75000]
+    python benchmarks/hierarchy.py scale [--shape dmoz | swiki] [--fraction 1.0]
+    python benchmarks/hierarchy.py synthetic [--seeds 20] [--kind balanced | unbalanced]
+    python benchmarks/hierarchy.py real [--data DIRECTORY]
+
+``speed``: one SGD pass at the shape of IPC (553 nodes, 228,000 features, 0.1% density) next to one pass of
+scikit-learn's SGDClassifier, one-vs-rest over the leaves, on the same matrix. ``scale``: one pass at the shapes of
+DMOZ10 (tree, one leaf an example) and SWIKI (DAG, several), the second from a fraction of the examples. ``synthetic``:
+table 3 of NHSVM; lam from a validation set. ``real``: ImCLEF07A, ImCLEF07D and Enron, all methods next to one-vs-rest
+and, where it is installed, hiclass. Seconds are of the wall, with CPU seconds in brackets: on a busy machine only
+these compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import stats
+
+import structopt as so
+from structopt import metrics
+from structopt.data import synthetic_hierarchy
+from structopt.estimators.hierarchical import HierarchicalSVM
+from structopt.estimators.shared import SharedSVM
+
+DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """Answer, wall seconds, CPU seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    return work(), time.perf_counter() - wall, time.process_time() - cpu
+
+
+def peak_gib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+# ---- generated text --------------------------------------------------------------------------------
+
+
+def layered_tree(*sizes: int) -> so.Hierarchy:
+    """A tree with so many nodes on each level; parents take turns."""
+    edges, first = [], 0
+    for above, here in pairwise(sizes):
+        edges += [(first + k % above, first + above + k) for k in range(here)]
+        first += above
+    return so.Hierarchy(edges)
+
+
+def documents(labels: sp.csr_array, d: int, n_words: int, seed: int = 0) -> sp.csr_array:
+    """Rows of norm 1 with `n_words` draws: two thirds of common words (Zipf), a third of words of the label's nodes."""
+    rng = np.random.default_rng(seed)
+    n, n_nodes = labels.shape
+    frequency = np.cumsum(1.0 / np.arange(10, d + 10))
+    frequency /= frequency[-1]
+    own = n_words // 3
+    common = np.searchsorted(frequency, rng.random((n, n_words - own)))
+    topics = np.searchsorted(frequency, rng.random((n_nodes, 300)))
+    pick = labels.indptr[:-1, None] + rng.integers(0, 1 << 30, (n, own)) % np.diff(labels.indptr)[:, None]
+    words = np.hstack([common, topics[labels.indices[pick], rng.integers(0, 300, (n, own))]]).astype(np.int32)
+    pointer = np.arange(n + 1, dtype=np.int32) * n_words
+    X = sp.csr_array((np.ones(words.size, np.float32), words.ravel(), pointer), shape=(n, d))
+    X.sum_duplicates()
+    X.data = np.log1p(X.data)
+    X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr)).astype(np.float32)
+    return X
+
+
+def one_leaf_each(n: int, n_leaves: int, seed: int = 0) -> np.ndarray:
+    leaf = np.random.default_rng(seed).integers(0, n_leaves, n)
+    leaf[: min(n, n_leaves)] = np.arange(min(n, n_leaves))  # every leaf has an example where there are enough
+    return leaf
+
+
+# ---- speed -----------------------------------------------------------------------------------------
+
+
+def speed(n: int) -> None:
+    from sklearn.linear_model import SGDClassifier
+
+    h = layered_tree(1, 8, 93, 451)
+    leaf = one_leaf_each(n + n // 10, h.leaf_index.size)
+    # 276 draws leave about 228 different words, a density of 0.1%.
+    X = documents(h.closure[leaf], 228_000, 276)
+    y = np.array(h.leaves)[leaf]
+    X_test, y_test, X, y = X[n:], y[n:], X[:n], y[:n]
+    print(f"{h}, X {X.shape}, density {X.nnz / X.shape[0] / X.shape[1]:.3%}")
+    peer, wall, base = timed(lambda: SGDClassifier(alpha=1e-5, max_iter=1, tol=None).fit(X, y))
+    accuracy = peer.score(X_test, y_test)
+    print(f"scikit-learn, one-vs-rest over the leaves: {wall:.1f} s ({base:.1f} CPU), accuracy {accuracy:.3f}")
+    del peer
+    for dtype in ("float32", "float64"):
+        for support in ("all", "seen"):
+            options = {"trainer": "sgd", "lam": 1e-4, "dtype": dtype, "support": support, "fit_intercept": False}
+            est = HierarchicalSVM(h, "rho", max_passes=1, certify=False, **options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                est.fit(X[:500], y[:500])  # numba compiles
+            _, wall, cpu = timed(lambda est=est: est.fit(X, y))
+            print(
+                f"HierarchicalSVM, {dtype}, weights {support}: {wall:.1f} s ({cpu:.1f} CPU) = {cpu / base:.2f} of "
+                f"scikit-learn's (limit 2), accuracy {est.score(X_test, y_test):.3f}, peak {peak_gib():.1f} GiB",
+                flush=True,
+            )
+
+
+# ---- scale -----------------------------------------------------------------------------------------
+
+
+def scale(shape: str, fraction: float) -> None:
+    if shape == "dmoz":
+        n_full, n, kind, d, words = 163_000, round(163_000 * fraction), "leaf", 165_000, 110
+        h = layered_tree(1, 11, 342, 1563, 3010, 12_294)
+        rows = h.closure[one_leaf_each(n, h.leaf_index.size)]
+    else:
+        n_full, n, kind, d, words = 456_000, round(456_000 * fraction), "leaves", 98_519, 55
+        tree = layered_tree(1, 12, 1000, 12_795, 36_504)
+        rng = np.random.default_rng(0)
+        # Every eighth leaf has a second parent.
+        more = {(int(tree.parent[rng.integers(20_000, 40_000)]), int(leaf)) for leaf in tree.leaf_index[::8]}
+        h = so.Hierarchy([*tree.edges, *(more - set(tree.edges))])
+        both = h.leaf_index[rng.integers(0, h.leaf_index.size, 2 * n)]
+        rows = h.ancestor_rows(np.arange(n + 1) * 2, both)
+    X = documents(rows, d, words)
+    print(
+        f"{h}, X {X.shape}, {X.nnz / n:.0f} words each, {n / n_full:.2%} of the examples; {peak_gib():.2f} GiB so far"
+    )
+    est = HierarchicalSVM(
+        h, "rho", kind=kind, margin="leaf", trainer="sgd", support="seen", dtype="float32", lam=1e-5, max_passes=1,
+        certify=False, n_jobs=2, verbose=True,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _, wall, cpu = timed(lambda: est.fit(X, rows))
+    print(f"one pass: {wall:.0f} s ({cpu:.0f} CPU), peak {peak_gib():.2f} GiB, {est.coef_.nnz:,} weights")
+    if n < n_full:
+        print(f"the whole shape, by examples: {wall * n_full / n / 3600:.1f} h a pass")
+
+
+# ---- the synthetic table ---------------------------------------------------------------------------
+
+METHODS = ("SSVM", "NHSVM", "HSVM", "flat")
+PAPER = {"balanced": (63.4, 63.3, 62.8, 60.0), "unbalanced": (74.9, 74.1, 68.4, 68.5)}
+# Train, validation; the rest is for testing.
+SPLITS = {"balanced": (6000, 2000), "unbalanced": (6000, 1000)}
+GRIDS = {
+    "SSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5)},
+    "NHSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5, 1e-6)},
+    "HSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5, 1e-6)},
+    "flat": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5, 1e-6)},
+}
+
+
+def method(name: str, h: so.Hierarchy, lam: float, **options: Any) -> Any:
+    common = {"lam": lam, **options}
+    if name == "SSVM":
+        return SharedSVM(h, rounds=4, rounds_tol=1e-2, **common)
+    return HierarchicalSVM(h, {"NHSVM": "rho", "HSVM": "none", "flat": "flat"}[name], **common)
+
+
+def synthetic(kinds: Sequence[str], seeds: int) -> None:
+    warnings.simplefilter("ignore")
+    for kind in kinds:
+        table = np.zeros((seeds, len(METHODS)))
+        for seed in range(seeds):
+            toy = synthetic_hierarchy(kind, random_state=seed)
+            n_train, n_valid = SPLITS[kind]
+            parts = np.split(np.arange(len(toy.y)), [n_train, n_train + n_valid])
+            for m, name in enumerate(METHODS):
+                table[seed, m] = _validated(name, kind, toy, parts)
+            print(
+                f"{kind} seed {seed}: "
+                + ", ".join(f"{a} {100 * b:.1f}" for a, b in zip(METHODS, table[seed], strict=True)),
+                flush=True,
+            )
+        _report(kind, 100 * table)
+
+
+def _validated(name: str, kind: str, toy: Any, parts: Sequence[Any]) -> float:
+    train, valid, test = parts
+    best = (-1.0, 0.0)
+    for lam in GRIDS[name][kind]:
+        est = method(name, toy.hierarchy, lam, tol=0.05, max_passes=40, fit_intercept=False)
+        est.fit(toy.X[train], toy.y[train])
+        best = max(best, (est.score(toy.X[valid], toy.y[valid]), est.score(toy.X[test], toy.y[test])))
+    return best[1]
+
+
+def _report(kind: str, table: Any) -> None:
+    print(f"\n{kind}, {len(table)} seeds: accuracy in % (mean, standard deviation), the paper's")
+    for m, name in enumerate(METHODS):
+        print(f"  {name:6} {table[:, m].mean():5.1f} +- {table[:, m].std(ddof=1):.1f}   paper {PAPER[kind][m]}")
+    for a, b in ((0, 1), (1, 2), (1, 3), (2, 3)):
+        differ = table[:, a] - table[:, b]
+        p = stats.ttest_rel(table[:, a], table[:, b]).pvalue
+        print(f"  {METHODS[a]} - {METHODS[b]}: {differ.mean():+.2f}, paired t-test p = {p:.2g}")
+
+
+# ---- real data -------------------------------------------------------------------------------------
+
+
+def load(directory: Path, split: str) -> tuple[Any, Any]:
+    z = np.load(directory / f"{split}.npz")
+    X = sp.csr_matrix((z["X_data"], z["X_indices"], z["X_indptr"]), shape=tuple(z["X_shape"])).astype(np.float64)
+    return X, z["Y"]
+
+
+def real(data: Path) -> None:
+    warnings.simplefilter("ignore")
+    for name in ("imclef07a", "imclef07d", "enron_hmc"):
+        _real_one(data / name, name)
+
+
+def _real_one(directory: Path, name: str) -> None:
+    meta = np.load(directory / "meta.npz")
+    X, Y = load(directory, "trainvalid" if name == "enron_hmc" else "train")
+    X_test, Y_test = load(directory, "test")
+    names = [str(node) for node in meta["label_names"]]
+    given = so.Hierarchy([(names[a], names[b]) for a, b in meta["edges"].tolist()], nodes=names)
+    order = given.indices(names)
+    Y, Y_test = (np.asarray(part)[:, np.argsort(order)].astype(float) for part in (Y, Y_test))
+    single = bool((Y[:, given.is_leaf].sum(axis=1) == 1).all())
+    X, X_test = _scaled(X, X_test, dense=single)
+    kind = "leaf" if single else "closure"
+    print(f"\n{name}: {given}, {X.shape[0]} + {X_test.shape[0]} examples, {X.shape[1]} features, kind {kind}")
+    print(f"  {'method':24}     lam  accuracy label loss   MiF1   MaF1    hF1  hloss       s")
+    rng = np.random.default_rng(0).permutation(X.shape[0])
+    fit, valid = rng[len(rng) // 5 :], rng[: len(rng) // 5]
+    rows: list[tuple[str, Callable[[float], Any]]] = [
+        ("NHSVM rho=2", lambda lam: HierarchicalSVM(given, "rho", kind=kind, lam=lam, **_OPTIONS)),
+        ("NHSVM maxmin", lambda lam: HierarchicalSVM(given, "maxmin", kind=kind, lam=lam, **_OPTIONS)),
+        ("HSVM", lambda lam: HierarchicalSVM(given, "none", kind=kind, lam=lam, **_OPTIONS)),
+        ("SSVM", lambda lam: SharedSVM(given, kind=kind, lam=lam, rounds=4, rounds_tol=1e-2, **_OPTIONS)),
+    ]
+    if single:
+        rows.insert(1, ("NHSVM divided", lambda lam: HierarchicalSVM(given, "rho", divided=True, lam=lam, **_OPTIONS)))
+        rows.append(("flat", lambda lam: HierarchicalSVM(given, "flat", lam=lam, **_OPTIONS)))
+    for label, make in rows:
+        start, best = time.process_time(), (-1.0, 0.0)
+        for lam in (1e-3, 1e-4, 1e-5) if single else (1e-1, 1e-2, 1e-3):
+            guess = make(lam).fit(X[fit], Y[fit]).predict_nodes(X[valid])
+            best = max(best, (metrics.micro_f1(Y[valid], guess, given), lam))
+        _row(label, best[1], given, Y_test, make(best[1]).fit(X, Y).predict_nodes(X_test), time.process_time() - start)
+    _peers(given, single, X, Y, X_test, Y_test)
+
+
+_OPTIONS: dict[str, Any] = {"tol": 0.02, "max_passes": 40}
+
+
+def _scaled(X: Any, X_test: Any, dense: bool) -> tuple[Any, Any]:
+    """Standardised columns for the dense image features, rows of norm 1 for text."""
+    from sklearn.preprocessing import StandardScaler, normalize
+
+    if not dense:
+        return normalize(X), normalize(X_test)
+    scaler = StandardScaler().fit(X.toarray())
+    width = np.sqrt(X.shape[1])
+    return scaler.transform(X.toarray()) / width, scaler.transform(X_test.toarray()) / width
+
+
+def _row(label: str, lam: float, h: so.Hierarchy, truth: Any, guess: Any, seconds: float) -> None:
+    numbers = (
+        metrics.accuracy(truth, guess, h),
+        metrics.label_loss(truth, guess, h),
+        metrics.micro_f1(truth, guess, h),
+        metrics.macro_f1(truth, guess, h),
+        metrics.hierarchical_f1(truth, guess, h),
+        metrics.hierarchical_loss(truth, guess, h),
+    )
+    told = "{:9.3f} {:10.4f} {:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*numbers)
+    print(f"  {label:24} {lam:7g} {told} {seconds:7.1f}", flush=True)
+
+
+def _peers(h: so.Hierarchy, single: bool, X: Any, Y: Any, X_test: Any, Y_test: Any) -> None:
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.svm import LinearSVC
+
+    start = time.process_time()
+    if single:
+        leaf = Y[:, h.leaf_index].argmax(axis=1)
+        guess = LinearSVC(C=1.0).fit(X, leaf).predict(X_test)
+        rows = h.closure[np.asarray(guess)]
+        _row("one-vs-rest (leaves)", 1.0, h, Y_test, rows, time.process_time() - start)
+    else:
+        rows = OneVsRestClassifier(LinearSVC(C=1.0)).fit(X, Y.astype(int)).predict(X_test).astype(float)
+        closed = h.ancestor_rows(np.concatenate([[0], np.cumsum(rows.sum(axis=1))]).astype(int), np.nonzero(rows)[1])
+        _row("one-vs-rest (nodes)", 1.0, h, Y_test, closed, time.process_time() - start)
+    try:
+        import hiclass
+    except ImportError:
+        print("  (hiclass is not installed)")
+        return
+    if not single:
+        return
+    paths = [[str(h.nodes[k]) for k in np.flatnonzero(row)] for row in Y]
+    for name in ("LocalClassifierPerNode", "LocalClassifierPerParentNode", "LocalClassifierPerLevel"):
+        start = time.process_time()
+        peer = getattr(hiclass, name)(local_classifier=LinearSVC(C=1.0))
+        guess = peer.fit(X, paths).predict(X_test)
+        _row(
+            f"hiclass {name[15:]}",
+            1.0,
+            h,
+            Y_test,
+            [set(filter(None, row)) for row in guess],
+            time.process_time() - start,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("speed").add_argument("--examples", type=int, default=75_000)
+    large = commands.add_parser("scale")
+    large.add_argument("--shape", choices=("dmoz", "swiki"), default="dmoz")
+    large.add_argument("--fraction", type=float, default=1.0)
+    toy = commands.add_parser("synthetic")
+    toy.add_argument("--seeds", type=int, default=20)
+    toy.add_argument("--kind", choices=("balanced", "unbalanced"))
+    commands.add_parser("real").add_argument("--data", type=Path, default=DATA)
+    given = parser.parse_args()
+    if given.command == "speed":
+        speed(given.examples)
+    elif given.command == "scale":
+        scale(given.shape, given.fraction)
+    elif given.command == "synthetic":
+        synthetic([given.kind] if given.kind else ["unbalanced", "balanced"], given.seeds)
+    else:
+        real(given.data)
+
+
+if __name__ == "__main__":
+    main()
