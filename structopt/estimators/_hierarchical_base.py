@@ -64,7 +64,7 @@ def as_hierarchy(given: Any) -> Hierarchy:
     return Hierarchy(given)
 
 
-class HierarchicalEstimator(Persistent, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class HierarchicalEstimator(Persistent, BaseEstimator):
     """Node scores ``coef_ x + intercept_`` and the best label of a hierarchy under their sum."""
 
     hierarchy: Any

@@ -56,7 +56,7 @@ def make_plan(
     if support == "seen" and not (sp.issparse(X) and trainer in ("auto", "sgd")):
         raise DeclarationError("support='seen' keeps sparse weights: it needs a sparse X and trainer='sgd' or 'auto'.")
     limit = 0.8 * physical_memory() if max_memory is None else float(max_memory)
-    plans = list(_candidates(X, labels, trainer, support, itemsize, limit))
+    plans: list[Plan] = list(_candidates(X, labels, trainer, support, itemsize, limit))
     for plan in plans:
         if plan.total <= limit:
             return plan

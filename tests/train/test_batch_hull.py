@@ -58,7 +58,7 @@ FAMILIES = ["mrf", "multi-label", "chain", "assignment", "declared"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.1, 1.0, 4.0]))
 def test_integral_labels(family, seed, size):
     rng = np.random.default_rng(seed)
