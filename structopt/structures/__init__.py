@@ -2,6 +2,7 @@
 
 from structopt.structures.assignment import Assignment
 from structopt.structures.chain import Chain, bio_rules
+from structopt.structures.exclusive import ExclusiveLabels
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.structures.mrf import PairwiseMRF
@@ -15,6 +16,7 @@ __all__ = [
     "Arborescence",
     "Assignment",
     "Chain",
+    "ExclusiveLabels",
     "Flow",
     "HierarchicalLabels",
     "MultiLabel",
