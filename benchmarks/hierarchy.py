@@ -156,7 +156,7 @@ PAPER = {"balanced": (63.4, 63.3, 62.8, 60.0), "unbalanced": (74.9, 74.1, 68.4, 
 # Train, validation; the rest is for testing.
 SPLITS = {"balanced": (6000, 2000), "unbalanced": (6000, 1000)}
 GRIDS = {
-    "SSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5)},
+    "SSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-4, 1e-5, 1e-6)},
     "NHSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5, 1e-6)},
     "HSVM": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5, 1e-6)},
     "flat": {"balanced": (3e-2, 1e-2, 3e-3), "unbalanced": (1e-3, 1e-4, 1e-5, 1e-6)},
