@@ -17,7 +17,7 @@ from structopt.errors import SolverNotAvailable
 
 __all__ = ["main"]
 
-N_LABELS, N_FEATURES, N_TRAIN, N_TEST = 10, 20, 400, 400
+N_LABELS, N_FEATURES, N_TRAIN, N_TEST = 10, 20, 200, 400
 
 
 def declare(n_labels: int = N_LABELS) -> so.LabelSpace:
