@@ -28,6 +28,9 @@ from structopt.oracle import Oracle
 
 __all__ = ["AbsoluteProgram", "SeparableSolution", "variable_ranges"]
 
+# Pieces of each variable in the smallest program.
+_ROOM = 16
+
 Functions = tuple[FloatArray, FloatArray, IntArray]  # break points, values, start of each function
 Box = tuple[FloatArray, FloatArray, int, float]  # lower and upper ends, which variable to cut, and where
 
@@ -108,7 +111,7 @@ class AbsoluteProgram:
         self._high = np.maximum(high, truths.max(axis=0))
         self._order = np.argsort(truths, axis=0, kind="stable").T.copy()
         self._sorted = np.take_along_axis(truths, self._order.T, axis=0).T.copy()
-        self._chords = _Chords(space, self.columns, self.others, 24)
+        self._programs: dict[int, _Chords] = {}
 
     def minimize(self, weights: FloatArray) -> SeparableSolution:
         """The best point for these weights, with its bound."""
@@ -146,16 +149,22 @@ class AbsoluteProgram:
         """Minimise convex functions exactly, over a few chords of each that are refined beside the answer."""
         points, heights, ptr = hull
         chosen = coarse(ptr, 8)
-        n_programs = 0
+        n_programs, room = 0, _ROOM
         while True:
-            width, slope, most = pieces(points, heights, ptr, chosen, self._chords.room)
-            if most > self._chords.room:
-                self._chords = _Chords(self.space, self.columns, self.others, 2 * most)
+            width, slope, most = pieces(points, heights, ptr, chosen, room)
+            if most > room:
+                room *= 2
                 continue
-            z = self._chords.minimize(width, slope, low)
+            z = self._chords(room).minimize(width, slope, low)
             n_programs += 1
             if z is None or not refine(points, ptr, chosen, z[self.columns], 6):
                 return z, n_programs
+
+    def _chords(self, room: int) -> _Chords:
+        # One program for each size: a single answer among crowded break points must not make all others large.
+        if room not in self._programs:
+            self._programs[room] = _Chords(self.space, self.columns, self.others, room)
+        return self._programs[room]
 
 
 class _Chords:
