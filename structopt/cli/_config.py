@@ -9,17 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from structopt.cli._estimators import keys_of, recipe_of
 from structopt.errors import DeclarationError
 
-__all__ = ["TRAIN_KEYS", "Config", "check_keys", "read_config"]
+__all__ = ["Config", "check_keys", "read_config"]
 
 _SECTIONS: dict[str, tuple[type, ...]] = {"output": (str,), **dict.fromkeys(("model", "data", "train"), (dict,))}
-#: Parameters of `StructuredSVM` that a configuration may set, and what they are.
-TRAIN_KEYS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("surrogate", "search", "trainer", "checkpoint"), (str,)),
-    **dict.fromkeys(("lam", "tol", "max_passes", "max_seconds"), (int, float)),
-    **dict.fromkeys(("n_jobs", "random_state"), (int,)),
-}
 _TYPES = {
     str: "a string",
     int: "a whole number",
@@ -30,7 +25,7 @@ _TYPES = {
 }
 #: Keys of [data] that are not options of a reader, and what they are.
 _DATA: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("train", "format", "sequences"), (str,)),
+    **dict.fromkeys(("train", "format", "sequences", "query"), (str,)),
     "test": (str, int, float),
     **dict.fromkeys(("generate", "seed"), (int,)),
     "missing": (int, float),
@@ -50,15 +45,21 @@ class Config:
 
     Attributes
     ----------
+    where : str
+        The file's name, for messages.
+    estimator : str
+        Name of its class.
     model : dict
-        ``name``, ``path`` or ``structure``, and the structure's arguments.
+        ``name``, ``path`` or ``structure``, and the structure's arguments; empty for estimators without a model.
     data : dict
         Files or ``generate``; paths are absolute.
     train : dict
-        Parameters of `StructuredSVM`.
+        Parameters of the estimator.
     output : Path or None
     """
 
+    where: str
+    estimator: str
     model: dict[str, Any]
     data: dict[str, Any]
     train: dict[str, Any] = field(default_factory=dict)
@@ -75,8 +76,8 @@ class Config:
         return {key: value for key, value in self.data.items() if key not in ("train", "test", "generate", "seed")}
 
 
-def read_config(path: str | Path) -> Config:
-    """Read and check a configuration; its paths are relative to its own folder."""
+def read_config(path: str | Path, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read and check a configuration; its paths are relative to its own folder. `overrides` replace keys of [train]."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no configuration {str(path)!r}.")
@@ -84,20 +85,40 @@ def read_config(path: str | Path) -> Config:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeclarationError(f"{path.name} is not TOML: {error}.") from error
-    where = path.name
-    check_keys(content, _SECTIONS, where)
+    check_keys(content, _SECTIONS, path.name)
+    estimator, train = _check_train(content.get("train", {}), dict(overrides or {}), f"[train] of {path.name}")
     config = Config(
-        content.get("model", {}), content.get("data", {}), content.get("train", {}), _path(path, content.get("output"))
+        path.name,
+        estimator,
+        content.get("model", {}),
+        content.get("data", {}),
+        train,
+        _path(path, content.get("output")),
     )
     _check_model(config, path)
     _check_data(config, path)
-    check_keys(config.train, TRAIN_KEYS, f"[train] of {where}")
-    if "checkpoint" in config.train:
-        config.train["checkpoint"] = _path(path, config.train["checkpoint"])
+    if "checkpoint" in train:
+        train["checkpoint"] = _path(path, train["checkpoint"])
     return config
 
 
+def _check_train(given: dict[str, Any], overrides: dict[str, Any], where: str) -> tuple[str, dict[str, Any]]:
+    """The estimator's name and its parameters."""
+    name = overrides.get("estimator", given.get("estimator", "StructuredSVM"))
+    recipe_of(name, "--set" if "estimator" in overrides else where)
+    known = keys_of(name)
+    check_keys(given, known, f"{where} ({name})")
+    check_keys(overrides, known, f"--set ({name})")
+    return name, {key: value for key, value in (given | overrides).items() if key != "estimator"}
+
+
 def _check_model(config: Config, path: Path) -> None:
+    if recipe_of(config.estimator, config.where).wants != "model":
+        if config.model:
+            raise DeclarationError(
+                f"[model] of {path.name}: {config.estimator} has no model to declare; its parameters belong to [train]."
+            )
+        return
     ways = [key for key in ("name", "path", "structure") if key in config.model]
     if len(ways) != 1:
         raise DeclarationError(

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
 
-__all__ = ["DataSet", "measure", "read_data", "split"]
+__all__ = ["DataSet", "first_missing", "measure", "read_data", "split"]
 
 
 @dataclass
@@ -34,11 +34,11 @@ class DataSet:
 
 
 def read_data(path: str | Path, options: Mapping[str, Any]) -> DataSet:
-    """A file by the keys of [data]: options of its reader, ``missing`` and ``sequences``."""
+    """A file by the keys of [data]: options of its reader, ``missing``, ``sequences`` and ``query``."""
     from structopt.data import read
 
     options = dict(options)
-    missing, sequences = options.pop("missing", None), options.pop("sequences", None)
+    missing, sequences, query = (options.pop(key, None) for key in ("missing", "sequences", "query"))
     found = read(path, **options)
     if "X" not in found:
         raise DeclarationError(f"{path} has no X; it has {', '.join(found)}.")
@@ -50,6 +50,8 @@ def read_data(path: str | Path, options: Mapping[str, Any]) -> DataSet:
             raise DeclarationError(f"{path} has no array {sequences!r} that says where sequences begin.")
         ends = found[sequences].tolist()
         X, y = ([part[a:b] for a, b in pairwise(ends)] for part in (X, y))
+    if query is not None:
+        X, y = _by_query(found, X, y, query, path)
     return DataSet(X, y, found.get("label_names"), found.get("hierarchy"))
 
 
@@ -62,11 +64,23 @@ def split(data: DataSet, fraction: float, seed: int) -> tuple[DataSet, DataSet]:
     return data.take(np.sort(order[n_test:])), data.take(np.sort(order[:n_test]))
 
 
+def first_missing(X: Any) -> int | None:
+    """The first example with a number that is NaN, or None."""
+    if isinstance(X, list):
+        return next((k for k, x in enumerate(X) if first_missing(x) is not None), None)
+    numbers = X.data if sp.issparse(X) else np.asarray(X)
+    if numbers.dtype.kind != "f" or not np.isnan(numbers).any():
+        return None
+    where = np.argwhere(np.isnan(numbers))[0]
+    return int(np.searchsorted(X.indptr, where[0], side="right")) - 1 if sp.issparse(X) else int(where[0])
+
+
 def measure(estimator: Any, data: DataSet) -> dict[str, float]:
     """The estimator's score, and the usual measures of 0/1 rows."""
     from structopt import metrics
+    from structopt.cli._estimators import score
 
-    found = {"examples": len(data), "score": float(estimator.score(data.X, data.y))}
+    found = {"examples": len(data), "score": score(estimator, data)}
     truth = np.asarray(data.y) if isinstance(data.y, np.ndarray) else None
     if truth is None or truth.ndim != 2 or not np.isin(truth, (0, 1)).all():
         return found
@@ -81,6 +95,26 @@ def _take(part: Any, rows: Any) -> Any:
     if part is None or isinstance(part, np.ndarray) or sp.issparse(part):
         return None if part is None else part[rows]
     return [part[k] for k in rows]
+
+
+def _by_query(found: Mapping[str, Any], X: Any, y: Any, query: str, path: str | Path) -> tuple[list[Any], Any]:
+    """The rows of each query, in the order of the file; `query` is an array of an npz, or a column of features."""
+    if isinstance(X, list):
+        raise DeclarationError(f"[data]: query = {query!r} is not needed, {path} has its queries by itself.")
+    if query in found and query not in ("X", "y"):
+        of_row = np.asarray(found[query])
+    else:
+        columns = np.flatnonzero(np.asarray(found.get("feature_names", ())) == query)
+        if not columns.size:
+            raise DeclarationError(f"[data]: query = {query!r} is neither a column nor an array of {path}.")
+        of_row = X[:, columns].toarray().ravel() if sp.issparse(X) else X[:, columns[0]]
+        X = X[:, np.setdiff1d(np.arange(X.shape[1]), columns)]
+    if of_row.shape != (X.shape[0],):
+        raise DeclarationError(f"[data]: query = {query!r} has shape {of_row.shape}; {path} has {X.shape[0]} rows.")
+    _, first, group = np.unique(of_row, return_index=True, return_inverse=True)
+    members = [np.flatnonzero(group == k) for k in np.argsort(first)]
+    dense = X.toarray() if sp.issparse(X) else X
+    return [dense[rows] for rows in members], None if y is None else [y[rows] for rows in members]
 
 
 def _filled(X: Any, value: float) -> Any:

@@ -85,10 +85,12 @@ def number(value: Any) -> str:
 
 
 def key_value(text: str) -> tuple[str, Any]:
-    """``key=value`` of a command line; the value is a Python literal, or else a string."""
+    """``key=value`` of a command line; the value is a Python literal, TOML's true or false, or else a string."""
     key, equals, value = text.partition("=")
     if not (key and equals):
         raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got {text!r}")
+    if value in ("true", "false"):
+        return key, value == "true"
     try:
         return key, ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from structopt.cli._dataset import DataSet, measure, read_data
+from structopt.cli._estimators import predict
 from structopt.cli._output import add_command, number, plain, print_json
 from structopt.cli._problem import load_source
 from structopt.errors import DeclarationError
@@ -20,8 +21,8 @@ __all__ = ["add", "run"]
 
 _DESCRIPTION = """\
 Predict the labels of a file of examples with an estimator that 'structopt train' (or its method save) wrote. Labels
-are printed as JSON, one example a line; if the file has labels, the measures go to standard error. The file is read
-with the options of the training file.
+are printed as JSON, one example a line (for RankSVM one query a line, the scores of its documents); if the file has
+labels, the measures go to standard error. The file is read with the options of the training file.
 
 examples:
   structopt predict model.npz test.arff
@@ -60,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     _restore_model(estimator, arguments)
     data = _data(estimator, arguments)
     with contextlib.redirect_stdout(sys.stderr):
-        predictions = estimator.predict(data.X)
+        predictions = predict(estimator, data)
         measures = {} if data.y is None else measure(estimator, data)
     labels = [_named(label, estimator) if arguments.names else plain(label) for label in predictions]
     if arguments.output:

@@ -7,27 +7,38 @@ import contextlib
 import copy
 import inspect
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from structopt.cli._config import TRAIN_KEYS, Config, check_keys, read_config
-from structopt.cli._dataset import DataSet, measure, read_data, split
+from structopt.cli._config import Config, read_config
+from structopt.cli._dataset import DataSet, first_missing, measure, read_data, split
+from structopt.cli._estimators import ESTIMATORS, fit, make
 from structopt.cli._output import add_command, key_value, print_facts, print_json
 from structopt.cli._problem import load_source
-from structopt.errors import DeclarationError, StructoptError
+from structopt.errors import DeclarationError
 
 __all__ = ["add", "run"]
 
-_DESCRIPTION = """\
-Train a structured SVM, save it, and print its certificate and measures.
+_WANTS = {
+    "model": "labels of the model in [model]",
+    "nodes": "labels of a hierarchy: the data's own, or hierarchy = in [train]",
+    "sequences": "a state for each position of a sequence",
+    "classes": "one class a row",
+    "numbers": "one number a row",
+    "queries": "a relevance a row; rows of a query are compared with each other only",
+}
+_DESCRIPTION = f"""\
+Train an estimator, save it, and print its certificate and measures.
 
 A configuration (paths are relative to its folder):
 
   output = "model.npz"
 
-  [model]                          # one of these three:
+  [model]                          # for StructuredSVM and ConditionalRiskMinimizer, one of these three:
   structure = "PairwiseMRF"        #   a class of structopt.structures, with its arguments; the number of labels, the
   bias = true                      #   classes, the states and the hierarchy are taken from the data if not given
   # name = "named_entities"        #   a model of 'structopt models'
@@ -40,12 +51,17 @@ A configuration (paths are relative to its folder):
   # labels = -14                   # and other options of the reader: n_features, ignore, dag, delimiter, word
   # missing = 0.0                  # what to put for missing numbers
   # sequences = "word_indptr"      # an array of an npz that says where sequences begin
+  # query = "user"                 # the column, or array of an npz, that says to which query a row belongs
 
-  [train]                          # parameters of StructuredSVM, all optional
+  [train]                          # the estimator and its parameters, all optional
+  estimator = "StructuredSVM"      # or another of those below
   surrogate = "slack"              # or "margin", ...
   trainer = "auto"
   lam = 0.01
   tol = 0.001                      # certified relative gap
+
+estimators:
+{chr(10).join(f"  {name:<26}{_WANTS[recipe.wants]}" for name, recipe in ESTIMATORS.items())}
 
 examples:
   structopt train config.toml
@@ -56,7 +72,7 @@ examples:
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = add_command(commands, "train", run, "train a model by a configuration file", _DESCRIPTION)
+    parser = add_command(commands, "train", run, "train an estimator by a configuration file", _DESCRIPTION)
     parser.add_argument("config", help="a TOML file as above")
     parser.add_argument("--output", metavar="FILE", help="where to save the estimator; replaces the configuration's")
     parser.add_argument(
@@ -67,19 +83,17 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, save, print, and return the exit code."""
-    from structopt.estimators import StructuredSVM
-
-    config = read_config(arguments.config)
-    config.train |= _overrides(arguments.set)
+    config = read_config(arguments.config, _overrides(arguments.set))
     output = Path(arguments.output) if arguments.output else config.output
     if output is not None and not output.parent.is_dir():
-        raise DeclarationError(f"There is no folder {str(output.parent)!r} to save the model in.")
+        raise DeclarationError(f"output: there is no folder {str(output.parent)!r} to save the model in.")
     data, test = _data(config)
-    model = _model(config, data)
-    estimator = StructuredSVM(model, **config.train, verbose=arguments.verbose)
-    with contextlib.redirect_stdout(sys.stderr):  # the answer alone goes to standard output
-        estimator.fit(data.X, data.y)
-    report = _report(estimator, data, test)
+    estimator = make(config, data, verbose=arguments.verbose)
+    if output is not None:
+        _check_savable(estimator, config)
+    with contextlib.redirect_stdout(sys.stderr), _warnings_told():  # the answer alone goes to standard output
+        fit(estimator, data, f"[train] of {config.where}")
+        report = _report(estimator, data, test)
     if output is not None:
         _save(estimator, output, config, data)
         report["output"] = str(output)
@@ -87,18 +101,29 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(report)
     else:
         _print(report)
-    if not report["converged"]:
+    if report.get("converged") is False:
         print(f"structopt: stopped before the gap reached tol ({report['stopped']})", file=sys.stderr)
     return 0
 
 
+@contextlib.contextmanager
+def _warnings_told() -> Iterator[None]:
+    """Warnings as one line each; that of a gap above `tol` is left to the report."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield
+    for warning in found:
+        if issubclass(warning.category, UserWarning) and not issubclass(warning.category, ConvergenceWarning):
+            print(f"structopt: {' '.join(str(warning.message).split())}", file=sys.stderr)
+
+
 def _overrides(words: list[str]) -> dict[str, Any]:
     try:
-        given = dict(key_value(word) for word in words)
+        return dict(key_value(word) for word in words)
     except argparse.ArgumentTypeError as error:
         raise DeclarationError(f"--set: {error}.") from None
-    check_keys(given, TRAIN_KEYS, "--set")
-    return given
 
 
 def _data(config: Config) -> tuple[DataSet, DataSet | None]:
@@ -109,9 +134,19 @@ def _data(config: Config) -> tuple[DataSet, DataSet | None]:
     else:
         data = read_data(config.data["train"], config.reader_options)
     if not len(data) or 0 in getattr(data.X, "shape", ()):
-        raise DeclarationError(f"The training data have shape {getattr(data.X, 'shape', (0,))}: nothing to learn from.")
+        raise DeclarationError(
+            f"[data] of {config.where}: X of the training data has shape {getattr(data.X, 'shape', (0,))}: nothing to "
+            "learn from."
+        )
     if data.y is None:
-        raise DeclarationError("The training data have no labels; say with labels= in [data] which columns they are.")
+        raise DeclarationError(
+            f"[data] of {config.where}: the training data have no labels; say with labels = which columns they are."
+        )
+    row = first_missing(data.X)
+    if row is not None:
+        raise DeclarationError(
+            f"[data] of {config.where}: example {row} has missing numbers; say with missing = a number what to put."
+        )
     test = config.data.get("test")
     if isinstance(test, float):
         return split(data, test, seed)
@@ -130,54 +165,25 @@ def _aligned(config: Config, data: DataSet) -> dict[str, Any]:
     return {**{name: value for name, value in found.items() if value is not None and name in known}, **options}
 
 
-def _model(config: Config, data: DataSet) -> Any:
-    if config.source is not None:
-        return load_source(config.source).model
-    from structopt import structures
-
-    arguments = {key: value for key, value in config.model.items() if key != "structure"}
-    name = config.model["structure"]
-    known = [found for found in structures.__all__ if found[0].isupper()]
-    if name not in known:
-        raise DeclarationError(f"There is no structure {name!r}; choose one of {', '.join(known)}.")
-    structure = getattr(structures, name)
-    parameters = inspect.signature(structure).parameters
-    unknown = [key for key in arguments if key not in parameters]
-    if unknown:
-        raise DeclarationError(f"{name} has no argument {unknown[0]!r}; it has {', '.join(parameters)}.")
-    for key in parameters:
-        if key not in arguments and parameters[key].default is inspect.Parameter.empty:
-            arguments[key] = _from_data(key, data, name)
-    if name == "HierarchicalLabels" and "kind" not in arguments:
-        arguments["kind"] = "closure"  # the one space that holds every row a file can have
-    try:
-        return structure(**arguments)
-    except TypeError as error:
-        if isinstance(error, StructoptError):
-            raise
-        raise DeclarationError(f"{name} cannot be made from [model]: {error}.") from error
-
-
-def _from_data(key: str, data: DataSet, name: str) -> Any:
-    """A required argument of a structure that the data tell."""
-    y = data.y
-    if key == "n" and getattr(y, "ndim", 0) == 2:
-        return int(y.shape[1])
-    if key == "classes" and getattr(y, "ndim", 0) == 1:
-        return np.unique(y).tolist()
-    if key == "states" and isinstance(y, list):
-        return sorted({state for row in y for state in np.asarray(row).tolist()})
-    if key == "hierarchy" and data.hierarchy is not None:
-        return data.hierarchy
-    raise DeclarationError(f"{name} needs {key!r}, which these data do not tell; give it in [model].")
-
-
 def _report(estimator: Any, data: DataSet, test: DataSet | None) -> dict[str, Any]:
-    result = estimator.result_
+    return {
+        "estimator": type(estimator).__name__,
+        **({"model": repr(estimator.model)} if hasattr(estimator, "model") else {}),
+        **_certificate(estimator),
+        "score_is": ESTIMATORS[type(estimator).__name__].score,
+        "train": measure(estimator, data),
+        "test": None if test is None or test.y is None else measure(estimator, test),
+    }
+
+
+def _certificate(estimator: Any) -> dict[str, Any]:
+    """What the training proved; a conditional risk is estimated in closed form, and has a lam chosen."""
+    result = getattr(estimator, "result_", None)
+    if result is None:
+        return {"lam": estimator.lam_, "method": estimator.averages_.method}
     last = result.history[-1] if len(result.history) else None
     return {
-        "model": repr(estimator.model),
-        "trainer": estimator.trainer_,
+        "trainer": result.trainer,
         "objective": result.objective,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
@@ -185,8 +191,6 @@ def _report(estimator: Any, data: DataSet, test: DataSet | None) -> dict[str, An
         "stopped": result.stopped,
         "passes": result.passes,
         "seconds": last.seconds if last is not None else None,
-        "train": measure(estimator, data),
-        "test": None if test is None or test.y is None else measure(estimator, test),
     }
 
 
@@ -197,10 +201,26 @@ def _print(report: dict[str, Any]) -> None:
     print_facts({**flat, "output": flat.pop("output", None)})
 
 
+def _check_savable(estimator: Any, config: Config) -> None:
+    """A conditional risk holds its training labels in its model's space: that model must be in the file, too."""
+    from structopt.estimators._codec import Encoder, NotSavable
+
+    if config.estimator != "ConditionalRiskMinimizer":
+        return
+    try:
+        Encoder().encode(estimator.model, "the model")
+    except NotSavable as error:
+        raise DeclarationError(
+            f"output of {config.where}: {error}, so that {config.estimator} cannot be saved with it; use a model of "
+            "structopt.structures, or leave output away."
+        ) from None
+
+
 def _save(estimator: Any, output: Path, config: Config, data: DataSet) -> None:
     """Save with what `predict` needs; a model that only its own file can rebuild is saved by its name."""
     estimator.data_options_ = _aligned(config, data) if "train" in config.data else {}
-    estimator.model_source_ = config.source
+    if hasattr(estimator, "model"):
+        estimator.model_source_ = config.source
     if data.label_names is not None:
         estimator.label_names_ = np.asarray(data.label_names)
     try:

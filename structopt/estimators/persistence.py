@@ -48,6 +48,8 @@ class Persistent:
 
     #: Parameters that belong to a run and not to the model; they are saved as None.
     _not_saved: ClassVar[tuple[str, ...]] = ("callback", "checkpoint")
+    #: What the command line keeps beside the model, to read further files and name labels; saved whatever is learned.
+    _notes: ClassVar[tuple[str, ...]] = ("data_options_", "label_names_", "model_source_")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -68,13 +70,14 @@ class Persistent:
             arguments describe.
         """
         encoder = Encoder()
+        learned = {**{name: vars(self)[name] for name in self._notes if name in vars(self)}, **self._learned()}
         try:
             document = {
                 "format": _FORMAT,
                 "version": structopt.__version__,
                 "class": _name(type(self)),
                 "parameters": {name: encoder.encode(value, name) for name, value in self._parameters().items()},
-                "learned": {name: encoder.encode(value, name) for name, value in self._learned().items()},
+                "learned": {name: encoder.encode(value, name) for name, value in learned.items()},
             }
         except NotSavable as error:
             raise DeclarationError(
