@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,11 @@ from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray
 from structopt.kernels.dag import topological_order
 
-__all__ = ["check_arcs", "children_in", "edge_pairs", "in_order", "number_names", "parents_first"]
+if TYPE_CHECKING:
+    from structopt.compiled import FloatArray
+    from structopt.hierarchy import Hierarchy
+
+__all__ = ["check_arcs", "children_in", "edge_pairs", "in_order", "node_values", "number_names", "parents_first"]
 
 Edge = tuple[Hashable, Hashable]
 
@@ -111,3 +115,28 @@ def children_in(name: Hashable, below: Any) -> list[tuple[Hashable, Any]]:
     if isinstance(below, list | tuple | set | frozenset):
         return [(child, None) for child in in_order(below)]
     raise DeclarationError(f"Below {name!r} stands {below!r:.60}; give a dict, a list of names, or None for a leaf.")
+
+
+def node_values(hierarchy: Hierarchy, values: Any, what: str) -> FloatArray:
+    """One finite, non-negative number a node, from an array in the order of the nodes or a mapping by name.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> node_values(so.Hierarchy([("a", "b")]), {"b": 2, "a": 1}, "alpha")
+    array([1., 2.])
+    """
+    if isinstance(values, Mapping):
+        missing = [name for name in hierarchy.nodes if name not in values]
+        if missing:
+            raise DeclarationError(f"{what} has no value for the node {missing[0]!r}.")
+        hierarchy.indices(values)
+        values = [values[name] for name in hierarchy.nodes]
+    found = np.array(values, dtype=np.float64).ravel()
+    if found.size != len(hierarchy):
+        raise DeclarationError(f"{what} has {found.size} values for {len(hierarchy)} nodes.")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if wrong.size:
+        k = int(wrong[0])
+        raise DeclarationError(f"{what} of the node {hierarchy.nodes[k]!r} is {found[k]}; it must be finite and >= 0.")
+    return found

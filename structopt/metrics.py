@@ -15,10 +15,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import metrics as skm
 
+from structopt._hierarchy_input import node_values
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
-from structopt.losses_hierarchy import HierarchicalLoss, node_values
+from structopt.losses import HierarchicalLoss
 from structopt.structures._hierarchy_labels import LabelCodec
 
 __all__ = ["accuracy", "hierarchical_f1", "hierarchical_loss", "jaccard", "label_loss", "macro_f1", "micro_f1"]

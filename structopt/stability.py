@@ -9,8 +9,7 @@ import numpy as np
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.losses import CostMatrix, Footrule, Hamming, TaskLoss, ZeroOne
-from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming
+from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming, TaskLoss, ZeroOne
 from structopt.model import Model
 from structopt.structures.assignment import RowLoss
 

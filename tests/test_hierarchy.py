@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structopt._hierarchy_input import node_values
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.losses import Hamming
-from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming, Normalized, node_values, sparse_form
+from structopt.losses import Hamming, HierarchicalLoss, LeafHamming, Normalized
+from structopt.losses.hierarchy import sparse_form
 
 THING = [("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")]
 TREE = [(0, 1), (0, 2), (1, 3), (1, 4)]

@@ -12,7 +12,7 @@ from sklearn import metrics as skm
 from structopt import metrics
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.losses_hierarchy import HierarchicalLoss
+from structopt.losses import HierarchicalLoss
 
 TREE = Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
 DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3)])

@@ -14,8 +14,7 @@ from structopt.estimators._divided import Divided, DividedLabels
 from structopt.estimators._hierarchical_base import HierarchicalEstimator, Kind
 from structopt.estimators._hierarchical_plan import Plan
 from structopt.hierarchy import Hierarchy
-from structopt.losses import Hamming, TaskLoss
-from structopt.losses_hierarchy import LeafHamming, Normalized
+from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.bcfw import bcfw
 from structopt.train.block_ascent import block_ascent

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from structopt._hierarchy_input import node_values
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray, IntArray, kernel
-from structopt.losses_hierarchy import node_values
 from structopt.norms._interior import Certified, Expansion, certified, interior_point, newton_step
 
 __all__ = ["included_nodes", "maxmin", "normalization"]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._hierarchy_input import node_values
 from structopt.backends.combinatorial import Algorithm
 from structopt.batch import Batch, LabelBatch, LossBatch
 from structopt.compiled import FloatArray
@@ -18,8 +19,8 @@ from structopt.features import Linear, Scaled
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import IntArray
 from structopt.kernels.threads import in_threads
-from structopt.losses import Hamming, TaskLoss
-from structopt.losses_hierarchy import LeafHamming, node_values, sparse_form
+from structopt.losses import Hamming, LeafHamming, TaskLoss
+from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
 from structopt.space import LabelSpace
 from structopt.structures._hierarchy_labels import LabelCodec

@@ -29,8 +29,7 @@ from structopt.kernels.node_weights import (
     score_seen,
 )
 from structopt.kernels.threads import in_threads
-from structopt.losses import Hamming
-from structopt.losses_hierarchy import LeafHamming, Normalized
+from structopt.losses import Hamming, LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor

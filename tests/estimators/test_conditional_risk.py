@@ -18,8 +18,7 @@ from sklearn.model_selection import GridSearchCV
 import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
-from structopt.losses import CostMatrix, Footrule, Hamming
-from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming
+from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming
 from structopt.risk_programs import LinearRisk
 from structopt.structures.assignment import Assignment
 from structopt.structures.flow import Flow

@@ -23,7 +23,7 @@ from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.persistence import load
 from structopt.estimators.shared import SharedSVM
 from structopt.estimators.structured import StructuredSVM
-from structopt.losses_hierarchy import LeafHamming, Normalized
+from structopt.losses import LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.hierarchical import Pattern, hierarchical_sgd, seen_features
 from structopt.train.sgd import sgd

@@ -26,8 +26,7 @@ from structopt.estimators import (
     load,
 )
 from structopt.estimators._codec import Decoder, Encoder
-from structopt.losses import CostMatrix, Hamming
-from structopt.losses_hierarchy import HierarchicalLoss
+from structopt.losses import CostMatrix, Hamming, HierarchicalLoss
 from structopt.risks import NDCG
 from structopt.structures.assignment import Assignment
 from structopt.structures.chain import Chain, bio_rules

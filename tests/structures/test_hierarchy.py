@@ -16,8 +16,7 @@ import structopt as so
 import structopt.plane
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.hierarchy import Hierarchy
-from structopt.losses import Hamming
-from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming, Normalized
+from structopt.losses import Hamming, HierarchicalLoss, LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
 
 THING = Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])

@@ -1,12 +1,12 @@
 """Task losses over the nodes of a hierarchy: the leaf loss, the hierarchical loss, the normalised error.
 
-Labels and truths are 0/1 rows over ``hierarchy.nodes``. Whole data sets are never made dense: the coefficients of a
-batch are one row that all examples share plus a sparse matrix.
+Labels and truths are 0/1 rows over ``hierarchy.nodes``, or names that stand for such rows. Whole data sets are never
+made dense: the coefficients of a batch are one row that all examples share plus a sparse matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,12 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._hierarchy_input import node_values
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.losses import Hamming, TaskLoss
+from structopt.losses.base import TaskLoss
+from structopt.losses.variables import Hamming
 
-__all__ = ["AffineForm", "HierarchicalLoss", "LeafHamming", "Normalized", "node_values", "sparse_form"]
+__all__ = ["AffineForm", "HierarchicalLoss", "LeafHamming", "Normalized", "sparse_form"]
 
 _NOT_LINEAR = (
     "The hierarchical loss is linear on trees only, and {culprit}. On the diamond 0 -> 1, 2 -> 3 with the truth "
@@ -66,12 +68,25 @@ class _HierarchyLoss(TaskLoss):
             )
         self.hierarchy = hierarchy
 
-    def _row(self, label: npt.ArrayLike) -> FloatArray:
-        row = np.asarray(label, dtype=np.float64).ravel()
-        if row.size != len(self.hierarchy):
+    def _row(self, label: Any) -> FloatArray:
+        """The 0/1 row of a label; a name stands for the node and its ancestors, a collection for their union."""
+        h = self.hierarchy
+        if isinstance(label, Hashable) and label in h:
+            label = {label}
+        elif isinstance(label, str):
+            h.index(label)  # raises, with the names that look like it
+        names = label if isinstance(label, np.ndarray) else np.array(list(label), dtype=object)
+        # Nodes may be called 0 and 1: what is ordered and holds nothing else is a row, a set holds names.
+        if names.dtype.kind in "fb" or (not isinstance(label, Set) and np.isin(names, (0, 1)).all()):
+            if names.size == len(h):
+                return np.asarray(names, dtype=np.float64).ravel()
             raise DeclarationError(
-                f"{type(self).__name__} takes 0/1 rows over the {len(self.hierarchy)} nodes, got {row.size} entries."
+                f"{type(self).__name__} takes names or 0/1 rows over the {len(h)} nodes, got {names.size} entries; "
+                "give names that are numbers as a set."
             )
+        nodes = h.indices(names.tolist())
+        row = np.zeros(len(h))
+        row[h.ancestor_rows([0, nodes.size], nodes).indices] = 1.0
         return row
 
     def __repr__(self) -> str:
@@ -102,9 +117,8 @@ class LeafHamming(_AffineLoss):
     Examples
     --------
     >>> import structopt as so
-    >>> from structopt.losses_hierarchy import LeafHamming
     >>> h = so.Hierarchy([("animal", "cat"), ("animal", "dog")])
-    >>> LeafHamming(h).linear([1, 1, 0])
+    >>> so.losses.LeafHamming(h).linear([1, 1, 0])
     (array([ 0., -1.,  1.]), 1.0)
     """
 
@@ -140,8 +154,7 @@ class HierarchicalLoss(_AffineLoss):
     Examples
     --------
     >>> import structopt as so
-    >>> from structopt.losses_hierarchy import HierarchicalLoss
-    >>> loss = HierarchicalLoss(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)]))
+    >>> loss = so.losses.HierarchicalLoss(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)]))
     >>> loss.weights_.tolist()
     [1.0, 0.5, 0.5, 0.25, 0.25]
     >>> loss.linear([1, 1, 0, 1, 0])
@@ -231,9 +244,8 @@ class Normalized(_HierarchyLoss):
     Examples
     --------
     >>> import structopt as so
-    >>> from structopt.losses_hierarchy import Normalized
     >>> h = so.Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
-    >>> loss = Normalized(h, {"thing": 0, "animal": 2 / 3, "oak": 1, "cat": 1 / 3, "dog": 1 / 3})
+    >>> loss = so.losses.Normalized(h, {"thing": 0, "animal": 2 / 3, "oak": 1, "cat": 1 / 3, "dog": 1 / 3})
     >>> loss.linear([1, 1, 0, 1, 0])[0].round(4)                    # the truth is a cat
     array([0.    , 0.    , 1.4142, 0.    , 0.8165])
     """
@@ -299,31 +311,6 @@ def sparse_form(loss: TaskLoss, n: int) -> AffineForm | Normalized | None:
         weight, _ = loss.linear(np.zeros(n))
         return AffineForm(weight, _diagonal(-2 * weight), weight)
     return None
-
-
-def node_values(hierarchy: Hierarchy, values: Any, what: str) -> FloatArray:
-    """One finite, non-negative number a node, from an array in the order of the nodes or a mapping by name.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> node_values(so.Hierarchy([("a", "b")]), {"b": 2, "a": 1}, "alpha")
-    array([1., 2.])
-    """
-    if isinstance(values, Mapping):
-        missing = [name for name in hierarchy.nodes if name not in values]
-        if missing:
-            raise DeclarationError(f"{what} has no value for the node {missing[0]!r}.")
-        hierarchy.indices(values)
-        values = [values[name] for name in hierarchy.nodes]
-    found = np.array(values, dtype=np.float64).ravel()
-    if found.size != len(hierarchy):
-        raise DeclarationError(f"{what} has {found.size} values for {len(hierarchy)} nodes.")
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
-    if wrong.size:
-        k = int(wrong[0])
-        raise DeclarationError(f"{what} of the node {hierarchy.nodes[k]!r} is {found[k]}; it must be finite and >= 0.")
-    return found
 
 
 def _diagonal(values: FloatArray) -> sp.csr_array:

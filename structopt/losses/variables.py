@@ -1,54 +1,15 @@
-"""Task losses that are linear in the label: ``loss(y, truth) = coef . y + const`` for every label ``y``.
-
-Losses act on one block of 0/1 variables, flattened. Linearity is what lets one declaration serve loss-augmented
-inference, the λ-oracle and conditional risk.
-"""
+"""Losses between 0/1 vectors of variables: Hamming, zero-one and any table of costs."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.losses.base import TaskLoss
 
-__all__ = [
-    "CostMatrix",
-    "Footrule",
-    "Hamming",
-    "HierarchicalLoss",
-    "LeafHamming",
-    "Normalized",
-    "TaskLoss",
-    "ZeroOne",
-]
-
-
-class TaskLoss(ABC):
-    """A loss that is linear in the label, for labels and truths of a given 0/1 block."""
-
-    @abstractmethod
-    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        """Coefficients and constant with ``loss(y, truth) = coef . y + const``."""
-
-    @abstractmethod
-    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        """The loss by its definition, for a 0/1 label `y`."""
-
-    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """`linear` for each row of `truths`."""
-        forms = [self.linear(truth) for truth in np.asarray(truths)]
-        return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
-
-    @property
-    def smallest(self) -> float:
-        """A lower bound on the positive values of the loss (the g_min of MATH.md 1.1 is half of it)."""
-        return 1.0
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+__all__ = ["CostMatrix", "Hamming", "ZeroOne"]
 
 
 class Hamming(TaskLoss):
@@ -150,36 +111,3 @@ class CostMatrix(TaskLoss):
     def smallest(self) -> float:
         positive = self.costs[self.costs > 0]
         return float(positive.min()) if positive.size else 1.0
-
-
-class Footrule(TaskLoss):
-    """Spearman's footrule between permutations given as 0/1 matrices: ``sum_j |sigma(j) - truth(j)|`` (MATH.md 8.2).
-
-    Parameters
-    ----------
-    n : int
-        Number of items.
-    """
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self._distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
-
-    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        matrix = np.asarray(truth, dtype=np.float64).reshape(self.n, self.n)
-        return (matrix @ self._distance).ravel(), 0.0
-
-    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        places = [np.asarray(v).reshape(self.n, self.n).argmax(axis=1) for v in (y, truth)]
-        return float(np.abs(places[0] - places[1]).sum())
-
-    @property
-    def smallest(self) -> float:
-        return 2.0
-
-    def __repr__(self) -> str:
-        return f"Footrule({self.n})"
-
-
-# Last, because the losses of a hierarchy derive from `TaskLoss` above.
-from structopt.losses_hierarchy import HierarchicalLoss, LeafHamming, Normalized  # noqa: E402

@@ -1,0 +1,37 @@
+"""What a task loss answers: ``loss(y, truth) = coef . y + const`` for every label ``y``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt.compiled import FloatArray
+
+__all__ = ["TaskLoss"]
+
+
+class TaskLoss(ABC):
+    """A loss that is linear in the label, for labels and truths of a given 0/1 block."""
+
+    @abstractmethod
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        """Coefficients and constant with ``loss(y, truth) = coef . y + const``."""
+
+    @abstractmethod
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        """The loss by its definition, for a 0/1 label `y`."""
+
+    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """`linear` for each row of `truths`."""
+        forms = [self.linear(truth) for truth in np.asarray(truths)]
+        return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound on the positive values of the loss (the g_min of MATH.md 1.1 is half of it)."""
+        return 1.0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
