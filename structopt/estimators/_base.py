@@ -31,17 +31,27 @@ Trainer = Callable[..., TrainResult]
 class LinearEstimator(Persistent, BaseEstimator):
     """Scores ``<coef, x> + intercept`` learned by minimising ``lam/2 ||w||^2 + risk(w)`` to a certified gap."""
 
-    lam: float
-    tol: float
-    max_passes: float | None
-    max_seconds: float | None
-    checkpoint: Any
-    verbose: bool | int
-
     coef_: FloatArray
     intercept_: Any
     result_: TrainResult
     n_features_in_: int
+
+    def __init__(
+        self,
+        lam: float = 1e-3,
+        *,
+        tol: float = 1e-3,
+        max_passes: float | None = 10_000,
+        max_seconds: float | None = None,
+        checkpoint: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.lam = lam
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.checkpoint = checkpoint
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

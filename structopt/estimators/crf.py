@@ -83,18 +83,15 @@ class CRF(LinearEstimator):
         checkpoint: Any = None,
         verbose: bool | int = False,
     ) -> None:
-        self.lam = lam
+        super().__init__(
+            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+        )
         self.states = states
         self.transitions = transitions
         self.initial = initial
         self.bias = bias
         self.initial_weights = initial_weights
-        self.tol = tol
         self.n_jobs = n_jobs
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sequences.

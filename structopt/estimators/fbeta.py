@@ -63,15 +63,12 @@ class FBetaSVM(BinaryEstimator):
         checkpoint: Any = None,
         verbose: bool | int = False,
     ) -> None:
-        self.lam = lam
+        super().__init__(
+            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+        )
         self.beta = beta
-        self.tol = tol
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows `X` of features, dense or sparse, and their classes `y`."""

@@ -93,17 +93,14 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         verbose: bool | int = False,
         random_state: Any = 0,
     ) -> None:
-        self.lam = lam
+        super().__init__(
+            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+        )
         self.loss = loss
         self.multi_class = multi_class
         self.trainer = trainer
-        self.tol = tol
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:

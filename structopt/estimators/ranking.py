@@ -71,14 +71,11 @@ class RankSVM(LinearEstimator):
         checkpoint: Any = None,
         verbose: bool | int = False,
     ) -> None:
-        self.lam = lam
+        super().__init__(
+            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+        )
         self.measure = measure
         self.decay = decay
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,23 +179,6 @@ class AUCMaximizer(BinaryEstimator):
     >>> auc.score(X, y), auc.predict([[5.5], [6.5]])
     (1.0, array(['ham', 'spam'], dtype='<U4'))
     """
-
-    def __init__(
-        self,
-        lam: float = 1e-3,
-        *,
-        tol: float = 1e-3,
-        max_passes: float | None = 10_000,
-        max_seconds: float | None = None,
-        checkpoint: Any = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.lam = lam
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows `X` of features, dense or sparse, and their classes `y`."""

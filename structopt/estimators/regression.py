@@ -69,15 +69,12 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         checkpoint: Any = None,
         verbose: bool | int = False,
     ) -> None:
+        super().__init__(
+            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+        )
         self.tau = tau
-        self.lam = lam
-        self.tol = tol
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows `X` of features, dense or sparse, and their targets `y`."""
@@ -147,13 +144,10 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         checkpoint: Any = None,
         verbose: bool | int = False,
     ) -> None:
-        self.lam = lam
+        super().__init__(
+            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+        )
         self.cost = cost
-        self.tol = tol
-        self.max_passes = max_passes
-        self.max_seconds = max_seconds
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows `X` of features, dense or sparse, and their levels `y`, any ordered numbers."""
