@@ -1,4 +1,4 @@
-"""Arrays of affine functions of a space's variables, and the rows that comparing them makes.
+"""Arrays of affine functions of a space's variables; comparing them makes `Rows`.
 
 An `Expression` of shape ``s`` is one sparse matrix with ``prod(s)`` rows and one constant per row; every
 operation is a sparse-matrix operation on the whole array, so building costs O(non-zeros).
@@ -15,13 +15,12 @@ import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.rows import Rows, Shape, widen
 
 if TYPE_CHECKING:
     from structopt.space import LabelSpace
 
-__all__ = ["Expression", "Rows", "concatenate"]
-
-Shape = tuple[int, ...]
+__all__ = ["Expression", "concatenate"]
 
 
 class Expression:
@@ -262,55 +261,6 @@ class Expression:
         return Rows(body.space, shape, body.matrix, low - body.constant, up - body.constant)
 
 
-class Rows:
-    """Rows ``lower <= matrix @ z <= upper`` made by a comparison, to be given to `LabelSpace.subject_to`."""
-
-    __array_ufunc__ = None
-
-    def __init__(
-        self, space: LabelSpace, shape: Shape, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray
-    ) -> None:
-        if np.isnan(lower).any() or np.isnan(upper).any():
-            raise DeclarationError("A row's bound is NaN; check the right-hand side of the comparison.")
-        if (lower == np.inf).any() or (upper == -np.inf).any():
-            raise DeclarationError("A row's lower bound is +inf or its upper bound is -inf: no label satisfies it.")
-        if (lower > upper).any():
-            k = int(np.argmax(lower > upper))
-            raise DeclarationError(
-                f"Element {k} of these rows has lower bound {lower[k]:g} above its upper bound {upper[k]:g}."
-            )
-        self.space = space
-        self.shape = shape
-        self.matrix = matrix
-        self.lower = lower
-        self.upper = upper
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return int(self.lower.shape[0])
-
-    def __repr__(self) -> str:
-        return f"<Rows of shape {self.shape}: {self.matrix.nnz} non-zeros>"
-
-    def __bool__(self) -> NoReturn:
-        raise DeclarationError(
-            "A comparison of expressions makes rows and has no truth value. For a double-bounded row write "
-            "expression.between(lower, upper) instead of lower <= expression <= upper, and give every comparison "
-            "to space.subject_to(...)."
-        )
-
-    def _compared_again(self, other: Any) -> NoReturn:
-        raise DeclarationError(
-            "These rows are a comparison already and cannot be compared again; "
-            "write expression.between(lower, upper) for a double-bounded row."
-        )
-
-    __le__ = __ge__ = __lt__ = __gt__ = _compared_again
-    __eq__ = __ne__ = _compared_again
-    __hash__ = object.__hash__
-
-
 def concatenate(expressions: Sequence[Expression], axis: int = 0) -> Expression:
     """Join expressions of one space along an axis, as `numpy.concatenate` does.
 
@@ -376,13 +326,6 @@ def _common_shape(a: Shape, b: Shape) -> Shape:
         return np.broadcast_shapes(a, b)
     except ValueError:
         raise DeclarationError(f"Shapes {a} and {b} do not broadcast together.") from None
-
-
-def widen(matrix: sp.csr_array, n_columns: int) -> sp.csr_array:
-    """The same matrix with columns for the variables declared since; shares the arrays."""
-    if matrix.shape[1] == n_columns:
-        return matrix
-    return sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], n_columns))
 
 
 def _numbers(value: Any) -> FloatArray:

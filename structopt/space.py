@@ -14,9 +14,10 @@ import scipy.sparse as sp
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.enumeration import enumerate_labels
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
-from structopt.expressions import Expression, Rows, Shape, widen
 from structopt.feasibility import Violation, contains, violations
 from structopt.naming import ArrayNames, ChainedNames
+from structopt.rows import Rows, Shape, canonical, stacked, widen
+from structopt.variables import Block, bounds_of, shape_of
 
 if TYPE_CHECKING:
     from structopt.recognize import Structure
@@ -24,33 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Block", "LabelSpace"]
 
 _log = logging.getLogger(__name__)
-
-
-class Block(Expression):
-    """A named array of variables: an expression, and a slice of ``z``.
-
-    Attributes
-    ----------
-    name : str
-    shape : tuple of int
-    slice : slice
-        Where the block's variables stand in ``z``, in C order.
-    """
-
-    def __init__(
-        self, space: LabelSpace, name: str, shape: Shape, start: int, names: Sequence[str] | None = None
-    ) -> None:
-        size = int(np.prod(shape, dtype=np.int64))
-        super().__init__(space, shape, _select(np.arange(start, start + size)), np.zeros(size))
-        self.name = name
-        self.slice = slice(start, start + size)
-        self.names: Sequence[str] = ArrayNames(name, shape) if names is None else tuple(names)
-
-    def _rows(self, index: npt.NDArray[np.intp]) -> Expression:
-        return Expression(self.space, index.shape, _select(self.slice.start + index.ravel()), np.zeros(index.size))
-
-    def __repr__(self) -> str:
-        return f"<Block {self.name!r} of shape {self.shape}: z[{self.slice.start}:{self.slice.stop}]>"
 
 
 class LabelSpace:
@@ -121,12 +95,12 @@ class LabelSpace:
     def _declare(
         self, name: str, shape: int | Shape, lower: npt.ArrayLike, upper: npt.ArrayLike, *, integer: bool
     ) -> Block:
-        dimensions = _shape_of(name, shape)
+        dimensions = shape_of(name, shape)
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"A variable block needs a name, got {name!r}.")
         if name in self._blocks:
             raise DeclarationError(f"The space already has a block named {name!r}; names must differ.")
-        low, up = _bounds(name, dimensions, lower, upper)
+        low, up = bounds_of(name, dimensions, lower, upper)
         return self._append(name, dimensions, low, up, np.full(low.shape, integer))
 
     def _append(
@@ -176,7 +150,7 @@ class LabelSpace:
             Name of the rows; the elements of an array are ``name[0]``, ``name[1]``, ... Default ``c0``, ``c1``, ...
         """
         if name is not None and len(rows) > 1 and all(isinstance(r, Rows) for r in rows):
-            self._add_rows(_stack([cast(Rows, r) for r in rows]), name)
+            self._add_rows(stacked([cast(Rows, r) for r in rows]), name)
             return
         for comparison in rows:
             if isinstance(comparison, bool | np.bool_):
@@ -194,7 +168,7 @@ class LabelSpace:
         label = f"c{len(self._rows)}" if name is None else name
         if label in self._row_labels:
             raise DeclarationError(f"The space already has rows named {label!r}; names must differ.")
-        matrix = _canonical(rows.matrix)
+        matrix = canonical(rows.matrix)
         names: Sequence[str] = ArrayNames(label, rows.shape)
         lower, upper = rows.lower, rows.upper
         constant = np.diff(matrix.indptr) == 0
@@ -408,7 +382,7 @@ class LabelSpace:
             raise DeclarationError("The matrix has NaN or infinite entries.")
         space = cls(name)
         n_rows, n = rows.shape
-        low, up = _bounds("z", (n,), lower, upper)
+        low, up = bounds_of("z", (n,), lower, upper)
         space._append("z", (n,), low, up, np.broadcast_to(np.asarray(integrality) != 0, (n,)).copy())
         bounds = [_vector(what, value, n_rows) for what, value in (("row_lower", row_lower), ("row_upper", row_upper))]
         if n_rows:
@@ -468,35 +442,6 @@ class LabelSpace:
         return space_html(self)
 
 
-def _shape_of(name: str, shape: int | Shape) -> Shape:
-    dimensions = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    if any(not isinstance(n, int | np.integer) or n < 0 for n in dimensions):
-        raise DeclarationError(f"Block {name!r}: a shape is made of non-negative integers, got {shape!r}.")
-    return tuple(int(n) for n in dimensions)
-
-
-def _bounds(name: str, shape: Shape, lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    found = []
-    for what, value in (("lower", lower), ("upper", upper)):
-        array = np.asarray(value, dtype=np.float64)
-        if np.isnan(array).any():
-            raise DeclarationError(f"Block {name!r}: {what} bound is NaN.")
-        try:
-            found.append(np.broadcast_to(array, shape).ravel().copy())
-        except ValueError:
-            raise DeclarationError(
-                f"Block {name!r} has shape {shape}; its {what} bound has shape {array.shape}."
-            ) from None
-    low, up = found
-    wrong = (low > up) | (low == np.inf) | (up == -np.inf)
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        raise DeclarationError(
-            f"{ArrayNames(name, shape)[k]} has no value between its bounds {low[k]:g} and {up[k]:g}."
-        )
-    return low, up
-
-
 def _vector(what: str, value: npt.ArrayLike, length: int) -> FloatArray:
     array = np.asarray(value, dtype=np.float64)
     if array.shape not in ((), (1,), (length,)):
@@ -508,33 +453,3 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: Any = np.float64) -> Any:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
-
-
-def _select(columns: npt.NDArray[np.intp]) -> sp.csr_array:
-    """One row per entry of `columns`, with a 1 in that column."""
-    n_columns = int(columns.max()) + 1 if columns.size else 0
-    return sp.csr_array(
-        (np.ones(columns.size), columns.astype(np.int32), np.arange(columns.size + 1, dtype=np.int32)),
-        shape=(columns.size, n_columns),
-    )
-
-
-def _canonical(matrix: sp.csr_array) -> sp.csr_array:
-    """Sorted, without duplicates and stored zeros, with 32-bit indices where they fit."""
-    clean = matrix.copy()
-    clean.sum_duplicates()
-    clean.eliminate_zeros()
-    if clean.nnz < np.iinfo(np.int32).max and clean.indices.dtype != np.int32:
-        clean.indices, clean.indptr = clean.indices.astype(np.int32), clean.indptr.astype(np.int32)
-    return clean
-
-
-def _stack(rows: Sequence[Rows]) -> Rows:
-    """Several comparisons as one array of rows."""
-    space = rows[0].space
-    if any(r.space is not space for r in rows):
-        raise SpaceMismatch("The rows given together belong to different spaces.")
-    n_columns = max(r.matrix.shape[1] for r in rows)
-    matrix = sp.vstack([widen(r.matrix, n_columns) for r in rows], format="csr")
-    lower, upper = np.concatenate([r.lower for r in rows]), np.concatenate([r.upper for r in rows])
-    return Rows(space, (len(lower),), matrix, lower, upper)

@@ -128,7 +128,7 @@ class Pulp(RecordingBackend):
         return classes[name](msg=False, **wanted)
 
     def _rows_changed(self) -> None:
-        from structopt.interop.pulp import _add_rows
+        from structopt.interop.pulp import add_rows
 
         constraints = _constraints(self._problem)
         for name in self._extra_names:
@@ -147,7 +147,7 @@ class Pulp(RecordingBackend):
             )
             extra, self._extra_contradiction = drop_idle_rows(with_rows(empty, self._extra))
             extra = replace(extra, row_names=[f"extra{i}" for i in range(extra.n_rows)])
-            _add_rows(self._problem, extra, self._variables)
+            add_rows(self._problem, extra, self._variables)
         self._extra_names = [name for name in constraints if name not in before]
 
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:

@@ -140,7 +140,7 @@ class Pyomo(RecordingBackend):
     def _rows_changed(self) -> None:
         import pyomo.environ as pyo
 
-        from structopt.interop.pyomo import _add_rows
+        from structopt.interop.pyomo import add_rows
 
         if self._model.component("extra") is not None:
             self._model.del_component("extra")
@@ -154,7 +154,7 @@ class Pyomo(RecordingBackend):
         if extra.n_rows:
             # A name with an index, so that one component holds all extra rows and goes with them.
             extra = replace(extra, row_names=[f"extra[{i}]" for i in range(extra.n_rows)])
-            _add_rows(self._model, extra, self._variables, pyo.Suffix())
+            add_rows(self._model, extra, self._variables, pyo.Suffix())
 
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
         from pyomo.core.expr.numeric_expr import LinearExpression

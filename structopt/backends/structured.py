@@ -9,7 +9,7 @@ import numpy as np
 
 from structopt.compiled import FloatArray
 from structopt.kernels import assignment, paths, tree
-from structopt.kernels.cardinality import _choose as choose_rows
+from structopt.kernels.cardinality import choose_rows
 from structopt.kernels.closure import ClosureGraph
 from structopt.kernels.pairwise import PairwiseGraph
 from structopt.recognize import (

@@ -25,7 +25,7 @@ from structopt.errors import UnsupportedModel
 from structopt.interop.matrices import LinearObjective, assemble
 from structopt.interop.names import natural_key, refuse_duplicates, stand_ins
 
-__all__ = ["read_pulp", "read_pulp_objective", "to_pulp"]
+__all__ = ["add_rows", "read_pulp", "read_pulp_objective", "to_pulp"]
 
 #: Ends the name of the constraint that holds the upper side of a double-bounded row.
 UPPER = "__upper"
@@ -219,7 +219,7 @@ def to_pulp(compiled: CompiledSpace) -> Any:
         variables = _declare(problem, compiled, names)
     # The zero objective makes unused variables known to PuLP's solvers too.
     problem.setObjective(pulp.LpAffineExpression(dict.fromkeys(variables, 0.0)))
-    _add_rows(problem, compiled, variables)
+    add_rows(problem, compiled, variables)
     return problem
 
 
@@ -243,7 +243,8 @@ def _declare(problem: Any, compiled: CompiledSpace, names: Sequence[str]) -> lis
     return variables
 
 
-def _add_rows(problem: Any, compiled: CompiledSpace, variables: Sequence[Any]) -> None:
+def add_rows(problem: Any, compiled: CompiledSpace, variables: Sequence[Any]) -> None:
+    """Add the rows of `compiled`, over `variables` in its order, to a problem."""
     import pulp
 
     matrix = compiled.matrix

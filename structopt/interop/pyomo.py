@@ -18,7 +18,7 @@ from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
 from structopt.interop.matrices import LinearObjective, assemble
 from structopt.interop.names import blocks_of, refuse_duplicates
 
-__all__ = ["read_pyomo", "read_pyomo_objective", "to_pyomo"]
+__all__ = ["add_rows", "read_pyomo", "read_pyomo_objective", "to_pyomo"]
 
 #: Suffix (a Pyomo component) that carries the names which Pyomo would quote, reserve or share.
 NAMES_SUFFIX = "structopt_names"
@@ -339,7 +339,7 @@ def to_pyomo(compiled: CompiledSpace) -> Any:
         if not binary:
             variable.setlb(lower)
             variable.setub(upper)
-    _add_rows(model, compiled, variables, original)
+    add_rows(model, compiled, variables, original)
     if compiled.name and model.name != compiled.name:
         original[model] = compiled.name
     if not original:
@@ -347,7 +347,8 @@ def to_pyomo(compiled: CompiledSpace) -> Any:
     return model
 
 
-def _add_rows(model: Any, compiled: CompiledSpace, variables: Sequence[Any], original: Any) -> None:
+def add_rows(model: Any, compiled: CompiledSpace, variables: Sequence[Any], original: Any) -> None:
+    """Add the rows of `compiled`, over `variables` in its order, to a model; `original` keeps their names."""
     import pyomo.environ as pyo
     from pyomo.core.expr.numeric_expr import LinearExpression
 

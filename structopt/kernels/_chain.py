@@ -21,11 +21,11 @@ from structopt.kernels._common import (
     unusable,
 )
 
-__all__ = ["k_best", "loss_front", "viterbi", "viterbi_batch"]
+__all__ = ["k_best", "loss_front", "relax", "transpose", "viterbi", "viterbi_batch", "workspace"]
 
 
 @kernel
-def _transpose(T: FloatArray, TT: FloatArray) -> None:
+def transpose(T: FloatArray, TT: FloatArray) -> None:
     """``TT[k, s] = T[s, k]`` inside the padding."""
     n_states = T.shape[0]
     for s in range(n_states):
@@ -39,7 +39,7 @@ def _padded(n_states: int) -> int:
 
 
 @kernel
-def _relax(TT: FloatArray, below: FloatArray, out: FloatArray) -> None:
+def relax(TT: FloatArray, below: FloatArray, out: FloatArray) -> None:
     """``out[s] = max_k TT[k, s] + below[k]``, four k at a time so that `out` is loaded and stored once for four."""
     width = TT.shape[0]
     for s in range(width):
@@ -68,8 +68,8 @@ def _backward(
         B[last, s] = -np.inf
     for t in range(last - 1, -1, -1):
         if stride:
-            _transpose(T[t0 + t], TT)
-        _relax(TT, B[t + 1], B[t])
+            transpose(T[t0 + t], TT)
+        relax(TT, B[t + 1], B[t])
         for s in range(n_states):
             B[t, s] += U[first + t, s]
 
@@ -121,12 +121,12 @@ def _decode(
 
 
 @kernel
-def _workspace(T: FloatArray, stride: int, length: int) -> tuple[FloatArray, FloatArray]:
+def workspace(T: FloatArray, stride: int, length: int) -> tuple[FloatArray, FloatArray]:
     """The transposed transitions (already filled if shared) and the table of the longest chain."""
     width = _padded(T.shape[1])
     TT = np.full((width, width), -np.inf)
     if not stride:
-        _transpose(T[0], TT)
+        transpose(T[0], TT)
     return TT, np.empty((length, width))
 
 
@@ -135,7 +135,7 @@ def viterbi(U: FloatArray, T: FloatArray, stride: int, init: FloatArray) -> tupl
     y = np.empty(U.shape[0], np.int64)
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return y, np.nan, BAD_NUMBER
-    TT, B = _workspace(T, stride, y.size)
+    TT, B = workspace(T, stride, y.size)
     _backward(U, 0, y.size, T, stride, 0, TT, B)
     value = _decode(U, 0, T, stride, 0, init, B, y)
     return y, value, SOLVED if value > -np.inf else INFEASIBLE
@@ -153,7 +153,7 @@ def viterbi_batch(
     longest = 0
     for i in range(n):
         longest = max(longest, ptr[i + 1] - ptr[i])
-    TT, B = _workspace(T, stride, longest)
+    TT, B = workspace(T, stride, longest)
     for i in range(n):
         first, end = ptr[i], ptr[i + 1]
         if unusable(U[first:end].ravel()):
@@ -273,7 +273,7 @@ def k_best(
     length, n_states = U.shape
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return np.empty((0, length), np.int64), np.empty(0), BAD_NUMBER
-    TT, B = _workspace(T, stride, length)
+    TT, B = workspace(T, stride, length)
     _backward(U, 0, length, T, stride, 0, TT, B)
 
     # k may be far above the number of sequences: do not allocate for more than there are.
@@ -341,7 +341,7 @@ def loss_front(
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return values, labels, BAD_NUMBER
 
-    TT, scratch = _workspace(T, stride, 1)
+    TT, scratch = workspace(T, stride, 1)
     width = TT.shape[0]
     above = scratch[0]
     B = np.full((length, size, width), -np.inf)
@@ -349,9 +349,9 @@ def loss_front(
         B[length - 1, loss[length - 1, s], s] = U[length - 1, s]
     for t in range(length - 2, -1, -1):
         if stride:
-            _transpose(T[t], TT)
+            transpose(T[t], TT)
         for e in range(room[t + 1] + 1):
-            _relax(TT, B[t + 1, e], above)
+            relax(TT, B[t + 1, e], above)
             for s in range(n_states):
                 B[t, e + loss[t, s], s] = U[t, s] + above[s]
 

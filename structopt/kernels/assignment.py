@@ -26,7 +26,7 @@ from structopt.kernels._common import (
 from structopt.kernels.lawler import BoolArray, ban_rows, best_first
 from structopt.kernels.lawler import k_best as lawler_k_best
 
-__all__ = ["assign", "assign_batch", "assign_scipy", "k_best", "match"]
+__all__ = ["assign", "assign_batch", "assign_scipy", "augment_rows", "k_best", "match"]
 
 _NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
 _EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
@@ -59,7 +59,7 @@ def assign(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[IntArray
     kept = np.zeros(scores.shape[1]) if prices is None else prices
     if kept.shape != (scores.shape[1],) or kept.dtype != np.float64 or not kept.flags.c_contiguous:
         raise DeclarationError(f"prices must be a contiguous float64 array of length {scores.shape[1]}.")
-    columns, value, status = _assign(scores, kept)
+    columns, value, status = augment_rows(scores, kept)
     if status:
         fail(status, _NUMBERS, _EMPTY)
     return columns, value
@@ -298,7 +298,8 @@ def _solve(
 
 
 @kernel
-def _assign(C: FloatArray, prices: FloatArray) -> tuple[IntArray, float, int]:
+def augment_rows(C: FloatArray, prices: FloatArray) -> tuple[IntArray, float, int]:
+    """`assign` without its checks, for kernels: columns, value and status; the prices are updated in place."""
     n, m = C.shape
     column = np.empty(n, np.int64)
     bad = False
@@ -358,7 +359,7 @@ def _branch(
         for w in range(width):
             if free[w] == label[q] or (q == position and forbidden[free[w]]):
                 rest[0, w] = -np.inf
-        column, _, status = _assign(rest, np.zeros(width))
+        column, _, status = augment_rows(rest, np.zeros(width))
         if status == SOLVED:
             value = 0.0
             for i in range(n):

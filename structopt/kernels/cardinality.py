@@ -14,7 +14,7 @@ from structopt.errors import DeclarationError, InfeasibleSpace, UnboundedObjecti
 from structopt.kernels._common import FloatArray, IntArray, floats, integers, kernel
 from structopt.kernels.lawler import BoolArray
 
-__all__ = ["box", "box_batch", "choose", "choose_batch", "first_best", "top_k"]
+__all__ = ["box", "box_batch", "choose", "choose_batch", "choose_rows", "first_best", "top_k"]
 
 
 def choose(
@@ -61,7 +61,7 @@ def choose_batch(
     starts, members = integers(ptr, "ptr", 1), integers(columns, "columns", 1)
     low, high = integers(lower, "lower", 1), integers(upper, "upper", 1)
     _check_groups(costs.shape[1], starts, members, low, high)
-    z, values, finite = _choose(costs, starts, members, low, high)
+    z, values, finite = choose_rows(costs, starts, members, low, high)
     if not finite:
         _refuse(costs)
     return z, values
@@ -160,9 +160,10 @@ def _check_groups(n: int, ptr: IntArray, columns: IntArray, lower: IntArray, upp
 
 
 @kernel
-def _choose(
+def choose_rows(
     C: FloatArray, ptr: IntArray, columns: IntArray, lower: IntArray, upper: IntArray
 ) -> tuple[BoolArray, FloatArray, bool]:
+    """`choose` for every row of `C`, without its checks; the last answer says whether all numbers were finite."""
     count, n = C.shape
     z = np.empty((count, n), np.bool_)
     values = np.zeros(count)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.errors import DeclarationError
-from structopt.kernels._chain import _relax, _transpose, _workspace
+from structopt.kernels._chain import relax, transpose, workspace
 from structopt.kernels._common import (
     BAD_NUMBER,
     INFEASIBLE,
@@ -199,8 +199,8 @@ def _fill(
                 chosen[t, s] = l if better else chosen[t, s]
         if t:
             if stride:
-                _transpose(T[t0 + t - 1], TT)
-            _relax(TT, B[t], M[t])
+                transpose(T[t0 + t - 1], TT)
+            relax(TT, B[t], M[t])
     return not bad
 
 
@@ -260,7 +260,7 @@ def _tables(
     seg: FloatArray, T: FloatArray, stride: int, init: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray, int]:
     n = seg.shape[0]
-    TT, M = _workspace(T, stride, n + 1)
+    TT, M = workspace(T, stride, n + 1)
     B = np.empty((n, TT.shape[0]))
     chosen = np.empty((n, init.size), np.int64)
     if unusable(T.ravel()) or unusable(init) or not _fill(seg, 0, n, T, stride, 0, TT, B, M, chosen):
@@ -319,7 +319,7 @@ def _viterbi_batch(
         longest = max(longest, ptr[i + 1] - ptr[i])
     if unusable(T.ravel()) or unusable(init):
         return segments, segment_ptr, values, BAD_NUMBER, -1
-    TT, M = _workspace(T, stride, longest + 1)
+    TT, M = workspace(T, stride, longest + 1)
     B = np.empty((longest, TT.shape[0]))
     chosen = np.empty((longest, init.size), np.int64)
     scratch = np.empty(longest, np.int64)

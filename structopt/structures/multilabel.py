@@ -13,7 +13,7 @@ from structopt.batch import Batch, LabelBatch, LossBatch, refusal
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear, n_examples
-from structopt.kernels.cardinality import _choose as choose_rows
+from structopt.kernels.cardinality import choose_rows
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.space import LabelSpace

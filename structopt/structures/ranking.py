@@ -15,7 +15,7 @@ from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import Term, n_examples
 from structopt.kernels._common import IntArray, fail, kernel
-from structopt.kernels.assignment import _assign as assign
+from structopt.kernels.assignment import augment_rows
 from structopt.kernels.threads import in_threads
 from structopt.model import Model
 from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
@@ -356,7 +356,7 @@ def _rank(
         for i in range(n):
             for j in range(n):
                 scores[i, j] = c[low + i] * f[low + j] - a[low + i] * b[low + j]
-        columns, value, status = assign(scores, prices[low : low + n])
+        columns, value, status = augment_rows(scores, prices[low : low + n])
         if status:
             return status, s
         order[low : low + n] = columns
