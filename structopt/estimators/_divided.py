@@ -1,7 +1,8 @@
-"""The divided margin of thesis (6.13): the score difference over the error, so that every margin is a length.
+"""The divided margin of thesis (6.13): the score difference over the norm of the difference of the attributes.
 
-``max over y != y_i of 1 + (score(y) - score(y_i)) / error(y, y_i)``, not below 0. With the normalised error, the
-norm of the difference of the attributes, the condition of loss 0 is a geometric margin of 1 for every label.
+``max over y != y_i of 1 + (score(y) - score(y_i)) / error(y, y_i)``, not below 0, with the normalised error (6.9), which
+is that norm: every example's subgradient is as long as its features, and the loss at every decision boundary is 1. (The
+printed maximum includes y_i, where both norm and difference are 0; as in (6.10) it counts 0 there.)
 """
 
 from __future__ import annotations

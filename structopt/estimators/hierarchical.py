@@ -49,8 +49,10 @@ class HierarchicalSVM(TrainedHierarchy):
         ``kind="leaf"``. ``"auto"`` is each method's own: normalised for ``"rho"`` and ``"maxmin"``, leaf for
         ``"flat"``, Hamming for ``"none"``; with ``kind="leaves"`` the leaf error, with ``"closure"`` Hamming.
     divided : bool
-        Divide score differences by the error instead of adding it, thesis (6.13), for ``kind="leaf"``: the surrogate is
-        ``max over y of 1 + (score(y) - score(y_i)) / error(y, y_i)``.
+        Divide score differences by the norm of the difference of the attributes, which is the normalised error (6.9),
+        instead of adding an error, thesis (6.13), for ``kind="leaf"``: the surrogate is ``max over y != y_i of
+        1 + (score(y) - score(y_i)) / sqrt(sum of alpha over the nodes that only one has)``, at least 0. It has no
+        other error: `margin` is left at ``"auto"`` (or ``"normalized"``).
     kind : {"leaf", "leaves", "closure"}
         What a label is; see `structopt.structures.HierarchicalLabels`. Sets of leaves on a DAG are trained over the
         LP relaxation; predictions are integral.
@@ -221,6 +223,11 @@ class HierarchicalSVM(TrainedHierarchy):
             raise DeclarationError(f"margin must be one of {', '.join(map(repr, _MARGINS))}, got {self.margin!r}.")
         if self.divided and self.kind != "leaf":
             raise DeclarationError(f"divided=True is for single-label problems, kind='leaf'; kind is {self.kind!r}.")
+        if self.divided and self.margin not in ("auto", "normalized"):
+            raise DeclarationError(
+                f"divided=True has no error beside the norm of the attributes, thesis (6.13); leave margin at 'auto' "
+                f"instead of {self.margin!r}."
+            )
         if self.margin == "normalized" and self.kind != "leaf":
             raise DeclarationError(
                 f"margin='normalized' is linear between single leaves only (MATH.md 6.5); kind is {self.kind!r}. "
@@ -230,4 +237,6 @@ class HierarchicalSVM(TrainedHierarchy):
             return self.margin
         if self.kind != "leaf":
             return "leaf" if self.kind == "leaves" else "hamming"
+        if self.divided:
+            return "normalized"
         return {"flat": "leaf", "none": "hamming"}.get(self.normalization, "normalized")

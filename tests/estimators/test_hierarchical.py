@@ -93,8 +93,11 @@ def test_objective_is_the_one_stated(seed):
     rng = np.random.default_rng(seed)
     name = rng.choice(["flat", "none", "rho", "maxmin"])
     margin = rng.choice(["hamming", "leaf", "normalized"])
-    divided = bool(rng.integers(2)) and not (name == "flat" and margin == "normalized")
-    est = HierarchicalSVM(h, str(name), margin=str(margin), divided=divided, lam=0.2, tol=1e-2)
+    divided = bool(rng.integers(2))
+    if divided:
+        margin = "normalized"  # the norm of the attributes, whatever the normalisation: thesis (6.13)
+    asked = "auto" if divided else str(margin)
+    est = HierarchicalSVM(h, str(name), margin=asked, divided=divided, lam=0.2, tol=1e-2)
     est.fit(X, y)
     assert est.result_.converged and est.result_.lower_bound <= est.result_.objective
     paths = h.closure.toarray()
@@ -211,6 +214,20 @@ def test_divided_surrogate_by_enumeration():
     assert value == pytest.approx(np.maximum(psi.max(axis=1), 0).mean())
     step = 1e-6 * np.random.default_rng(1).normal(size=w.size)
     assert (risk(w + step)[0] - value) == pytest.approx(subgradient @ step, rel=1e-3, abs=1e-12)
+
+
+@pytest.mark.parametrize("normalization", ["flat", "none", "rho", "maxmin"])
+def test_divided_margin_has_the_two_properties_of_the_thesis(normalization):
+    """Below (6.13): subgradients are as long as the features, the loss at every decision boundary is 1."""
+    X, y = make(n=8)
+    est = HierarchicalSVM(TREE, normalization, divided=True, fit_intercept=False, lam=1.0, tol=0.5).fit(X, y)
+    loss = task_loss(est.margin_, TREE, "leaf", est.alpha_)
+    model = node_model(TREE, "leaf", est.alpha_, loss, divided=True)
+    for i in range(len(y)):
+        risk = StructuredRisk(model, X[i : i + 1], y[i : i + 1], Divided())
+        value, subgradient = risk(np.zeros(risk.n_features))
+        assert value == pytest.approx(1.0)
+        assert np.linalg.norm(subgradient) == pytest.approx(np.linalg.norm(X[i]))
 
 
 # ---- sparse data and SGD ---------------------------------------------------------------------------
@@ -444,6 +461,7 @@ def test_ctrl_c_keeps_what_was_learned(monkeypatch):
         ({"kind": "node"}, "kind must be"),
         ({"kind": "leaves", "margin": "normalized"}, "between single leaves only"),
         ({"kind": "leaves", "divided": True}, "single-label"),
+        ({"margin": "leaf", "divided": True}, "norm of the attributes"),
         ({"kind": "closure", "normalization": "flat"}, "leaves only"),
         ({"normalization": "maxmin", "tolerance": 1.5}, "tolerance belongs"),
         ({"rho": 1.0}, "rho must be"),
