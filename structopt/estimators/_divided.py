@@ -1,7 +1,7 @@
 """The divided margin of thesis (6.13): the score difference over the norm of the difference of the attributes.
 
-``max over y != y_i of 1 + (score(y) - score(y_i)) / error(y, y_i)``, not below 0, with the normalised error (6.9), which
-is that norm: every example's subgradient is as long as its features, and the loss at every decision boundary is 1. (The
+``max over y != y_i of 1 + (score(y) - score(y_i)) / error(y, y_i)``, not below 0, with the normalised error (6.9), that
+is with that norm: every subgradient is as long as the features, and the loss at every decision boundary is 1. (The
 printed maximum includes y_i, where both norm and difference are 0; as in (6.10) it counts 0 there.)
 """
 
