@@ -7,7 +7,7 @@ multipliers give (weak duality), so that the answer carries its own proof.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,8 +22,8 @@ __all__ = ["ACCEPTED", "Certified", "Expansion", "certified", "interior_point", 
 #: Relative gap at which iteration stops; what is still accepted when rounding errors end it earlier.
 _AIM, ACCEPTED = 1e-14, 1e-8
 
-# Below this size a dense Cholesky factor is faster than a sparse one.
-_DENSE = 400
+# Below this size a dense Cholesky factor is faster than a sparse one; below so many entries the rows are, too.
+_DENSE, _DENSE_ENTRIES = 400, 20_000
 
 
 class Expansion(NamedTuple):
@@ -53,6 +53,8 @@ Expand = Callable[[FloatArray, FloatArray], Expansion]
 #: ``(x, slack, multipliers of the equations) -> (value, lower bound)``
 Bound = Callable[[FloatArray, FloatArray, FloatArray], tuple[float, float]]
 
+#: Rows C of the equations, a csr_array, or an ndarray where that is faster.
+Rows = Any
 #: ``(curvature, weights of the rows, right side) -> step``
 Step = Callable[[FloatArray, FloatArray, FloatArray], FloatArray | None]
 
@@ -60,7 +62,7 @@ Step = Callable[[FloatArray, FloatArray, FloatArray], FloatArray | None]
 def interior_point(
     expand: Expand,
     bound: Bound,
-    C: sp.csr_array,
+    C: Rows,
     e: FloatArray,
     start: FloatArray,
     step_of: Step | None = None,
@@ -71,8 +73,8 @@ def interior_point(
     `step_of` replaces `newton_step` where the caller knows a better way to solve its equations.
     """
     x = start.astype(np.float64)
+    C, Ct = _with_transpose(C)
     slack = e - C @ x
-    Ct = sp.csr_array(C.T)
     now = expand(x, slack)
     # Multipliers of a common complementarity product, in the unit of the objective's slope.
     tau = float(np.abs(now.slope) @ x + np.sum(np.abs(now.slack_slope) * slack)) / (x.size + slack.size) + 1e-300
@@ -134,21 +136,26 @@ def _better(best: Certified, x: FloatArray, slack: FloatArray, value: float, low
     return best._replace(lower=lower)
 
 
-def newton_step(
-    curvature: FloatArray, weight: FloatArray, C: sp.csr_array, Ct: sp.csr_array, right: FloatArray
-) -> FloatArray | None:
+def _with_transpose(C: Rows) -> tuple[Rows, Rows]:
+    if C.shape[0] * C.shape[1] <= _DENSE_ENTRIES:
+        dense = C.toarray() if sp.issparse(C) else np.asarray(C)
+        return dense, np.ascontiguousarray(dense.T)
+    return C, sp.csr_array(C.T)
+
+
+def newton_step(curvature: FloatArray, weight: FloatArray, C: Rows, Ct: Rows, right: FloatArray) -> FloatArray | None:
     """Solve ``(curvature + C' diag(weight) C) dx = right``; None if the matrix is numerically singular.
 
     `curvature` is a diagonal or a matrix.
     """
-    middle = Ct @ sp.diags_array(weight) @ C
+    middle = (Ct * weight[None, :]) @ C
     diagonal = middle.diagonal() + (curvature if curvature.ndim == 1 else curvature.diagonal())
     # Weights of the barrier spread over many magnitudes; a unit diagonal removes that.
     scale = 1 / np.sqrt(diagonal)
     if not np.isfinite(scale).all():
         return None
     if curvature.ndim == 2 or right.size <= _DENSE:
-        K = middle.toarray()
+        K = middle.toarray() if sp.issparse(middle) else middle
         K += curvature if curvature.ndim == 2 else np.diag(curvature)
         K *= scale[:, None] * scale
         # Along directions in which the optimum is not unique only rounding errors are left; a ridge damps them.
@@ -161,7 +168,7 @@ def newton_step(
             return np.asarray(scale * cho_solve(factor, scale * right, check_finite=False))
         return None
     S = sp.diags_array(scale)
-    sparse = sp.csc_array(S @ (middle + sp.diags_array(curvature)) @ S)
+    sparse = sp.csc_array(S @ (sp.csr_array(middle) + sp.diags_array(curvature)) @ S)
     try:
         lu = splu(sparse, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:
@@ -175,7 +182,7 @@ def _longest(v: FloatArray, dv: FloatArray) -> float:
     return float((v[down] / -dv[down]).min(initial=np.inf))
 
 
-def _residual(at: Expansion, Ct: sp.csr_array, point: list[FloatArray], tau: float) -> float:
+def _residual(at: Expansion, Ct: Rows, point: list[FloatArray], tau: float) -> float:
     """Norm of the optimality conditions with products of complementary pairs at tau."""
     x, slack, nu, lam, mu = point
     parts = (at.slope + Ct @ mu - nu, at.slack_slope + mu - lam, x * nu - tau, slack * lam - tau)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
@@ -25,10 +27,14 @@ def newton(U: FloatArray, hierarchy: Hierarchy, rtol: float) -> Solution:
     A = hierarchy.closure
     dense = A.toarray()
 
+    last: list[Any] = [None, None]  # value and slope are asked for at the same point
+
     def solve(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        # R'R = A diag(alpha) A' without forming the product: weights go to 0 and would lose half their digits.
-        R = np.asarray(np.linalg.qr(np.sqrt(alpha)[:, None] * dense.T, mode="r"))
-        return R, solve_triangular(R, U, trans="T", check_finite=False)
+        if last[0] is not alpha:
+            # R'R = A diag(alpha) A' without forming the product: weights go to 0 and would lose half their digits.
+            R = np.asarray(np.linalg.qr(np.sqrt(alpha)[:, None] * dense.T, mode="r"))
+            last[:] = alpha, (R, solve_triangular(R, U, trans="T", check_finite=False))
+        return last[1]  # type: ignore[no-any-return]
 
     def multipliers(R: FloatArray, half: FloatArray) -> FloatArray:
         return np.asarray(solve_triangular(R, half, check_finite=False))
