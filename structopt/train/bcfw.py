@@ -11,12 +11,12 @@ import numpy as np
 
 from structopt.compiled import FloatArray
 from structopt.kernels.frank_wolfe import frank_wolfe
-from structopt.train.block_ascent import _check, _evaluate, _WorkingSets
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.working_sets import WorkingSets, check_risk
 
 __all__ = ["bcfw"]
 
@@ -76,7 +76,7 @@ def bcfw(
     True
     """
     lam = check_lam(lam)
-    _check(risk, 0, 2)
+    check_risk(risk, "bcfw")
     n = len(risk)
     rng = np.random.default_rng(random_state)
     mixtures = _Mixtures(risk, rng.permutation(n), 2)
@@ -118,14 +118,14 @@ def bcfw(
             due = gap / n <= 1.5 * max(tol, 1e-12) * abs(low) or round(monitor.passes) % 10 == 0
             if due or monitor.passes + 1 >= monitor.max_passes or monitor.out_of_time:
                 monitor.count(oracle_calls=n, passes=1)
-                _evaluate(monitor, mixtures, mean if average else w, lam)
+                mixtures.evaluate(monitor, mean if average else w, lam)
             monitor.record(partial(_save, mixtures, rng, w, mean, steps))
         if monitor.stopped == "callback" and math.isinf(monitor.objective):
-            _evaluate(monitor, mixtures, mean if average else w, lam)
+            mixtures.evaluate(monitor, mean if average else w, lam)
     return monitor.result(parts=int(mixtures.size[:, 0].sum()))
 
 
-class _Mixtures(_WorkingSets):
+class _Mixtures(WorkingSets):
     """One mixture of labels per example; the second slot is for the label to move to."""
 
     def ascend(self, k: int, violations: Violations, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
@@ -133,15 +133,14 @@ class _Mixtures(_WorkingSets):
         new = self._new_planes(k, violations)
         first, last = int(self.first[k]), int(self.first[k + 1])
         order = first + rng.permutation(last - first)
-        at = 0
-        while True:
-            at = frank_wolfe(
-                order, at, first, new, self.planes, self.arena, self.end, self._features, w, scale, self.gap,
-                self._scratch,
+
+        def visit(at: int) -> int:
+            return frank_wolfe(
+                order, at, first, new, *self._storage, self._features, w, scale, self.gap, self._scratch
             )  # fmt: skip
-            if at == len(order):
-                return float(self.gap[first:last].sum())
-            self._make_room(2 * int(new[1][-1]))
+
+        self._visit_all(visit, 0, len(order), new)
+        return float(self.gap[first:last].sum())
 
 
 def _save(mixtures: _Mixtures, rng: np.random.Generator, w: FloatArray, mean: FloatArray, steps: int) -> dict[str, Any]:

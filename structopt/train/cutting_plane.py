@@ -12,10 +12,7 @@ import numpy as np
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.features import Tied
 from structopt.kernels.frank_wolfe import highest, remember
-from structopt.kernels.working_sets import ascend_cached
-from structopt.train.block_ascent import _PAIR_STEPS, _check, _evaluate, _WorkingSets
 from structopt.train.bundle import QuadraticBundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
@@ -23,6 +20,7 @@ from structopt.train.regularizers import L2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.working_sets import WorkingSets, check_risk, has_one_table
 
 __all__ = ["n_slack", "one_slack"]
 
@@ -95,7 +93,7 @@ def one_slack(
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
     if cached_labels < 0:
         raise DeclarationError(f"cached_labels must be at least 0, got {cached_labels!r}.")
-    cache = _LabelCache(risk, cached_labels) if cached_labels and _has_one_table(risk) else None
+    cache = _LabelCache(risk, cached_labels) if cached_labels and has_one_table(risk) else None
     parts: Sequence[StructuredRisk] = [risk] if cache is None else cache.groups
     model = _Model(L2(), risk.n_features, lam, 0.0)
     n = len(risk)
@@ -199,10 +197,12 @@ def n_slack(
     True
     """
     lam = check_lam(lam)
-    _check(risk, 0, planes)
+    check_risk(risk, "n_slack")
+    if planes < 2:
+        raise DeclarationError(f"planes must be at least 2, got {planes!r}.")
     rng = np.random.default_rng(random_state)
     n = len(risk)
-    sets = _Planes(risk, rng.permutation(n), planes)
+    sets = WorkingSets(risk, rng.permutation(n), planes)
     w = np.zeros(risk.n_features)
     scale = 1.0 / (lam * n)
     problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "random_state": random_state}
@@ -224,7 +224,7 @@ def n_slack(
             rng.bit_generator.state = state["random"]
             sets.restore(state)
         while monitor.running:
-            found = _evaluate(monitor, sets, w, lam)
+            found = sets.evaluate(monitor, w, lam)
             monitor.count(oracle_calls=n, passes=1)
             with monitor.part("block steps"):
                 low = _solve_restricted(monitor, sets, found, w, scale, lam, rng)
@@ -235,7 +235,7 @@ def n_slack(
 
 def _solve_restricted(
     monitor: Monitor,
-    sets: _Planes,
+    sets: WorkingSets,
     found: list[Violations],
     w: FloatArray,
     scale: float,
@@ -249,23 +249,11 @@ def _solve_restricted(
     enough = _LOOSENESS * n * monitor.absolute_gap
     for _ in range(_MOST_INNER):
         # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
-        if sets.ascend_cached(w, scale, rng) <= enough and sets.ascend_all(w, scale, rng) <= enough:
+        if sets.ascend_cached(w, scale, rng) <= enough and sets.ascend_cached(w, scale, rng, worth=0.0) <= enough:
             break
         if monitor.out_of_time:
             break
     return sets.rebuild(w, scale) / n - 0.5 * lam * float(w @ w)
-
-
-class _Planes(_WorkingSets):
-    """The planes of all examples in one restricted dual."""
-
-    def ascend_all(self, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
-        """Move mass among the known planes of every example; returns the sum of the gaps met."""
-        total, _ = ascend_cached(
-            rng.permutation(len(self.gap)), self.planes, self.arena, self._features, w, scale, _PAIR_STEPS, 0.0,
-            self.gap, self._scratch,
-        )  # fmt: skip
-        return float(total)
 
 
 class _Composed(NamedTuple):
@@ -286,10 +274,6 @@ class _Model(QuadraticBundle):
 
 def _depth(theta: float) -> float:
     return theta / 3.0
-
-
-def _has_one_table(risk: StructuredRisk) -> bool:
-    return sum(not isinstance(term, Tied) for term in risk.model.features.values()) <= 1
 
 
 def _oracle_cut(parts: Sequence[StructuredRisk], w: FloatArray) -> tuple[_Composed, list[Violations]]:
@@ -314,7 +298,7 @@ def _next_query(monitor: Monitor, model: _Model, cut: _Composed, best: FloatArra
     return (1.0 - theta) * best + theta * point.w
 
 
-class _LabelCache(_WorkingSets):
+class _LabelCache(WorkingSets):
     """The labels that the oracle gave of late, as working sets without mass."""
 
     def __init__(self, risk: StructuredRisk, n_labels: int) -> None:
@@ -324,20 +308,20 @@ class _LabelCache(_WorkingSets):
         """Keep the labels that are above all known ones at `w`."""
         for k, violations in enumerate(found):
             new = self._new_planes(k, violations)
-            at, first, last = int(self.first[k]), int(self.first[k]), int(self.first[k + 1])
-            while True:
-                at = remember(
-                    at, first, last, new, self.planes, self.arena, self.end, self._features, w, self._scratch
-                )  # fmt: skip
-                if at == last:
-                    break
-                self._make_room(int(new[1][-1]))
+            first, last = int(self.first[k]), int(self.first[k + 1])
+
+            def visit(at: int, first: int = first, last: int = last, new: Any = new) -> int:
+                return remember(at, first, last, new, *self._storage, self._features, w, self._scratch)
+
+            self._visit_all(visit, first, last, new)
 
     def cut(self, w: FloatArray) -> _Composed:
         """The cut of the highest known label of every example."""
         n = len(self.gap)
         slope = np.zeros(len(w))
-        value, offset = highest(self.planes, self.arena, self._features, w, 1.0 / n, slope, self._scratch)
+        value, offset = highest(
+            self.planes, self._arena, self._unions, self._features, w, 1.0 / n, slope, self._scratch
+        )
         return _Composed(value / n, slope, offset / n)
 
 

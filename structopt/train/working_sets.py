@@ -1,0 +1,275 @@
+"""The planes of all examples of a structured risk, in the arrays that the kernels want.
+
+What the trainers that work example by example share: `block_ascent` and `n_slack` move mass between an example's
+planes, `bcfw` keeps one mixture of them, `one_slack` uses them as a cache of labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
+from structopt.features import Tied
+from structopt.kernels.differences import differences
+from structopt.kernels.planes import compact, weights_of
+from structopt.kernels.working_sets import ascend_cached, ascend_new
+from structopt.train.monitor import Monitor
+from structopt.train.structured import StructuredRisk, Violations
+
+__all__ = ["WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
+
+# Examples are asked in this many groups a pass: all oracles of a group at one w, in one batch. More groups mean fresher
+# weights, fewer mean less overhead per batch.
+_GROUPS = 12
+# Examples below this share of the mean gap are left out of cached passes.
+_WORTH_A_VISIT = 0.1
+_PAIR_STEPS = 5
+# Oracle visits without mass after which a plane is forgotten.
+_PATIENCE = 4
+# Parts per example that there is room for at first.
+_FIRST_ROOM = 48
+
+
+class WorkingSets:
+    """At most `n_planes` labels of each example, with mass on them: a dual point.
+
+    Examples are asked in groups, each a `StructuredRisk` of its own; they are numbered group by group here.
+
+    Parameters
+    ----------
+    risk : StructuredRisk
+        With a convex surrogate and at most one table of features besides tied weights.
+    order : array of int
+        The examples, group by group.
+    n_planes : int
+        Slots per example.
+
+    Attributes
+    ----------
+    groups : list of StructuredRisk
+    gap : ndarray
+        Of each example at its last visit.
+    count : ndarray
+        Planes of each example.
+    """
+
+    _KEPT = ("count", "begin", "size", "alpha", "level", "idle", "gram", "gap", "_ends")
+
+    def __init__(self, risk: StructuredRisk, order: npt.NDArray[np.intp], n_planes: int) -> None:
+        parts = np.array_split(order, min(_GROUPS, len(order)))
+        self.groups = [risk.part(part) for part in parts]
+        self.first = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        self._terms = list(risk.model.features.values())
+        self._table = next((t for t, term in enumerate(self._terms) if not isinstance(term, Tied)), -1)
+        n, M = len(order), n_planes
+        rows = self._stack_rows(n)
+        norms = _squared_norms(rows)
+        self._features = (*feature_arrays(rows), norms)
+        columns = np.array(self.groups[0].batch.columns, dtype=np.int64)
+        width = np.array([block.shape[1] for block in self.groups[0].batch.rows], dtype=np.int64)
+        offset = np.concatenate([[0], np.cumsum(columns * width)])[:-1]
+        self._layout = (columns, width, offset, self._table)
+        self._n_table = np.diff(self._start) * (columns[self._table] if self._table >= 0 else 0)
+        n_parts = int(self._n_table.max(initial=0)) + int(np.delete(columns, max(self._table, 0)).sum()) + 1
+        if self._table < 0:
+            n_parts += int(columns[0])
+        self._truths = [(_starts(group), _stacked(group.truth.tables)) for group in self.groups]
+        self.count = np.zeros(n, dtype=np.int64)
+        self.begin, self.size = np.zeros((n, M), dtype=np.int64), np.zeros((n, M), dtype=np.int64)
+        self.alpha, self.level = np.zeros((n, M)), np.zeros((n, M))
+        self.idle, self.gram = np.zeros((n, M), dtype=np.int64), np.zeros((n, M, M))
+        self._arena, self._unions = _new_arena(_FIRST_ROOM * n), _new_unions(n, _FIRST_ROOM * n)
+        self._ends = np.zeros(2, dtype=np.int64)
+        self.gap = np.zeros(n)
+        self._where = np.zeros(int(columns.max()), dtype=np.int64)
+        numbers = (np.zeros(size, dtype=np.int64) for size in (n_parts, n_parts, 1, n_parts))
+        self._scratch = (np.zeros(n_parts), *numbers, np.zeros(M + 1), np.zeros(M + 1))
+
+    def _stack_rows(self, n: int) -> Any:
+        """The feature rows of all groups as one matrix, of which the groups' dense rows become views."""
+        t = self._table
+        if t < 0:
+            self._start = np.zeros(n + 1, dtype=np.int64)
+            return np.zeros((0, 0))
+        batches = [group.batch for group in self.groups]
+        counts = np.concatenate([np.diff(batch.starts[t]) for batch in batches])
+        self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        if sp.issparse(batches[0].rows[t]):
+            return sp.vstack([batch.rows[t] for batch in batches], format="csr")
+        rows = np.concatenate([batch.rows[t] for batch in batches])
+        for batch, first in zip(batches, self._start[self.first[:-1]], strict=True):
+            batch.rows[t] = rows[first : first + batch.rows[t].shape[0]]
+        return rows
+
+    # ---- visits ----------------------------------------------------------------------------------
+
+    def evaluate(self, monitor: Monitor, w: FloatArray, lam: float) -> list[Violations]:
+        """All oracles at one w: the certified objective, and planes for the next pass."""
+        with monitor.part("oracle"):
+            found = [group.violations(w) for group in self.groups]
+        total = sum(float(violations.upper.sum()) for violations in found)
+        monitor.offer(w, 0.5 * lam * float(w @ w) + total / len(self.gap))
+        return found
+
+    def ascend(self, k: int, violations: Violations, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
+        """Offer the labels that group `k` found and move mass; returns the sum of its examples' gaps."""
+        new = self._new_planes(k, violations)
+        first, last = int(self.first[k]), int(self.first[k + 1])
+        order = first + rng.permutation(last - first)
+
+        def visit(at: int) -> int:
+            return ascend_new(
+                order, at, first, new, *self._storage, self._features, w, scale, _PAIR_STEPS, _PATIENCE, self.gap,
+                self._scratch,
+            )  # fmt: skip
+
+        self._visit_all(visit, 0, len(order), new)
+        return float(self.gap[first:last].sum())
+
+    def ascend_cached(
+        self, w: FloatArray, scale: float, rng: np.random.Generator, worth: float = _WORTH_A_VISIT
+    ) -> float:
+        """Move mass among the known planes of the examples whose gap is `worth` a visit; returns the sum of gaps.
+
+        `worth` is a share of the mean gap; gaps of examples that are left out are those of their last visit.
+        """
+        total, _ = ascend_cached(
+            rng.permutation(len(self.gap)), self.planes, self._arena, self._unions, self._features, w, scale,
+            _PAIR_STEPS, worth * float(self.gap.mean()), self.gap, self._scratch,
+        )  # fmt: skip
+        return float(total)
+
+    def rebuild(self, w: FloatArray, scale: float) -> float:
+        """w anew from the dual point; returns the sum of the planes' levels."""
+        w[:] = 0.0
+        return float(weights_of(self.planes, self._arena, self._unions, self._features, scale, w, self._scratch))
+
+    # ---- storage ---------------------------------------------------------------------------------
+
+    @property
+    def planes(self) -> tuple[Any, ...]:
+        """The first tuple of `structopt.kernels.planes`."""
+        return (self.count, self.begin, self.size, self.alpha, self.level, self.idle, self.gram)
+
+    @property
+    def _storage(self) -> tuple[Any, Any, Any, Any]:
+        return (self.planes, self._arena, self._unions, self._ends)
+
+    def _visit_all(self, visit: Callable[[int], int], at: int, last: int, new: tuple[Any, ...]) -> None:
+        """Visit from `at` to `last`; a kernel stops where room runs out, and goes on once it has been made."""
+        while True:
+            at = visit(at)
+            if at == last:
+                return
+            self._make_room(int(new[1][-1]))
+
+    def _new_planes(self, k: int, violations: Violations) -> tuple[Any, ...]:
+        """The labels found, as the parts in which they differ from the truth, example by example."""
+        first, last = int(self.first[k]), int(self.first[k + 1])
+        starts, truth = self._truths[k]
+        labels = _stacked(violations.labels.tables)
+        size = len(truth[1]) + len(labels[1])
+        pointer, at = np.empty(last - first + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
+        out = (pointer, np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), at, np.empty(size))
+        differences(
+            truth, labels, (starts, *self._layout), self._n_table[first:last], int(self._start[first]),
+            violations.scale, self._where, out,
+        )  # fmt: skip
+        return (violations.level, *out)
+
+    def _make_room(self, needed: int) -> None:
+        """Drop the parts of forgotten planes; enlarge arena and unions to twice what is in use."""
+        sizes = np.where(np.arange(self.size.shape[1]) < self.count[:, None], self.size, 0).sum(axis=1)
+        used = self._unions[1]
+        arena = _new_arena(max(2 * (int(sizes.sum()) + needed) + int(sizes.max(initial=0)), len(self._arena[0])))
+        room = 3 * int(used.sum()) + 2 * needed + 2 * int(used.max(initial=0))
+        unions = _new_unions(len(self.gap), max(room, len(self._unions[3])))
+        compact(self.planes, self._arena, self._unions, arena, unions, self._ends)
+        self._arena, self._unions = arena, unions
+
+    def state(self) -> dict[str, Any]:
+        """Everything that later visits depend on."""
+        end, union_end = self._ends.tolist()
+        state = {name: getattr(self, name) for name in self._KEPT}
+        state |= {f"arena{k}": array[:end] for k, array in enumerate(self._arena)}
+        return state | {f"union{k}": array[: union_end if k > 2 else None] for k, array in enumerate(self._unions)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Undo `state`."""
+        for name in self._KEPT:
+            getattr(self, name)[...] = state[name]
+        end, union_end = self._ends.tolist()
+        n = len(self.gap)
+        self._arena, self._unions = _new_arena(end + _FIRST_ROOM * n), _new_unions(n, union_end + _FIRST_ROOM * n)
+        for k, array in enumerate(self._arena):
+            array[:end] = state[f"arena{k}"]
+        for k, array in enumerate(self._unions):
+            array[: len(state[f"union{k}"])] = state[f"union{k}"]
+
+
+def check_risk(risk: StructuredRisk, trainer: str) -> None:
+    """Refuse what cannot be trained plane by plane."""
+    if not isinstance(risk, StructuredRisk):
+        raise DeclarationError(
+            f"{trainer} needs a StructuredRisk (labels per example), got {type(risk).__name__}; use bmrm."
+        )
+    if not risk.is_convex:
+        raise DeclarationError(f"{risk.surrogate!r} is not convex in the weights: use sgd, or ProbLoss(convex=True).")
+    if not has_one_table(risk):
+        raise DeclarationError(f"{trainer} takes models with one table of features besides tied weights; use bmrm.")
+
+
+def has_one_table(risk: StructuredRisk) -> bool:
+    """Whether all features but one table are tied weights, so that planes can be kept as labels."""
+    return sum(not isinstance(term, Tied) for term in risk.model.features.values()) <= 1
+
+
+def _new_arena(capacity: int) -> tuple[Any, ...]:
+    """Number in the union, and value, of `capacity` parts."""
+    return np.empty(capacity, dtype=np.uint32), np.empty(capacity)
+
+
+def _new_unions(n: int, capacity: int) -> tuple[Any, ...]:
+    """Begin, used and reserved size of n unions; number, row and place in w of `capacity` parts."""
+    sizes = (np.zeros(n, dtype=np.int64) for _ in range(3))
+    return (*sizes, *(np.empty(capacity, dtype=kind) for kind in (np.int32, np.int32, np.int64)))
+
+
+def _starts(group: StructuredRisk) -> npt.NDArray[np.int64]:
+    """Where the rows of every term's examples begin, the part tables below one another."""
+    heights = [int(start[-1]) for start in group.batch.starts]
+    above = np.concatenate([[0], np.cumsum(heights)])[:-1]
+    return np.array([start + a for start, a in zip(group.batch.starts, above, strict=True)], dtype=np.int64)
+
+
+def _stacked(tables: Sequence[sp.csr_array]) -> tuple[Any, Any, Any]:
+    """Part tables below one another: indptr, indices and data."""
+    indptr = np.empty(1 + sum(table.shape[0] for table in tables), dtype=np.int64)
+    at = size = indptr[0] = 0
+    for table in tables:
+        np.add(table.indptr, size, out=indptr[at : at + len(table.indptr)], casting="unsafe")
+        at, size = at + table.shape[0], size + len(table.indices)
+    indices = np.concatenate([table.indices for table in tables], dtype=np.int64, casting="unsafe")
+    return indptr, indices, np.concatenate([table.data for table in tables], dtype=np.float64, casting="unsafe")
+
+
+def feature_arrays(rows: Any) -> tuple[Any, Any, Any, Any]:
+    """Feature rows for the kernels: dense, or the three arrays of a CSR matrix with sorted rows."""
+    if sp.issparse(rows):
+        matrix = rows.copy()
+        matrix.sort_indices()
+        return np.zeros((0, 0), dtype=matrix.dtype), matrix.data, matrix.indices, matrix.indptr
+    dense = np.ascontiguousarray(rows)
+    return dense, np.zeros(0, dtype=dense.dtype), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
+
+
+def _squared_norms(rows: Any) -> FloatArray:
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
