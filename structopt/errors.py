@@ -2,11 +2,12 @@
 
 Few classes, each with one meaning. All derive from `StructoptError`; those that report a wrong
 argument also derive from `ValueError` or `TypeError`, so that ordinary ``except`` clauses work.
+Those that need more than a sentence carry a note with their section of the how-to guide.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = [
     "BanNotExpressible",
@@ -25,7 +26,23 @@ __all__ = [
 
 
 class StructoptError(Exception):
-    """Base of every error raised on purpose by structopt."""
+    """Base of every error raised on purpose by structopt.
+
+    Tracebacks end with the note of a class that has a section in the guide; ``str(error)`` stays the bare sentence.
+
+    Examples
+    --------
+    >>> InfeasibleSpace("The label space is empty.").__notes__
+    ['See docs/howto/errors.md#infeasiblespace.']
+    """
+
+    #: The section of the guide, a heading's anchor.
+    guide: ClassVar[str] = ""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if self.guide:
+            self.add_note(f"See docs/howto/errors.md#{self.guide}.")
 
 
 class DeclarationError(StructoptError, ValueError):
@@ -45,6 +62,8 @@ class InfeasibleSpace(StructoptError, ValueError):
         Names of a smallest set of rows and bounds that contradict each other, if one was found.
     """
 
+    guide = "infeasiblespace"
+
     def __init__(self, message: str, rows: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.rows = rows
@@ -59,6 +78,8 @@ class UnboundedObjective(StructoptError, ValueError):
         Names of the variables that move along an unbounded ray.
     """
 
+    guide = "unboundedobjective"
+
     def __init__(self, message: str, variables: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.variables = variables
@@ -66,6 +87,8 @@ class UnboundedObjective(StructoptError, ValueError):
 
 class LabelNotInSpace(StructoptError, ValueError):
     """A vector is not a label of the space; `violations` names the rows that it breaks."""
+
+    guide = "labelnotinspace"
 
     def __init__(self, message: str, violations: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -75,17 +98,25 @@ class LabelNotInSpace(StructoptError, ValueError):
 class UnsupportedSpace(StructoptError, TypeError):
     """A backend cannot solve this kind of space (integers, free variables, extra rows, ...)."""
 
+    guide = "unsupportedspace"
+
 
 class UnsupportedModel(StructoptError, TypeError):
     """A Pyomo, PuLP or file model holds a part that a label space cannot express."""
+
+    guide = "unsupportedmodel"
 
 
 class BanNotExpressible(StructoptError, ValueError):
     """A label cannot be forbidden by a linear row: some variable is not 0/1."""
 
+    guide = "bannotexpressible"
+
 
 class SolverNotAvailable(StructoptError, RuntimeError):
     """A solver or its executable is not installed; the message says how to get it."""
+
+    guide = "solvernotavailable"
 
 
 class SolverFailed(StructoptError, RuntimeError):
@@ -99,6 +130,8 @@ class SolverFailed(StructoptError, RuntimeError):
         What had been found before the failure (an incumbent, a half-trained model), or None.
     """
 
+    guide = "solverfailed"
+
     def __init__(self, message: str, status: str = "", partial: Any = None) -> None:
         super().__init__(message)
         self.status = status
@@ -107,3 +140,5 @@ class SolverFailed(StructoptError, RuntimeError):
 
 class TimeLimitReached(SolverFailed):
     """The time limit passed before any feasible label was found."""
+
+    guide = "timelimitreached"

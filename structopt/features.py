@@ -219,6 +219,8 @@ def as_rows(x: Any) -> Matrix:
     rows = np.asarray(x)
     if rows.dtype.kind not in "fiub":
         raise DeclarationError(f"Features must be numbers, got an input of type {type(x).__name__} ({rows.dtype}).")
+    if rows.ndim >= 2 and rows.shape[-1] == 0:
+        raise DeclarationError(f"An input of shape {rows.shape} has no features; its last axis must not be empty.")
     if rows.dtype.kind != "f":
         rows = rows.astype(np.float64)
     return rows.reshape(1, -1) if rows.ndim < 2 else rows.reshape(-1, rows.shape[-1])

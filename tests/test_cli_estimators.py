@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import structopt as so
 from structopt import estimators
 from structopt.cli import main
+from structopt.cli._config import read_config
 from structopt.cli._estimators import ESTIMATORS, NOT_KEYS, keys_of
 
 RNG = np.random.default_rng(3)
@@ -203,6 +205,22 @@ def test_mistakes_name_their_key(capsys, folder, estimator, data, train, model, 
     code = main(["train", str(_write(folder, estimator, data, train, model))])
     out, err = capsys.readouterr()
     assert code == 2 and not out and err.count("\n") == 1 and said in err, err
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "howto" / "command_line.md"
+EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S) if PAGE.is_file() else []
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_documented_configurations(tmp_path, text):
+    """Every key of the how-to's examples is one, with a value of its type."""
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    assert read_config(path).estimator in ESTIMATORS
+
+
+def test_every_kind_of_data_is_documented():
+    assert not EXAMPLES or [name for name in ESTIMATORS if f'"{name}"' not in " ".join(EXAMPLES)] == []
 
 
 def test_labels_outside_their_space_are_one(capsys, folder):

@@ -6,7 +6,9 @@ import importlib.util
 import os
 import shutil
 
-__all__ = ["INSTALL", "cbc_executable", "missing_package", "missing_program"]
+__all__ = ["INSTALL", "cbc_executable", "missing_package", "missing_program", "split_cure"]
+
+_CURE = "; get it with: "
 
 #: How to install a program, by its name on the path.
 INSTALL = {
@@ -32,7 +34,7 @@ def cbc_executable() -> str | None:
 def missing_package(package: str) -> str | None:
     """Why `package` cannot be imported, or None if it can; asked without importing it."""
     if importlib.util.find_spec(package) is None:
-        return f"the Python package {package!r} is not installed; get it with: pip install {package}"
+        return f"the Python package {package!r} is not installed{_CURE}pip install {package}"
     return None
 
 
@@ -42,4 +44,16 @@ def missing_program(program: str) -> str | None:
     if found is not None:
         return None
     cure = INSTALL.get(os.path.basename(program), "install it and put it on the path")
-    return f"the program {program!r} was not found; get it with: {cure}"
+    return f"the program {program!r} was not found{_CURE}{cure}"
+
+
+def split_cure(reason: str) -> tuple[str, str]:
+    """What is missing, and how to get it ("" if the reason does not say).
+
+    Examples
+    --------
+    >>> split_cure("the Python package 'x' is not installed; get it with: pip install x")
+    ("the Python package 'x' is not installed", 'pip install x')
+    """
+    what, _, cure = reason.partition(_CURE)
+    return what, cure

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from structopt.backends.base import Backend
+from structopt.backends.executables import split_cure
 from structopt.backends.registry import BACKENDS, backend_class
 from structopt.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace
 from structopt.errors import DeclarationError, SolverNotAvailable
@@ -150,8 +151,10 @@ def make_backend(
     profile = solver if isinstance(solver, Profile) else load_profile(solver)
     missing = profile.unavailable(**overrides)
     if missing is not None:
-        cure = f" How to install it: {profile.install}." if profile.install else ""
-        raise SolverNotAvailable(f"The solver {profile.name!r} cannot run here: {missing}.{cure}")
+        what, cure = split_cure(missing)
+        cure = profile.install or cure  # the profile knows its solver better than the backend does
+        told = f"; get it with: {cure}" if cure else ""
+        raise SolverNotAvailable(f"The solver {profile.name!r} cannot run here: {what}{told}.")
     return backend_class(profile.backend)(compiled, {**profile.options, **overrides})
 
 

@@ -91,5 +91,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
     print(f"structopt: {message}", file=sys.stderr)
     if as_json:
         details = {name: getattr(error, name) for name in ("rows", "variables", "violations") if hasattr(error, name)}
-        print_json({"error": message, "kind": type(error).__name__, **details})
+        guide = getattr(error, "guide", "")
+        more = {"guide": f"docs/howto/errors.md#{guide}"} if guide else {}
+        print_json({"error": message, "kind": type(error).__name__, **details, **more})
     return 2 if isinstance(error, DeclarationError | FileNotFoundError | IsADirectoryError | PermissionError) else 1

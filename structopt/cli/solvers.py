@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from structopt.backends import available_profiles
+from structopt.backends.executables import split_cure
 from structopt.cli._output import add_command, print_json, print_table
 
 __all__ = ["add", "run"]
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
             "usable": reason is None,
             "backend": profile.backend,
             "description": profile.description,
-            "missing": reason and reason.split("; get it with")[0],
+            "missing": reason and split_cure(reason)[0],
             "install": profile.install,
         }
         for name, profile in available_profiles().items()

@@ -2,7 +2,8 @@
 
 from structopt.plot.convergence import convergence
 from structopt.plot.hierarchy import hierarchy
+from structopt.plot.marginals import marginals
 from structopt.plot.plane import plane, plane_steps
 from structopt.plot.surrogates import surrogates
 
-__all__ = ["convergence", "hierarchy", "plane", "plane_steps", "surrogates"]
+__all__ = ["convergence", "hierarchy", "marginals", "plane", "plane_steps", "surrogates"]

@@ -6,6 +6,7 @@ scalar predictions             `Hinge`, `SquaredHinge`, `Logistic`, `Exponential
 one prediction per class       `Multiclass`, `Softmax`, `MultivariateRegression`, `Ontology`
 all examples together          `ROCArea`, `Ordinal`, `Preference`, `Ranking`, `FBeta`, `Jaccard`, `BalancedAccuracy`,
                                `PrecisionAt`, `RecallAt`, `BreakEven`, `Contingency`
+log-likelihood of structures   `ChainCRF`, `PathSoftmax`
 =============================  =======================================================================
 """
 
@@ -20,6 +21,7 @@ from structopt.risks.contingency import (
     PrecisionAt,
     RecallAt,
 )
+from structopt.risks.crf import ChainCRF, PathSoftmax
 from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks.ontology import Ontology
 from structopt.risks.ordinal import Ordinal
@@ -73,4 +75,6 @@ __all__ = [
     "RecallAt",
     "BreakEven",
     "Contingency",
+    "ChainCRF",
+    "PathSoftmax",
 ]

@@ -74,6 +74,7 @@ class Chain(SequenceModel):
     Traceback (most recent call last):
     ...
     structopt.errors.LabelNotInSpace: position 2: 'I-PER' may not follow 'O'.
+    See docs/howto/errors.md#labelnotinspace.
     """
 
     def __init__(

@@ -52,6 +52,7 @@ class ExclusiveLabels(HierarchicalLabels):
     Traceback (most recent call last):
         ...
     structopt.errors.LabelNotInSpace: Label [1, 1, 1] has 'cat' and 'dog', which exclude each other.
+    See docs/howto/errors.md#labelnotinspace.
     """
 
     def __init__(

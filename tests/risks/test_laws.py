@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 import structopt.risks as risks
 from structopt.errors import DeclarationError
+from structopt.hierarchy import Hierarchy
+from structopt.structures.chain import Chain
 from structopt.train.risk import LinearRisk
 
 M, D = 12, 3
@@ -29,6 +32,16 @@ def g_mean(tp, fp, fn, tn):
 def queries(rng):
     """Three queries of four documents each; the first three rows are the least relevant, the last three the most."""
     return np.arange(M) % 3, 2 * (np.arange(M) // 4) + rng.integers(0, 2, M)
+
+
+def sequences(X, r):
+    """The rows as four sequences of lengths 1 to 5, with states that the chain allows."""
+    rows = X if sp.issparse(X) or np.ndim(X) < 2 else np.asarray(X)
+    if np.shape(X) != (M, D):  # what is wrong with X is for the risk to say
+        return [X], [[0] * M]
+    rows = rows.tocsr() if sp.issparse(rows) else rows
+    ends = [0, 1, 4, 7, M]
+    return [rows[a:b] for a, b in pairwise(ends)], [r.integers(0, 2, b - a).tolist() for a, b in pairwise(ends)]
 
 
 BUILD = {
@@ -77,6 +90,10 @@ BUILD = {
     "RecallAt": lambda X, r: risks.RecallAt(X, labels(r), k=5),
     "BreakEven": lambda X, r: risks.BreakEven(X, labels(r)),
     "Contingency": lambda X, r: risks.Contingency(X, labels(r), g_mean),
+    "ChainCRF": lambda X, r: risks.ChainCRF(Chain(2, initial_weights=True), *sequences(X, r)),
+    "PathSoftmax": lambda X, r: risks.PathSoftmax(
+        X, [["e", "f"][k] for k in r.integers(0, 2, M)], Hierarchy(TREE), alpha=r.random(7)
+    ),
 }
 NO_SHARDS = ("Ordinal", "FBeta", "Jaccard", "Balanced", "PrecisionAt", "RecallAt", "BreakEven", "Contingency")
 seeds = st.integers(0, 2**32 - 1)
@@ -178,14 +195,15 @@ def test_pickles_and_names_itself(name):
 @every_risk
 def test_weights_of_the_wrong_length_are_refused(name):
     risk, _, _ = build(name, 1)
-    with pytest.raises(DeclarationError, match=r"w has shape \(\d+,\); this risk needs"):
+    with pytest.raises(DeclarationError, match=r"w has shape \(\d+,\); this (risk|model and data) needs?"):
         risk(np.zeros(risk.n_features + 1))
 
 
 @every_risk
 @pytest.mark.parametrize("X", [np.zeros((0, 3)), np.zeros((M, 0)), np.zeros(M), np.full((M, D), np.nan)])
 def test_bad_features_are_refused(name, X):
-    with pytest.raises(DeclarationError, match="X "):
+    # A risk of sequences is refused by its chain, which counts examples and not rows of X.
+    with pytest.raises(DeclarationError, match="[Ee]xample 0|no features" if name == "ChainCRF" else "X "):
         BUILD[name](X, np.random.default_rng(0))
 
 
