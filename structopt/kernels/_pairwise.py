@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from structopt.kernels._common import kernel
-from structopt.kernels.enumeration import best_product_code, code_bits
+from structopt.kernels.enumeration import best_code, best_product_code, code_bits
 from structopt.kernels.maxflow import integer_scale, rescale_flow
 from structopt.kernels.pairwise_exact import best_label, coupling_matrix, integral_value
 from structopt.kernels.roof import (
@@ -26,6 +26,7 @@ from structopt.kernels.roof import (
 
 __all__ = [
     "balanced",
+    "enumerate_rows",
     "exact_rows",
     "n_components",
     "product_rows",
@@ -161,6 +162,25 @@ def exact_rows(
             continue
         proved[k] = best_label(i, j, unary, pair, node_limit, best)
         for v in range(best.size):
+            Y[k, v] = best[v]
+        values[k] = integral_value(i, j, U[k], P[k], best)
+
+
+@kernel
+def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any) -> None:
+    """`exact_rows` for few labels, label for label the same; apart because the search is compiled for many seconds."""
+    n = U.shape[1]
+    unary = np.empty(n, np.int64)
+    pair = np.empty(P.shape[1], np.int64)
+    best = np.zeros(n, np.int8)
+    for k in range(first, last):
+        if _to_integers(U[k], P[k], unary, pair) == _NOT_FINITE:
+            values[k] = np.nan
+            continue
+        if n > 0:
+            code, _ = best_code(unary, coupling_matrix(n, i, j, pair))
+            code_bits(code, n, best)
+        for v in range(n):
             Y[k, v] = best[v]
         values[k] = integral_value(i, j, U[k], P[k], best)
 

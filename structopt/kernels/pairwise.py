@@ -18,6 +18,7 @@ from structopt.errors import DeclarationError
 from structopt.kernels._common import FloatArray, floats
 from structopt.kernels._pairwise import (
     balanced,
+    enumerate_rows,
     exact_rows,
     n_components,
     product_rows,
@@ -25,7 +26,7 @@ from structopt.kernels._pairwise import (
 )
 from structopt.kernels.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
 from structopt.kernels.maxflow import FlowState, adjacency, check_arcs
-from structopt.kernels.pairwise_exact import coupling_matrix
+from structopt.kernels.pairwise_exact import ENUMERATE_AT, coupling_matrix
 from structopt.kernels.threads import in_threads
 
 __all__ = ["PairwiseGraph"]
@@ -202,10 +203,7 @@ class PairwiseGraph:
         """
         u = self._vector(unary, self.n_labels, "unary")
         c = self._vector(pair, self.n_edges, "pair")
-        Y = np.empty((1, self.n_labels))
-        values = np.empty(1)
-        proved = np.empty(1, np.bool_)
-        exact_rows(self.i, self.j, u[None], c[None], node_limit, 0, 1, Y, values, proved)
+        Y, values, proved = self._exact(u[None], c[None], node_limit, 1)
         value = float(values[0])
         if value != value:
             _refuse(u, c)
@@ -216,16 +214,24 @@ class PairwiseGraph:
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
         """`solve_exact` for every row of ``unary`` (B, n_labels) and ``pair`` (B, n_edges)."""
         U, P = self._matrices(unary, pair)
+        Y, values, proved = self._exact(U, P, node_limit, n_jobs)
+        _refuse_rows(U, P, values)
+        return Y, values, proved
+
+    def _exact(
+        self, U: FloatArray, P: FloatArray, node_limit: int, n_jobs: int
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Labels, values (NaN where a cost is not finite) and proofs of the rows of U and P."""
         B = U.shape[0]
-        Y = np.empty((B, self.n_labels))
-        values = np.empty(B)
-        proved = np.empty(B, np.bool_)
+        Y, values, proved = np.empty((B, self.n_labels)), np.empty(B), np.ones(B, np.bool_)
 
         def work(first: int, last: int) -> None:
-            exact_rows(self.i, self.j, U, P, node_limit, first, last, Y, values, proved)
+            if self.n_labels <= ENUMERATE_AT:
+                enumerate_rows(self.i, self.j, U, P, first, last, Y, values)
+            else:
+                exact_rows(self.i, self.j, U, P, node_limit, first, last, Y, values, proved)
 
         in_threads(work, B, n_jobs)
-        _refuse_rows(U, P, values)
         return Y, values, proved
 
     def best_product(

@@ -24,6 +24,13 @@ _FREE = -1
 
 
 @kernel
+def _copy(source: Any, target: Any) -> None:
+    """``target[:] = source``, which numba compiles for seconds because the shapes might differ."""
+    for k in range(target.size):
+        target[k] = source[k]
+
+
+@kernel
 def coupling_matrix(n: int, i: Any, j: Any, pair: Any) -> Any:
     """The couplings as a symmetric matrix; parallel edges add up, as they do for integral labels."""
     coupling = np.zeros((n, n), pair.dtype)
@@ -175,7 +182,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
     nodes = 0
     while height > 0:
         height -= 1
-        label[:] = stack[height]
+        _copy(stack[height], label)
         free, field, a, b, weights = _restrict(i, j, unary, pair, label)
         if free.size > ENUMERATE_AT:
             nodes += 1
@@ -193,7 +200,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
                 if y2[v] != 1:
                     label[free[v]] = y2[v] >> 1
             free, field, a, b, weights = _restrict(i, j, unary, pair, label)
-        trial[:] = label
+        _copy(label, trial)
         k = free.size
         if k > 0:
             coupling = coupling_matrix(k, a, b, weights)
@@ -202,19 +209,19 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
                 code, _ = best_code(field, coupling)
                 code_bits(code, k, inner)
             else:
-                inner[:] = _round(field, coupling)
+                _copy(_round(field, coupling), inner)
             for v in range(k):
                 trial[free[v]] = inner[v]
         value = integral_value(i, j, unary, pair, trial)
         if value > best_value:
             best_value = value
-            best[:] = trial
+            _copy(trial, best)
         if k > ENUMERATE_AT:
             v = _strongest(coupling)
             likely = inner[v]
             label[free[v]] = 1 - likely
-            stack[height, :] = label
+            _copy(label, stack[height])
             label[free[v]] = likely
-            stack[height + 1, :] = label
+            _copy(label, stack[height + 1])
             height += 2
     return True
