@@ -224,35 +224,42 @@ def _row(label: str, lam: float, h: so.Hierarchy, truth: Any, guess: Any, second
 
 
 def _peers(h: so.Hierarchy, single: bool, data: Any, tested: Any, split: Any) -> None:
-    from sklearn.svm import LinearSVC
-
+    """One-vs-rest and the local classifiers of hiclass, each with its C from the held-out examples."""
     (X, Y), (X_test, Y_test), (fit, valid) = data, tested, split
-    start, best = time.process_time(), (-1.0, 0.0)
-    for C in (0.1, 1.0, 10.0, 100.0):
-        best = max(best, (metrics.micro_f1(Y[valid], _one_vs_rest(h, single, C, X[fit], Y[fit], X[valid]), h), C))
-    guess = _one_vs_rest(h, single, best[1], X, Y, X_test)
-    seconds = time.process_time() - start
-    _row(f"one-vs-rest, C = {best[1]:g}", np.nan, h, Y_test, guess, seconds)
+    for name, predict in _peer_methods(h, single).items():
+        start, best = time.process_time(), (-1.0, 0.0)
+        for C in (0.1, 1.0, 10.0, 100.0):
+            best = max(best, (metrics.micro_f1(Y[valid], predict(C, X[fit], Y[fit], X[valid]), h), C))
+        guess = predict(best[1], X, Y, X_test)
+        _row(f"{name}, C = {best[1]:g}", np.nan, h, Y_test, guess, time.process_time() - start)
+
+
+def _peer_methods(h: so.Hierarchy, single: bool) -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {
+        "one-vs-rest": lambda C, X, Y, X_test: _one_vs_rest(h, single, C, X, Y, X_test)
+    }
     try:
         import hiclass
     except ImportError:
-        print("  (hiclass is not installed)")
-        return
+        print("  (hiclass is left out: it is not installed)")
+        return found
     if not single:
-        return
+        print("  (hiclass is left out: it has no labels of several paths)")
+        return found
+    for name in ("Node", "ParentNode", "Level"):
+        local = getattr(hiclass, f"LocalClassifierPer{name}")
+        found[f"hiclass per {name.lower()}"] = lambda *given, local=local: _local(h, local, *given)
+    return found
+
+
+def _local(h: so.Hierarchy, local: Any, C: float, X: Any, Y: Any, X_test: Any) -> list[set[str]]:
+    from sklearn.svm import LinearSVC
+
     paths = [[str(h.nodes[k]) for k in np.flatnonzero(row)] for row in Y]
-    for name in ("LocalClassifierPerNode", "LocalClassifierPerParentNode", "LocalClassifierPerLevel"):
-        start = time.process_time()
-        peer = getattr(hiclass, name)(local_classifier=LinearSVC(C=1.0))
-        guess = peer.fit(X, paths).predict(X_test)
-        _row(
-            f"hiclass {name[15:]}",
-            1.0,
-            h,
-            Y_test,
-            [set(filter(None, row)) for row in guess],
-            time.process_time() - start,
-        )
+    longest = max(map(len, paths))
+    filled = np.array([path + [""] * (longest - len(path)) for path in paths])
+    guess = local(local_classifier=LinearSVC(C=C)).fit(X, filled).predict(X_test)
+    return [set(filter(None, map(str, row))) for row in guess]
 
 
 def _one_vs_rest(h: so.Hierarchy, single: bool, C: float, X: Any, Y: Any, X_test: Any) -> sp.csr_array:

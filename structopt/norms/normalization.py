@@ -56,7 +56,9 @@ def normalization(
     Notes
     -----
     Trees have a closed form in O(nodes) (MATH.md 6.1). A forest without `tolerance`, too. Otherwise an interior-point
-    method runs until a dual bound meets its value.
+    method runs until a dual bound meets its value. Its equations are sparse over the inner nodes: a DAG of 50,000 nodes
+    takes seconds and 0.4 GiB where second parents are near the first ones, or anywhere for a quarter of the leaves;
+    anywhere for half of them the factors fill up, and minutes are not enough.
 
     Examples
     --------
