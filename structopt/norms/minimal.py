@@ -29,7 +29,7 @@ class MinimalGraph:
     group : ndarray of int
         Of each original node the position of its merged node.
     sizes : ndarray of int
-        Of each merged node the number of its duplicates, the papers' |F|.
+        Of each merged node the number of its duplicates, the papers' ``|F|``.
 
     Examples
     --------
