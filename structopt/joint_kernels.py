@@ -16,8 +16,10 @@ import scipy.linalg as la
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
+from structopt.kernel_averages import Averager, KernelAverages
+from structopt.kernel_weights import Regression
 
-__all__ = ["diffusion", "joint_matrix", "neighbours"]
+__all__ = ["additive_average", "diffusion", "joint_matrix", "neighbours"]
 
 
 def neighbours(hierarchy: Hierarchy) -> FloatArray:
@@ -54,6 +56,26 @@ def joint_matrix(given: Any, model: Any, n_parts: int) -> FloatArray:
             raise DeclarationError(f"joint_kernel={given!r} needs a model over a hierarchy; give a matrix instead.")
         return makers[given](hierarchy)
     return _checked(given, n_parts)
+
+
+def additive_average(averages: KernelAverages, slopes: FloatArray, levels: FloatArray, joint: FloatArray) -> Averager:
+    """The additive model of ECRM (13): estimates of ``l_j(1, .) - l_j(0, .)`` for each part j, and of the sum of l_j(0, .).
+
+    Parameters
+    ----------
+    averages : KernelAverages
+        By eigendecomposition.
+    slopes, levels : ndarray, shape (m, n_parts)
+        ``l_j(1, y_i) - l_j(0, y_i)`` and ``l_j(0, y_i)``.
+    joint : ndarray, shape (n_parts, n_parts)
+    """
+    slope = averages.average(slopes, joint)
+    level = averages.average(levels, joint).regression
+    both = Regression(
+        np.column_stack([slope.regression.coef, level.coef.sum(axis=1)]),
+        np.append(slope.regression.offset, level.offset.sum()),
+    )
+    return Averager(both, slope.source)
 
 
 def _checked(given: npt.ArrayLike, n_parts: int) -> FloatArray:

@@ -28,8 +28,9 @@ from structopt.oracle import Oracle
 
 __all__ = ["AbsoluteProgram", "SeparableSolution", "variable_ranges"]
 
-# Pieces of each variable in the smallest program.
-_ROOM = 16
+# Pieces that a variable starts with, and that each piece beside the answer is split into; room for both in the smallest
+# program. Three programs do for 1,000 break points.
+_PIECES, _ROOM = 16, 48
 
 Functions = tuple[FloatArray, FloatArray, IntArray]  # break points, values, start of each function
 Box = tuple[FloatArray, FloatArray, int, float]  # lower and upper ends, which variable to cut, and where
@@ -148,7 +149,7 @@ class AbsoluteProgram:
     def _minimize_hull(self, hull: Functions, low: FloatArray) -> tuple[FloatArray | None, int]:
         """Minimise convex functions exactly, over a few chords of each that are refined beside the answer."""
         points, heights, ptr = hull
-        chosen = coarse(ptr, 8)
+        chosen = coarse(ptr, _PIECES)
         n_programs, room = 0, _ROOM
         while True:
             width, slope, most = pieces(points, heights, ptr, chosen, room)
@@ -157,7 +158,7 @@ class AbsoluteProgram:
                 continue
             z = self._chords(room).minimize(width, slope, low)
             n_programs += 1
-            if z is None or not refine(points, ptr, chosen, z[self.columns], 6):
+            if z is None or not refine(points, ptr, chosen, z[self.columns], _PIECES):
                 return z, n_programs
 
     def _chords(self, room: int) -> _Chords:

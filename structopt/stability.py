@@ -11,9 +11,10 @@ from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming, TaskLoss, ZeroOne
 from structopt.model import Model
+from structopt.risk_programs import LinearRisk
 from structopt.structures.assignment import RowLoss
 
-__all__ = ["GeneralizationBound", "largest_loss", "stability_bound"]
+__all__ = ["GeneralizationBound", "largest_loss", "ramp_surrogates", "stability_bound"]
 
 _MOST_PAIRS = 4_000_000
 
@@ -76,8 +77,7 @@ def stability_bound(
     >>> bound.stability, round(bound.deviation, 4), bound.vacuous
     (0.0004, 0.1101, False)
     """
-    if not (rho > 0 and np.isfinite(rho)):
-        raise DeclarationError(f"rho must be positive and finite, got {rho}.")
+    _check_rho(rho)
     if not 0 < delta < 1:
         raise DeclarationError(f"delta must be between 0 and 1, got {delta}.")
     if not lam > 0:
@@ -89,6 +89,31 @@ def stability_bound(
     return GeneralizationBound(
         float(surrogates.mean()), stability, float(deviation), L, kappa, rho, delta, lam, m
     )  # fmt: skip
+
+
+def ramp_surrogates(
+    program: LinearRisk, risk: FloatArray, truths: Any, rho: float, L: float, n_jobs: int = 1
+) -> FloatArray:
+    """``min(L, max over y' of loss(y', y) + (min R - R(y'|x)) / rho)`` of ECRM (10), for every example.
+
+    Parameters
+    ----------
+    program : LinearRisk
+    risk : ndarray, shape (n, n_variables + 1)
+        Coefficients and constant of the estimated risk of each example.
+    truths : array or csr_array, shape (n, n_variables)
+    """
+    _check_rho(rho)
+    task, task_const = program.forms(truths)
+    least = program.solve(risk, n_jobs).risk
+    labels = program.oracle.maximize_batch(task - risk[:, :-1] / rho, n_jobs)
+    most = np.array([label.bound for label in labels]) + task_const + (least - risk[:, -1]) / rho
+    return np.minimum(most, L)
+
+
+def _check_rho(rho: float) -> None:
+    if not (rho > 0 and np.isfinite(rho)):
+        raise DeclarationError(f"rho must be positive and finite, got {rho}.")
 
 
 def largest_loss(model: Model, template: Any = None) -> float:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,43 +16,19 @@ from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators.persistence import Persistent
 from structopt.features import n_examples
-from structopt.joint_kernels import joint_matrix
+from structopt.joint_kernels import additive_average, joint_matrix
 from structopt.kernel_averages import Averager, KernelAverages
-from structopt.kernel_weights import Regression, Spectrum
+from structopt.kernel_weights import Spectrum
 from structopt.model import Model
-from structopt.risk_programs import LinearRisk, RiskSolution, encode_labels, risk_program
-from structopt.stability import GeneralizationBound, largest_loss, stability_bound
+from structopt.risk_labels import encode_labels, same
+from structopt.risk_path import RegularizationPath, leave_one_out_path, regularizations
+from structopt.risk_programs import LinearRisk, RiskSolution, risk_program
+from structopt.stability import GeneralizationBound, largest_loss, ramp_surrogates, stability_bound
 
 __all__ = ["ConditionalRiskMinimizer", "RegularizationPath"]
 
 # Kernel rows are made this many entries at a time: 64 MB.
 _CHUNK_ENTRIES = 1 << 23
-
-
-@dataclass(frozen=True, eq=False)
-class RegularizationPath:
-    """Leave-one-out errors along values of lam, all from one eigendecomposition.
-
-    Attributes
-    ----------
-    lams : ndarray
-    loss : ndarray
-        Mean task loss of each example's prediction from the others.
-    """
-
-    lams: FloatArray
-    loss: FloatArray
-
-    @property
-    def best(self) -> float:
-        """The lam of least loss; the largest one among equals."""
-        least = np.flatnonzero(self.loss <= self.loss.min() * (1 + 1e-12))
-        return float(self.lams[least].max())
-
-    def __repr__(self) -> str:
-        return (
-            f"<RegularizationPath: {len(self.lams)} values, best lam={self.best:.3g} with loss {self.loss.min():.6g}>"
-        )
 
 
 class ConditionalRiskMinimizer(Persistent, BaseEstimator):
@@ -185,7 +159,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         X : matrix (n, d), dense or sparse; a kernel matrix if precomputed; anything that a callable kernel takes
         y : labels, as the model takes them
         """
-        lams = _lams(self.lam)
+        lams = regularizations(self.lam)
         self._prepare(X, y)
         self.__dict__.pop("path_", None)
         if len(lams) > 1:
@@ -203,8 +177,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         self.program_ = risk_program(
             self._model(), self.template_, truths, self.solver, self.rtol, self.max_programs
         )  # fmt: skip
-        if self.joint_kernel is not None and self.method not in ("auto", "eigen"):
-            raise DeclarationError(f"joint_kernel needs method='eigen', got {self.method!r}.")
+        if self.joint_kernel is not None:
+            self._joint = self._joint_matrix()
         self.averages_ = KernelAverages(
             inputs,
             self.kernel,
@@ -231,20 +205,14 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         """
         other = ConditionalRiskMinimizer(**self.get_params(deep=False))
         other._prepare(X, y)
-        return other._path(other.averages_.spectrum(), _lams(lams))
+        return other._path(other.averages_.spectrum(), regularizations(lams))
 
     def _path(self, spectrum: Spectrum, lams: FloatArray) -> RegularizationPath:
-        program = self.program_
-        if program.needs_weights or self.joint_kernel is not None:
+        if self.joint_kernel is not None:
             raise DeclarationError(
-                "The leave-one-out loss has a closed form for plain weights and losses that are linear or squared; "
-                "choose lam by GridSearchCV here."
+                "The leave-one-out loss has a closed form without a joint kernel; choose lam by GridSearchCV here."
             )
-        loss = np.empty(len(lams))
-        for k, lam in enumerate(lams):
-            found = program.solve(spectrum.leave_one_out(program.targets, float(lam)), self.n_jobs)
-            loss[k] = program.losses(found.Z, program.truths).mean()
-        return RegularizationPath(np.array(lams), loss)
+        return leave_one_out_path(self.program_, spectrum, lams, self.n_jobs)
 
     # ---- prediction ------------------------------------------------------------------------------
 
@@ -320,17 +288,14 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         return self.averages_.average(self.program_.targets)
 
     def _additive(self) -> Averager:
-        """MATH.md 8.3: the coefficients ``l_j(1, .) - l_j(0, .)``, and the sum over j of the estimates of l_j(0, .)."""
         program = self._linear_program("joint_kernel")
-        coef = program.targets[:, :-1]
-        joint = joint_matrix(self.joint_kernel, self._model(), coef.shape[1])
-        slopes = self.averages_.average(coef, joint)
-        levels = self.averages_.average(program.task_constants(), joint).regression
-        both = Regression(
-            np.column_stack([slopes.regression.coef, levels.coef.sum(axis=1)]),
-            np.append(slopes.regression.offset, levels.offset.sum()),
-        )
-        return Averager(both, slopes.source)
+        return additive_average(self.averages_, program.targets[:, :-1], program.task_constants(), self._joint)
+
+    def _joint_matrix(self) -> FloatArray:
+        if self.method not in ("auto", "eigen"):
+            raise DeclarationError(f"joint_kernel needs method='eigen', got {self.method!r}.")
+        space = self._linear_program("joint_kernel").model.space(self.template_)
+        return joint_matrix(self.joint_kernel, self._model(), space.n_variables)
 
     # ---- theory ----------------------------------------------------------------------------------
 
@@ -365,7 +330,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         self._check_theorem()
         inputs = self._inputs(X, reset=False)
         truths = encode_labels(self._model(), self.template_, y, n_examples(inputs))
-        if not _same(inputs, self.averages_.X) or not _same(truths, program.truths):
+        if not same(inputs, self.averages_.X) or not same(truths, program.truths):
             raise DeclarationError("Theorem 4.2 is about the training set: give the X and y of fit.")
         L = self._largest_loss(loss_bound)
         size = self.averages_.largest_diagonal() if kappa is None else float(kappa)
@@ -373,16 +338,10 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
 
     def ramp_surrogate(self, X: Any, y: Any, rho: float, loss_bound: float | None = None) -> FloatArray:
         """``min(L, max over y' of loss(y', y) + (min R - R(y'|x)) / rho)`` of ECRM (10): two programs an example."""
-        if not (rho > 0 and np.isfinite(rho)):
-            raise DeclarationError(f"rho must be positive and finite, got {rho}.")
-        coef, const = self.conditional_risk(X)
+        risk = np.column_stack(self.conditional_risk(X))
         program = self._linear_program("ramp_surrogate")
         truths = encode_labels(self._model(), self.template_, y, n_examples(X))
-        task, task_const = program.forms(truths)
-        least = program.solve(np.column_stack([coef, const]), self.n_jobs).risk
-        labels = program.oracle.maximize_batch(task - coef / rho, self.n_jobs)
-        most = np.array([label.bound for label in labels]) + task_const + (least - const) / rho
-        return np.minimum(most, self._largest_loss(loss_bound))
+        return ramp_surrogates(program, risk, truths, rho, self._largest_loss(loss_bound), self.n_jobs)
 
     def _largest_loss(self, given: float | None) -> float:
         return largest_loss(self._model(), self.template_) if given is None else float(given)
@@ -452,19 +411,3 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         if not isinstance(self.program_, LinearRisk):
             raise DeclarationError(f"{what} needs a loss that is linear in the label.")
         return self.program_
-
-
-def _lams(given: Any) -> FloatArray:
-    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
-    if values.ndim != 1 or not values.size or not (np.isfinite(values).all() and (values >= 0).all()):
-        raise DeclarationError(f"lam must be a finite number that is not negative, or several of them; got {given!r}.")
-    return values
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two sets of inputs, or of labels, are equal."""
-    if sp.issparse(a) and sp.issparse(b):
-        return bool(a.shape == b.shape and (a != b).nnz == 0)
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    return a is b

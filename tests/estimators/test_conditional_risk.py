@@ -1,4 +1,4 @@
-"""Conditional risk minimisation against definitions, brute force and scikit-learn."""
+"""Conditional risk minimisation: the estimate, leave-one-out, scikit-learn's contract and bad input."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
@@ -18,16 +16,13 @@ from sklearn.model_selection import GridSearchCV
 import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
-from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming
-from structopt.risk_programs import LinearRisk
+from structopt.losses import Hamming, HierarchicalLoss, LeafHamming
 from structopt.structures.assignment import Assignment
-from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
 
 TREE = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5)]
-DIAMOND = [(0, 1), (0, 2), (1, 3), (2, 3), (2, 4)]
 
 
 def data(model, m=30, d=4, seed=0):
@@ -171,339 +166,6 @@ def test_leave_one_out_of_features_is_that_of_the_kernel():
     np.testing.assert_allclose(paths[0], paths[2])
 
 
-# ---- losses --------------------------------------------------------------------------------------
-
-
-def permutation(n):
-    space = so.LabelSpace("permutation")
-    y = space.binary("y", (n, n))
-    space.subject_to(y.sum(axis=0) == 1, y.sum(axis=1) == 1)
-    return so.Model(space, {}, Footrule(n))
-
-
-MODELS = {
-    "hamming, tree": closure(),
-    "hamming, DAG": closure(DIAMOND),
-    "hierarchical, sibling": closure(loss="hierarchical"),
-    "hierarchical, uniform": HierarchicalLabels(
-        so.Hierarchy(TREE), "closure", loss=HierarchicalLoss(so.Hierarchy(TREE), "uniform")
-    ),
-    "hierarchical, forest": HierarchicalLabels(
-        so.Hierarchy([(0, 1), (2, 3), (2, 4)]), "closure", loss=HierarchicalLoss(so.Hierarchy([(0, 1), (2, 3), (2, 4)]))
-    ),
-    "leaf, sets of leaves": HierarchicalLabels(so.Hierarchy(TREE), "leaves"),
-    "footrule": permutation(4),
-    "cost matrix": Multiclass(4, loss=CostMatrix([[0, 1, 4, 2], [1, 0, 2, 3], [4, 2, 0, 1], [2, 3, 1, 0]])),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_linear_forms_are_the_losses_on_all_pairs(name):
-    model = MODELS[name]
-    labels = model.space().enumerate()
-    (loss,) = model._losses(model.space()).values()
-    coef, const = LinearRisk(model, None, labels).forms(labels)
-    by_definition = np.array([[loss.value(y, truth) for y in labels] for truth in labels])
-    np.testing.assert_allclose(coef @ labels.T + const[:, None], by_definition, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_predictions_have_the_least_risk_of_all_labels(name):
-    model = MODELS[name]
-    labels = model.space().enumerate()
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(25, 3))
-    Y = labels[rng.integers(len(labels), size=25)]
-    words = [model.decode(z) for z in Y]
-    (loss,) = model._losses(model.space()).values()
-    losses = np.array([[loss.value(y, truth) for truth in Y] for y in labels])
-    for solver in ("auto", "highs"):
-        est = ConditionalRiskMinimizer(model, "rbf", 1e-3, solver=solver, gamma=0.5).fit(X, words)
-        new = rng.normal(size=(12, 3))
-        risks = est.weights(new) @ losses.T
-        found = est.minimize_risk(new)
-        np.testing.assert_allclose(found.risk, risks.min(axis=1), atol=1e-9)
-        predicted = [model.encode(word) for word in est.predict(new)]
-        np.testing.assert_array_equal(predicted, found.Z)
-        assert (found.bound <= found.risk + 1e-9).all()
-
-
-def test_footrule_through_assignment_with_a_template():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 3))
-    Y = np.array([np.argsort(np.argsort(x @ [[1, 0, 2, 1], [0, 1, 1, -1], [1, 1, 0, 0]])) for x in X])
-    model = Assignment(loss="footrule")
-    est = ConditionalRiskMinimizer(model, lam=1e-3, template=np.zeros((4, 4, 1))).fit(X, Y)
-    new = rng.normal(size=(6, 3))
-    from itertools import permutations
-
-    every = np.array(list(permutations(range(4))))
-    loss = np.abs(every[:, None, :] - Y[None, :, :]).sum(axis=2)
-    np.testing.assert_allclose(est.minimize_risk(new).risk, (est.weights(new) @ loss.T).min(axis=1), atol=1e-9)
-    assert est.predict(new).shape == (6, 4)
-
-
-ARCS = [("s", "u"), ("s", "v"), ("u", "v"), ("u", "t"), ("v", "t")]
-
-
-def flows(n, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, 2))
-    paths = np.array([[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [1, 0, 1, 0, 1]], dtype=float)
-    shares = np.exp(3 * X @ [[1, -1, 0], [0, 1, -1]] + rng.normal(size=(n, 3)))
-    return X, shares / shares.sum(axis=1, keepdims=True) @ paths
-
-
-@given(st.integers(0, 10_000), st.booleans())
-@settings(max_examples=15, deadline=None)
-def test_absolute_risk_of_flows_against_the_mixed_integer_program(seed, positive):
-    model = Flow(ARCS, {"s": 1, "t": -1})
-    _, Y = flows(8, seed)
-    rng = np.random.default_rng(seed)
-    weights = np.abs(rng.normal(size=8)) if positive else rng.normal(size=8) + 0.3
-    from structopt.separable import AbsoluteProgram
-
-    program = AbsoluteProgram(model.space().compiled, slice(0, 5), Y, rtol=1e-6, max_programs=2000)
-    found = program.minimize(weights)
-    _, risk = model.least_absolute_risk(weights, Y)
-    at_found = float(weights @ np.abs(found.z - Y).sum(axis=1))
-    assert model.complaint(found.z) is None
-    assert found.value == pytest.approx(at_found, abs=1e-9)
-    assert found.bound <= risk + 1e-6
-    assert found.value == pytest.approx(risk, rel=1e-5, abs=1e-5)
-    if positive:
-        assert found.convex
-
-
-def test_flows_under_both_losses():
-    X, Y = flows(60)
-    new, _ = flows(10, 1)
-    grid = []
-    for a in np.linspace(0, 1, 41):
-        for b in np.linspace(0, 1 - a, 41):
-            grid.append(np.array([a, b, 1 - a - b]) @ [[1, 0, 0, 1, 0], [0, 1, 0, 0, 1], [1, 0, 1, 0, 1]])
-    grid = np.array(grid)
-    for loss, power in (("absolute", 1), ("squared", 2)):
-        model = Flow(ARCS, {"s": 1, "t": -1}, loss=loss)
-        est = ConditionalRiskMinimizer(model, "rbf", 1e-3, gamma=1.0).fit(X, Y)
-        found = est.minimize_risk(new)
-        by_definition = est.weights(new) @ (np.abs(grid[:, None, :] - Y[None]) ** power).sum(axis=2).T
-        assert (found.bound <= by_definition.min(axis=1) + 1e-7).all()
-        assert (found.risk <= by_definition.min(axis=1) * (1 + 2e-3)).all()
-        assert all(model.complaint(f) is None for f in est.predict(new))
-        assert -est.score(X, Y) == pytest.approx(
-            np.mean([model.task_loss.value(f, y) for f, y in zip(est.predict(X), Y, strict=True)])
-        )
-
-
-def test_squared_risk_that_is_not_convex_is_refused_with_the_input():
-    model = Flow(ARCS, {"s": 1, "t": -1}, loss="squared")
-    _, Y = flows(6)
-    K = np.eye(6)
-    est = ConditionalRiskMinimizer(model, "precomputed", 0.1, intercept=False).fit(K, Y)
-    with pytest.raises(DeclarationError, match="input 1 is not convex: its weights sum to -"):
-        est.predict(np.array([[1.0, 0, 0, 0, 0, 0], [-1.0, 0, 0, 0, 0, 0]]))
-
-
-def test_search_that_stops_early_says_so():
-    from sklearn.exceptions import ConvergenceWarning
-
-    X, Y = flows(40)
-    model = Flow(ARCS, {"s": 1, "t": -1})
-    est = ConditionalRiskMinimizer(model, "rbf", 1e-8, gamma=3.0, rtol=0.0, max_programs=1).fit(X, Y)
-    with pytest.warns(ConvergenceWarning, match="non-convex"):
-        found = est.minimize_risk(flows(20, 2)[0])
-    assert found.n_nonconvex > 0
-
-
-def test_absolute_and_squared_losses_of_binary_variables_are_linear():
-    from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
-
-    space = so.LabelSpace()
-    space.binary("y", 3)
-    X, Y = np.eye(3), np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0]])
-    plain = ConditionalRiskMinimizer(so.Model(space, {}, Hamming()), lam=0.1).fit(X, Y).conditional_risk(X)
-    for loss in (AbsoluteFlowLoss(np.ones(3)), SquaredFlowLoss()):
-        est = ConditionalRiskMinimizer(so.Model(space, {}, loss), lam=0.1).fit(X, Y)
-        for a, b in zip(est.conditional_risk(X), plain, strict=True):
-            np.testing.assert_allclose(a, b)
-
-
-# ---- the additive model --------------------------------------------------------------------------
-
-
-def test_additive_model_with_separate_parts_is_the_plain_one():
-    model = closure(loss="hierarchical")
-    X, Y = data(model)
-    for intercept in (False, True):
-        plain = ConditionalRiskMinimizer(model, "rbf", 0.02, intercept).fit(X, Y)
-        joint = ConditionalRiskMinimizer(model, "rbf", 0.02, intercept, joint_kernel=np.eye(6)).fit(X, Y)
-        for a, b in zip(joint.conditional_risk(X[:5]), plain.conditional_risk(X[:5]), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-9)
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-def test_additive_model_minimises_its_objective(intercept):
-    # ECRM (13) with the ridge m lam: the closed form against the explicit system over tasks (j, value).
-    model = closure()
-    X, Y = data(model, m=12)
-    B = so_neighbours(model)
-    est = ConditionalRiskMinimizer(model, "rbf", 0.1, intercept, gamma=0.5, joint_kernel="neighbours").fit(X, Y)
-    K = rbf_kernel(X, gamma=0.5)
-    m, d = 12, 6
-    new = np.random.default_rng(9).normal(size=(4, 4))
-    V = rbf_kernel(new, X, gamma=0.5)
-    estimates = {}
-    for value in (0, 1):
-        target = (value != Y).astype(float)
-        system = np.kron(B, K) + m * 0.1 * np.eye(m * d)
-        if intercept:
-            ones = np.kron(np.eye(d), np.ones((m, 1)))
-            system = np.block([[system, ones], [ones.T, np.zeros((d, d))]])
-            solution = np.linalg.solve(system, np.concatenate([target.T.ravel(), np.zeros(d)]))
-            offset = solution[m * d :]
-        else:
-            solution, offset = np.linalg.solve(system, target.T.ravel()), np.zeros(d)
-        estimates[value] = V @ solution[: m * d].reshape(d, m).T @ B + offset
-    coef, const = est.conditional_risk(new)
-    np.testing.assert_allclose(coef, estimates[1] - estimates[0], atol=1e-9)
-    np.testing.assert_allclose(const, estimates[0].sum(axis=1), atol=1e-9)
-
-
-def so_neighbours(model):
-    from structopt.joint_kernels import neighbours
-
-    return neighbours(model.hierarchy)
-
-
-def test_joint_kernels_are_kernels():
-    from structopt.joint_kernels import diffusion, neighbours
-
-    for h in (so.Hierarchy(TREE), so.Hierarchy(DIAMOND), so.Hierarchy([(k, k + 1) for k in range(9)])):
-        for B in (neighbours(h), diffusion(h), diffusion(h, 0.0)):
-            assert np.linalg.eigvalsh(B)[0] > -1e-10
-            np.testing.assert_allclose(B.diagonal(), 1.0)
-    model = closure([(0, 1), (1, 2)])
-    X, Y = data(model)
-    with pytest.raises(DeclarationError, match=r"eigenvalue -0\.414"):
-        # The paper's own suggestion on a path of three nodes.
-        est = ConditionalRiskMinimizer(model, joint_kernel=[[1, 1, 0], [1, 1, 1], [0, 1, 1]]).fit(X, Y)
-        est.predict(X)
-    for wrong in (np.eye(2), [[1, 0, 0], [1, 1, 0], [0, 0, 1]], "friends"):
-        with pytest.raises(DeclarationError, match="joint_kernel"):
-            ConditionalRiskMinimizer(model, joint_kernel=wrong).fit(X, Y).predict(X)
-
-
-# ---- the bound -----------------------------------------------------------------------------------
-
-
-def test_ramp_surrogate_by_listing_and_its_properties():
-    model = closure(loss="hierarchical")
-    X, Y = data(model, m=25)
-    labels = model.space().enumerate()
-    est = ConditionalRiskMinimizer(model, "rbf", 0.5, intercept=False, gamma=0.5).fit(X, Y)
-    coef, const = est.conditional_risk(X)
-    risks = coef @ labels.T + const[:, None]
-    (loss,) = model._losses(model.space()).values()
-    losses = np.array([[loss.value(y, truth) for y in labels] for truth in Y])
-    largest = max(loss.value(a, b) for a in labels for b in labels)
-    before = None
-    for rho in (1e-3, 0.1, 1.0, 10.0):
-        ramp = est.ramp_surrogate(X, Y, rho)
-        listed = np.minimum((losses + (risks.min(axis=1, keepdims=True) - risks) / rho).max(axis=1), largest)
-        np.testing.assert_allclose(ramp, listed, atol=1e-9)
-        assert (ramp >= est.losses(X, Y) - 1e-9).all()
-        assert before is None or (ramp >= before - 1e-9).all()
-        before = ramp
-    bound = est.generalization_bound(X, Y, rho=1.0, delta=0.1)
-    nu = 1 / 0.5 + (1 / 0.5) ** 1.5
-    assert largest == bound.L and bound.kappa == 1.0 and bound.m == 25
-    assert bound.value == pytest.approx(
-        est.ramp_surrogate(X, Y, 1.0).mean() + 4 * largest * nu / 25 + largest * (8 * nu + 1) * np.sqrt(np.log(10) / 50)
-    )
-    assert bound.vacuous
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_largest_loss_is_an_upper_bound_and_tight_here(name):
-    from structopt.stability import largest_loss
-
-    model = MODELS[name]
-    labels = model.space().enumerate()
-    (loss,) = model._losses(model.space()).values()
-    most = max(loss.value(a, b) for a in labels for b in labels)
-    assert most <= largest_loss(model) + 1e-12
-    assert largest_loss(model) == pytest.approx(most)
-
-
-def test_bound_refuses_what_the_theorem_does_not_cover():
-    model = closure()
-    X, Y = data(model)
-    plain = ConditionalRiskMinimizer(model, "rbf", 0.1, False).fit(X, Y)
-    with pytest.raises(DeclarationError, match="training set"):
-        plain.generalization_bound(X[:10], Y[:10])
-    with pytest.raises(DeclarationError, match="rho"):
-        plain.generalization_bound(X, Y, rho=0)
-    with pytest.raises(DeclarationError, match="delta"):
-        plain.generalization_bound(X, Y, delta=1.5)
-    for settings_ in ({"intercept": True}, {"lam": [0.1, 1.0]}, {"method": "nystroem"}, {"joint_kernel": "diffusion"}):
-        est = clone(plain).set_params(**settings_)
-        if "joint_kernel" in settings_:
-            est.fit(X, Y)
-        with pytest.raises(DeclarationError, match="does not cover"):
-            est.fit(X, Y).generalization_bound(X, Y)
-
-
-# ---- exclusions ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tighten", [False, True])
-@pytest.mark.parametrize("edges", [TREE, DIAMOND])
-def test_exclusive_nodes(edges, tighten):
-    from structopt.structures.exclusive import ExclusiveLabels
-
-    h = so.Hierarchy(edges)
-    free, model = closure(edges), ExclusiveLabels(h, [(1, 2), (3, 4)], tighten=tighten)
-    allowed = np.array([z for z in free.space().enumerate() if z[1] + z[2] <= 1 and z[3] + z[4] <= 1])
-    labels = model.space().enumerate()
-    assert {tuple(z) for z in labels} == {tuple(z) for z in allowed}
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(30, 3)), labels[rng.integers(len(labels), size=30)]
-    est = ConditionalRiskMinimizer(model, "rbf", 1e-4, gamma=1.0).fit(X, Y)
-    new = rng.normal(size=(40, 3))
-    coef, const = est.conditional_risk(new)
-    found = est.minimize_risk(new)
-    np.testing.assert_allclose(found.risk, (coef @ labels.T).min(axis=1) + const, atol=1e-9)
-    with pytest.raises(LabelNotInSpace, match=r"example 1: .*1 and 2, which exclude each other"):
-        est.fit(X[:2], np.array([[0] * len(h), [1, 1, 1] + [0] * (len(h) - 3)]))
-
-
-def test_exclusions_without_the_parent_are_not_integral_and_still_exact():
-    from structopt.structures.exclusive import ExclusiveLabels
-
-    h = so.Hierarchy([("p", "a"), ("p", "b")])
-    c = np.array([-1.5, 1.0, 1.0])  # p, a, b: the relaxation gains 1/4 at (1/2, 1/2, 1/2)
-    loose = ExclusiveLabels(h, [("a", "b")], tighten=False, solver="highs")
-    assert so.Oracle(loose.space(), "highs", integral="relax").maximize(c).value == pytest.approx(0.25)
-    assert loose.oracle().maximize(c).value == pytest.approx(0.0)
-    assert loose.space().structure.totally_unimodular is not True
-    tight = ExclusiveLabels(h, [("a", "b")], solver="highs")
-    assert so.Oracle(tight.space(), "highs", integral="relax").maximize(c).value == pytest.approx(0.0)
-
-
-def test_exclusive_groups_that_make_no_sense():
-    from structopt.structures.exclusive import ExclusiveLabels
-
-    h = so.Hierarchy(TREE)
-    with pytest.raises(DeclarationError, match="cannot exclude"):
-        ExclusiveLabels(h, [(1, 3)])
-    for group in ((1,), (1, 1)):
-        with pytest.raises(DeclarationError, match="two or more"):
-            ExclusiveLabels(h, [group])
-    with pytest.raises(DeclarationError, match="not a node"):
-        ExclusiveLabels(h, [(1, 99)])
-
-
 # ---- scikit-learn --------------------------------------------------------------------------------
 
 
@@ -526,11 +188,8 @@ def test_scikit_learn_contract():
         est.predict(X)
     assert est.fit(X, Y) is est
     assert est.score(X, Y) == -np.mean(np.abs(est.predict(X) - Y).sum(axis=1))
-    for loss in ("linear", "absolute", "squared"):
-        fitted, inputs = (est, X) if loss == "linear" else (flow_estimator(loss), flows(9)[0])
-        before = fitted.predict(inputs)
-        again = pickle.loads(pickle.dumps(fitted))
-        np.testing.assert_allclose(again.predict(inputs), before, atol=1e-6)
+    again = pickle.loads(pickle.dumps(est))
+    np.testing.assert_array_equal(again.predict(X), est.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -549,10 +208,6 @@ def test_saved_without_pickle(tmp_path, settings_):
         np.testing.assert_array_equal(again.conditional_risk(inputs)[0], est.conditional_risk(inputs)[0])
     with pytest.raises(DeclarationError, match="pickle"):
         ConditionalRiskMinimizer(model, lambda A, B: A @ B.T).fit(X, Y).save(tmp_path / "est.npz")
-
-
-def flow_estimator(loss):
-    return ConditionalRiskMinimizer(Flow(ARCS, {"s": 1, "t": -1}, loss=loss), "rbf", 0.01).fit(*flows(20))
 
 
 def test_labels_come_back_in_the_words_of_the_model():
@@ -601,8 +256,6 @@ def test_bad_inputs_name_the_culprit():
     wrong[7] = [0, 0, 0, 1, 0, 0]
     with pytest.raises(LabelNotInSpace, match="example 7"):
         ConditionalRiskMinimizer(strict).fit(X, wrong)
-    with pytest.raises(LabelNotInSpace, match="example 2"):
-        ConditionalRiskMinimizer(permutation(2)).fit(X[:3], [[[1, 0], [0, 1]]] * 2 + [[[1, 0], [1, 0]]])
     with pytest.raises(DeclarationError, match="30 inputs but 29 labels"):
         ConditionalRiskMinimizer(model).fit(X, Y[:29])
     for lam in (-1.0, np.nan, [], [0.1, -0.1]):
@@ -620,25 +273,6 @@ def test_bad_inputs_name_the_culprit():
     ]:
         with pytest.raises(DeclarationError, match=told):
             ConditionalRiskMinimizer(**{"model": model, **settings_}).fit(X, Y)
-
-
-def test_losses_that_are_not_linear_here():
-    with pytest.raises(DeclarationError, match="linear on trees only"):
-        closure(DIAMOND, "hierarchical")
-    space = so.LabelSpace("shares")
-    y = space.continuous("y", 2, 0, 1)
-    space.subject_to(y.sum() == 1)
-    shares = np.array([[0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
-    with pytest.raises(DeclarationError, match="not linear on block 'y'"):
-        ConditionalRiskMinimizer(so.Model(space, {}, Hamming())).fit(np.eye(3), shares)
-    with pytest.raises(DeclarationError, match="no task loss"):
-        ConditionalRiskMinimizer(so.Model(space, {})).fit(np.eye(3), shares)
-    est = flow_estimator("absolute")
-    for ask in (est.conditional_risk, lambda X: est.ramp_surrogate(X, X, 1.0)):
-        with pytest.raises(DeclarationError, match="linear in the label"):
-            ask(flows(3)[0])
-    with pytest.raises(DeclarationError, match="GridSearchCV"):
-        est.regularization_path(*flows(20), [0.1])
 
 
 def test_inputs_of_different_spaces_are_refused():
