@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.kernels._common import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, kernel
+from structopt.kernels._common import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, kernel
 from structopt.kernels.lawler import BoolArray
 
 __all__ = ["branch", "solve", "solve_batch"]
@@ -253,7 +253,7 @@ def solve_batch(
         one, value, status = solve(W[at : at + n * n].reshape(n, n), single_root, projective)
         if status:
             return heads, values, status, i
-        heads[to : to + n - 1] = one
+        assign(heads[to : to + n - 1], one)
         values[i] = value
         at += n * n
         to += n - 1
@@ -274,13 +274,14 @@ def branch(
     _prepare(W, base, single_root and not projective)
     for q in range(n - 1):
         if q >= position:
-            S[:] = base
+            for h in range(n):
+                assign(S[h], base[h])
             for h in range(n):
                 if h == label[q] or (q == position and forbidden[h]):
                     S[h, q + 1] = -np.inf
             value, status = _run(W, S, single_root, projective, heads)
             if status == SOLVED:
-                labels[q - position] = heads[1:]
+                assign(labels[q - position], heads[1:])
                 values[q - position] = value
         for h in range(n):
             if h != label[q]:

@@ -20,6 +20,7 @@ __all__ = [
     "INFEASIBLE",
     "SOLVED",
     "any_order",
+    "assign",
     "FloatArray",
     "IntArray",
     "fail",
@@ -56,6 +57,13 @@ def inlined(function: _F) -> _F:
 def any_order(function: _F) -> _F:
     """`kernel` for inner products: sums may be taken in any order, so that they vectorise (NaN stays NaN)."""
     return cast(_F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
+
+
+@kernel
+def assign(target: Any, source: Any) -> None:
+    """``target[:] = source`` in one dimension, which numba compiles for seconds because it might have to broadcast."""
+    for k in range(target.size):
+        target[k] = source[k]
 
 
 @kernel

@@ -11,7 +11,7 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
-from structopt.kernels._common import IntArray, integers, kernel
+from structopt.kernels._common import IntArray, assign, integers, kernel
 
 __all__ = ["ancestor_sets", "levels", "topological_order"]
 
@@ -123,8 +123,8 @@ def _ancestor_sets(ptr: IntArray, member: IntArray, up_ptr: IntArray, up: IntArr
         first = out_ptr[i]
         if first + count > out.size:
             grown = np.empty(max(2 * out.size, first + count), np.int64)
-            grown[:first] = out[:first]
+            assign(grown[:first], out)
             out = grown
-        out[first : first + count] = np.sort(found[:count])
+        assign(out[first : first + count], np.sort(found[:count]))
         out_ptr[i + 1] = first + count
     return out_ptr, out[: out_ptr[n_sets]].copy()

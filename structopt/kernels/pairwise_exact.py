@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt.kernels._common import kernel
+from structopt.kernels._common import assign, kernel
 from structopt.kernels.enumeration import best_code, code_bits
 from structopt.kernels.maxflow import adjacency
 from structopt.kernels.roof import fill_network, roof_labels, roof_scratch, settle_ties
@@ -21,13 +21,6 @@ __all__ = ["ENUMERATE_AT", "best_label", "coupling_matrix", "integral_value"]
 ENUMERATE_AT = 16
 
 _FREE = -1
-
-
-@kernel
-def _copy(source: Any, target: Any) -> None:
-    """``target[:] = source``, which numba compiles for seconds because the shapes might differ."""
-    for k in range(target.size):
-        target[k] = source[k]
 
 
 @kernel
@@ -182,7 +175,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
     nodes = 0
     while height > 0:
         height -= 1
-        _copy(stack[height], label)
+        assign(label, stack[height])
         free, field, a, b, weights = _restrict(i, j, unary, pair, label)
         if free.size > ENUMERATE_AT:
             nodes += 1
@@ -200,7 +193,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
                 if y2[v] != 1:
                     label[free[v]] = y2[v] >> 1
             free, field, a, b, weights = _restrict(i, j, unary, pair, label)
-        _copy(label, trial)
+        assign(trial, label)
         k = free.size
         if k > 0:
             coupling = coupling_matrix(k, a, b, weights)
@@ -209,19 +202,19 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
                 code, _ = best_code(field, coupling)
                 code_bits(code, k, inner)
             else:
-                _copy(_round(field, coupling), inner)
+                assign(inner, _round(field, coupling))
             for v in range(k):
                 trial[free[v]] = inner[v]
         value = integral_value(i, j, unary, pair, trial)
         if value > best_value:
             best_value = value
-            _copy(trial, best)
+            assign(best, trial)
         if k > ENUMERATE_AT:
             v = _strongest(coupling)
             likely = inner[v]
             label[free[v]] = 1 - likely
-            _copy(label, stack[height])
+            assign(stack[height], label)
             label[free[v]] = likely
-            _copy(label, stack[height + 1])
+            assign(stack[height + 1], label)
             height += 2
     return True

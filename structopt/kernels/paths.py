@@ -17,6 +17,7 @@ from structopt.kernels._common import (
     SOLVED,
     FloatArray,
     IntArray,
+    assign,
     fail,
     floats,
     integers,
@@ -325,7 +326,7 @@ def _branch(
                 top, at = v, w
         if at >= 0:
             out = labels[cells]
-            out[:q] = label[:q]
+            assign(out[:q], label)
             w, step = at, q
             while True:
                 out[step] = w

@@ -21,6 +21,7 @@ from structopt.kernels._common import (
     SOLVED,
     FloatArray,
     IntArray,
+    assign,
     fail,
     floats,
     integers,
@@ -375,7 +376,7 @@ def _branch(
         positions[cells] = q
         if arg >= 0:
             out = labels[cells]
-            out[:q] = label[:q]
+            assign(out[:q], label)
             out[q] = arg
             end = q + arg // n_states + 1
             out[q + 1 : end] = -1
