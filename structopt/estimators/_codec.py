@@ -16,7 +16,7 @@ from structopt.errors import DeclarationError, StructoptError
 from structopt.hierarchy import Hierarchy
 from structopt.losses import TaskLoss
 from structopt.model import Model
-from structopt.risks.measures import RankingMeasure
+from structopt.ranking_measures import RankingMeasure
 from structopt.structures._sequences import Rules
 from structopt.surrogates.base import Surrogate
 from structopt.train.regularizers import Regularizer

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from structopt.errors import DeclarationError
 from structopt.estimators._base import BinaryEstimator, FloatArray, LinearEstimator
-from structopt.risks.measures import RankingMeasure
+from structopt.ranking_measures import RankingMeasure
 from structopt.risks.ordinal import Ordinal
 from structopt.risks.preference import Preference
 from structopt.risks.ranking import Ranking

@@ -12,6 +12,7 @@ log-likelihood of structures   `ChainCRF`, `PathSoftmax`
 
 from __future__ import annotations
 
+from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks.contingency import (
     BalancedAccuracy,
     BreakEven,
@@ -22,7 +23,6 @@ from structopt.risks.contingency import (
     RecallAt,
 )
 from structopt.risks.crf import ChainCRF, PathSoftmax
-from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks.ontology import Ontology
 from structopt.risks.ordinal import Ordinal
 from structopt.risks.preference import Preference

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from structopt.errors import DeclarationError
+from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks._assignment import first_prices, rank_batch
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, finite_vector, shard_rows
-from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 
 __all__ = ["Ranking"]
 

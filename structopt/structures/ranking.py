@@ -18,7 +18,7 @@ from structopt.kernels._common import IntArray, fail, kernel
 from structopt.kernels.assignment import augment_rows
 from structopt.kernels.threads import in_threads
 from structopt.model import Model
-from structopt.risks.measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
+from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.space import LabelSpace
 from structopt.structures._choices import ranges
 from structopt.structures._matching import AssignmentAlgorithm

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.model import Model
@@ -23,8 +24,9 @@ _TOLERANCE = 1e-6
 class _Case:
     """A model with a small data set and random weights."""
 
-    def __init__(self, model: Model, X: Any, Y: Any, seed: int) -> None:
+    def __init__(self, model: Model, X: Any, Y: Any, trials: int, seed: int) -> None:
         self.model, self.X, self.Y = model, X, Y
+        self.trials = trials
         self.n = n_examples(X)
         self.batch = model.batch(X)
         self.rng = np.random.default_rng(seed)
@@ -65,17 +67,33 @@ def loss(case: _Case) -> None:
         assert -worst.value + const >= -_TOLERANCE, f"the loss of truth {i} can be {-worst.value + const:.3g}"
 
 
+def _costs(case: _Case, i: int) -> Iterator[FloatArray]:
+    """Costs under which an oracle that is nearly right errs: ties, one sign, few non-zeros, a label to be hit."""
+    x, z, rng = case.inputs[i], case.points[i], case.rng
+    score = case.model.scores(case.w, x)
+    coef, _ = case.model.loss(case.Y[i], x)
+    scored = (score != 0) | (coef != 0)  # auxiliary variables never have a cost
+    yield np.zeros(z.size)
+    yield from (score + lam * coef for lam in (0.0, 0.1, 1.0, 100.0))
+    yield from (scored * (2.0 * z - 1.0), scored * (1.0 - 2.0 * z))
+    for _ in range(case.trials):
+        c = scored * rng.normal(size=z.size)
+        yield from (c, np.abs(c), -np.abs(c), np.rint(c))
+        yield from (np.where(rng.random(z.size) < share, c, 0.0) for share in (0.1, 0.5))
+
+
 def oracle(case: _Case) -> None:
     """The model's oracle finds the value that HiGHS finds, at a label of the space."""
-    for x in case.inputs[:3]:
+    for i, x in enumerate(case.inputs[:3]):
         space = case.model.space(x)
+        inside = space.relaxed() if case.model.integral == "relax" else space
         slow = Oracle(space, "highs", integral=case.model.integral)
         fast = case.model.oracle(x)
-        for c in (case.model.scores(case.w, x), case.rng.normal(size=space.n_variables)):
+        for c in _costs(case, i):
             found = fast.maximize(c)
             _close(found.value, slow.maximize(c).value, "the values of the model's oracle and of HiGHS")
-            relaxed = space.relaxed() if case.model.integral == "relax" else space
-            assert relaxed.contains(found.z, tol=1e-5), "the oracle's answer is not in the space"
+            _close(c @ found.z, found.value, "the value reported and the value of the answer")
+            assert inside.contains(found.z, tol=1e-5), "the oracle's answer is not in the space"
 
 
 def batch_scores(case: _Case) -> None:
@@ -89,16 +107,18 @@ def batch_scores(case: _Case) -> None:
 
 def batch_inference(case: _Case) -> None:
     """Loss-augmented inference of a batch has the values that each example's oracle finds, also on a subset."""
-    labels, values = case.batch.argmax(case.tables, case.loss, 0.5)
-    for i, x in enumerate(case.inputs):
-        coef, const = case.model.loss(case.Y[i], x)
-        best = case.model.oracle(x).maximize(case.model.scores(case.w, x) + 0.5 * coef).value + 0.5 * const
-        _close(values[i], best, f"loss-augmented values of example {i}")
-    found = case.batch.dot(case.tables, labels) + 0.5 * case.batch.loss_values(case.loss, labels)
-    _close(found, values, "values of the labels found and values reported")
     some = np.arange(0, case.n, 2)[::-1]
-    _, part = case.batch.argmax(case.tables, case.loss, 0.5, examples=some)
-    _close(part[some], values[some], "values of a subset and of the whole batch")
+    for scale, lam in ((1.0, 0.0), (1.0, 0.5), (1.0, 100.0), (0.0, 1.0), (-1.0, 0.5)):
+        tables = case.batch.tables(scale * case.w)
+        labels, values = case.batch.argmax(tables, case.loss, lam)
+        for i, x in enumerate(case.inputs):
+            coef, const = case.model.loss(case.Y[i], x)
+            best = case.model.oracle(x).maximize(case.model.scores(scale * case.w, x) + lam * coef).value + lam * const
+            _close(values[i], best, f"loss-augmented values of example {i}")
+        found = case.batch.dot(tables, labels) + lam * case.batch.loss_values(case.loss, labels)
+        _close(found, values, "values of the labels found and values reported")
+        _, part = case.batch.argmax(tables, case.loss, lam, examples=some)
+        _close(part[some], values[some], "values of a subset and of the whole batch")
 
 
 def pickling(case: _Case) -> None:
@@ -114,7 +134,7 @@ MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
 }
 
 
-def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), seed: int = 0) -> Report:
+def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trials: int = 5, seed: int = 0) -> Report:
     """Run a model, on a small data set, through the laws that searches and trainers rely on.
 
     Parameters
@@ -124,6 +144,8 @@ def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), seed:
     X, Y : a few examples
     skip : iterable of str
         Names of checks (keys of `MODEL_CHECKS`) to leave out.
+    trials : int
+        How often the model's oracle meets each kind of random cost; an error that is rare needs many.
     seed : int
         Of the random weights and costs.
 
@@ -143,7 +165,7 @@ def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), seed:
     unknown = sorted(left_out - set(MODEL_CHECKS))
     if unknown:
         raise DeclarationError(f"There is no check {unknown[0]!r}; there are {', '.join(MODEL_CHECKS)}.")
-    case = _Case(model, X, Y, seed)
+    case = _Case(model, X, Y, trials, seed)
     outcomes = []
     for name, check in MODEL_CHECKS.items():
         law = (check.__doc__ or "").strip()

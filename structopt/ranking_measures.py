@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.risks._features import FloatArray
 
 __all__ = ["ERU", "MRR", "NDCG", "PrecisionAtN", "RankingMeasure"]
 
