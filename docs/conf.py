@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from pathlib import Path
+from typing import Any
 
 import structopt
 
@@ -37,7 +39,8 @@ numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "structopt"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
@@ -60,6 +63,15 @@ def _copy_notebooks() -> None:
         old.unlink()
     for notebook in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
         shutil.copyfile(notebook, target / notebook.name)
+
+
+def _tidy(app: Any, name: str, source: list[str]) -> None:
+    """Doctests in Markdown end with an empty line, or the fence would count as output; readers need not see it."""
+    source[0] = re.sub(r"\n\n+```\n", "\n```\n", source[0]) if ">>>" in source[0] else source[0]
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", _tidy)
 
 
 _copy_notebooks()

@@ -1,0 +1,50 @@
+"""Make the picture of the README: `python docs/picture.py` writes docs/_static/overview.png.
+
+Left the labels of one training example as points, and the search for the one that violates slack rescaling most; right
+the certified gaps of two training runs over the same declaration.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import structopt as so
+
+TARGET = Path(__file__).parent / "_static" / "overview.png"
+
+
+def main() -> None:
+    space = so.LabelSpace("tags within a budget")
+    tag = space.binary("tag", 8)
+    space.subject_to(np.array([3.0, 2, 2, 1, 4, 2, 3, 1]) @ tag <= 9, tag[0] + tag[1] <= 1)
+    model = so.Model(space, features={"tag": so.features.Linear()}, loss=so.losses.Hamming())
+    rng = np.random.default_rng(3)
+    X, W = rng.normal(size=(120, 5)), rng.normal(size=(8, 5))
+    scores = X @ W.T + rng.normal(size=(120, 8))
+    Y = np.array([label.z for label in model.oracle().maximize_batch(scores)])
+    runs = {name: so.StructuredSVM(model, name, lam=0.01).fit(X, Y) for name in ("margin", "slack")}
+
+    fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    planes = [runs["slack"].predict_plane(x, y) for x, y in zip(X[:40], Y[:40], strict=True)]
+    results = [so.search.exact(plane, "slack", front=False) for plane in planes]
+    most = int(np.argmax([result.queries for result in results]))
+    labels = [(point.h, point.g) for point in (planes[most].evaluate(z) for z in space.enumerate())]
+    so.plot.plane(results[most], labels=labels, ax=left)
+    left.set_title("the labels of one example, and the search for the most violated", fontsize=10)
+    left.set_xlabel("h: how far the label outscores the truth")
+    left.set_ylabel("g: its loss")
+    so.plot.convergence({f"{name} rescaling": svm.result_ for name, svm in runs.items()}, ax=right)
+    right.set_title("training, to a certified gap", fontsize=10)
+    right.spines[["top", "right"]].set_visible(False)
+    fig.savefig(TARGET, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
