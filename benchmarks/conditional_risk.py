@@ -1,5 +1,6 @@
 """Conditional risk minimisation: speed, and the tables of Goh and Jaillet.
 
+    python benchmarks/conditional_risk.py               training, prediction and nystroem, one after the other
     python benchmarks/conditional_risk.py training      time of fit from 10 to 1,000 nodes
     python benchmarks/conditional_risk.py prediction    the shape of Reuters against HiGHS and the paper's 7 ms
     python benchmarks/conditional_risk.py nystroem      20,000 examples: time and peak memory
@@ -13,10 +14,9 @@ Table 1 needs the benchmark sets (`structopt.data.benchmark`); everything is tun
 from __future__ import annotations
 
 import argparse
-import csv
 import resource
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -24,22 +24,16 @@ from typing import Any
 import highspy
 import numpy as np
 import scipy.sparse as sp
-from sklearn.model_selection import KFold
-from sklearn.preprocessing import StandardScaler, normalize
+from conditional_risk_tables import PAPER, flow, table1, table2
+from sklearn.preprocessing import normalize
 
 import structopt as so
-from structopt.data.benchmark import load_benchmark
-from structopt.data.flow import synthetic_flow
-from structopt.estimators.conditional_risk import ConditionalRiskMinimizer, RegularizationPath
+from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
 from structopt.hierarchy import Hierarchy
-from structopt.kernel_averages import KernelAverages
 from structopt.losses import Hamming, HierarchicalLoss
-from structopt.projection import Projection
-from structopt.risk_programs import encode_labels, risk_program
-from structopt.structures.flow import Flow
+from structopt.risk_labels import encode_labels
+from structopt.risk_programs import risk_program
 from structopt.structures.hierarchy import HierarchicalLabels
-
-# ---- speed ---------------------------------------------------------------------------------------
 
 
 def random_tree(n: int, rng: np.random.Generator) -> Hierarchy:
@@ -73,9 +67,7 @@ def training(repeats: int) -> None:
             _label_work(est, Y)
             times[2, r, k] = process_time() - begun[1]
     wall, processor, labels = np.median(times, axis=1)
-    print(
-        f"fit of m = {m} examples, 500 features, RBF kernel; medians of {repeats} interleaved fits, and times the fastest"
-    )
+    print(f"fit of m = {m} examples, 500 features, RBF kernel; {repeats} interleaved fits: median, times the fastest")
     for n, a, b, c in zip(sizes, wall, processor, labels, strict=True):
         told = f"wall {a:.3f} s ({a / wall.min():.3f})   processor {b:.3f} s ({b / processor.min():.3f})"
         print(f"  {n:5d} nodes   {told}   of it labels: {1e3 * c:.1f} ms")
@@ -171,210 +163,9 @@ def nystroem() -> None:
         )
 
 
-# ---- Table 1 -------------------------------------------------------------------------------------
-
-#: ECRM Table 1: Hamming and hierarchical loss of ECRM, HM3N, BR-SVM.
-PAPER = {
-    "enron_hmc": ((3.079, 0.194), (3.785, 0.212), (3.400, 0.196)),
-    "imclef07a": ((2.689, 0.119), (3.053, 0.134), (2.933, 0.132)),
-    "imclef07d": ((3.246, 0.246), (3.413, 0.247), (3.250, 0.253)),
-    "pheno_fun": ((8.811, 0.152), (8.833, 0.152), (8.878, 0.153)),
-    "pheno_go": ((4.315, 0.101), (None, None), (4.329, 0.101)),
-    "spo_fun": ((8.806, 0.137), (8.845, 0.137), (8.867, 0.138)),
-    "spo_go": ((4.530, 0.083), (None, None), (4.621, 0.085)),
-}
-
-
-def load_table1(name: str) -> tuple[Hierarchy, Any, np.ndarray, Any, np.ndarray]:
-    """The sets as appendix C prepares them, with a root above the top level that is always on."""
-    parts = {"enron_hmc": ["trainvalid"], "imclef07a": ["train"], "imclef07d": ["train"]}.get(name, ["train", "valid"])
-    train, test = [load_benchmark(name, part) for part in parts], load_benchmark(name, "test")
-    X, Y, h = sp.vstack([part.X for part in train]).tocsr(), np.concatenate([part.y for part in train]), test.hierarchy
-    if name.startswith("imclef"):
-        X, Y = X[:2000], Y[:2000]
-    kept = np.ones(len(h), bool)
-    if name.endswith(("_fun", "_go")):
-        kept = Y.sum(axis=0) >= 3
-    if name.endswith("_go"):
-        # "The first connected component": the one with the paper's 296 and 508 labels is molecular function.
-        kept &= np.array([node in set(h.descendants("GO0003674", itself=True)) for node in h.nodes])
-    nodes = [node for node, keep in zip(h.nodes, kept, strict=True) if keep]
-    edges = [(p, c) for p, c in h.edges if kept[h.index(p)] and kept[h.index(c)]]
-    part = Hierarchy(edges, nodes=nodes)
-    columns = np.array([h.index(node) for node in part.nodes])
-    Y, Y_test = Y[:, columns], test.y[:, columns]
-    if name.endswith("_go"):
-        return part, X, Y, test.X, Y_test
-    rooted = Hierarchy([*(("root", top) for top in part.roots), *part.edges], nodes=["root", *part.nodes])
-    order = np.array([0 if node == "root" else 1 + part.index(node) for node in rooted.nodes])
-    add = [np.column_stack([np.ones(len(A), A.dtype), A])[:, order] for A in (Y, Y_test)]
-    return rooted, X, add[0], test.X, add[1]
-
-
-def preparations(name: str, X: Any, X_test: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Ways to scale the inputs, of which leave-one-out chooses; means of the training part for what is missing."""
-    if name == "enron_hmc":
-        yield "raw", X, X_test
-        yield "unit rows", normalize(X), normalize(X_test)
-        return
-    dense, dense_test = X.toarray(), X_test.toarray()
-    mean = np.nan_to_num(np.nanmean(dense, axis=0))
-    dense, dense_test = (np.where(np.isnan(A), mean, A) for A in (dense, dense_test))
-    yield "raw", dense, dense_test
-    scaler = StandardScaler().fit(dense)
-    yield "standardised", scaler.transform(dense), scaler.transform(dense_test)
-
-
-def table1(names: list[str], blocks: bool) -> None:
-    way = "5 folds of neighbouring examples" if blocks else "leave-one-out"
-    print(f"set          loss               ours   ECRM   HM3N   BR-SVM  tuned by {way} on the training part")
-    for name in names or list(PAPER):
-        begun = perf_counter()
-        h, X, Y, X_test, Y_test = load_table1(name)
-        losses: list[Any] = [Hamming()] + ([] if name.endswith("_go") else [HierarchicalLoss(h)])
-        for k, loss in enumerate(losses):
-            model = HierarchicalLabels(h, "closure", loss=loss)
-            est, told, test = tune(name, model, X, Y, X_test, blocks)
-            ours = -est.score(test, Y_test)
-            paper = "  ".join("  -  " if v[k] is None else f"{v[k]:.3f}" for v in PAPER[name])
-            size = f"{X.shape[0]} examples, {len(h)} nodes"
-            print(f"{name:12s} {type(loss).__name__:17s}{ours:6.3f}   {paper}   {told}; {size}", flush=True)
-        if len(losses) == 1:
-            print(f"{name:12s} the hierarchical loss is not linear on a DAG (MATH.md 8.1) and not estimated")
-        print(f"{'':12s} {perf_counter() - begun:.0f} s", flush=True)
-
-
-def tune(
-    name: str, model: HierarchicalLabels, X: Any, Y: np.ndarray, X_test: Any, blocks: bool
-) -> tuple[Any, str, Any]:
-    """The scaling, the width of an RBF kernel (images) and lam of least cross-validated loss."""
-    best: tuple[float, Any, str, Any, Any] | None = None
-    for how, A, B in preparations(name, X, X_test):
-        image = name.startswith("imclef")
-        spread = float(np.mean(np.var(A, axis=0)) * A.shape[1]) if image else 1.0
-        for width in (0.1, 0.3, 1.0, 3.0, 10.0) if image else (None,):
-            kernel = {"kernel": "rbf", "gamma": width / spread} if image else {"kernel": "linear"}
-            size = 1.0 if image else float(np.mean(np.asarray((A.multiply(A) if sp.issparse(A) else A**2).sum(axis=1))))
-            est = ConditionalRiskMinimizer(model, **kernel)
-            lams = size * np.logspace(-7, 1, 17)
-            path = block_path(est, A, Y, lams) if blocks else est.regularization_path(A, Y, lams)
-            if best is None or path.loss.min() < best[0]:
-                est.set_params(lam=path.best)
-                more = f", gamma {kernel['gamma']:.3g}" if image else ""
-                told = f"{how}{more}, lam {path.best:.2g}, validated {path.loss.min():.3f}"
-                best = (float(path.loss.min()), est, told, A, B)
-    assert best is not None
-    return best[1].fit(best[3], Y), best[2], best[4]
-
-
-def block_path(est: ConditionalRiskMinimizer, X: Any, Y: np.ndarray, lams: np.ndarray) -> RegularizationPath:
-    """Cross-validation in which neighbours, mails of one thread for example, stay on one side."""
-    loss = np.zeros(len(lams))
-    for rest, held_out in KFold(5).split(Y):
-        averages = KernelAverages(X[rest], est.kernel, {"gamma": est.gamma}, method="eigen")
-        spectrum, rows = averages.spectrum(), averages.rows(X[held_out])
-        program = risk_program(est.model, None, encode_labels(est.model, None, Y[rest], len(rest)))
-        for k, lam in enumerate(lams):
-            found = program.solve(spectrum.regress(program.targets, float(lam))(rows))
-            loss[k] += program.losses(found.Z, Y[held_out]).sum() / len(Y)
-    return RegularizationPath(lams, loss)
-
-
-# ---- Table 2 -------------------------------------------------------------------------------------
-
-FLOW_COLUMNS = ("ecrm_ab", "knn_ab", "krr_ab", "ecrm_sq", "knn_sq", "krr_sq")
-PAPER_FLOW = {
-    "ab": ((1.6268, 0.0347), (1.7125, 0.0366), (1.8673, 0.0311)),
-    "sq": ((0.6476, 0.0197), (0.6859, 0.0202), (0.6495, 0.0197)),
-}
-GAMMAS, LAMS, NEIGHBOURS = (0.001, 0.003, 0.01, 0.03), (1e-7, 1e-6, 1e-5, 1e-4), (20, 40, 80, 160)
-
-
-class FlowTrial:
-    """One draw of training and test examples from the path choice that all trials share."""
-
-    def __init__(self, seed: int, n: int, n_test: int) -> None:
-        drawn = synthetic_flow(n_samples=1, random_state=0)
-        X = np.random.RandomState(seed).uniform(size=(n + n_test, drawn.X.shape[1]))
-        Y = drawn.model.sample(X, np.random.RandomState(50_000 + seed))
-        self.X, self.X_test = X[:n], X[n:]
-        self.Y, self.Y_test = Y[:n], Y[n:]
-        self.programs = {
-            loss: risk_program(Flow(drawn.arcs, drawn.supply, loss=word), None, self.Y)
-            for loss, word in (("ab", "absolute"), ("sq", "squared"))
-        }
-        self._project = Projection(self.programs["ab"].model.space().compiled, slice(0, len(drawn.arcs)))
-
-    def ridge(self, gamma: float, lam: float) -> np.ndarray:
-        averages = KernelAverages(self.X, "rbf", {"gamma": gamma}, intercept=False).factorise(lam)
-        return averages.weigh(self.X_test)
-
-    def neighbours(self, k: int) -> np.ndarray:
-        distance = np.square(self.X_test).sum(1)[:, None] + np.square(self.X).sum(1) - 2 * self.X_test @ self.X.T
-        near = np.argpartition(distance, k, axis=1)[:, :k]
-        weights = np.zeros(distance.shape)
-        np.put_along_axis(weights, near, 1 / k, axis=1)
-        return weights
-
-    def risk(self, weights: np.ndarray, loss: str) -> float:
-        """The mean loss of the labels that minimise the weighted losses."""
-        program = self.programs[loss]
-        Z = program.solve(weights if program.needs_weights else weights @ program.targets).Z
-        return float(program.losses(Z, self.Y_test).mean())
-
-    def projected(self, weights: np.ndarray, loss: str) -> float:
-        """Kernel ridge regression of every arc by itself, projected on the flows."""
-        return float(self.programs[loss].losses(self._project.many(weights @ self.Y), self.Y_test).mean())
-
-
-def tune_flow(n: int) -> dict[str, tuple[float, ...]]:
-    """Parameters of each method and loss from one further draw: the same n for training, 200 for validation."""
-    trial = FlowTrial(10_000, n, 200)
-    grid = [(gamma, lam) for gamma in GAMMAS for lam in LAMS]
-    weights = {pair: trial.ridge(*pair) for pair in grid}
-    chosen: dict[str, tuple[float, ...]] = {}
-    for loss in ("ab", "sq"):
-        ridge = {pair: trial.risk(weights[pair], loss) for pair in grid}
-        plain = {pair: trial.projected(weights[pair], loss) for pair in grid}
-        near = {(k,): trial.risk(trial.neighbours(k), loss) for k in NEIGHBOURS}
-        for method, risks in (("ecrm", ridge), ("knn", near), ("krr", plain)):
-            chosen[f"{method}_{loss}"] = min(risks, key=risks.__getitem__)
-    return chosen
-
-
-def flow(first: int, trials: int, n: int, n_test: int, out: Path) -> None:
-    chosen = tune_flow(n)
-    print("tuned on a further draw:", {name: tuple(map(float, pair)) for name, pair in chosen.items()}, flush=True)
-    for seed in range(first, first + trials):
-        begun = perf_counter()
-        trial = FlowTrial(seed, n, n_test)
-        row: list[float] = []
-        for name in FLOW_COLUMNS:
-            method, loss = name.split("_")
-            weights = trial.neighbours(int(chosen[name][0])) if method == "knn" else trial.ridge(*chosen[name])
-            row.append(trial.projected(weights, loss) if method == "krr" else trial.risk(weights, loss))
-        with out.open("a", newline="") as file:
-            csv.writer(file).writerow([seed, *row])
-        print(seed, " ".join(f"{value:.4f}" for value in row), f"({perf_counter() - begun:.0f} s)", flush=True)
-
-
-def table2(out: Path) -> None:
-    with out.open() as file:
-        rows = np.array([[float(value) for value in row] for row in csv.reader(file)])
-    if len(set(rows[:, 0])) != len(rows):
-        raise SystemExit(f"{out} holds a trial twice")
-    values = rows[:, 1:].reshape(-1, 2, 3)
-    print(f"{len(rows)} trials; mean and standard deviation (the paper's own network and weights are not in its text)")
-    for k, loss in enumerate(("ab", "sq")):
-        ours = "  ".join(f"{values[:, k, j].mean():.4f} +- {values[:, k, j].std(ddof=1):.4f}" for j in range(3))
-        paper = "  ".join(f"{a:.4f} +- {b:.4f}" for a, b in PAPER_FLOW[loss])
-        wins = [(values[:, k, 0] < values[:, k, j]).mean() for j in (1, 2)]
-        print(f"  {loss}: ECRM, kNN, KRR  {ours}   paper {paper}   ECRM below kNN, KRR in {wins[0]:.0%}, {wins[1]:.0%}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     for name in ("training", "prediction"):
         commands.add_parser(name).add_argument("--repeats", type=int, default=7)
     commands.add_parser("nystroem")
@@ -390,7 +181,11 @@ def main() -> None:
     commands.add_parser("table2").add_argument("out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("always")
-    if given.command in ("training", "prediction"):
+    if given.command is None:
+        training(7)
+        prediction(7)
+        nystroem()
+    elif given.command in ("training", "prediction"):
         globals()[given.command](given.repeats)
     elif given.command == "nystroem":
         nystroem()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -109,14 +110,27 @@ class KernelAverages:
             return method
         return "primal" if dense_linear and self.X.shape[1] < self.X.shape[0] else "cholesky"
 
-    def _draw(self, n_landmarks: int, random_state: Any) -> None:
-        if n_landmarks < 1:
-            raise DeclarationError(f"n_landmarks must be at least 1, got {n_landmarks}.")
+    def _draw(self, n_landmarks: Any, random_state: Any) -> None:
+        if not isinstance(n_landmarks, Integral) or n_landmarks < 1:
+            raise DeclarationError(f"n_landmarks must be an integer of at least 1, got {n_landmarks!r}.")
         drawn = check_random_state(random_state).permutation(n_examples(self.X))[:n_landmarks]
         self.landmarks = self.X[np.sort(drawn)]
 
     def _kernel(self, X: Any, Y: Any) -> FloatArray:
         return kernel_matrix(X, Y, self.kernel, self.params)
+
+    def _gram(self) -> FloatArray:
+        """The kernel matrix of the training inputs; factorisations read half of it, so that both halves must agree."""
+        gram = self._kernel(self.X, self.X)
+        if callable(self.kernel) or self.kernel == "precomputed":
+            differ = np.abs(gram - gram.T)
+            if differ.max(initial=0.0) > 1e-8 * np.abs(gram).max(initial=0.0):
+                i, j = np.unravel_index(int(differ.argmax()), gram.shape)
+                raise DeclarationError(
+                    f"The kernel is not symmetric: between inputs {i} and {j} it is {gram[i, j]:g}, and {gram[j, i]:g} "
+                    "the other way round."
+                )
+        return gram
 
     @property
     def exact(self) -> bool:
@@ -131,14 +145,14 @@ class KernelAverages:
         elif self.method == "eigen":
             self.weights = self.spectrum()
         else:
-            self.weights = CholeskyWeights(self._kernel(self.X, self.X), self.lam, self.intercept)
+            self.weights = CholeskyWeights(self._gram(), self.lam, self.intercept)
         return self
 
     def spectrum(self) -> Spectrum:
         """One eigendecomposition for every `lam`."""
         if self.method in ("primal", "nystroem"):
             return Spectrum.of_features(self.rows(self.X), self.intercept)
-        return Spectrum(self._kernel(self.X, self.X), self.intercept)
+        return Spectrum(self._gram(), self.intercept)
 
     def rows(self, X: Any) -> FloatArray:
         """What the weights of new inputs are computed from: rows of the kernel, or features."""

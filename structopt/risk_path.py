@@ -58,7 +58,10 @@ def leave_one_out_path(
 
 
 def regularizations(given: Any) -> FloatArray:
-    values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    try:
+        values = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        values = np.empty(0)
     if values.ndim != 1 or not values.size or not (np.isfinite(values).all() and (values >= 0).all()):
         raise DeclarationError(f"lam must be a finite number that is not negative, or several of them; got {given!r}.")
     return values

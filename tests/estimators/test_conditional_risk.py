@@ -258,7 +258,7 @@ def test_bad_inputs_name_the_culprit():
         ConditionalRiskMinimizer(strict).fit(X, wrong)
     with pytest.raises(DeclarationError, match="30 inputs but 29 labels"):
         ConditionalRiskMinimizer(model).fit(X, Y[:29])
-    for lam in (-1.0, np.nan, [], [0.1, -0.1]):
+    for lam in (-1.0, np.nan, np.inf, "auto", None, [], [0.1, -0.1], [[0.1]]):
         with pytest.raises(DeclarationError, match="lam must"):
             ConditionalRiskMinimizer(model, lam=lam).fit(X, Y)
     for settings_, told in [
@@ -269,6 +269,8 @@ def test_bad_inputs_name_the_culprit():
         ({"method": "lu"}, "method must be"),
         ({"method": "primal", "kernel": "rbf"}, "primal"),
         ({"method": "nystroem", "n_landmarks": 0}, "n_landmarks"),
+        ({"method": "nystroem", "n_landmarks": 2.5}, "n_landmarks"),
+        ({"kernel": lambda A, B: A @ B.T + (A[:, :1] - 1)}, r"not symmetric: between inputs \d+ and \d+ it is"),
         ({"method": "cholesky", "joint_kernel": "neighbours"}, "eigen"),
     ]:
         with pytest.raises(DeclarationError, match=told):

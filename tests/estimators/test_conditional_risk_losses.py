@@ -162,6 +162,33 @@ def test_flows_under_both_losses():
         )
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+def test_leave_one_out_of_the_squared_loss_is_brute_force(intercept):
+    X, Y = flows(12)
+    est = ConditionalRiskMinimizer(
+        Flow(ARCS, {"s": 1, "t": -1}, loss="squared"), "rbf", 0.05 * 12 / 11, intercept, gamma=2.0
+    )  # fmt: skip
+    left_out = []
+    for i in range(12):
+        rest = np.arange(12) != i
+        left_out.append(clone(est).fit(X[rest], Y[rest]).losses(X[[i]], Y[[i]])[0])
+    assert est.regularization_path(X, Y, [0.05]).loss[0] == pytest.approx(np.mean(left_out), abs=1e-6)
+
+
+def test_losses_of_several_blocks_are_added():
+    space = so.LabelSpace()
+    a, b = space.binary("a", 2), space.binary("b", 3)
+    space.subject_to(a.sum() <= 1, b[0] <= a[0])
+    model = so.Model(space, {}, {"a": Hamming(weights=[1, 2]), "b": Hamming(weights=[3, 1, 1])})
+    labels = space.enumerate()
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 3)), labels[rng.integers(len(labels), size=30)]
+    est = ConditionalRiskMinimizer(model, "rbf", 1e-3, gamma=0.5).fit(X, Y)
+    new = rng.normal(size=(8, 3))
+    losses = np.abs(labels[:, None] - Y[None]) @ [1, 2, 3, 1, 1]
+    np.testing.assert_allclose(est.minimize_risk(new).risk, (est.weights(new) @ losses.T).min(axis=1), atol=1e-9)
+
+
 def test_squared_risk_that_is_not_convex_is_refused_with_the_input():
     model = Flow(ARCS, {"s": 1, "t": -1}, loss="squared")
     _, Y = flows(6)
