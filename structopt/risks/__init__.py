@@ -6,7 +6,7 @@ scalar predictions             `Hinge`, `SquaredHinge`, `Logistic`, `Exponential
 one prediction per class       `Multiclass`, `Softmax`, `MultivariateRegression`, `Ontology`
 all examples together          `ROCArea`, `Ordinal`, `Preference`, `Ranking`, `FBeta`, `Jaccard`, `BalancedAccuracy`,
                                `PrecisionAt`, `RecallAt`, `BreakEven`, `Contingency`
-log-likelihood of structures   `ChainCRF`, `PathSoftmax`
+log-likelihood of structures   `ChainCRF`, `TreeCRF`, `PathSoftmax`
 =============================  =======================================================================
 """
 
@@ -41,6 +41,7 @@ from structopt.risks.scalar import (
     Quantile,
     SquaredHinge,
 )
+from structopt.risks.tree_crf import TreeCRF
 from structopt.risks.vector import Multiclass, MultivariateRegression, Softmax
 
 __all__ = [
@@ -77,4 +78,5 @@ __all__ = [
     "Contingency",
     "ChainCRF",
     "PathSoftmax",
+    "TreeCRF",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import zlib
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
@@ -16,18 +17,68 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
 from structopt.kernels import chain
 from structopt.kernels.threads import in_threads
+from structopt.model import Model
 from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
 from structopt.risks.vector import VectorRisk
 from structopt.structures.chain import Chain, ChainBatch
 from structopt.train.risk import Risk
 
-__all__ = ["ChainCRF", "PathSoftmax", "chain_marginals"]
+__all__ = ["ChainCRF", "PathSoftmax", "StructuredLikelihood", "chain_marginals"]
 
 
-class ChainCRF(Risk):
+class StructuredLikelihood(Risk):
+    """Mean negative log-likelihood of the labels of a model; a subclass knows how to sum over all of them."""
+
+    lower_bound = 0.0
+
+    def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1) -> None:
+        self.model, self.n_jobs = model, n_jobs
+        self._X, self._Y = X, Y
+        self._prepare(1.0 / max(n_examples(X), 1))
+
+    def _prepare(self, scale: float) -> None:
+        batch = self.model.batch(self._X)
+        labels = batch.truth(self._Y)
+        self._batch, self._scale = batch, scale
+        self.n_features = batch.n_weights
+        self._truth = labels.native
+        self._observed = batch.joint(labels)
+
+    @abstractmethod
+    def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``log Z(x)`` of each example, and the expected features of all together, its gradient summed."""
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        w = np.asarray(w, dtype=np.float64)
+        log_z, expected = self.log_partition(w)
+        value = float(log_z.sum()) - float(w @ self._observed)
+        return max(value, 0.0) * self._scale, (expected - self._observed) * self._scale
+
+    def shard(self, k: int, n: int) -> Self:
+        rows = shard_rows(k, n, len(self), type(self).__name__)
+        part = copy.copy(self)
+        part._X, part._Y = _take(self._X, rows), _take(self._Y, rows)
+        part._prepare(self._scale)  # keeps the weight of an example: the parts add up to this risk
+        return part
+
+    def __len__(self) -> int:
+        return self._batch.n
+
+    def fingerprint(self) -> str:
+        return f"{super().fingerprint()}, labels {zlib.crc32(np.ascontiguousarray(self._truth).tobytes()):08x}"
+
+
+def _take(part: Any, rows: Any) -> Any:
+    if hasattr(part, "shape"):
+        return part.tocsr()[rows] if sp.issparse(part) else part[rows]
+    return list(part)[rows]
+
+
+class ChainCRF(StructuredLikelihood):
     """Mean negative log-likelihood of state sequences, ``P(y | x) = exp(score(x, y)) / Z(x)``.
 
     Parameters
@@ -52,47 +103,24 @@ class ChainCRF(Risk):
     (1.386294, array([-0.25,  0.25,  0.25, -0.75,  0.25,  0.25]))
     """
 
-    lower_bound = 0.0
+    model: Chain
+    _batch: ChainBatch
 
     def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1) -> None:
         if not isinstance(model, Chain):
             raise DeclarationError(f"ChainCRF needs a structures.Chain, got {type(model).__name__}.")
-        self.model, self.n_jobs = model, n_jobs
-        self._X, self._Y = X, Y
-        self._prepare(1.0 / max(len(X), 1))
+        super().__init__(model, X, Y, n_jobs)
 
-    def _prepare(self, scale: float) -> None:
-        batch = self.model.batch(self._X)
-        labels = batch.truth(self._Y)
-        self._batch, self._scale = batch, scale
-        self.n_features = batch.n_weights
-        self._states = labels.native
-        self._observed = batch.joint(labels)
-
-    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+    def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         batch = self._batch
-        log_z, node, pairs = chain_marginals(batch, np.asarray(w, dtype=np.float64), self.n_jobs)
+        log_z, node, pairs = chain_marginals(batch, w, self.n_jobs)
         node_features = batch.rows[0].T @ node
         if sp.issparse(node_features):
             node_features = node_features.toarray()
         expected = [np.asarray(node_features).T.ravel(), pairs.ravel()]
         if self.model.initial_weights:
             expected.append(node[batch.ptr[:-1]].sum(axis=0))
-        value = float(log_z.sum()) - float(w @ self._observed)
-        return max(value, 0.0) * self._scale, (np.concatenate(expected) - self._observed) * self._scale
-
-    def shard(self, k: int, n: int) -> Self:
-        rows = shard_rows(k, n, len(self), type(self).__name__)
-        part = copy.copy(self)
-        part._X, part._Y = list(self._X)[rows], list(self._Y)[rows]
-        part._prepare(self._scale)  # keeps the weight of an example: the parts add up to this risk
-        return part
-
-    def __len__(self) -> int:
-        return self._batch.n
-
-    def fingerprint(self) -> str:
-        return f"{super().fingerprint()}, states {zlib.crc32(np.ascontiguousarray(self._states).tobytes()):08x}"
+        return log_z, np.concatenate(expected)
 
 
 def chain_marginals(batch: ChainBatch, w: FloatArray, n_jobs: int = 1) -> tuple[FloatArray, FloatArray, FloatArray]:

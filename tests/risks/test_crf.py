@@ -17,6 +17,7 @@ import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.risks import Softmax
 from structopt.risks.crf import ChainCRF, PathSoftmax
+from structopt.risks.tree_crf import TreeCRF, rooted, tree_marginals
 from structopt.structures.chain import Chain
 from structopt.train import bmrm
 
@@ -106,6 +107,52 @@ def test_chain_refusals() -> None:
     with pytest.raises(LabelNotInSpace, match="example 1"):
         ChainCRF(Chain(3), X, [Y[0], [7] * len(Y[1]), *Y[2:]])
     assert ChainCRF(Chain(3), X, Y).fingerprint() != ChainCRF(Chain(3), X, [[0] * len(x) for x in X]).fingerprint()
+
+
+FOREST = [(2, 0), (2, 3), (3, 5), (1, 4)]
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), far=st.sampled_from([1.0, 50.0]))
+def test_trees_against_enumeration(seed: int, far: float) -> None:
+    model = so.structures.PairwiseMRF(6, edges=FOREST)
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(4, 2)), rng.integers(0, 2, (4, 6))
+    risk = TreeCRF(model, X, Y)
+    w = far * rng.normal(size=risk.n_features)
+    labels = [np.array(y) for y in product([0, 1], repeat=6)]
+    total = 0.0
+    for x, y in zip(X, Y, strict=True):
+        scores = model.scores(w, x)
+        total += logsumexp([scores @ model.encode(label) for label in labels]) - scores @ model.encode(y)
+    value, gradient = risk(w)
+    assert value == pytest.approx(total / 4, rel=1e-9, abs=1e-9)
+    if far == 1.0:
+        assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
+
+
+def test_trees_refuse_circles() -> None:
+    X, Y = np.ones((2, 1)), np.zeros((2, 3))
+    with pytest.raises(DeclarationError, match="close a circle"):
+        TreeCRF(so.structures.PairwiseMRF(3), X, Y)
+    with pytest.raises(DeclarationError, match="close a circle"):  # as few edges as a tree, but one circle
+        TreeCRF(so.structures.PairwiseMRF(4, edges=[(0, 1), (1, 2), (0, 2)]), X, np.zeros((2, 4)))
+    with pytest.raises(DeclarationError, match=r"needs a structures\.PairwiseMRF, got Chain"):
+        TreeCRF(Chain(2), X, Y)  # type: ignore[arg-type]
+
+
+def test_a_chain_of_two_states_is_a_tree() -> None:
+    """One position with n labels in a row, and n positions with two states: the same distribution."""
+    rng = np.random.default_rng(4)
+    unary, pair = rng.normal(size=(1, 5)), rng.normal(size=4)
+    tree = so.structures.PairwiseMRF(5, edges=[(k, k + 1) for k in range(4)])
+    log_z, node, both = tree_marginals(unary, pair, *rooted(tree))
+    every = np.array(list(product([0, 1], repeat=5)))
+    scores = every @ unary[0] + (every[:, :-1] * every[:, 1:]) @ pair
+    p = np.exp(scores - logsumexp(scores))
+    assert log_z[0] == pytest.approx(logsumexp(scores), rel=1e-12)
+    assert node[0] == pytest.approx(p @ every, abs=1e-12)
+    assert both[0] == pytest.approx(p @ (every[:, :-1] * every[:, 1:]), abs=1e-12)
 
 
 DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "e"), ("c", "f"), ("c", "g")])

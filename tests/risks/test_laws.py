@@ -15,6 +15,7 @@ import structopt.risks as risks
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.structures.chain import Chain
+from structopt.structures.mrf import PairwiseMRF
 from structopt.train.risk import LinearRisk
 
 M, D = 12, 3
@@ -91,6 +92,9 @@ BUILD = {
     "BreakEven": lambda X, r: risks.BreakEven(X, labels(r)),
     "Contingency": lambda X, r: risks.Contingency(X, labels(r), g_mean),
     "ChainCRF": lambda X, r: risks.ChainCRF(Chain(2, initial_weights=True), *sequences(X, r)),
+    "TreeCRF": lambda X, r: risks.TreeCRF(
+        PairwiseMRF(5, edges=[(3, 0), (3, 1), (1, 4)]), X, r.integers(0, 2, (np.shape(X)[0], 5))
+    ),
     "PathSoftmax": lambda X, r: risks.PathSoftmax(
         X, [["e", "f"][k] for k in r.integers(0, 2, M)], Hierarchy(TREE), alpha=r.random(7)
     ),
@@ -202,8 +206,9 @@ def test_weights_of_the_wrong_length_are_refused(name):
 @every_risk
 @pytest.mark.parametrize("X", [np.zeros((0, 3)), np.zeros((M, 0)), np.zeros(M), np.full((M, D), np.nan)])
 def test_bad_features_are_refused(name, X):
-    # A risk of sequences is refused by its chain, which counts examples and not rows of X.
-    with pytest.raises(DeclarationError, match="[Ee]xample 0|no features" if name == "ChainCRF" else "X "):
+    # A risk of a model is refused by its model, which counts examples and not rows of X.
+    told = "[Ee]xample|no features|X " if name in ("ChainCRF", "TreeCRF") else "X "
+    with pytest.raises(DeclarationError, match=told):
         BUILD[name](X, np.random.default_rng(0))
 
 

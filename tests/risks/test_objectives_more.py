@@ -11,6 +11,7 @@ import structopt as so
 import structopt.risks as risks
 from structopt.risks.crf import ChainCRF, PathSoftmax
 from structopt.structures.chain import Chain
+from structopt.structures.mrf import PairwiseMRF
 
 cp = pytest.importorskip("cvxpy")
 
@@ -242,6 +243,23 @@ def path_likelihood(paths):
     return definition
 
 
+BRANCHES = [(1, 0), (1, 2)]  # label 3 stands alone: a forest
+TAGS = (X @ rng.normal(size=(D, 4)) + rng.normal(size=(M, 4)) > 0).astype(int)
+
+
+def tree_likelihood():
+    """All 16 labels; weights label by label, then those of the pairs in the order of their sorted edges."""
+    every = np.array(list(product([0, 1], repeat=4)))
+    both = np.stack([every[:, 0] * every[:, 1], every[:, 1] * every[:, 2]], axis=1)
+
+    def definition(w):
+        scores = rows(w[: 4 * D], 4) @ every.T + np.ones((M, 1)) @ cp.reshape(both @ w[4 * D :], (1, 16), order="F")
+        own = TAGS @ np.array([8, 4, 2, 1])
+        return cp.sum(cp.log_sum_exp(scores, axis=1) - scores[np.arange(M), own]) / M
+
+    return definition
+
+
 WITH_ONE = [np.column_stack([x, np.ones(len(x))]) for x in SEQUENCES]
 RULED = Chain(3, RULES, initial=FIRST, bias=True, initial_weights=True)
 # Nodes r, a, b, x, y, z: the leaf y has two parents, and its ancestors count once.
@@ -256,6 +274,7 @@ PROBLEMS |= {
         0.05,
         chain_likelihood(WITH_ONE, True, RULES, FIRST),
     ),
+    "TreeCRF": (risks.TreeCRF(PairwiseMRF(4, edges=BRANCHES), X, TAGS), 0.05, tree_likelihood()),
     "PathSoftmax": (PathSoftmax(X, LEAF, DAG), 0.05, path_likelihood(PATHS)),
     "PathSoftmax alpha": (PathSoftmax(X, LEAF, DAG, ALPHA), 0.05, path_likelihood(PATHS * np.sqrt(ALPHA))),
 }
