@@ -84,6 +84,7 @@ def make(kind, n=N, d=D, seed=0):
     return kind(X, y if kind is Absolute else np.where(y > 0, 1.0, -1.0))
 
 
+FORM = 0.5 * np.eye(D) + 0.5  # every pair of weights is tied
 REGULARIZERS = {
     "l2": (L2(), lambda w: cp.sum_squares(w) / 2, []),
     "l1": (L1(), cp.norm1, []),
@@ -94,6 +95,7 @@ REGULARIZERS = {
         lambda w: cp.sum_squares(np.sqrt(np.arange(1.0, D + 1)) @ cp.diag(w)) / 2,
         [],
     ),
+    "quadratic form": (Quadratic(FORM), lambda w: cp.quad_form(w, FORM) / 2, []),
     "entropy": (Entropy(), lambda w: -cp.sum(cp.entr(w)), [lambda w: cp.sum(w) == 1]),
     "unnormalised": (Entropy(normalized=False), lambda w: -cp.sum(cp.entr(w)), []),
 }
