@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +17,10 @@ import scipy.sparse as sp
 from structopt.batch import LabelBatch
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.kernels._common import IntArray
-from structopt.kernels.node_weights import (
-    add_dense,
-    add_seen,
-    count_seen,
-    fill_seen,
-    leaf_steps,
-    score_dense,
-    score_seen,
-)
-from structopt.kernels.threads import in_threads
+from structopt.kernels.node_weights import leaf_steps
 from structopt.losses import Hamming, LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.train._node_weights import AllWeights, Pattern, SeenWeights, Weights, seen_features
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
@@ -40,50 +30,9 @@ from structopt.train.structured import StructuredRisk, difference
 
 __all__ = ["Pattern", "hierarchical_sgd", "seen_features"]
 
-Parts = tuple[Any, Any, FloatArray]
-
 _CHUNK = 1 << 20
 # Examples between two looks at the clock and at Ctrl-C.
 _SLAB = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """Which nodes have a weight for each feature: ``node[ptr[j]:ptr[j + 1]]``, ascending."""
-
-    ptr: IntArray
-    node: npt.NDArray[np.int32]
-    n_nodes: int
-
-    @property
-    def size(self) -> int:
-        """Number of weights."""
-        return int(self.ptr[-1])
-
-    def __repr__(self) -> str:
-        return f"<Pattern: {self.size} weights of {self.ptr.size - 1} features at {self.n_nodes} nodes>"
-
-
-def seen_features(X: sp.csr_array, labels: sp.csr_array, *, count_only: bool = False) -> Pattern | int:
-    """The features that occur in an example of each node, or only how many such pairs there are.
-
-    Parameters
-    ----------
-    X : csr_array, shape (examples, features)
-    labels : csr_array, shape (examples, nodes)
-    count_only : bool
-        Return the number of weights without making room for them.
-    """
-    by_feature = sp.csc_array(X)
-    source = by_feature.indices, by_feature.indptr, labels.indptr, labels.indices
-    counts = np.zeros(X.shape[1], np.int64)
-    count_seen(*source, labels.shape[1], counts, np.full(labels.shape[1], -1, np.int64))
-    if count_only:
-        return int(counts.sum())
-    ptr = np.concatenate([[0], np.cumsum(counts)])
-    node = np.empty(int(ptr[-1]), np.int32)
-    fill_seen(*source, ptr, node, np.full(labels.shape[1], -1, np.int64))
-    return Pattern(ptr, node, labels.shape[1])
 
 
 def hierarchical_sgd(
@@ -157,7 +106,7 @@ def hierarchical_sgd(
     rng = np.random.default_rng(random_state)
     order = rng.permutation(n)
     groups: Any = order if single and size == 1 else np.array_split(order, math.ceil(n / size))
-    store: _Store = _Dense(X.shape[1], n_nodes, dtype) if pattern is None else _Seen(pattern, dtype)
+    store: Weights = AllWeights(X.shape[1], n_nodes, dtype) if pattern is None else SeenWeights(pattern, dtype)
     steps = _Steps(model, X, labels, surrogate, store, lam, n_jobs)
     leaves = _LeafSteps(steps, single) if single and size == 1 else None
     problem = {"lam": lam, "batch_size": size, "weights": store.v.size, "examples": n, "dtype": str(np.dtype(dtype))}
@@ -262,7 +211,7 @@ class _Steps:
     """Pegasos steps on the mini-batches of one data set; the iterate is ``v / t`` (Notes of `structopt.train.sgd`)."""
 
     def __init__(
-        self, model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, store: _Store, lam: float, n_jobs: int
+        self, model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, store: Weights, lam: float, n_jobs: int
     ) -> None:
         self.model, self.X, self.labels, self.surrogate = model, X, labels, surrogate
         self.store, self.lam, self.n_jobs = store, lam, n_jobs if n_jobs > 0 else os.cpu_count() or 1
@@ -325,75 +274,3 @@ def _differences(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
     for table in tables:
         table.sort_indices()  # `add_seen` searches forwards
     return tables
-
-
-class _Store(Protocol):
-    """Weights v, and u for their mean."""
-
-    v: Any
-    u: Any
-
-    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any: ...
-    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None: ...
-    def matrix(self, w: Any) -> Any: ...
-    def replace(self, w: Any) -> None: ...
-    def release(self) -> None: ...
-
-
-class _Arrays:
-    v: Any
-    u: Any
-
-    def replace(self, w: Any) -> None:
-        """Put other weights in the place of v; u is no longer needed."""
-        self.u = self.u[:0]
-        self.v[...] = w.reshape(self.v.shape)
-
-    def release(self) -> None:
-        """Forget the arrays of the run."""
-        self.v, self.u = self.v[:0].copy(), self.u[:0].copy()
-
-
-class _Dense(_Arrays):
-    """All weights, ``(features, nodes)``."""
-
-    def __init__(self, n_features: int, n_nodes: int, dtype: Any) -> None:
-        self.shape = (n_features, n_nodes)
-        self.v, self.u = np.zeros(self.shape, dtype), np.zeros(self.shape, dtype)
-
-    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
-        table = np.empty((X.shape[0], self.shape[1]), self.v.dtype)
-        arrays = X.data, X.indices, X.indptr, self.v, self.v.dtype.type(scale), table
-        in_threads(lambda first, last: score_dense(*arrays, first, last), X.shape[0], n_jobs)
-        return table
-
-    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
-        add_dense(parts, weight, X.data, X.indices, X.indptr, self.v, self.u, share)
-
-    def matrix(self, w: Any) -> Any:
-        """The weights as ``(nodes, features)``: a view."""
-        return w.reshape(self.shape).T
-
-
-class _Seen(_Arrays):
-    """Weights on a pattern."""
-
-    def __init__(self, pattern: Pattern, dtype: Any) -> None:
-        self.pattern = pattern
-        self.v, self.u = np.zeros(pattern.size, dtype), np.zeros(pattern.size, dtype)
-
-    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
-        table = np.empty((X.shape[0], self.pattern.n_nodes), self.v.dtype)
-        weights = self.pattern.ptr, self.pattern.node, self.v, self.v.dtype.type(scale)
-        arrays = X.data, X.indices, X.indptr, *weights, table
-        in_threads(lambda first, last: score_seen(*arrays, first, last), X.shape[0], n_jobs)
-        return table
-
-    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
-        pattern = self.pattern
-        add_seen(parts, weight, X.data, X.indices, X.indptr, pattern.ptr, pattern.node, self.v, self.u, share)
-
-    def matrix(self, w: Any) -> Any:
-        """The weights as ``(nodes, features)``, sparse by column, on the arrays that are there."""
-        shape = (self.pattern.n_nodes, self.pattern.ptr.size - 1)
-        return sp.csc_array((w, self.pattern.node, self.pattern.ptr), shape=shape)
