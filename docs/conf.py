@@ -44,7 +44,7 @@ html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "notebooks/**": []},  # code of notebooks needs the width
     "navbar_align": "left",
     "show_prev_next": True,
 }
