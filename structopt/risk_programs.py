@@ -11,13 +11,15 @@ absolute, continuous y         needs the weights themselves             an LP; b
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from structopt.compiled import VALUE_TOLERANCE, FloatArray
 from structopt.errors import DeclarationError
@@ -63,6 +65,25 @@ class RiskSolution:
     risk: FloatArray
     bound: FloatArray
     n_nonconvex: int = 0
+
+    @classmethod
+    def joined(cls, parts: Sequence[RiskSolution]) -> RiskSolution:
+        """Several solutions, one after the other."""
+        Z, risk, bound = (np.concatenate([getattr(part, name) for part in parts]) for name in ("Z", "risk", "bound"))
+        return cls(Z, risk, bound, sum(part.n_nonconvex for part in parts))
+
+    def tell_gap(self, rtol: float, max_programs: int) -> None:
+        """Warn of non-convex risks whose search ended before its tolerance."""
+        gap = (self.risk - self.bound) / np.maximum(np.abs(self.risk), 1e-12)
+        wide = np.flatnonzero(gap > 1.01 * rtol + 1e-9)
+        if wide.size and self.n_nonconvex:
+            warnings.warn(
+                f"Negative weights make {self.n_nonconvex} of {len(gap)} estimated risks non-convex, and {wide.size} "
+                f"of them were not minimised to rtol={rtol:g} within {max_programs} programs (largest relative gap "
+                f"{gap.max():.2g}). Raise max_programs or rtol, or lam, which shrinks negative weights.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
 
 class RiskProgram(ABC):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt.compiled import FloatArray
@@ -223,27 +221,9 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
 
     def minimize_risk(self, X: Any) -> RiskSolution:
         """The points of least estimated risk, their risks, and proved lower bounds."""
-        parts = [self.program_.solve(averages, self.n_jobs) for averages in self._averages(X)]
-        found = RiskSolution(
-            np.concatenate([part.Z for part in parts]),
-            np.concatenate([part.risk for part in parts]),
-            np.concatenate([part.bound for part in parts]),
-            sum(part.n_nonconvex for part in parts),
-        )
-        self._tell_gap(found)
+        found = RiskSolution.joined([self.program_.solve(averages, self.n_jobs) for averages in self._averages(X)])
+        found.tell_gap(self.rtol, self.max_programs)
         return found
-
-    def _tell_gap(self, found: RiskSolution) -> None:
-        gap = (found.risk - found.bound) / np.maximum(np.abs(found.risk), 1e-12)
-        wide = np.flatnonzero(gap > 1.01 * self.rtol + 1e-9)
-        if wide.size and found.n_nonconvex:
-            warnings.warn(
-                f"Negative weights make {found.n_nonconvex} of {len(gap)} estimated risks non-convex, and {wide.size} "
-                f"of them were not minimised to rtol={self.rtol:g} within {self.max_programs} programs (largest "
-                f"relative gap {gap.max():.2g}). Raise max_programs or rtol, or lam, which shrinks negative weights.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     def conditional_risk(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Coefficients ``(n, n_variables)`` and constants of the estimated risk, for a loss that is linear."""
@@ -387,6 +367,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         return self.model
 
     def _inputs(self, X: Any, *, reset: bool) -> Any:
+        if not n_examples(X):
+            raise DeclarationError("The data set has no examples.")
         if callable(self.kernel):
             return X
         inputs = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
@@ -396,8 +378,6 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
 
     def _template(self, X: Any) -> Any:
         model = self._model()
-        if not n_examples(X):
-            raise DeclarationError("The data set has no examples.")
         if model.fixed or self.template is not None:
             return self.template
         if len({model.key(X[i]) for i in range(n_examples(X))}) > 1:

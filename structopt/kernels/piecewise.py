@@ -38,6 +38,8 @@ def absolute_sums(
         slope = -total
         k += 1
         for i in range(m):
+            if weights[order[j, i]] == 0.0:  # no bend here: of the nearest neighbours' weights most are zero
+                continue
             t = truths[j, i]
             if t > points[k - 1]:
                 points[k] = t
