@@ -2,12 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Byte code is written at the first import, for the few modules that are imported: half of pip's time.
+PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test test-all test-notebooks docs lint types unit bench clean
 
 $(VENV)/.made:
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --without-pip $(VENV)
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml

@@ -5,6 +5,7 @@ Run as ``python -m structopt.demo``; tables go to the terminal, pictures to ``de
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +18,7 @@ from structopt.errors import SolverNotAvailable
 
 __all__ = ["main"]
 
-N_LABELS, N_FEATURES, N_TRAIN, N_TEST = 10, 20, 200, 400
+N_LABELS, N_FEATURES, N_TRAIN, N_TEST = 10, 20, 150, 400
 
 
 def declare(n_labels: int = N_LABELS) -> so.LabelSpace:
@@ -83,6 +84,17 @@ def topics(seed: int = 1) -> tuple[so.Hierarchy, Any, Any, Any, Any]:
     return hierarchy, X[:N_TRAIN], Y[:N_TRAIN], X[N_TRAIN:], Y[N_TRAIN:]
 
 
+def search_once() -> None:
+    """One slack search on either problem, so that its kernels are compiled and on disk when the training wants them."""
+    rng = np.random.default_rng(0)
+    hierarchy, X, Y, _, _ = topics()
+    risk = so.train.StructuredRisk(so.structures.HierarchicalLabels(hierarchy, "leaves"), X[:2], Y[:2], "slack")
+    risk.cut(rng.normal(size=risk.n_features))
+    X, Y, _, _ = tags()
+    risk = so.train.StructuredRisk(so.structures.PairwiseMRF(N_LABELS), X[:2], Y[:2], "slack")
+    risk.cut(rng.normal(size=risk.n_features))
+
+
 def compare(name: str, model: so.Model, data: tuple[Any, Any, Any, Any]) -> dict[str, so.StructuredSVM]:
     """Margin against slack rescaling on one problem; one line of a table each."""
     X, Y, X_test, Y_test = data
@@ -121,6 +133,8 @@ def draw(fitted: dict[str, so.StructuredSVM], data: tuple[Any, Any, Any, Any], f
 
 def main() -> None:
     """Declare, solve, train, compare, draw."""
+    # The first run ever compiles for half a minute: what does not wait for the solvers does so beside them.
+    multiprocessing.get_context("spawn").Process(target=search_once, daemon=True).start()
     space = declare()
     print(f"1. Declared {space!r}")
     solve_with_every_backend(space)
