@@ -44,7 +44,8 @@ html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": {"**": ["page-toc"], "notebooks/**": []},  # code of notebooks needs the width
+    # Not beside notebooks, whose code needs the width.
+    "secondary_sidebar_items": {page: ["page-toc"] for page in ("api/**", "howto/**", "tutorial", "mathematics")},
     "navbar_align": "left",
     "show_prev_next": True,
 }
