@@ -248,6 +248,15 @@ class TestSharedAlpha:
         assert found.gap <= 1e-8
         assert found.lower * (1 - 1e-12) <= (squares[used] / alpha[used]).sum() <= found.value * (1 + 1e-12)
 
+    def test_norms_of_any_magnitude_on_dags(self):
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            h = random_hierarchy(seed, int(rng.integers(5, 40)), 12)
+            squares = rng.exponential(size=len(h)) * 10.0 ** -rng.uniform(0, 25, len(h)) * (rng.random(len(h)) < 0.8)
+            found = _dag_alpha(h, included_nodes(h, False), squares)
+            assert found.gap <= _interior.ACCEPTED
+            assert path_sums(h, found.x).max() <= 1 + 1e-12
+
     def test_no_vectors_at_all(self):
         for h in (TREE, DIAMOND):
             np.testing.assert_allclose(path_sums(h, norms.shared_alpha(np.zeros(len(h)), h)), 1)

@@ -17,10 +17,21 @@ from scipy.sparse.linalg import splu
 from structopt.errors import SolverFailed
 from structopt.kernels._common import FloatArray
 
-__all__ = ["ACCEPTED", "Certified", "Expansion", "certified", "interior_point", "newton_step"]
+__all__ = [
+    "ACCEPTED",
+    "AIM",
+    "Certified",
+    "Expansion",
+    "better",
+    "certified",
+    "interior_point",
+    "longest",
+    "newton_step",
+    "with_transpose",
+]
 
 #: Relative gap at which iteration stops; what is still accepted when rounding errors end it earlier.
-_AIM, ACCEPTED = 1e-14, 1e-8
+AIM, ACCEPTED = 1e-14, 1e-8
 
 # Below this size a dense Cholesky factor is faster than a sparse one; below so many entries the rows are, too.
 _DENSE, _DENSE_ENTRIES = 400, 20_000
@@ -73,7 +84,7 @@ def interior_point(
     `step_of` replaces `newton_step` where the caller knows a better way to solve its equations.
     """
     x = start.astype(np.float64)
-    C, Ct = _with_transpose(C)
+    C, Ct = with_transpose(C)
     slack = e - C @ x
     now = expand(x, slack)
     # Multipliers of a common complementarity product, in the unit of the objective's slope.
@@ -86,10 +97,10 @@ def interior_point(
     idle = 0
     for _ in range(max_iter):
         previous = best.gap if np.isfinite(best.value) else np.inf
-        best = _better(best, x, slack, *bound(x, slack, mu))
+        best = better(best, x, slack, *bound(x, slack, mu))
         # The bound is worthless until the multipliers settle; only a stall after that is the end of the precision.
         idle = 0 if best.gap < 0.9 * previous or best.gap > ACCEPTED else idle + 1
-        if best.gap <= _AIM or idle > 8:
+        if best.gap <= AIM or idle > 8:
             break
         tau = 0.1 * (x @ nu + slack @ lam) / (x.size + slack.size)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -103,7 +114,7 @@ def interior_point(
         dnu, dlam = (tau - nu * dx) / x - nu, (tau - lam * ds) / slack - lam
         dmu = lam + dlam - mu - now.slack_slope - now.slack_curvature * ds
         pairs = ((x, dx), (slack, ds), (nu, dnu), (lam, dlam))
-        step = 0.99 * min(1 / 0.99, *(_longest(v, dv) for v, dv in pairs))
+        step = 0.99 * min(1 / 0.99, *(longest(v, dv) for v, dv in pairs))
         norm = _residual(now, Ct, [x, slack, nu, lam, mu], tau)
         for _halving in range(30):
             moved = [v + step * dv for v, dv in (*pairs, (mu, dmu))]
@@ -129,14 +140,16 @@ def certified(found: Certified, what: str) -> Certified:
     return found
 
 
-def _better(best: Certified, x: FloatArray, slack: FloatArray, value: float, lower: float) -> Certified:
+def better(best: Certified, x: FloatArray, slack: FloatArray, value: float, lower: float) -> Certified:
+    """The better point with the better bound."""
     lower = max(best.lower, lower if np.isfinite(lower) else -np.inf)
     if value < best.value:
         return Certified(x, slack, value, lower)
     return best._replace(lower=lower)
 
 
-def _with_transpose(C: Rows) -> tuple[Rows, Rows]:
+def with_transpose(C: Rows) -> tuple[Rows, Rows]:
+    """C and its transpose, as they are multiplied fastest."""
     if C.shape[0] * C.shape[1] <= _DENSE_ENTRIES:
         dense = C.toarray() if sp.issparse(C) else np.asarray(C)
         return dense, np.ascontiguousarray(dense.T)
@@ -176,7 +189,7 @@ def newton_step(curvature: FloatArray, weight: FloatArray, C: Rows, Ct: Rows, ri
     return np.asarray(scale * lu.solve(scale * right))
 
 
-def _longest(v: FloatArray, dv: FloatArray) -> float:
+def longest(v: FloatArray, dv: FloatArray) -> float:
     """The longest step that keeps v non-negative."""
     down = dv < 0
     return float((v[down] / -dv[down]).min(initial=np.inf))

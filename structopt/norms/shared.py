@@ -11,7 +11,7 @@ from structopt._hierarchy_input import node_values
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray, IntArray, kernel
-from structopt.norms._interior import Certified, Expansion, certified, interior_point
+from structopt.norms._interior import ACCEPTED, AIM, Certified, better, certified, longest, newton_step, with_transpose
 from structopt.norms.normalization import included_nodes
 
 __all__ = ["shared_alpha"]
@@ -109,19 +109,64 @@ def _dag_alpha(hierarchy: Hierarchy, included: Any, squares: FloatArray) -> Cert
         alpha[leaf] = 1.0
         return Certified(alpha, alpha[leaf], float(squares[leaf].sum()), float(squares[leaf].sum()))
     B = sp.csr_array(hierarchy.closure[:, inner])
-    Bt = sp.csr_array(B.T)
-    at_inner, at_leaf = squares[inner] / largest, squares[leaf] / largest
-
-    def expand(x: FloatArray, rest: FloatArray) -> Expansion:
-        return Expansion(-at_inner / x**2, 2 * at_inner / x**3, -at_leaf / rest**2, 2 * at_leaf / rest**3)
-
-    def bound(x: FloatArray, rest: FloatArray, prices: FloatArray) -> tuple[float, float]:
-        # Weak duality for prices mu of the paths: sum 2 sqrt(N_n (A' mu)_n) - sum mu, at the best multiple of mu.
-        mu = np.maximum(prices, 0.0)
-        root_sum = float(np.sqrt(at_inner * (Bt @ mu)).sum() + np.sqrt(at_leaf * mu).sum())
-        return float((at_inner / x).sum() + (at_leaf / rest).sum()), root_sum**2 / max(float(mu.sum()), 1e-300)
-
-    start = np.full(inner.size, 0.5 / max(1, int(np.diff(B.indptr).max())))
-    found = interior_point(expand, bound, B, np.ones(leaf.size), start)
+    found = _inverse_program(B, squares[inner] / largest, squares[leaf] / largest)
     alpha[inner], alpha[leaf] = found.x, found.slack
     return Certified(alpha, found.slack, found.value * largest, found.lower * largest)
+
+
+def _inverse_program(B: sp.csr_array, a: FloatArray, b: FloatArray, max_iter: int = 200) -> Certified:
+    """Minimise ``sum a / x + sum b / s`` over ``B x + s = 1`` with a > 0, b >= 0, by a primal-dual method.
+
+    With prices mu of the equations and ``g = B' mu`` the optimum has ``g x^2 = a`` and ``mu s^2 = b``, and Newton's
+    method solves these products; the slopes ``a / x^2`` would, for a tiny a, tell nothing of their optimum until x is
+    there. The terms are barriers of their own; only where b = 0 a barrier is added, ``mu s = tau`` with falling tau.
+    """
+    C, Ct = with_transpose(B)
+    x = 0.9 * np.sqrt(a) / float((C @ np.sqrt(a) + np.sqrt(b)).max())
+    s = 1.0 - C @ x
+    tau = np.where(b > 0, 0.0, float((a / x).mean()))
+    mu = (tau + b / s) / s
+    best = Certified(x, s, np.inf, -np.inf)
+    idle = 0
+    for _ in range(max_iter):
+        g, previous = Ct @ mu, best.gap if np.isfinite(best.value) else np.inf
+        best = better(best, x, s, *_inverse_bounds(a, b, x, s, g, mu))
+        idle = 0 if best.gap < 0.9 * previous or best.gap > ACCEPTED else idle + 1
+        if best.gap <= AIM or idle > 4:
+            break
+        w = np.maximum(2 * mu - tau / s, mu) / s
+        at_slack = (tau + b / s) / s - mu
+        dx = newton_step(2 * g / x, w, C, Ct, a / x**2 - g - Ct @ at_slack)
+        if dx is None or not np.isfinite(dx).all():
+            break
+        move = dx, -(C @ dx), at_slack + w * (C @ dx)
+        step = _inverse_step((x, s, mu), move, (a, b), Ct, tau)
+        x, s, mu = (v + step * dv for v, dv in zip((x, s, mu), move, strict=True))
+        tau *= 0.1 if step > 0.5 else 1.0
+    return best
+
+
+_Point = tuple[FloatArray, FloatArray, FloatArray]
+
+
+def _inverse_step(at: _Point, move: _Point, given: tuple[FloatArray, FloatArray], Ct: Any, tau: FloatArray) -> float:
+    """A step that keeps all positive and lowers the residual of the equations, each in the unit of its variable."""
+    (x, s, mu), (dx, ds, dmu), (a, b) = at, move, given
+
+    def residual(t: float) -> float:
+        y, r, price = x + t * dx, s + t * ds, mu + t * dmu
+        of_x, of_s = ((Ct @ price) * y**2 - a) / x, (price * r**2 - tau * r - b) / s
+        return float(of_x @ of_x + of_s @ of_s)
+
+    step, now = min(1.0, 0.99 * min(longest(v, dv) for v, dv in zip(at, move, strict=True))), residual(0.0)
+    while step > 1e-9 and not residual(step) <= (1 - 0.01 * step) * now:
+        step /= 2
+    return step
+
+
+def _inverse_bounds(
+    a: FloatArray, b: FloatArray, x: FloatArray, s: FloatArray, g: FloatArray, mu: FloatArray
+) -> tuple[float, float]:
+    """Weak duality: ``2 sum sqrt(a g) + 2 sum sqrt(b mu) - sum mu``, at the best multiple of mu."""
+    root_sum = float(np.sqrt(a * g).sum() + np.sqrt(b * mu).sum())
+    return float((a / x).sum() + (b / s).sum()), root_sum**2 / float(mu.sum())
