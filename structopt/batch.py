@@ -18,11 +18,12 @@ import scipy.sparse as sp
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples, stack_rows
+from structopt.kernels.part_tables import add_scores, fill_rows
 
 if TYPE_CHECKING:
     from structopt.model import Model
 
-__all__ = ["Batch", "LabelBatch", "LossBatch", "refusal"]
+__all__ = ["Batch", "LabelBatch", "LossBatch", "part_table", "refusal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,15 @@ class Batch:
     -----
     A family with an algorithm for whole batches (all chains at once, whatever their lengths) overrides `argmax`,
     `truth`, `loss` and `decode`, and leaves the products to this class.
+
+    Attributes
+    ----------
+    one_of_many : bool
+        Every label is one class out of K: `native` labels are the classes' numbers, the only table has a row per
+        example with a one in it, and `loss.coef` is ``(n, K)`` and depends on the true class alone.
     """
+
+    one_of_many = False
 
     def __init__(self, model: Model, X: Any) -> None:
         self.model = model
@@ -108,10 +117,9 @@ class Batch:
         """The score of each example's label."""
         total = np.zeros(self.n)
         for scores, parts, start in zip(tables, labels.tables, self.starts, strict=True):
-            row = np.repeat(np.arange(parts.shape[0]), np.diff(parts.indptr))
-            values = parts.data * scores[row, parts.indices]
-            bounds = parts.indptr[start]
-            total += np.diff(np.concatenate([[0.0], np.cumsum(values)])[bounds])
+            tied = scores.strides[0] == 0 and len(scores) > 0  # one row, shown as many
+            rows = np.ascontiguousarray(scores[:1] if tied else scores)
+            add_scores(rows, 0 if tied else 1, parts.indptr, parts.indices, parts.data, start, total)
         return total
 
     def joint(self, labels: LabelBatch, weights: FloatArray | None = None) -> FloatArray:
@@ -156,14 +164,14 @@ class Batch:
         for t, (name, term) in enumerate(self.model.features.items()):
             if self.model.fixed:
                 block = self.model.space()[name]
-                tables.append(sp.csr_array(term.fold_rows(np.asarray(Z)[:, block.slice], self.columns[t])))
+                tables.append(part_table(term.fold_rows(np.asarray(Z)[:, block.slice], self.columns[t])))
                 continue
             parts = []
             for i in range(self.n):
                 x = self.input(i)
                 block = self.model.space(x)[name]
                 parts.append(term.fold(x, np.asarray(Z[i])[block.slice].reshape(block.shape)))
-            tables.append(sp.csr_array(np.concatenate(parts)))
+            tables.append(part_table(np.concatenate(parts)))
         return LabelBatch(tables, Z)
 
     # ---- what families override ------------------------------------------------------------------
@@ -253,6 +261,16 @@ def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
         place = int(np.argmin(np.isfinite(data).all(axis=1)))
     example = int(np.searchsorted(start, place, side="right")) - 1
     raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
+
+
+def part_table(rows: Any) -> sp.csr_array:
+    """A table of parts as a sparse one; of a dense one scipy's own conversion takes ten times as long."""
+    if sp.issparse(rows):
+        return sp.csr_array(rows)
+    dense = np.ascontiguousarray(rows, dtype=np.float64)
+    indptr, indices, data = np.empty(len(dense) + 1, np.int32), np.empty(dense.size, np.int32), np.empty(dense.size)
+    end = fill_rows(dense, indptr, indices, data)
+    return sp.csr_array((data[:end].copy(), indices[:end].copy(), indptr), shape=dense.shape)
 
 
 def refusal(refused: list[str], n: int) -> LabelNotInSpace:

@@ -15,8 +15,9 @@ The kernels share five tuples of arrays:
               tied weight, whose feature is the constant 1), and where its weights begin in w; parts with another
               ``at`` are orthogonal
     features  (X, data, indices, indptr, norms): dense rows, or those of a CSR matrix, the others empty
-    scratch   (s, stamp, place, clock, fresh, g, change): scores of the union; a number per part, valid where its stamp
-              is that of the clock; local numbers of a new plane; heights of the planes; changes of their mass
+    scratch   (s, stamp, place, clock, fresh, g, change, truth): scores of the union; a number per part, valid where
+              its stamp is that of the clock; local numbers of a new plane; heights of the planes; changes of their
+              mass; the truth's inner products with all planes, zeros
 
 Every function takes its tuples apart once, before its loops: numba counts references where it does, and in a loop over
 planes that cost more than the products did.
@@ -134,7 +135,7 @@ def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
     """Height of every plane of example i into `g`, given the scores; returns the largest, at least 0 (the truth's)."""
     count, begin, size, _, level, _, _ = planes
     local, value = arena
-    s, _, _, _, _, g, _ = scratch
+    s, g = scratch[0], scratch[5]
     top = 0.0
     for k in range(count[i]):
         g[k] = level[i, k] - _gather(local, value, begin[i, k], size[i, k], s)
@@ -145,7 +146,7 @@ def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
 @kernel
 def fresh_score(first: int, last: int, value: Any, scratch: Any) -> float:
     """<w, psi> of a new plane after `locate` and `scores`."""
-    s, _, _, _, fresh, _, _ = scratch
+    s, fresh = scratch[0], scratch[4]
     total = 0.0
     for q in range(first, last):
         total += value[q] * s[fresh[q - first]]
@@ -159,7 +160,7 @@ def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scal
     local, value = arena
     start, used, _, _, row, at = unions
     X, data, indices, indptr, _ = features
-    s, _, _, _, _, _, change = scratch
+    s, change = scratch[0], scratch[6]
     for u in range(used[i]):
         s[u] = 0.0
     for k in range(count[i]):
@@ -171,11 +172,13 @@ def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scal
                 s[numbers[q]] += mass * values[q]
     sparse = indptr.size > 1
     base = start[i]
+    # Parts that both ends of a move have get its rounding error, below that of alpha itself, instead of 0.
+    dust = 1e-15 * scale
     for u in range(used[i]):
         r, place = row[base + u], at[base + u]
         if r < 0:
             w[place] += s[u]
-        elif s[u] == 0.0:
+        elif abs(s[u]) <= dust:
             continue
         elif sparse:
             _sparse_add(data, indices, indptr[r], indptr[r + 1], s[u], w, place)
@@ -245,7 +248,7 @@ def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any)
     """
     begin, used, _, part, row, at = unions
     new_part, new_row, new_at, _ = found
-    _, stamp, place, clock, fresh, _, _ = scratch
+    _, stamp, place, clock, fresh, _, _, _ = scratch
     clock[0] += 1
     now = clock[0]
     base, total = begin[i], used[i]

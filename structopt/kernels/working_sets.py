@@ -28,7 +28,9 @@ __all__ = ["ascend_cached", "ascend_new"]
 
 # A pair step that gains less than this share of the first one ends the visit.
 _WORTH = 1e-3
+# Mass below this is rounding error.
 _DUST = 1e-13
+_TINY = 1e-300
 
 
 @kernel
@@ -38,54 +40,44 @@ def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -
     `g` holds the planes' heights at w and is kept up to date; `change` collects the moves of mass.
     """
     count, alphas, grams = planes[0], planes[3], planes[6]
-    g, change = scratch[5], scratch[6]
+    g, change, truth = scratch[5], scratch[6], scratch[7]
     n = count[i]
     alpha, gram = alphas[i], grams[i]
     rest = 1.0
+    u, top = n, 0.0
     for k in range(n):
         change[k] = 0.0
         rest -= alpha[k]
+        if g[k] > top:
+            u, top = k, g[k]
     if rest < _DUST:
         rest = 0.0
     moved = False
     first_gain = 0.0
     for step in range(n_steps):
-        u, top = n, 0.0
+        row_u = truth if u == n else gram[u]
+        own = row_u[u]
+        # Planes without mass, or as high as the highest, gain nothing: t = 0. No branch says so, it would be guessed.
+        bend = own * scale
+        move = min(rest, top / (bend + _TINY))
+        best, v = move * (top - 0.5 * move * bend), n
         for k in range(n):
-            if g[k] > top:
-                u, top = k, g[k]
-        own = 0.0 if u == n else gram[u, u]
-        best, v, move = 0.0, -1, 0.0
-        if u != n and rest > 0.0:
-            bend = own * scale
-            move = rest if bend * rest <= top else top / bend
-            best, v = move * top - 0.5 * move * move * bend, n
-        for k in range(n):
-            mass = alpha[k]
             slope = top - g[k]
-            if mass <= 0.0 or k == u or slope <= 0.0:
-                continue
-            bend = own + gram[k, k]
-            if u != n:
-                bend -= 2.0 * gram[u, k]
-            bend = max(bend, 0.0) * scale
-            t = mass if bend * mass <= slope else slope / bend
-            gain = t * slope - 0.5 * t * t * bend
+            bend = max(own + gram[k, k] - 2.0 * row_u[k], 0.0) * scale
+            t = min(alpha[k], slope / (bend + _TINY))
+            gain = t * (slope - 0.5 * t * bend)
             if gain > best:
                 best, v, move = gain, k, t
-        if v < 0 or best <= _WORTH * first_gain:
+        if best <= _WORTH * first_gain:
             break
         if step == 0:
             first_gain = best
         moved = True
-        drift = move * scale
         if u == n:
             rest += move
         else:
             alpha[u] += move
             change[u] += move
-            for k in range(n):
-                g[k] -= drift * gram[u, k]
         if v == n:
             rest = max(rest - move, 0.0)
         else:
@@ -94,8 +86,13 @@ def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -
                 left = 0.0
             change[v] += left - alpha[v]
             alpha[v] = left
-            for k in range(n):
-                g[k] += drift * gram[v, k]
+        row_v = truth if v == n else gram[v]
+        drift = move * scale
+        u, top = n, 0.0
+        for k in range(n):
+            g[k] -= drift * (row_u[k] - row_v[k])
+            if g[k] > top:
+                u, top = k, g[k]
     return moved
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch
+from structopt.batch import Batch, LabelBatch, LossBatch, part_table
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied
@@ -112,7 +111,7 @@ class PairwiseBatch(Batch):
             self._flows = model.graph.warm_state(self.n)
 
     def _labels(self, Y: FloatArray, P: FloatArray) -> LabelBatch:
-        return LabelBatch([sp.csr_array(Y), sp.csr_array(P)], np.hstack([Y, P]))
+        return LabelBatch([part_table(Y), part_table(P)], np.hstack([Y, P]))
 
     def truth(self, Y: Any) -> LabelBatch:
         rows = binary_rows(Y, self.n, self.model.n)

@@ -85,6 +85,7 @@ class MulticlassBatch(Batch):
     """A multiclass data set; labels are class numbers."""
 
     model: Multiclass
+    one_of_many = True
 
     def _labels(self, places: npt.NDArray[np.intp], known: npt.NDArray[np.intp] | None = None) -> LabelBatch:
         counts = np.ones(self.n, dtype=np.int64)

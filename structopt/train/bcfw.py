@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
+from structopt.train.run import run
 from structopt.train.structured import StructuredRisk, Violations
-from structopt.train.working_sets import WorkingSets, check_risk
+from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["bcfw"]
 
@@ -77,52 +77,62 @@ def bcfw(
     """
     lam = check_lam(lam)
     check_risk(risk, "bcfw")
-    n = len(risk)
-    rng = np.random.default_rng(random_state)
-    mixtures = _Mixtures(risk, rng.permutation(n), 2)
-    w = np.zeros(risk.n_features)
-    mean = np.zeros(risk.n_features)
-    scale = 1.0 / (lam * n)
-    problem = {"risk": risk.fingerprint(), "lam": lam, "average": average}
-    with Monitor(
-        "bcfw",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _FrankWolfe(risk, lam, average, random_state)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=0.0,
-        problem={**problem, "random_state": random_state},
-    ) as monitor:
-        state = monitor.resume()
-        steps = 0
-        if state is None:
-            monitor.offer(w)  # an early Ctrl-C has weights to return
-        else:
-            steps = _load(state, mixtures, rng, w, mean)
-        while monitor.running:
-            monitor.count(oracle_calls=n, passes=1)
-            gap = 0.0
-            for k in rng.permutation(len(mixtures.groups)):
-                with monitor.part("oracle"):
-                    found = mixtures.groups[k].violations(w)
-                with monitor.part("block steps"):
-                    gap += mixtures.ascend(k, found, w, scale, rng)
-                    mean += 2.0 / (steps + 2.0) * (w - mean)
-                steps += 1
+    )  # fmt: skip
+
+
+class _FrankWolfe(DualMethod):
+    name = "bcfw"
+
+    def __init__(self, risk: StructuredRisk, lam: float, average: bool, random_state: int) -> None:
+        rng = np.random.default_rng(random_state)
+        super().__init__(risk, _Mixtures(risk, rng.permutation(len(risk)), 2), lam, rng)
+        self.average, self.mean, self.steps = average, np.zeros(risk.n_features), 0
+        self.problem = {"risk": risk.fingerprint(), "lam": lam, "average": average, "random_state": random_state}
+
+    def start(self, monitor: Monitor) -> None:
+        monitor.offer(self.w)  # an early Ctrl-C has weights to return
+
+    def iterate(self, monitor: Monitor) -> None:
+        monitor.count(oracle_calls=self.n, passes=1)
+        gap = 0.0
+        for k in self.rng.permutation(len(self.sets.groups)):
+            with monitor.part("oracle"):
+                found = self.sets.groups[k].violations(self.w)
             with monitor.part("block steps"):
-                low = mixtures.rebuild(w, scale) / n - 0.5 * lam * float(w @ w)
-            monitor.bound(low)
-            # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
-            due = gap / n <= 1.5 * max(tol, 1e-12) * abs(low) or round(monitor.passes) % 10 == 0
-            if due or monitor.passes + 1 >= monitor.max_passes or monitor.out_of_time:
-                monitor.count(oracle_calls=n, passes=1)
-                mixtures.evaluate(monitor, mean if average else w, lam)
-            monitor.record(partial(_save, mixtures, rng, w, mean, steps))
+                gap += self.sets.ascend(k, found, self.w, self.scale, self.rng)
+                self.mean += 2.0 / (self.steps + 2.0) * (self.w - self.mean)
+            self.steps += 1
+        with monitor.part("block steps"):
+            low = self.rebuild()
+        monitor.bound(low)
+        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        due = gap / self.n <= 1.5 * max(monitor.tol, 1e-12) * abs(low) or round(monitor.passes) % 10 == 0
+        if due or monitor.passes + 1 >= monitor.max_passes or monitor.out_of_time:
+            monitor.count(oracle_calls=self.n, passes=1)
+            self.evaluate(monitor, self.chosen)
+
+    @property
+    def chosen(self) -> FloatArray:
+        """The weights to evaluate."""
+        return self.mean if self.average else self.w
+
+    def finish(self, monitor: Monitor) -> None:
         if monitor.stopped == "callback" and math.isinf(monitor.objective):
-            mixtures.evaluate(monitor, mean if average else w, lam)
-    return monitor.result(parts=int(mixtures.size[:, 0].sum()))
+            self.evaluate(monitor, self.chosen)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self.mean, "steps": self.steps, **super().state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.mean[:], self.steps = state["mean"], int(state["steps"])
+
+    def info(self) -> dict[str, Any]:
+        return {"parts": int(self.sets.size[:, 0].sum())}
 
 
 class _Mixtures(WorkingSets):
@@ -141,14 +151,3 @@ class _Mixtures(WorkingSets):
 
         self._visit_all(visit, 0, len(order), new)
         return float(self.gap[first:last].sum())
-
-
-def _save(mixtures: _Mixtures, rng: np.random.Generator, w: FloatArray, mean: FloatArray, steps: int) -> dict[str, Any]:
-    return {"w": w, "mean": mean, "steps": steps, "random": rng.bit_generator.state, **mixtures.state()}
-
-
-def _load(state: dict[str, Any], mixtures: _Mixtures, rng: np.random.Generator, w: FloatArray, mean: FloatArray) -> int:
-    w[:], mean[:] = state["w"], state["mean"]
-    rng.bit_generator.state = state["random"]
-    mixtures.restore(state)
-    return int(state["steps"])

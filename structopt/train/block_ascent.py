@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.multiclass import is_multiclass, multiclass_ascent
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
+from structopt.train.run import run
 from structopt.train.structured import StructuredRisk, Violations
-from structopt.train.working_sets import WorkingSets, check_risk
+from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["block_ascent"]
 
 # Cached passes end early once they have closed this share of the gap that the oracle pass saw.
 _CACHED_ENOUGH = 0.3
+# The first planes are of labels far from those that count in the end: few passes over them.
+_FIRST_CACHED = 3
 
 
 def block_ascent(
@@ -90,72 +91,69 @@ def block_ascent(
             risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
             callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
         )  # fmt: skip
-    rng = np.random.default_rng(random_state)
-    n = len(risk)
-    sets = WorkingSets(risk, rng.permutation(n), planes)
-    w = np.zeros(risk.n_features)
-    scale = 1.0 / (lam * n)
-    problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "cached_passes": cached_passes}
-    with Monitor(
-        "block ascent",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _BlockAscent(risk, lam, cached_passes, planes, random_state)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=0.0,
-        problem={**problem, "random_state": random_state},
-    ) as monitor:
-        state = monitor.resume()
-        certify = True  # the first pass costs nothing more at fixed weights
-        if state is not None:
-            certify = _load(state, sets, rng, w)
-        while monitor.running:
-            found = sets.evaluate(monitor, w, lam) if certify else None
-            monitor.count(oracle_calls=n, passes=1)
-            gap = _oracle_pass(monitor, sets, found, w, scale, rng)
-            with monitor.part("block steps"):
-                for _ in range(1 if monitor.passes <= 2 else cached_passes):
-                    if sets.ascend_cached(w, scale, rng) < _CACHED_ENOUGH * gap or monitor.out_of_time:
-                        break
-                # w anew from the dual point, so that the bound is of exactly this w.
-                low = sets.rebuild(w, scale) / n - 0.5 * lam * float(w @ w)
-            monitor.bound(low)
-            # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
-            certify = gap / n <= 1.2 * max(tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
-            if monitor.passes + 1 >= monitor.max_passes:
-                certify = True
-            monitor.record(partial(_save, sets, rng, w, certify))
-        if not np.isfinite(monitor.objective) or monitor.stopped in ("time", "callback"):
-            sets.evaluate(monitor, w, lam)
-    return monitor.result(planes=int(sets.count.sum()))
+    )  # fmt: skip
 
 
-def _oracle_pass(
-    monitor: Monitor,
-    sets: WorkingSets,
-    found: Sequence[Violations] | None,
-    w: FloatArray,
-    scale: float,
-    rng: np.random.Generator,
-) -> float:
-    """Ask the groups in turn (unless they have been asked already) and ascend; returns the sum of the gaps seen."""
-    gap = 0.0
-    for k in rng.permutation(len(sets.groups)):
-        with monitor.part("oracle"):
-            violations = sets.groups[k].violations(w) if found is None else found[k]
+class _BlockAscent(DualMethod):
+    name = "block ascent"
+
+    def __init__(self, risk: StructuredRisk, lam: float, cached_passes: int, planes: int, random_state: int) -> None:
+        rng = np.random.default_rng(random_state)
+        super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
+        self.cached_passes = cached_passes
+        self.certify = False  # the next pass asks all oracles at one w
+        self.problem = {
+            "risk": risk.fingerprint(),
+            "lam": lam,
+            "planes": planes,
+            "cached_passes": cached_passes,
+            "random_state": random_state,
+        }
+
+    def start(self, monitor: Monitor) -> None:
+        self.certify = monitor.max_passes <= 1
+        monitor.offer(self.w)  # an early Ctrl-C has weights to return
+
+    def iterate(self, monitor: Monitor) -> None:
+        found = self.evaluate(monitor, self.w) if self.certify else None
+        monitor.count(oracle_calls=self.n, passes=1)
+        gap = self._oracle_pass(monitor, found)
         with monitor.part("block steps"):
-            gap += sets.ascend(k, violations, w, scale, rng)
-    return gap
+            most = self.cached_passes if monitor.passes > 2 else min(self.cached_passes, _FIRST_CACHED)
+            for _ in range(most):
+                left = self.sets.ascend_cached(self.w, self.scale, self.rng)
+                if left < _CACHED_ENOUGH * gap or monitor.out_of_time:
+                    break
+            low = self.rebuild()
+        monitor.bound(low)
+        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        self.certify = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
+        self.certify |= monitor.passes + 1 >= monitor.max_passes
 
+    def _oracle_pass(self, monitor: Monitor, found: Sequence[Violations] | None) -> float:
+        """Ask the groups in turn (unless they have been asked already) and ascend; returns the sum of the gaps seen."""
+        gap = 0.0
+        for k in self.rng.permutation(len(self.sets.groups)):
+            with monitor.part("oracle"):
+                violations = self.sets.groups[k].violations(self.w) if found is None else found[k]
+            with monitor.part("block steps"):
+                gap += self.sets.ascend(k, violations, self.w, self.scale, self.rng)
+        return gap
 
-def _save(sets: WorkingSets, rng: np.random.Generator, w: FloatArray, certify: bool) -> dict[str, Any]:
-    return {"w": w, "certify": certify, "random": rng.bit_generator.state, **sets.state()}
+    def finish(self, monitor: Monitor) -> None:
+        if not np.isfinite(monitor.objective) or monitor.stopped in ("time", "callback"):
+            self.evaluate(monitor, self.w)
 
+    def state(self) -> dict[str, Any]:
+        return {"certify": self.certify, **super().state()}
 
-def _load(state: dict[str, Any], sets: WorkingSets, rng: np.random.Generator, w: FloatArray) -> bool:
-    w[:] = state["w"]
-    rng.bit_generator.state = state["random"]
-    sets.restore(state)
-    return bool(state["certify"])
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.certify = bool(state["certify"])
+
+    def info(self) -> dict[str, Any]:
+        return {"planes": int(self.sets.count.sum())}

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError, SolverFailed
-from structopt.train.bundle import Bundle, make_bundle
+from structopt.train.bundle import make_bundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.train.result import TrainResult
 from structopt.train.risk import Cut, LinearRisk, Risk, check_lam, check_start
+from structopt.train.run import Method, run
 
-__all__ = ["bmrm"]
+__all__ = ["Point", "bmrm", "evaluate", "first_bound"]
 
 Vector = NDArray[np.float64]
 
@@ -30,15 +30,15 @@ _LOOSENESS = 0.1
 _STRETCH_AFTER = 3
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """Weights, with their predictions where the risk is linear in these."""
 
     w: Vector
     f: Vector | None
 
-    def towards(self, other: _Point, t: float) -> _Point:
+    def towards(self, other: Point, t: float) -> Point:
         f = None if self.f is None or other.f is None else (1.0 - t) * self.f + t * other.f
-        return _Point((1.0 - t) * self.w + t * other.w, f)
+        return Point((1.0 - t) * self.w + t * other.w, f)
 
 
 def bmrm(
@@ -120,60 +120,95 @@ def bmrm(
     search = _choose_search(line_search, risk, regularizer)
     start = check_start(w0, regularizer.start(risk.n_features))
     regularizer.check(start)
-    floor = float(risk.lower_bound)
-    bundle = make_bundle(regularizer, risk.n_features, lam, floor, max_cuts)
-    problem = {
-        "risk": risk.fingerprint(),
-        "regularizer": repr(regularizer),
-        "lam": lam,
-        "theta": theta,
-        "line_search": search,
-        "max_cuts": max_cuts,
-    }
-    bound = regularizer.dual_point(np.zeros(risk.n_features), floor, lam)[1] if math.isfinite(floor) else -math.inf
-    with Monitor(
-        "bmrm",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _Bmrm(risk, regularizer, lam, theta, search, max_cuts, start)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=bound,
-        problem=problem,
-        patience=500,
-    ) as monitor:
-        state = monitor.resume()
-        if state is None:
-            center = query = _Point(start, None)
-            height = math.inf  # objective at the centre
-            run = 0  # improving queries in a row
-        else:
-            center, query, height, run = _load(state)
-            bundle.restore({name[7:]: value for name, value in state.items() if name.startswith("bundle.")})
-        while monitor.running:
-            with monitor.part("risk"):
-                cut, query = _evaluate(risk, query)
-            monitor.count(oracle_calls=len(risk), passes=1)
-            objective = lam * regularizer.value(query.w) + cut.value
-            monitor.offer(query.w, objective)
-            run = run + 1 if objective < height else 0
-            if run:
-                center, height = query, objective
-            with monitor.part("dual"):
-                bundle.add(cut.subgradient, cut.offset(query.w))
-                gap = monitor.absolute_gap
-                model = bundle.solve(_LOOSENESS * (gap if math.isfinite(gap) else abs(objective)))
-            monitor.bound(model.lower_bound)
-            target = _Point(model.w, None)
-            if search:
-                with monitor.part("line search"):
-                    target, center, height = _line_search(risk, regularizer, lam, center, target, height)
-                monitor.offer(center.w, height)
-                run = 0  # the line search keeps up by itself
-            query = center.towards(target, min(1.0, theta * 2.0 ** max(0, run - _STRETCH_AFTER)))
-            monitor.record(partial(_save, center, query, height, run, bundle))
-    return monitor.result(n_cuts=bundle.n_cuts, line_search=search)
+    )  # fmt: skip
+
+
+class _Bmrm(Method):
+    name = "bmrm"
+    patience = 500
+
+    def __init__(
+        self,
+        risk: Risk,
+        regularizer: Regularizer,
+        lam: float,
+        theta: float,
+        search: bool,
+        max_cuts: int | None,
+        start: Vector,
+    ) -> None:
+        self.risk, self.regularizer, self.lam, self.theta, self.search = risk, regularizer, lam, theta, search
+        self.bundle = make_bundle(regularizer, risk.n_features, lam, float(risk.lower_bound), max_cuts)
+        self.center = self.query = Point(start, None)
+        self.height = math.inf  # objective at the centre
+        self.improving = 0  # queries in a row that improved on it
+        self.lower_bound = first_bound(risk, regularizer, lam)
+        self.problem = {
+            "risk": risk.fingerprint(),
+            "regularizer": repr(regularizer),
+            "lam": lam,
+            "theta": theta,
+            "line_search": search,
+            "max_cuts": max_cuts,
+        }
+
+    def iterate(self, monitor: Monitor) -> None:
+        with monitor.part("risk"):
+            cut, self.query = evaluate(self.risk, self.query)
+        monitor.count(oracle_calls=len(self.risk), passes=1)
+        query = self.query
+        objective = self.lam * self.regularizer.value(query.w) + cut.value
+        monitor.offer(query.w, objective)
+        self.improving = self.improving + 1 if objective < self.height else 0
+        if self.improving:
+            self.center, self.height = query, objective
+        with monitor.part("dual"):
+            self.bundle.add(cut.subgradient, cut.offset(query.w))
+            gap = monitor.absolute_gap
+            model = self.bundle.solve(_LOOSENESS * (gap if math.isfinite(gap) else abs(objective)))
+        monitor.bound(model.lower_bound)
+        target = Point(model.w, None)
+        if self.search:
+            with monitor.part("line search"):
+                target = self._line_search(target)
+            monitor.offer(self.center.w, self.height)
+            self.improving = 0  # the line search keeps up by itself
+        stretch = 2.0 ** max(0, self.improving - _STRETCH_AFTER)
+        self.query = self.center.towards(target, min(1.0, self.theta * stretch))
+
+    def _line_search(self, target: Point) -> Point:
+        """Minimise the objective from the centre towards the target (MATH.md 9.3) and move there; return the target."""
+        target, self.center, self.height = _line_search(
+            self.risk, self.regularizer, self.lam, self.center, target, self.height
+        )
+        return target
+
+    def state(self) -> dict[str, Any]:
+        points = (("center", self.center), ("query", self.query))
+        state: dict[str, Any] = {name: point.w for name, point in points}
+        # Predictions are kept too: multiplied again they would differ in the last bit from the interpolated ones.
+        state |= {f"{name}.f": point.f for name, point in points if point.f is not None}
+        state |= {"height": self.height, "run": self.improving}
+        return state | {f"bundle.{name}": value for name, value in self.bundle.state().items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.center = Point(state["center"], state.get("center.f"))
+        self.query = Point(state["query"], state.get("query.f"))
+        self.height, self.improving = state["height"], state["run"]
+        self.bundle.restore({name[7:]: value for name, value in state.items() if name.startswith("bundle.")})
+
+    def info(self) -> dict[str, Any]:
+        return {"n_cuts": self.bundle.n_cuts, "line_search": self.search}
+
+
+def first_bound(risk: Risk, regularizer: Regularizer, lam: float) -> float:
+    """The bound on the objective that the risk's own lower bound gives."""
+    floor = float(risk.lower_bound)
+    return regularizer.dual_point(np.zeros(risk.n_features), floor, lam)[1] if math.isfinite(floor) else -math.inf
 
 
 def _choose_search(line_search: bool | str, risk: Risk, regularizer: Regularizer) -> bool:
@@ -190,11 +225,11 @@ def _choose_search(line_search: bool | str, risk: Risk, regularizer: Regularizer
     return bool(line_search)
 
 
-def _evaluate(risk: Risk, point: _Point) -> tuple[Cut, _Point]:
+def evaluate(risk: Risk, point: Point) -> tuple[Cut, Point]:
     """Return the cut at a point, and the point with its predictions; one product forward at most, one back."""
     if isinstance(risk, LinearRisk):
         if point.f is None:
-            point = _Point(point.w, risk.predictions(point.w))
+            point = Point(point.w, risk.predictions(point.w))
         assert point.f is not None
         value, derivative = risk.loss(point.f)
         cut = Cut(float(value), risk.pull_back(derivative), float(value))
@@ -212,13 +247,13 @@ def _evaluate(risk: Risk, point: _Point) -> tuple[Cut, _Point]:
 
 
 def _line_search(
-    risk: Risk, regularizer: Regularizer, lam: float, center: _Point, target: _Point, height: float
-) -> tuple[_Point, _Point, float]:
+    risk: Risk, regularizer: Regularizer, lam: float, center: Point, target: Point, height: float
+) -> tuple[Point, Point, float]:
     """Minimise the objective from the centre towards the target (MATH.md 9.3); return target, centre and its height."""
     direction = target.w - center.w
     if isinstance(risk, LinearRisk):
         assert isinstance(regularizer, QuadraticRegularizer) and center.f is not None
-        target = _Point(target.w, risk.predictions(target.w))
+        target = Point(target.w, risk.predictions(target.w))
         assert target.f is not None
         slope, curvature = regularizer.along(center.w, direction)
         t = risk.line_step(center.f, target.f - center.f, lam * slope, lam * curvature)
@@ -233,15 +268,3 @@ def _line_search(
         moved = center.towards(target, t)
     objective = lam * regularizer.value(moved.w) + value
     return (target, moved, objective) if t > 0.0 and objective < height else (target, center, height)
-
-
-def _save(center: _Point, query: _Point, height: float, run: int, bundle: Bundle) -> dict[str, Any]:
-    state: dict[str, Any] = {"center": center.w, "query": query.w, "height": height, "run": run}
-    # Predictions are kept too: multiplied again they would differ in the last bit from the interpolated ones.
-    state |= {f"{name}.f": point.f for name, point in (("center", center), ("query", query)) if point.f is not None}
-    return state | {f"bundle.{name}": value for name, value in bundle.state().items()}
-
-
-def _load(state: dict[str, Any]) -> tuple[_Point, _Point, float, int]:
-    center = _Point(state["center"], state.get("center.f"))
-    return center, _Point(state["query"], state.get("query.f")), state["height"], state["run"]

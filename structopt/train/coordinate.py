@@ -16,6 +16,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
+from structopt.train.run import Method, run
 
 __all__ = ["coordinate_descent"]
 
@@ -92,51 +93,56 @@ def coordinate_descent(
     (True, array([1.]), 0.05)
     """
     lam = check_lam(lam)
-    dual = _Dual(risk, lam, _seed(random_state))
-    problem = {"risk": risk.fingerprint(), "lam": lam, "shrinking": bool(shrinking), "random_state": dual.seed}
-    with Monitor(
-        "coordinate descent",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _Descent(risk, lam, bool(shrinking), _seed(random_state))
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=0.0,
-        problem=problem,
-        patience=100,
-    ) as monitor:
-        state = monitor.resume()
-        if state is not None:
-            dual.restore(state)
-        while monitor.running:
-            with monitor.part("descent"):
-                _descend(dual, monitor, shrinking)
-            with monitor.part("certificate"):
+    )  # fmt: skip
+
+
+class _Descent(Method):
+    name = "coordinate descent"
+    patience = 100
+
+    def __init__(self, risk: Risk, lam: float, shrinking: bool, seed: int) -> None:
+        self.dual, self.shrinking = _Dual(risk, lam, seed), shrinking
+        self.problem = {"risk": risk.fingerprint(), "lam": lam, "shrinking": shrinking, "random_state": seed}
+
+    def iterate(self, monitor: Monitor) -> None:
+        dual = self.dual
+        with monitor.part("descent"):
+            self._descend(monitor)
+        with monitor.part("certificate"):
+            objective, bound = dual.certify()
+            if dual.drift > 0.1 * max(objective - bound, _EPS):
+                dual.rebuild()
                 objective, bound = dual.certify()
-                if dual.drift > 0.1 * max(objective - bound, _EPS):
-                    dual.rebuild()
-                    objective, bound = dual.certify()
-            monitor.offer(dual.w, objective)
-            monitor.bound(bound)
-            monitor.record(dual.state)
-    return monitor.result(dual=dual.alpha, active=dual.n_active)
+        monitor.offer(dual.w, objective)
+        monitor.bound(bound)
 
+    def _descend(self, monitor: Monitor) -> None:
+        """A few passes up to the next certificate; all examples are active again once the active ones are settled."""
+        dual, gap, visits, passes = self.dual, monitor.absolute_gap, 0, 0
+        # Passes over few active examples are cheaper than the certificate: at least one data set's worth of visits.
+        while passes < _CERTIFY_EVERY or visits < dual.size:
+            visited = dual.n_active
+            violation = dual.descend(self.shrinking)
+            visits, passes = visits + visited, passes + 1
+            settled = visited < dual.size and violation < _REACTIVATE_BELOW * gap
+            if settled:
+                dual.activate()
+            if settled or violation <= 0.5 * monitor.tol * monitor.objective or monitor.out_of_time:
+                break
+        monitor.count(oracle_calls=visits, passes=visits / dual.size)
 
-def _descend(dual: _Dual, monitor: Monitor, shrinking: bool) -> None:
-    """A few passes up to the next certificate; all examples are active again once the active ones are settled."""
-    gap, visits, passes = monitor.absolute_gap, 0, 0
-    # Passes over few active examples are cheaper than the certificate: at least one data set's worth of visits.
-    while passes < _CERTIFY_EVERY or visits < dual.size:
-        visited = dual.n_active
-        violation = dual.descend(shrinking)
-        visits, passes = visits + visited, passes + 1
-        settled = visited < dual.size and violation < _REACTIVATE_BELOW * gap
-        if settled:
-            dual.activate()
-        if settled or violation <= 0.5 * monitor.tol * monitor.objective or monitor.out_of_time:
-            break
-    monitor.count(oracle_calls=visits, passes=visits / dual.size)
+    def state(self) -> dict[str, Any]:
+        return self.dual.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.dual.restore(state)
+
+    def info(self) -> dict[str, Any]:
+        return {"dual": self.dual.alpha, "active": self.dual.n_active}
 
 
 class _Dual:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +18,9 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
+from structopt.train.run import Method, run
 from structopt.train.structured import StructuredRisk, Violations
-from structopt.train.working_sets import WorkingSets, check_risk, has_one_table
+from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, has_one_table
 
 __all__ = ["n_slack", "one_slack"]
 
@@ -93,51 +93,76 @@ def one_slack(
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
     if cached_labels < 0:
         raise DeclarationError(f"cached_labels must be at least 0, got {cached_labels!r}.")
-    cache = _LabelCache(risk, cached_labels) if cached_labels and has_one_table(risk) else None
-    parts: Sequence[StructuredRisk] = [risk] if cache is None else cache.groups
-    model = _Model(L2(), risk.n_features, lam, 0.0)
-    n = len(risk)
-    query, best = np.zeros(risk.n_features), np.zeros(risk.n_features)
-    problem = {"risk": risk.fingerprint(), "lam": lam, "theta": theta, "cached_labels": cached_labels}
-    with Monitor(
-        "one-slack",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _OneSlack(risk, lam, theta, cached_labels)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=0.0,
-        problem=problem,
-        patience=500,
-    ) as monitor:
-        state = monitor.resume()
-        cached_cuts = 0
-        if state is not None:
-            cached_cuts = _load(state, model, cache, query, best)
-        while monitor.running:
-            with monitor.part("oracle"):
-                cut, found = _oracle_cut(parts, query)
-            monitor.count(oracle_calls=n, passes=1)
-            if monitor.offer(query, 0.5 * lam * float(query @ query) + cut.value):
-                best[:] = query
-            if cache is not None:
-                with monitor.part("cache"):
-                    cache.remember(found, query)
-            query = _next_query(monitor, model, cut, best, theta)
-            for _ in range(_MOST_CACHED if cache is not None and monitor.gap > tol else 0):
-                assert cache is not None
-                with monitor.part("cache"):
-                    cut = cache.cut(query)
-                # At theta the query sees at most about theta of the gap: a test of a fixed depth would never fire
-                # (TRAINERS.md 4.2).
-                deep = cut.value - model.value(query) > _depth(theta) * monitor.absolute_gap
-                if not deep or monitor.out_of_time:
-                    break
-                cached_cuts += 1
-                query = _next_query(monitor, model, cut, best, theta)
-            monitor.record(partial(_save, model, cache, query, best, cached_cuts))
-    return monitor.result(n_cuts=model.n_cuts, cached_cuts=cached_cuts)
+    )  # fmt: skip
+
+
+class _OneSlack(Method):
+    name = "one-slack"
+    patience = 500
+
+    def __init__(self, risk: StructuredRisk, lam: float, theta: float, cached_labels: int) -> None:
+        self.lam, self.theta, self.n = lam, theta, len(risk)
+        self.cache = _LabelCache(risk, cached_labels) if cached_labels and has_one_table(risk) else None
+        self.parts: Sequence[StructuredRisk] = [risk] if self.cache is None else self.cache.groups
+        self.model = _Model(L2(), risk.n_features, lam, 0.0)
+        self.query, self.best = np.zeros(risk.n_features), np.zeros(risk.n_features)
+        self.cached_cuts = 0
+        self.problem = {"risk": risk.fingerprint(), "lam": lam, "theta": theta, "cached_labels": cached_labels}
+
+    def iterate(self, monitor: Monitor) -> None:
+        with monitor.part("oracle"):
+            cut, found = _oracle_cut(self.parts, self.query)
+        monitor.count(oracle_calls=self.n, passes=1)
+        if monitor.offer(self.query, 0.5 * self.lam * float(self.query @ self.query) + cut.value):
+            self.best = self.query.copy()
+        if self.cache is not None:
+            with monitor.part("cache"):
+                self.cache.remember(found, self.query)
+        self._add(monitor, cut)
+        if self.cache is not None and monitor.gap > monitor.tol:
+            self._use_cache(monitor, self.cache)
+
+    def _use_cache(self, monitor: Monitor, cache: _LabelCache) -> None:
+        """Cuts of known labels, as long as they are deep."""
+        for _ in range(_MOST_CACHED):
+            with monitor.part("cache"):
+                cut = cache.cut(self.query)
+            # At theta the query sees at most about theta of the gap: a test of a fixed depth would never fire
+            # (TRAINERS.md 4.2).
+            deep = cut.value - self.model.value(self.query) > self.theta / 3.0 * monitor.absolute_gap
+            if not deep or monitor.out_of_time:
+                break
+            self.cached_cuts += 1
+            self._add(monitor, cut)
+
+    def _add(self, monitor: Monitor, cut: _Composed) -> None:
+        """Add a cut, minimise the model, and say where to look next."""
+        with monitor.part("dual"):
+            self.model.add(cut.slope, cut.offset)
+            gap = monitor.absolute_gap
+            point = self.model.solve(_LOOSENESS * (gap if math.isfinite(gap) else abs(cut.value)))
+        monitor.bound(point.lower_bound)
+        self.query = (1.0 - self.theta) * self.best + self.theta * point.w
+
+    def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"query": self.query, "best": self.best, "cached_cuts": self.cached_cuts}
+        state |= {f"model.{name}": value for name, value in self.model.state().items()}
+        if self.cache is None:
+            return state
+        return state | {f"cache.{name}": value for name, value in self.cache.state().items()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.query, self.best, self.cached_cuts = state["query"], state["best"], int(state["cached_cuts"])
+        self.model.restore({name[6:]: value for name, value in state.items() if name.startswith("model.")})
+        if self.cache is not None:
+            self.cache.restore({name[6:]: value for name, value in state.items() if name.startswith("cache.")})
+
+    def info(self) -> dict[str, Any]:
+        return {"n_cuts": self.model.n_cuts, "cached_cuts": self.cached_cuts}
 
 
 def n_slack(
@@ -200,60 +225,45 @@ def n_slack(
     check_risk(risk, "n_slack")
     if planes < 2:
         raise DeclarationError(f"planes must be at least 2, got {planes!r}.")
-    rng = np.random.default_rng(random_state)
-    n = len(risk)
-    sets = WorkingSets(risk, rng.permutation(n), planes)
-    w = np.zeros(risk.n_features)
-    scale = 1.0 / (lam * n)
-    problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "random_state": random_state}
-    with Monitor(
-        "n-slack",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _NSlack(risk, lam, planes, random_state)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=0.0,
-        problem=problem,
-        patience=100,
-    ) as monitor:
-        state = monitor.resume()
-        if state is not None:
-            w[:] = state["w"]
-            rng.bit_generator.state = state["random"]
-            sets.restore(state)
-        while monitor.running:
-            found = sets.evaluate(monitor, w, lam)
-            monitor.count(oracle_calls=n, passes=1)
-            with monitor.part("block steps"):
-                low = _solve_restricted(monitor, sets, found, w, scale, lam, rng)
-            monitor.bound(low)
-            monitor.record(lambda: {"w": w, "random": rng.bit_generator.state, **sets.state()})
-    return monitor.result(planes=int(sets.count.sum()))
+    )  # fmt: skip
 
 
-def _solve_restricted(
-    monitor: Monitor,
-    sets: WorkingSets,
-    found: list[Violations],
-    w: FloatArray,
-    scale: float,
-    lam: float,
-    rng: np.random.Generator,
-) -> float:
-    """Add the labels found and ascend until the restricted dual is solved to a share of the gap; returns the bound."""
-    n = len(sets.gap)
-    for k in range(len(sets.groups)):
-        sets.ascend(k, found[k], w, scale, rng)
-    enough = _LOOSENESS * n * monitor.absolute_gap
-    for _ in range(_MOST_INNER):
-        # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
-        if sets.ascend_cached(w, scale, rng) <= enough and sets.ascend_cached(w, scale, rng, worth=0.0) <= enough:
-            break
-        if monitor.out_of_time:
-            break
-    return sets.rebuild(w, scale) / n - 0.5 * lam * float(w @ w)
+class _NSlack(DualMethod):
+    name = "n-slack"
+    patience = 100
+
+    def __init__(self, risk: StructuredRisk, lam: float, planes: int, random_state: int) -> None:
+        rng = np.random.default_rng(random_state)
+        super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
+        self.problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "random_state": random_state}
+
+    def iterate(self, monitor: Monitor) -> None:
+        found = self.evaluate(monitor, self.w)
+        monitor.count(oracle_calls=self.n, passes=1)
+        with monitor.part("block steps"):
+            self._solve_restricted(monitor, found)
+            low = self.rebuild()
+        monitor.bound(low)
+
+    def _solve_restricted(self, monitor: Monitor, found: Sequence[Violations]) -> None:
+        """Add the labels found and ascend until the restricted dual is solved to a share of the gap."""
+        for k, violations in enumerate(found):
+            self.sets.ascend(k, violations, self.w, self.scale, self.rng)
+        enough = _LOOSENESS * self.n * monitor.absolute_gap
+        for _ in range(_MOST_INNER):
+            # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
+            if (
+                self.sets.ascend_cached(self.w, self.scale, self.rng) <= enough
+                and self.sets.ascend_cached(self.w, self.scale, self.rng, worth=0.0) <= enough
+            ) or monitor.out_of_time:
+                break
+
+    def info(self) -> dict[str, Any]:
+        return {"planes": int(self.sets.count.sum())}
 
 
 class _Composed(NamedTuple):
@@ -272,10 +282,6 @@ class _Model(QuadraticBundle):
         return float((self._rows[: self.n_cuts] @ w + self.qp.b).max(initial=-math.inf))
 
 
-def _depth(theta: float) -> float:
-    return theta / 3.0
-
-
 def _oracle_cut(parts: Sequence[StructuredRisk], w: FloatArray) -> tuple[_Composed, list[Violations]]:
     """The cut of the most violated labels, which are returned too."""
     found = [part.violations(w) for part in parts]
@@ -286,16 +292,6 @@ def _oracle_cut(parts: Sequence[StructuredRisk], w: FloatArray) -> tuple[_Compos
         slope += part.batch.joint(violations.labels, violations.scale) - part.batch.joint(part.truth, violations.scale)
     n = sum(len(part) for part in parts)
     return _Composed(value / n, slope / n, offset / n), found
-
-
-def _next_query(monitor: Monitor, model: _Model, cut: _Composed, best: FloatArray, theta: float) -> FloatArray:
-    """Add a cut, minimise the model, and say where to look next."""
-    with monitor.part("dual"):
-        model.add(cut.slope, cut.offset)
-        gap = monitor.absolute_gap
-        point = model.solve(_LOOSENESS * (gap if math.isfinite(gap) else abs(cut.value)))
-    monitor.bound(point.lower_bound)
-    return (1.0 - theta) * best + theta * point.w
 
 
 class _LabelCache(WorkingSets):
@@ -323,19 +319,3 @@ class _LabelCache(WorkingSets):
             self.planes, self._arena, self._unions, self._features, w, 1.0 / n, slope, self._scratch
         )
         return _Composed(value / n, slope, offset / n)
-
-
-def _save(
-    model: _Model, cache: _LabelCache | None, query: FloatArray, best: FloatArray, cached_cuts: int
-) -> dict[str, Any]:
-    state: dict[str, Any] = {"query": query, "best": best, "cached_cuts": cached_cuts}
-    state |= {f"model.{name}": value for name, value in model.state().items()}
-    return state if cache is None else state | {f"cache.{name}": value for name, value in cache.state().items()}
-
-
-def _load(state: dict[str, Any], model: _Model, cache: _LabelCache | None, query: FloatArray, best: FloatArray) -> int:
-    query[:], best[:] = state["query"], state["best"]
-    model.restore({name[6:]: value for name, value in state.items() if name.startswith("model.")})
-    if cache is not None:
-        cache.restore({name[6:]: value for name, value in state.items() if name.startswith("cache.")})
-    return int(state["cached_cuts"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ import scipy.sparse as sp
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
-from structopt.structures.multiclass import MulticlassBatch
 from structopt.surrogates import Margin
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
+from structopt.train.run import Method, run
 from structopt.train.structured import StructuredRisk
 
 __all__ = ["is_multiclass", "multiclass_ascent"]
@@ -30,11 +29,7 @@ _CACHED_ENOUGH = 0.1
 
 def is_multiclass(risk: Risk) -> bool:
     """Whether `multiclass_ascent` can train this risk: one class per example, margin rescaling."""
-    return (
-        isinstance(risk, StructuredRisk)
-        and isinstance(risk.batch, MulticlassBatch)
-        and isinstance(risk.surrogate, Margin)
-    )
+    return isinstance(risk, StructuredRisk) and risk.batch.one_of_many and isinstance(risk.surrogate, Margin)
 
 
 def multiclass_ascent(
@@ -98,49 +93,60 @@ def multiclass_ascent(
         raise DeclarationError(f"multiclass_ascent needs a Multiclass model with margin rescaling, got {risk!r}.")
     if cached_passes < 0:
         raise DeclarationError(f"cached_passes must be at least 0, got {cached_passes!r}.")
-    rng = np.random.default_rng(random_state)
-    dual = _Dual(risk, lam)
-    problem = {"risk": risk.fingerprint(), "lam": lam, "cached_passes": cached_passes, "random_state": random_state}
-    with Monitor(
-        "multiclass ascent",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _Multiclass(risk, lam, cached_passes, random_state)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=0.0,
-        problem=problem,
-    ) as monitor:
-        state = monitor.resume()
-        if state is None:
-            _certify(monitor, dual)
-        else:
-            dual.restore(state)
-            rng.bit_generator.state = state["random"]
-        while monitor.running:
-            monitor.count(oracle_calls=dual.n, passes=1)
-            with monitor.part("block steps"):
-                seen = dual.full_pass(rng.permutation(dual.n))
-                for _ in range(1 if monitor.passes <= 2 else cached_passes):
-                    if dual.cached_pass(rng.permutation(dual.n)) < _CACHED_ENOUGH * seen or monitor.out_of_time:
-                        break
-            # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+    )  # fmt: skip
+
+
+class _Multiclass(Method):
+    name = "multiclass ascent"
+
+    def __init__(self, risk: StructuredRisk, lam: float, cached_passes: int, random_state: int) -> None:
+        self.dual, self.cached_passes = _Dual(risk, lam), cached_passes
+        self.rng = np.random.default_rng(random_state)
+        self.problem = {
+            "risk": risk.fingerprint(),
+            "lam": lam,
+            "cached_passes": cached_passes,
+            "random_state": random_state,
+        }
+
+    def start(self, monitor: Monitor) -> None:
+        self._certify(monitor)
+
+    def iterate(self, monitor: Monitor) -> None:
+        dual = self.dual
+        monitor.count(oracle_calls=dual.n, passes=1)
+        with monitor.part("block steps"):
+            seen = dual.full_pass(self.rng.permutation(dual.n))
+            for _ in range(1 if monitor.passes <= 2 else self.cached_passes):
+                if dual.cached_pass(self.rng.permutation(dual.n)) < _CACHED_ENOUGH * seen or monitor.out_of_time:
+                    break
             low = dual.rebuild()
-            monitor.bound(low)
-            due = seen / dual.n <= 2.0 * max(tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
-            if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
-                _certify(monitor, dual)
-            monitor.record(partial(_save, dual, rng))
-    return monitor.result(active=float(dual.n_active.mean()))
+        monitor.bound(low)
+        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        due = seen / dual.n <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
+        if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
+            self._certify(monitor)
 
+    def _certify(self, monitor: Monitor) -> None:
+        """The objective at the present weights, which are those of the dual point."""
+        with monitor.part("certify"):
+            objective = self.dual.objective()
+        monitor.count(oracle_calls=self.dual.n, passes=1)
+        monitor.offer(self.dual.weights(), objective)
 
-def _certify(monitor: Monitor, dual: _Dual) -> None:
-    """The objective at the present weights, which are those of the dual point."""
-    with monitor.part("certify"):
-        objective = dual.objective()
-    monitor.count(oracle_calls=dual.n, passes=1)
-    monitor.offer(dual.weights(), objective)
+    def state(self) -> dict[str, Any]:
+        return {**self.dual.state(), "random": self.rng.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.dual.restore(state)
+        self.rng.bit_generator.state = state["random"]
+
+    def info(self) -> dict[str, Any]:
+        return {"active": float(self.dual.n_active.mean())}
 
 
 class _Dual:
@@ -225,7 +231,3 @@ def _features(rows: Any) -> tuple[tuple[bool, Any, Any, Any, Any], FloatArray]:
     empty = np.zeros(0, dtype=np.int32)
     norms = np.einsum("ij,ij->i", dense, dense, dtype=np.float64)
     return (False, dense, np.zeros(0, dtype=dense.dtype), empty, empty), norms
-
-
-def _save(dual: _Dual, rng: np.random.Generator) -> dict[str, Any]:
-    return {**dual.state(), "random": rng.bit_generator.state}

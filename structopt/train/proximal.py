@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError
-from structopt.train.bmrm import _evaluate, _Point
+from structopt.train.bmrm import Point, evaluate, first_bound
 from structopt.train.bundle import IDLE_LIMIT, make_bundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.dual import SimplexQP
@@ -18,6 +18,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2, Regularizer
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam, check_start
+from structopt.train.run import Method, run
 
 __all__ = ["proximal_bundle"]
 
@@ -82,52 +83,59 @@ def proximal_bundle(
         raise DeclarationError(f"rho must lie in (0, 1), got {rho!r}")
     if not regularizer.everywhere:
         raise DeclarationError(f"{regularizer!r} is infinite outside the non-negative weights: use bmrm")
-    d, floor = risk.n_features, float(risk.lower_bound)
-    start = check_start(w0, regularizer.start(d))
-    problem = {
-        "risk": risk.fingerprint(),
-        "regularizer": repr(regularizer),
-        "lam": lam,
-        "zeta": zeta,
-        "rho": rho,
-    }
-    certificate = make_bundle(regularizer, d, lam, floor)
-    model = _ProximalModel(start, zeta)
-    bound = regularizer.dual_point(np.zeros(d), floor, lam)[1] if math.isfinite(floor) else -math.inf
-    with Monitor(
-        "proximal_bundle",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    start = check_start(w0, regularizer.start(risk.n_features))
+    method = _Proximal(risk, regularizer, lam, zeta, rho, start)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=bound,
-        problem=problem,
-        patience=500,
-    ) as monitor:
-        state = monitor.resume()
-        if state is not None:
-            model.restore(state)
-            certificate.restore({name[12:]: value for name, value in state.items() if name.startswith("certificate.")})
-        while monitor.running:
-            with monitor.part("risk"):
-                cut, _ = _evaluate(risk, _Point(model.query, None))
-            monitor.count(oracle_calls=len(risk), passes=1)
-            w = model.query
-            objective = lam * regularizer.value(w) + cut.value
-            monitor.offer(w, objective)
-            with monitor.part("dual"):
-                certificate.add(cut.subgradient, cut.offset(w))
-                gap = monitor.absolute_gap
-                tolerance = 0.1 * (gap if math.isfinite(gap) else abs(objective))
-                monitor.bound(certificate.solve(tolerance).lower_bound)
-                plane = objective - cut.value + cut.plane
-                model.update(objective, plane, cut.subgradient + lam * regularizer.subgradient(w), rho, tolerance)
-            monitor.record(
-                lambda: model.state() | {f"certificate.{name}": value for name, value in certificate.state().items()}
-            )
-    return monitor.result(n_cuts=model.qp.n_cuts, zeta=model.qp.lam, serious=model.serious)
+    )  # fmt: skip
+
+
+class _Proximal(Method):
+    name = "proximal_bundle"
+    patience = 500
+
+    def __init__(
+        self, risk: Risk, regularizer: Regularizer, lam: float, zeta: float, rho: float, start: Vector
+    ) -> None:
+        self.risk, self.regularizer, self.lam, self.rho = risk, regularizer, lam, rho
+        self.certificate = make_bundle(regularizer, risk.n_features, lam, float(risk.lower_bound))
+        self.model = _ProximalModel(start, zeta)
+        self.lower_bound = first_bound(risk, regularizer, lam)
+        self.problem = {
+            "risk": risk.fingerprint(),
+            "regularizer": repr(regularizer),
+            "lam": lam,
+            "zeta": zeta,
+            "rho": rho,
+        }
+
+    def iterate(self, monitor: Monitor) -> None:
+        w = self.model.query
+        with monitor.part("risk"):
+            cut, _ = evaluate(self.risk, Point(w, None))
+        monitor.count(oracle_calls=len(self.risk), passes=1)
+        objective = self.lam * self.regularizer.value(w) + cut.value
+        monitor.offer(w, objective)
+        with monitor.part("dual"):
+            self.certificate.add(cut.subgradient, cut.offset(w))
+            gap = monitor.absolute_gap
+            tolerance = 0.1 * (gap if math.isfinite(gap) else abs(objective))
+            monitor.bound(self.certificate.solve(tolerance).lower_bound)
+            plane = objective - cut.value + cut.plane
+            slope = cut.subgradient + self.lam * self.regularizer.subgradient(w)
+            self.model.update(objective, plane, slope, self.rho, tolerance)
+
+    def state(self) -> dict[str, Any]:
+        certificate = {f"certificate.{name}": value for name, value in self.certificate.state().items()}
+        return self.model.state() | certificate
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.model.restore(state)
+        self.certificate.restore({name[12:]: value for name, value in state.items() if name.startswith("certificate.")})
+
+    def info(self) -> dict[str, Any]:
+        return {"n_cuts": self.model.qp.n_cuts, "zeta": self.model.qp.lam, "serious": self.model.serious}
 
 
 class _ProximalModel:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
+from structopt.train.run import Method, run
 from structopt.train.structured import StructuredRisk, Violations, difference
 
 __all__ = ["sgd"]
@@ -99,49 +99,76 @@ def sgd(
     """
     lam = check_lam(lam)
     size = _check(risk, batch_size, average)
-    rng = np.random.default_rng(random_state)
-    n = len(risk)
-    batches = [_MiniBatch(risk, part) for part in np.array_split(rng.permutation(n), math.ceil(n / size))]
-    iterate = _Iterate(risk.n_features, lam, average)
-    problem = {"risk": risk.fingerprint(), "lam": lam, "batch_size": size, "average": average}
-    with Monitor(
-        "sgd",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
+    method = _Sgd(risk, lam, size, average, certify, random_state)
+    return run(
+        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
         verbose=verbose,
-        lower_bound=float(risk.lower_bound),
-        problem={**problem, "random_state": random_state},
-    ) as monitor:
-        state = monitor.resume()
-        levels = 0.0  # sum of the planes' levels so far
-        whole = True  # every example has been visited equally often
-        evaluated = -1  # the step after which the objective was evaluated
-        if state is not None:
-            levels, whole, evaluated = iterate.restore(state), state["whole"], state["evaluated"]
-            rng.bit_generator.state = state["random"]
-        while monitor.running:
-            for k in rng.permutation(len(batches)):
-                with monitor.part("oracle"):
-                    found = batches[k].violations(iterate)
-                with monitor.part("steps"):
-                    batches[k].step(found, iterate, len(batches) / n)
-                levels += float(found.level.sum())
-                monitor.count(oracle_calls=len(batches[k].risk))
-                if monitor.out_of_time:
-                    whole = whole and iterate.t % len(batches) == 0
-                    break
-            monitor.count(passes=monitor.oracle_calls / n - monitor.passes)
-            if whole and risk.is_convex:
-                monitor.bound(_dual_value(iterate, levels * len(batches) / (n * iterate.t), lam))
-            monitor.offer(iterate.result())
-            monitor.record(partial(_save, iterate, levels, whole, evaluated, rng))
-        if certify and iterate.t > evaluated:
-            _evaluate(monitor, risk, iterate.result(), lam)
-            monitor.record(partial(_save, iterate, levels, whole, iterate.t, rng))
-    return monitor.result(steps=iterate.t, batch_size=size)
+    )  # fmt: skip
+
+
+class _Sgd(Method):
+    name = "sgd"
+
+    def __init__(
+        self, risk: StructuredRisk, lam: float, size: int, average: str, certify: bool, random_state: int
+    ) -> None:
+        self.risk, self.lam, self.size, self.certify, self.n = risk, lam, size, certify, len(risk)
+        self.rng = np.random.default_rng(random_state)
+        parts = np.array_split(self.rng.permutation(self.n), math.ceil(self.n / size))
+        self.batches = [_MiniBatch(risk, part) for part in parts]
+        self.point = _Iterate(risk.n_features, lam, average)
+        self.levels = 0.0  # sum of the planes' levels so far
+        self.whole = True  # every example has been visited equally often
+        self.evaluated = -1  # the step after which the objective was evaluated
+        self.lower_bound = float(risk.lower_bound)
+        self.problem = {
+            "risk": risk.fingerprint(),
+            "lam": lam,
+            "batch_size": size,
+            "average": average,
+            "random_state": random_state,
+        }
+
+    def iterate(self, monitor: Monitor) -> None:
+        point, n_batches = self.point, len(self.batches)
+        for k in self.rng.permutation(n_batches):
+            batch = self.batches[k]
+            with monitor.part("oracle"):
+                found = batch.violations(point)
+            with monitor.part("steps"):
+                batch.step(found, point, n_batches / self.n)
+            self.levels += float(found.level.sum())
+            monitor.count(oracle_calls=len(batch.risk))
+            if monitor.out_of_time:
+                self.whole = self.whole and point.t % n_batches == 0
+                break
+        monitor.count(passes=monitor.oracle_calls / self.n - monitor.passes)
+        if self.whole and self.risk.is_convex:
+            monitor.bound(_dual_value(point, self.levels * n_batches / (self.n * point.t), self.lam))
+        monitor.offer(point.result())
+
+    def finish(self, monitor: Monitor) -> None:
+        if not self.certify or self.point.t <= self.evaluated:
+            return
+        w = self.point.result()
+        with monitor.part("certify"):
+            value = float(self.risk.violations(w).upper.mean())
+        monitor.count(oracle_calls=self.n, passes=1)
+        monitor.offer(w, 0.5 * self.lam * float(w @ w) + value)
+        self.evaluated = self.point.t
+        monitor.record(self.state)
+
+    def state(self) -> dict[str, Any]:
+        own = {"levels": self.levels, "whole": self.whole, "evaluated": self.evaluated}
+        return {**self.point.state(), **own, "random": self.rng.bit_generator.state}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.point.restore(state)
+        self.levels, self.whole, self.evaluated = state["levels"], state["whole"], state["evaluated"]
+        self.rng.bit_generator.state = state["random"]
+
+    def info(self) -> dict[str, Any]:
+        return {"steps": self.point.t, "batch_size": self.size}
 
 
 def _check(risk: StructuredRisk, batch_size: int | None, average: str) -> int:
@@ -165,13 +192,6 @@ def default_batch_size(n: int) -> int:
 def _dual_value(iterate: _Iterate, level: float, lam: float) -> float:
     w = iterate.v / iterate.t
     return level - 0.5 * lam * float(w @ w)
-
-
-def _evaluate(monitor: Monitor, risk: StructuredRisk, w: FloatArray, lam: float) -> None:
-    with monitor.part("certify"):
-        value = float(risk.violations(w).upper.mean())
-    monitor.count(oracle_calls=len(risk), passes=1)
-    monitor.offer(w, 0.5 * lam * float(w @ w) + value)
 
 
 class _Iterate:
@@ -200,11 +220,13 @@ class _Iterate:
         total = self.t if self.average == "uniform" else 0.5 * self.t * (self.t + 1)
         return (self.share * self.v - self.u) / max(total, 1.0)
 
-    def restore(self, state: dict[str, Any]) -> float:
-        """Undo `_save`; returns the sum of levels."""
+    def state(self) -> dict[str, Any]:
+        return {"t": self.t, "share": self.share, "v": self.v, "u": self.u}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Undo `state`."""
         self.t, self.share = int(state["t"]), state["share"]
         self.v[:], self.u[:] = state["v"], state["u"]
-        return float(state["levels"])
 
 
 class _MiniBatch:
@@ -248,16 +270,3 @@ def _features(rows: Any) -> tuple[bool, Any, Any, Any, Any]:
     dense = np.array(rows, order="C")  # a copy: rows of a read-only X would be another type for numba
     empty = np.zeros(0, dtype=np.int32)
     return False, dense, np.zeros(0, dtype=dense.dtype), empty, empty
-
-
-def _save(iterate: _Iterate, levels: float, whole: bool, evaluated: int, rng: np.random.Generator) -> dict[str, Any]:
-    return {
-        "t": iterate.t,
-        "share": iterate.share,
-        "v": iterate.v,
-        "u": iterate.u,
-        "levels": levels,
-        "whole": whole,
-        "evaluated": evaluated,
-        "random": rng.bit_generator.state,
-    }

@@ -20,15 +20,17 @@ from structopt.kernels.differences import differences
 from structopt.kernels.planes import compact, weights_of
 from structopt.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
+from structopt.train.run import Method
 from structopt.train.structured import StructuredRisk, Violations
 
-__all__ = ["WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
+__all__ = ["DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
 
-# Examples are asked in this many groups a pass: all oracles of a group at one w, in one batch. More groups mean fresher
-# weights, fewer mean less overhead per batch.
-_GROUPS = 12
+# Examples are asked in groups: all oracles of a group at one w, in one batch. More groups mean fresher weights, fewer
+# mean less overhead per batch: at least so many groups, and more where they would be larger than this.
+_GROUPS = 8
+_GROUP_SIZE = 256
 # Examples below this share of the mean gap are left out of cached passes.
-_WORTH_A_VISIT = 0.1
+_WORTH_A_VISIT = 0.2
 _PAIR_STEPS = 5
 # Oracle visits without mass after which a plane is forgotten.
 _PATIENCE = 4
@@ -62,7 +64,7 @@ class WorkingSets:
     _KEPT = ("count", "begin", "size", "alpha", "level", "idle", "gram", "gap", "_ends")
 
     def __init__(self, risk: StructuredRisk, order: npt.NDArray[np.intp], n_planes: int) -> None:
-        parts = np.array_split(order, min(_GROUPS, len(order)))
+        parts = np.array_split(order, min(max(_GROUPS, len(order) // _GROUP_SIZE), len(order)))
         self.groups = [risk.part(part) for part in parts]
         self.first = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
         self._terms = list(risk.model.features.values())
@@ -89,7 +91,7 @@ class WorkingSets:
         self.gap = np.zeros(n)
         self._where = np.zeros(int(columns.max()), dtype=np.int64)
         numbers = (np.zeros(size, dtype=np.int64) for size in (n_parts, n_parts, 1, n_parts))
-        self._scratch = (np.zeros(n_parts), *numbers, np.zeros(M + 1), np.zeros(M + 1))
+        self._scratch = (np.zeros(n_parts), *numbers, *(np.zeros(M + 1) for _ in range(3)))
 
     def _stack_rows(self, n: int) -> Any:
         """The feature rows of all groups as one matrix, of which the groups' dense rows become views."""
@@ -108,14 +110,6 @@ class WorkingSets:
         return rows
 
     # ---- visits ----------------------------------------------------------------------------------
-
-    def evaluate(self, monitor: Monitor, w: FloatArray, lam: float) -> list[Violations]:
-        """All oracles at one w: the certified objective, and planes for the next pass."""
-        with monitor.part("oracle"):
-            found = [group.violations(w) for group in self.groups]
-        total = sum(float(violations.upper.sum()) for violations in found)
-        monitor.offer(w, 0.5 * lam * float(w @ w) + total / len(self.gap))
-        return found
 
     def ascend(self, k: int, violations: Violations, w: FloatArray, scale: float, rng: np.random.Generator) -> float:
         """Offer the labels that group `k` found and move mass; returns the sum of its examples' gaps."""
@@ -211,6 +205,37 @@ class WorkingSets:
             array[:end] = state[f"arena{k}"]
         for k, array in enumerate(self._unions):
             array[: len(state[f"union{k}"])] = state[f"union{k}"]
+
+
+class DualMethod(Method):
+    """A trainer whose iterate is the dual point of working sets, and the weights ``w`` that belong to it."""
+
+    def __init__(self, risk: StructuredRisk, sets: WorkingSets, lam: float, rng: np.random.Generator) -> None:
+        self.sets, self.lam, self.rng = sets, lam, rng
+        self.n = len(risk)
+        self.scale = 1.0 / (lam * self.n)
+        self.w = np.zeros(risk.n_features)
+
+    def evaluate(self, monitor: Monitor, w: FloatArray) -> list[Violations]:
+        """All oracles at one w: the certified objective, and planes for the next pass."""
+        with monitor.part("oracle"):
+            found = [group.violations(w) for group in self.sets.groups]
+        total = sum(float(violations.upper.sum()) for violations in found)
+        monitor.offer(w, 0.5 * self.lam * float(w @ w) + total / self.n)
+        return found
+
+    def rebuild(self) -> float:
+        """w anew from the dual point, so that the bound that is returned is of exactly this w."""
+        levels = self.sets.rebuild(self.w, self.scale)
+        return levels / self.n - 0.5 * self.lam * float(self.w @ self.w)
+
+    def state(self) -> dict[str, Any]:
+        return {"w": self.w, "random": self.rng.bit_generator.state, **self.sets.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.w[:] = state["w"]
+        self.rng.bit_generator.state = state["random"]
+        self.sets.restore(state)
 
 
 def check_risk(risk: StructuredRisk, trainer: str) -> None:

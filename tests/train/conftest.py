@@ -43,24 +43,29 @@ def all_labels(model):
     return [model.encode(np.array(y)) for y in product([0, 1], repeat=3)]
 
 
-def optimum(risk, lam):
-    """The minimum of ``lam/2 ||w||^2 + risk(w)`` by one constraint per example and label (surrogates affine in h)."""
-    model, n = risk.model, len(risk)
-    labels = all_labels(model)
-    w, xi = cp.Variable(risk.n_features), cp.Variable(n)
+def planes(risk):
+    """The planes of all labels of all examples (surrogates affine in h): slopes in w, levels, and whose they are."""
+    model = risk.model
     rows, levels, owners = [], [], []
-    for i in range(n):
+    for i in range(len(risk)):
         x = risk.X[i]
         truth = model.encode(risk.Y[i], x)
         coef, const = model.loss_at(truth, x)
-        for z in labels:
+        for z in all_labels(model):
             g = float(coef @ z + const)
             slope = float(risk.surrogate.gradient(0.0, g)[0])
             rows.append(slope * (model.joint(x, z) - model.joint(x, truth)))
             levels.append(float(risk.surrogate.value(0.0, g)))
             owners.append(i)
-    chosen = np.eye(n)[owners]
-    constraints = [chosen @ xi >= np.array(rows) @ w + np.array(levels), xi >= 0]
+    return np.array(rows), np.array(levels), np.array(owners)
+
+
+def optimum(risk, lam):
+    """The minimum of ``lam/2 ||w||^2 + risk(w)`` by one constraint per example and label."""
+    n = len(risk)
+    rows, levels, owners = planes(risk)
+    w, xi = cp.Variable(risk.n_features), cp.Variable(n)
+    constraints = [np.eye(n)[owners] @ xi >= rows @ w + levels, xi >= 0]
     problem = cp.Problem(cp.Minimize(0.5 * lam * cp.sum_squares(w) + cp.sum(xi) / n), constraints)
     tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
     return float(problem.solve(solver=cp.CLARABEL, **tight))
@@ -92,6 +97,7 @@ class Helpers:
     multiclass = staticmethod(multiclass_risk)
     pairwise = staticmethod(pairwise_risk)
     optimum = staticmethod(optimum)
+    planes = staticmethod(planes)
     surrogates = SURROGATES
 
     @staticmethod

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -70,6 +72,23 @@ def test_one_example_duplicates_one_class_and_zero_tolerance(helpers):
     assert block_ascent(single, lam=LAM, tol=1e-6).objective == pytest.approx(helpers.optimum(single, LAM), rel=1e-6)
     exact = block_ascent(risk, lam=LAM, tol=0.0, max_passes=300)
     assert exact.gap <= 1e-8 and exact.stopped in ("precision", "tol", "passes")
+
+
+LETTERS = Path(__file__).parents[3] / "shared" / "data" / "ocr_letters" / "all.npz"
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not LETTERS.exists(), reason="the OCR letters are not beside the checkout")
+def test_letters():
+    """Fold 1 to 1e-3; its optimum lies in 246.174 ... 246.190 times lam (TRAINERS.md 2, three separate programs)."""
+    stored = np.load(LETTERS)
+    pixels = sp.csr_array((stored["X_data"], stored["X_indices"], stored["X_indptr"]), shape=tuple(stored["X_shape"]))
+    words = [slice(*stored["word_indptr"][i : i + 2]) for i in np.flatnonzero(stored["fold"] == 1)]
+    X, Y = [pixels[word].toarray().astype(float) for word in words], [stored["y"][word] for word in words]
+    result = block_ascent(so.train.StructuredRisk(so.structures.Chain(26), X, Y), lam=1 / 70.4, tol=1e-3)
+    assert result.converged and result.passes <= 40
+    assert 70.4 * result.lower_bound <= 246.190 and 70.4 * result.objective >= 246.174
+    assert 70.4 * (result.objective - result.lower_bound) <= 0.25
 
 
 @pytest.mark.parametrize("lam", [0.0, -1.0, np.nan, np.inf])

@@ -55,6 +55,23 @@ def test_comes_near_the_optimum_and_its_bounds_hold(helpers, kind, surrogate):
     assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
 
 
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
+def test_keeps_the_promise_of_its_theory(helpers, surrogate):
+    """The mean weighted by t is expected within ``2 B^2 / (lam (T + 1))`` of the optimum, ||subgradient|| <= B.
+
+    Lacoste-Julien, Schmidt, Bach. A simpler approach to obtaining an O(1/t) convergence rate. 2012.
+    """
+    risk, lam = helpers.multiclass(helpers.surrogates[surrogate]), 1.0
+    best = helpers.optimum(risk, lam)
+    iterates = np.vstack([np.zeros(risk.n_features), plain_pegasos(risk, lam, 2, 25, seed=0)])
+    T = len(iterates) - 1
+    B = max(np.linalg.norm(np.diff(iterates, axis=0) * lam * np.arange(1, T + 1)[:, None], axis=1))
+    promise = 2 * B**2 / (lam * (T + 1))
+    assert promise < 0.1 * best, "the problem says nothing about the method"
+    runs = [sgd(risk, lam=lam, max_passes=25, batch_size=2, random_state=seed) for seed in range(3)]
+    assert np.mean([result.objective for result in runs]) - best <= promise
+
+
 def test_surrogates_that_are_not_convex(helpers):
     risk = helpers.multiclass(so.surrogates.ProbLoss())
     result = sgd(risk, lam=LAM, max_passes=20)

@@ -1,0 +1,95 @@
+"""The loop that all trainers share: resume or start, iterate, record, finish.
+
+A trainer is a `Method`: it holds its iterates and knows one iteration. Everything around it (gap and stopping, time,
+callback, progress, checkpoints, Ctrl-C) is here and in `structopt.train.monitor`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from typing import Any
+
+from structopt.train.checkpoint import Checkpoint, State
+from structopt.train.monitor import Callback, Monitor
+from structopt.train.result import TrainResult
+
+__all__ = ["Method", "run"]
+
+
+class Method(ABC):
+    """What a trainer keeps between its iterations, and one iteration.
+
+    Attributes
+    ----------
+    name : str
+        For the progress bar and the result.
+    problem : dict
+        What must agree for a checkpoint to be resumed: the risk, and the options that change the iterates.
+    lower_bound : float
+        A bound known before the start.
+    patience : int, optional
+        Stop as "stalled" after so many iterations without a change of objective or bound.
+    """
+
+    name: str
+    problem: dict[str, Any]
+    lower_bound: float = 0.0
+    patience: int | None = None
+
+    def start(self, monitor: Monitor) -> None:  # noqa: B027 (most have nothing to do)
+        """What a fresh run does before its first iteration."""
+
+    @abstractmethod
+    def iterate(self, monitor: Monitor) -> None:
+        """One iteration: tells the monitor its counts, points and bounds."""
+
+    def finish(self, monitor: Monitor) -> None:  # noqa: B027
+        """What is left to do once the run has stopped, before its result is taken."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything that determines the coming iterates."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Undo `state`."""
+
+    def info(self) -> dict[str, Any]:
+        """What the trainer adds to its result."""
+        return {}
+
+
+def run(
+    method: Method,
+    *,
+    tol: float,
+    max_passes: float | None,
+    max_seconds: float | None,
+    callback: Callback | None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None,
+    verbose: bool | int,
+) -> TrainResult:
+    """Iterate until the gap is closed or a limit reached; the parameters are those of `structopt.train.bmrm`."""
+    with Monitor(
+        method.name,
+        tol=tol,
+        max_passes=max_passes,
+        max_seconds=max_seconds,
+        callback=callback,
+        checkpoint=checkpoint,
+        verbose=verbose,
+        lower_bound=method.lower_bound,
+        problem=method.problem,
+        patience=method.patience,
+    ) as monitor:
+        state = monitor.resume()
+        if state is None:
+            method.start(monitor)
+        else:
+            method.restore(state)
+        while monitor.running:
+            method.iterate(monitor)
+            monitor.record(method.state)
+        method.finish(monitor)
+    return monitor.result(**method.info())
