@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from hierarchy_synthetic import synthetic
+from hierarchy_synthetic import METHODS, synthetic
 
 import structopt as so
 from structopt import metrics
@@ -285,6 +285,7 @@ def main() -> None:
     toy.add_argument("--seeds", type=int, default=20)
     toy.add_argument("--kind", choices=("balanced", "unbalanced"))
     toy.add_argument("--rows", type=Path, default=Path("hierarchy_synthetic.csv"))
+    toy.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     commands.add_parser("real").add_argument("--data", type=Path, default=DATA)
     given = parser.parse_args()
     if given.command == "speed":
@@ -292,7 +293,7 @@ def main() -> None:
     elif given.command == "scale":
         scale(given.shape, given.fraction)
     elif given.command == "synthetic":
-        synthetic([given.kind] if given.kind else ["unbalanced", "balanced"], given.seeds, given.rows)
+        synthetic([given.kind] if given.kind else ["unbalanced", "balanced"], given.seeds, given.rows, given.methods)
     else:
         real(given.data)
 
