@@ -98,6 +98,15 @@ class Statistics:
         self.seconds += seconds
         self.iterations += iterations
 
+    def include(self, other: Statistics) -> None:
+        """Add the figures of another thread, or of another kind of call."""
+        self.calls += other.calls
+        self.fast += other.fast
+        self.lp += other.lp
+        self.mip += other.mip
+        self.seconds += other.seconds
+        self.iterations += other.iterations
+
     def rows(self) -> list[list[str]]:
         """Name and value of each figure, for a table."""
         return [

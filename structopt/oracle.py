@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from time import perf_counter
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal, NoReturn, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, Solution, Status
 from structopt.backends.combinatorial import Algorithm, fast_algorithm
-from structopt.backends.worker import ExtraRows, Worker
-from structopt.bans import no_good_rows
+from structopt.backends.worker import ExtraRows
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
+from structopt.extra_rows import Row, extra_rows
 from structopt.kernels.products import dot
 from structopt.kernels.snapping import snap_and_value
 from structopt.label import Label, Statistics
+from structopt.pool import WorkerPool
 from structopt.space import LabelSpace
 
 __all__ = ["Oracle", "shared_oracle"]
 
-Row = tuple[npt.ArrayLike, float, float]
+# Members of an enum are looked up through its metaclass: not in the path of every call.
+_OPTIMAL, _TIME_LIMIT = Status.OPTIMAL, Status.TIME_LIMIT
 
 # A batch is cut into pieces that each start cold, so that an answer depends on its piece alone and not on
 # which thread solved what before: n_jobs changes the time, never the labels.
@@ -92,15 +91,14 @@ class Oracle:
         self._start()
         # Fail here, where the mistake was made, and not at the first call inside a long fit.
         if self._fast is None:
-            with self._borrowed() as worker:
-                worker.prepare()
+            with self._pool.borrowed() as desk:
+                desk.worker.prepare()
 
     def _start(self) -> None:
-        self.statistics = Statistics()
         self._shape = (self.space.n_variables,)
         self._lock = threading.Lock()
-        self._idle: list[Worker] = []
-        self._bases: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
+        self._fast_calls = Statistics()
+        self._pool = WorkerPool(self.space, self.integral, self._make)
         self._fast = self._recognise() if self.solver == "auto" and self._given is None else self._given
 
     def _recognise(self) -> Algorithm | None:
@@ -153,11 +151,7 @@ class Oracle:
                 self._count_fast(1, perf_counter() - begun)
                 return label
         first = None if start is None else np.asarray(start, dtype=np.float64)
-        worker = self._borrow()
-        try:
-            return self._solve(worker, costs, extra, key, first)
-        finally:
-            self._idle.append(worker)
+        return self._label(costs, self._pool.solve(costs, extra, key, first), extra is not None)
 
     @staticmethod
     def _combinatorial(
@@ -201,20 +195,17 @@ class Oracle:
         begun = perf_counter()
         labels = self._fast.maximize_batch(costs, _jobs(n_jobs), keys)
         self._count_fast(len(costs), perf_counter() - begun)
-        return [self._fallback(costs[i]) if label is None else label for i, label in enumerate(labels)]
-
-    def _fallback(self, costs: FloatArray) -> Label:
-        with self._borrowed() as worker:
-            return self._solve(worker, costs, None, None, None)
+        return [label or self._label(c, self._pool.solve(c)) for c, label in zip(costs, labels, strict=True)]
 
     def _in_pieces(self, costs: FloatArray, jobs: int, keys: Sequence[Hashable] | None) -> list[Label]:
         size = max(1, min(_PIECE, -(-len(costs) // 8)))
         pieces = [range(k, min(k + size, len(costs))) for k in range(0, len(costs), size)]
 
         def solve_piece(piece: range) -> list[Label]:
-            with self._borrowed() as worker:
-                worker.forget()
-                return [self._solve(worker, costs[i], None, None if keys is None else keys[i], None) for i in piece]
+            with self._pool.borrowed() as desk:
+                desk.worker.forget()
+                found = [self._pool.solve(costs[i], key=None if keys is None else keys[i], desk=desk) for i in piece]
+            return [self._label(costs[i], solution) for i, solution in zip(piece, found, strict=True)]
 
         if jobs == 1:
             return [label for piece in pieces for label in solve_piece(piece)]
@@ -261,48 +252,11 @@ class Oracle:
 
     # ---- the work --------------------------------------------------------------------------------
 
-    def _solve(
-        self,
-        worker: Worker,
-        costs: FloatArray,
-        extra: ExtraRows | None,
-        key: Hashable | None,
-        start: FloatArray | None,
-    ) -> Label:
-        begun = perf_counter()
-        basis = self._bases.get(key) if key is not None else None
-        solution, lp_runs, mip_runs = worker.solve(costs, extra, basis, start)
-        if key is not None:
-            self._remember(key, worker.basis())
-        with self._lock:
-            self.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
-        if solution.status is Status.OPTIMAL and solution.z is not None:
-            return self._label(costs, solution)
-        return self._not_optimal(costs, solution, constrained=extra is not None)
-
-    def _not_optimal(self, costs: FloatArray, solution: Solution, *, constrained: bool) -> Label:
-        if solution.status is Status.INFEASIBLE:
-            if constrained:
-                raise InfeasibleSpace("No label of the space satisfies the extra rows and bans of this call.")
-            raise explain_infeasible(self.space)
-        if solution.status is Status.UNBOUNDED:
-            raise explain_unbounded(self.space, costs)
-        if solution.status is Status.TIME_LIMIT:
-            if solution.z is not None:
-                return self._label(costs, solution)
-            raise TimeLimitReached(
-                "The time limit passed before the solver found any label; raise time_limit=.",
-                status=solution.message,
-            )
-        raise SolverFailed(
-            f"The solver {self.solver!r} stopped without an answer: {solution.message}. "
-            "Try solver='highs-exact', or write the space with space.write('model.mps') and report it.",
-            status=solution.message,
-        )
-
-    def _label(self, costs: FloatArray, solution: Solution) -> Label:
+    def _label(self, costs: FloatArray, solution: Solution, constrained: bool = False) -> Label:
+        """The label that a solver found; the error it amounts to if there is none."""
         z = solution.z
-        assert z is not None
+        if z is None or solution.status not in (_OPTIMAL, _TIME_LIMIT):
+            self._refuse(costs, solution, constrained)
         integral: bool | None = None  # in a space without integer variables the label finds out when asked
         if self.space.is_integral:
             integral, value = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
@@ -312,7 +266,25 @@ class Oracle:
         bound = solution.bound
         if not bound - value > 1e-9 * abs(value) or bound - value <= 1e-13 * float(np.abs(costs).dot(np.abs(z))):
             bound = value  # they agree, up to rounding
-        return Label(z, value, integral, solution.status.value, bound)
+        return Label(z, value, integral, "optimal" if solution.status is _OPTIMAL else "time limit", bound)
+
+    def _refuse(self, costs: FloatArray, solution: Solution, constrained: bool) -> NoReturn:
+        if solution.status is Status.INFEASIBLE:
+            if constrained:
+                raise InfeasibleSpace("No label of the space satisfies the extra rows and bans of this call.")
+            raise explain_infeasible(self.space)
+        if solution.status is Status.UNBOUNDED:
+            raise explain_unbounded(self.space, costs)
+        if solution.status is Status.TIME_LIMIT:
+            raise TimeLimitReached(
+                "The time limit passed before the solver found any label; raise time_limit=.",
+                status=solution.message,
+            )
+        raise SolverFailed(
+            f"The solver {self.solver!r} stopped without an answer: {solution.message}. "
+            "Try solver='highs-exact', or write the space with space.write('model.mps') and report it.",
+            status=solution.message,
+        )
 
     # ---- inputs ----------------------------------------------------------------------------------
 
@@ -344,50 +316,26 @@ class Oracle:
             raise DeclarationError(f"The cost of {name}{row} is {costs[tuple(place)]}; costs must be finite.")
 
     def _extra_rows(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
-        found = [_dense_rows(rows, self.space.n_variables)] if len(rows) else []
-        if len(forbid):
-            if self.integral == "relax":
-                raise DeclarationError("A relaxed oracle cannot forbid labels; use integral='auto'.")
-            cuts, least = no_good_rows(self.space, forbid)
-            found.append((cuts, least, np.full(len(least), np.inf)))
-        if len(found) == 1:
-            return found[0]
-        matrices, lower, upper = zip(*found, strict=True)
-        return sp.vstack(matrices, format="csr"), np.concatenate(lower), np.concatenate(upper)
+        if len(forbid) and self.integral == "relax":
+            raise DeclarationError("A relaxed oracle cannot forbid labels; use integral='auto'.")
+        return extra_rows(self.space, rows, forbid)
 
-    # ---- workers ---------------------------------------------------------------------------------
-
-    @contextmanager
-    def _borrowed(self) -> Iterator[Worker]:
-        """A worker of one's own for the duration."""
-        worker = self._borrow()
-        try:
-            yield worker
-        finally:
-            self._idle.append(worker)
-
-    def _borrow(self) -> Worker:
-        """An idle worker; made anew only when all others are busy. Hand it back by `_idle.append`."""
-        try:
-            return self._idle.pop()  # atomic, as is append
-        except IndexError:
-            return Worker(self.space, self.integral, self._make)
+    # ---- what answers ----------------------------------------------------------------------------
 
     def _make(self, space: CompiledSpace) -> Backend:
         solver = "highs" if self.solver == "auto" else self.solver
         return make_backend(solver, space, **self.options)
 
-    def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
-        with self._lock:
-            self._bases[key] = basis
-            self._bases.move_to_end(key)
-            # About 1 byte per row and column in HiGHS; 256 MB of bases at most.
-            if len(self._bases) * (self.space.n_rows + self.space.n_variables) > 256_000_000:
-                self._bases.popitem(last=False)
-
     def _count_fast(self, calls: int, seconds: float) -> None:
         with self._lock:
-            self.statistics.add(calls, 0, 0, seconds, 0)
+            self._fast_calls.add(calls, 0, 0, seconds, 0)
+
+    @property
+    def statistics(self) -> Statistics:
+        """What this oracle has done so far, in all threads."""
+        total = self._pool.statistics
+        total.include(self._fast_calls)
+        return total
 
     def __getstate__(self) -> dict[str, Any]:
         # A live solver does not pickle: an oracle is its recipe.
@@ -422,27 +370,6 @@ class Oracle:
 
         facts = [["algorithm", self.algorithm], ["space", repr(self.space)], ["integral", self.integral]]
         return html_table(["Oracle", ""], facts + [[name, told] for name, told in self.statistics.rows()])
-
-
-def _dense_rows(rows: Sequence[Row], n: int) -> ExtraRows:
-    """Rows given as vectors, as one sparse matrix; built by hand, because scipy takes longer than the solver."""
-    dense = np.empty((len(rows), n))
-    bounds = np.empty((2, len(rows)))
-    for number, (a, low, up) in enumerate(rows):
-        vector = np.asarray(a, dtype=np.float64)
-        if vector.shape != (n,):
-            raise SpaceMismatch(f"Extra row {number} has shape {vector.shape}.")
-        dense[number] = vector
-        bounds[:, number] = low, up
-    if not np.isfinite(dense).all() or np.isnan(bounds).any():
-        wrong = ~np.isfinite(dense).all(axis=1) | np.isnan(bounds).any(axis=0)
-        number = int(np.argmax(wrong))
-        raise DeclarationError(f"Extra row {number} has a NaN or infinite coefficient, or a NaN bound.")
-    row, column = np.nonzero(dense)
-    starts = np.zeros(len(rows) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(row, minlength=len(rows)), out=starts[1:])
-    matrix = sp.csr_array((dense[row, column], column.astype(np.int32), starts), shape=dense.shape)
-    return matrix, bounds[0], bounds[1]
 
 
 def _jobs(n_jobs: int) -> int:

@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
-from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
-from structopt.kernels.affine import ranges
+from structopt.coordinates import Affine, Coordinates
+from structopt.errors import InfeasibleSpace, SpaceMismatch
+from structopt.halfplane import Halfplane, angle_sides, corner_sides
 from structopt.label import Label
 from structopt.point_plane import PointPlane
-from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam, check_ray
-from structopt.settle import Halfplane, settle
+from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam
+from structopt.settle import Settled, settle
 
 __all__ = ["Bounds", "Plane", "Point", "PointPlane", "Precision", "SearchPlane"]
 
@@ -46,11 +47,16 @@ class Plane:
 
     Attributes
     ----------
+    coordinates : Coordinates
+        h and g.
     points : list of Point
         Every point that a query has returned.
+    queries : int
+        Queries so far. One of two stages (λ = 0 or inf, with tie-break) counts each of its solves.
     counts : dict
-        Queries by kind: free, constrained (an angle or a corner), banned; `queries` is their sum. A two-stage
-        query (λ = 0 or inf, with tie-break) counts each of its solves.
+        The queries by kind: free, constrained (an angle or a corner), banned, and where they occur listed (`k_best`)
+        and settled (an angle, answered by free calls). The free calls that it took to settle angles, or to try,
+        are no queries; their number is ``counts["settling"]``.
 
     Notes
     -----
@@ -70,11 +76,14 @@ class Plane:
     Point(h=2, g=1)
     """
 
+    #: Relative accuracy of ``h + λ g`` at an answer: what a simplex method promises.
+    tolerance = 1e-8
+
     def __init__(
         self,
         oracle: Any,
-        h: tuple[npt.ArrayLike, float],
-        g: tuple[npt.ArrayLike, float],
+        h: Affine,
+        g: Affine,
         *,
         truth: npt.ArrayLike | None = None,
         rows: Sequence[tuple[npt.ArrayLike, float, float]] = (),
@@ -82,25 +91,17 @@ class Plane:
         h_min: float = 1e-5,
     ) -> None:
         self.oracle = oracle
-        space = oracle.space
-        n = int(space.n_variables)
         self.shrink = shrink
         self.h_min = h_min
-        self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not space.is_integral)
+        self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not oracle.space.is_integral)
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
         self.queries = 0
-        self.tolerance = 1e-8
-        # Both coordinates in one array, so that a point, a cost vector and the box are one product each.
-        self._both = np.empty((2, n))
-        self._h, self._g = self._both[0], self._both[1]
-        self._weights = np.ones(2)
-        self._costs = np.empty(n)
         self.update(h, g, truth=truth, rows=rows)
 
     def update(
         self,
-        h: tuple[npt.ArrayLike, float],
-        g: tuple[npt.ArrayLike, float],
+        h: Affine,
+        g: Affine,
         *,
         truth: npt.ArrayLike | None = None,
         rows: Sequence[tuple[npt.ArrayLike, float, float]] = (),
@@ -109,19 +110,13 @@ class Plane:
 
         The points of the old coordinates are dropped; the counts go on.
         """
-        self._h0, self._g0 = h0, g0 = _fill(self._h, h, "h"), _fill(self._g, g, "g")
         space = self.oracle.space
         self.truth = None if truth is None else np.ascontiguousarray(truth, dtype=float)
-        if self.truth is not None and self.truth.shape != self._h.shape:
-            raise SpaceMismatch(f"The truth has shape {self.truth.shape}; this space has {self._h.size} variables.")
-        # One pass for the check, the box and the truth: a plane is made for every example of every pass.
-        at = space.lower if self.truth is None else self.truth
-        total, h_low, h_high, h_at, g_low, g_high, g_at = ranges(self._both, space.lower, space.upper, at)
-        if not math.isfinite(total + h0 + g0):
-            _refuse_infinite(self._h, h0, "h")  # overflow of the sum alone is forgiven
-            _refuse_infinite(self._g, g0, "g")
-        self._box = (h0 + h_low, h0 + h_high, g0 + g_low, g0 + g_high)
-        self._at_truth = (h0 + h_at, g0 + g_at)
+        if self.truth is not None and self.truth.shape != space.lower.shape:
+            raise SpaceMismatch(
+                f"The truth has shape {self.truth.shape}; this space has {space.n_variables} variables."
+            )
+        self.coordinates = Coordinates(h, g, space, self.truth)
         self.rows: list[tuple[Any, float, float]] = list(rows)
         self.points: list[Point] = []
         self._bounds: Bounds | None = None
@@ -133,43 +128,23 @@ class Plane:
     def bounds(self) -> Bounds:
         """Box bounds from the variables' own bounds; no query."""
         if self._bounds is None:
-            self._bounds = Bounds(*self._box, self._smallest_positive_g())
+            self._bounds = self.coordinates.bounds(self._lattice)
         return self._bounds
-
-    def _smallest_positive_g(self) -> float:
-        if not self._lattice:
-            return 0.0
-        over = self._g0 % self._lattice
-        return over if 1e-9 < over < self._lattice - 1e-9 else self._lattice
 
     @property
     def _lattice(self) -> float:
-        """The step of g where g only takes values const + step * integer (Hamming: 1); 0 otherwise."""
+        """The step of g among the labels, 0 if there is none."""
         if self._step is None:
-            self._step = 0.0 if self.convex else self._lattice_step()
+            self._step = 0.0 if self.convex else self.coordinates.lattice_step()
         return self._step
-
-    def _lattice_step(self) -> float:
-        used = self._g != 0.0
-        if not used.any() or not np.all(self.oracle.space.integrality[used]):
-            return 0.0
-        coef = np.abs(self._g[used])
-        step = float(coef.min())
-        quotients = coef / step
-        return step if np.all(np.abs(quotients - np.rint(quotients)) <= 1e-9) else 0.0
 
     @property
     def precision(self) -> Precision:
         """What a restricted query may miss. A loss on a lattice is never missed."""
         if self._precision is None:
-            h_scale, g_scale = (scale or 1.0 for scale in np.abs(self._both).max(axis=1, initial=0.0).tolist())
-            self._precision = Precision(
-                shrink=self.shrink,
-                h_min=self.h_min,
-                g_min=0.0 if self._lattice else self.shrink * g_scale,
-                h_step=self.shrink * h_scale,
-                g_step=0.0 if self._lattice else self.shrink * g_scale,
-            )
+            h_scale, g_scale = self.coordinates.scales()
+            g_step = 0.0 if self._lattice else self.shrink * g_scale
+            self._precision = Precision(self.shrink, self.h_min, g_step, self.shrink * h_scale, g_step)
         return self._precision
 
     def query(
@@ -214,41 +189,46 @@ class Plane:
             None if no label is allowed (or none is worth having).
         """
         lam = check_lam(lam)
-        costs, const = self._costs, self._set_costs(lam)
         if bottom is None and top is None and above is None and not self.rows and not len(forbid):
-            # The path of most queries. An empty space is the user's mistake, not an empty angle: it is raised.
-            self.counts["free"] += 1
-            self.queries += 1
-            found: Label | None = self.oracle.maximize(costs)
-            rows, kind = self.rows, "free"
-        else:
-            sides = self._sides(bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else shrink)
-            kind = "banned" if len(forbid) else "constrained" if sides else "free"
-            if above is None and kind == "constrained" and self._settles(lam, ties):
-                settled = settle(self._free, (0.0, 1.0) if lam == math.inf else (1.0, lam), sides, worth)
-                if settled.decided:
-                    return self._keep(settled.point)
-                self._set_costs(lam)
-            rows = [*self.rows, *(self._row(side) for side in sides)]
-            found = self._solve(costs, rows, forbid, kind)
+            if not ties or 0.0 < lam < math.inf:
+                return self._query_freely(lam)
+            return self._query_solver(lam, [], forbid, "free", ties)
+        sides = self._sides(bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else shrink)
+        kind = "banned" if len(forbid) else "constrained" if sides else "free"
+        if above is None and kind == "constrained" and self._settles(lam, ties):
+            settled = self._settle(lam, sides, worth)
+            if settled.decided:
+                return settled.point
+        return self._query_solver(lam, sides, forbid, kind, ties)
+
+    def _query_freely(self, lam: float) -> Point:
+        """The path of most queries, in as few steps as will do.
+
+        An empty space is the user's mistake, not an empty angle: it is raised.
+        """
+        self.counts["free"] += 1
+        self.queries += 1
+        costs, const = self.coordinates.costs(lam)
+        found = self.oracle.maximize(costs)
+        point = self.coordinates.point(found.z, found.bound + const)
+        self.points.append(point)
+        return point
+
+    def _query_solver(
+        self, lam: float, sides: Sequence[Halfplane], forbid: Sequence[Any], kind: str, ties: bool
+    ) -> Point | None:
+        """A query with whatever rows and bans it has, asked of the oracle."""
+        costs, const = self.coordinates.costs(lam)
+        rows = [*self.rows, *(self.coordinates.row(side) for side in sides)]
+        found = self._solve(costs, rows, forbid, kind)
         if found is None:
             return None
         z = found.z
         if ties and (lam == 0.0 or lam == math.inf):
             z = self._break_tie(z, lam, rows, forbid, kind)
-        h, g = self._both.dot(z).tolist()
-        point = Point(h + self._h0, g + self._g0, z, found.bound + const)
+        point = self.coordinates.point(z, found.bound + const)
         self.points.append(point)
         return point
-
-    def _set_costs(self, lam: float) -> float:
-        """Write ``h + lam g`` (g for inf) into the cost vector, and return its constant."""
-        if lam == math.inf:
-            self._costs[:] = self._g
-            return self._g0
-        self._weights[1] = lam
-        self._weights.dot(self._both, out=self._costs)
-        return self._h0 + lam * self._g0
 
     def _settles(self, lam: float, ties: bool) -> bool:
         """Whether free queries may stand in for a restricted one: cheap ones, over labels that need no other row.
@@ -259,17 +239,25 @@ class Plane:
             return False
         return bool(getattr(self.oracle, "prefers_free_calls", False))
 
-    def _free(self, d_h: float, d_g: float) -> Point:
-        """The label that maximises ``d_h h + d_g g``, for weights of any sign."""
-        self.counts["free"] += 1
-        self.queries += 1
-        label = self.oracle.maximize(np.array([d_h, d_g]).dot(self._both))
-        return self._point(label.z, label.bound + d_h * self._h0 + d_g * self._g0)
+    def _settle(self, lam: float, sides: Sequence[Halfplane], worth: Callable[[float], bool] | None) -> Settled:
+        """Try to answer a query by free calls; it counts as one query if they do."""
+        settled = settle(self._towards, (0.0, 1.0) if lam == math.inf else (1.0, lam), sides, worth)
+        if settled.decided:
+            self._count("settled")
+            self.queries += 1
+            if settled.point is not None:
+                self.points.append(settled.point)
+        return settled
 
-    def _keep(self, point: Point | None) -> Point | None:
-        if point is not None:
-            self.points.append(point)
-        return point
+    def _towards(self, d_h: float, d_g: float) -> Point:
+        """The label that maximises ``d_h h + d_g g``, for weights of any sign."""
+        self._count("settling")
+        costs, const = self.coordinates.towards(d_h, d_g)
+        label = self.oracle.maximize(costs)
+        return self.coordinates.point(label.z, label.bound + const)
+
+    def _count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def _solve(self, costs: FloatArray, rows: Sequence[Any], forbid: Sequence[Any], kind: str) -> Label | None:
         self.counts[kind] += 1
@@ -286,7 +274,7 @@ class Plane:
         self, z: FloatArray, lam: float, rows: Sequence[Any], forbid: Sequence[Any], kind: str
     ) -> FloatArray:
         """Second stage of a lexicographic solve: the other coordinate, at the same value of the first."""
-        first, second = (self._h, self._g) if lam == 0.0 else (self._g, self._h)
+        first, second = self.coordinates.both if lam == 0.0 else self.coordinates.both[::-1]
         if not second.any():
             return z
         scale = float(np.abs(first).max(initial=0.0)) or 1.0
@@ -298,10 +286,6 @@ class Plane:
             return z
         return found.z if float(second @ found.z) > float(second @ z) else z
 
-    def _point(self, z: FloatArray, bound: float) -> Point:
-        h, g = self._both.dot(z).tolist()
-        return Point(h + self._h0, g + self._g0, z, bound)
-
     def _sides(
         self,
         bottom: Ray | None,
@@ -311,45 +295,31 @@ class Plane:
         above: Ray | None,
         shrink: float,
     ) -> list[Halfplane]:
-        """The halfplanes of an angle and of a corner (MATH.md 1.1): scaled, shrunk on an open side."""
+        """The halfplanes of an angle and of a corner: scaled, shrunk on an open side."""
         sides = []
         if bottom is not None or top is not None:
-            low_h, low_g = check_ray(bottom or (1.0, 0.0), "bottom")
-            high_h, high_g = check_ray(top or (0.0, 1.0), "top")
-            if low_g == 0.0:
-                # The axis itself: g > 0. Half of the smallest positive loss separates it from g = 0.
-                sides.append(Halfplane(0.0, 1.0, 0.5 * self.bounds.g_positive or self.precision.g_min))
-            else:
-                sides.append(_through_origin(-low_g * (1.0 + shrink if open_bottom else 1.0), low_h))
-            if high_h == 0.0:
-                sides.append(Halfplane(1.0, 0.0, self.h_min))
-            else:
-                sides.append(_through_origin(high_g * (1.0 - shrink if open_top else 1.0), -high_h))
+            # Half of the smallest positive loss separates g > 0 from g = 0.
+            floor = (self.h_min, 0.5 * self.bounds.g_positive or self.precision.g_min)
+            sides += angle_sides(
+                bottom or (1.0, 0.0),
+                top or (0.0, 1.0),
+                shrink if open_bottom else 0.0,
+                shrink if open_top else 0.0,
+                floor,
+            )
         if above is not None:
-            step = self.precision
-            if above[0] > -math.inf:
-                sides.append(Halfplane(1.0, 0.0, above[0] + step.h_step))
-            if above[1] > -math.inf:
-                sides.append(Halfplane(0.0, 1.0, above[1] + (0.5 * self._lattice or step.g_step)))
+            sides += corner_sides(above, self.precision.h_step, 0.5 * self._lattice or self.precision.g_step)
         return sides
-
-    def _row(self, side: Halfplane) -> tuple[FloatArray, float, float]:
-        """A halfplane as a row; that of an axis is scaled by its largest coefficient."""
-        coef = np.array([side.a, side.b]).dot(self._both)
-        least = side.least - side.a * self._h0 - side.b * self._g0
-        if side.a == 0.0 or side.b == 0.0:
-            scale = float(np.abs(coef).max(initial=0.0)) or 1.0
-            return coef / scale, least / scale, math.inf
-        return coef, least, math.inf
 
     def evaluate(self, label: Any) -> Point:
         """A vector z (or a point of an earlier search) at the current h and g."""
         if label is self.truth:
-            return Point(*self._at_truth, label)
+            return Point(*self.coordinates.at_truth, label)
         z = np.asarray(label.label if isinstance(label, Point) else label, dtype=float)
-        if z.shape != self._h.shape:
-            raise SpaceMismatch(f"A cached label has shape {z.shape}; this space has {self._h.size} variables.")
-        return self._point(z, math.nan)
+        space = self.oracle.space
+        if z.shape != space.lower.shape:
+            raise SpaceMismatch(f"A cached label has shape {z.shape}; this space has {space.n_variables} variables.")
+        return self.coordinates.point(z, math.nan)
 
     def mix(self, p: Point, q: Point, t: float) -> Point:
         """The mixture as a fractional label."""
@@ -370,13 +340,13 @@ class Plane:
         listing = getattr(self.oracle, "list_best", None)
         if listing is None or self.convex or self.rows:
             return None
-        const = self._set_costs(check_lam(lam))
-        labels = listing(self._costs, k)
+        costs, const = self.coordinates.costs(check_lam(lam))
+        labels = listing(costs, k)
         if labels is None:
             return None
-        self.counts["listed"] = self.counts.get("listed", 0) + 1
+        self._count("listed")
         self.queries += 1
-        points = [self._point(label.z, label.bound + const) for label in labels]
+        points = [self.coordinates.point(label.z, label.bound + const) for label in labels]
         self.points += points
         return points
 
@@ -385,30 +355,10 @@ class Plane:
         listing = getattr(self.oracle, "front", None)
         if listing is None or self.convex or self.rows:
             return None
-        labels = listing((self._h, self._h0), (self._g, self._g0))
-        return None if labels is None else [self._point(np.asarray(z, dtype=float), math.nan) for z in labels]
+        axes = self.coordinates
+        labels = listing((axes.h, axes.h0), (axes.g, axes.g0))
+        return None if labels is None else [axes.point(np.asarray(z, dtype=float), math.nan) for z in labels]
 
     def __repr__(self) -> str:
         kind = "relaxed" if self.convex else "integral"
-        return f"<Plane over {self._h.size} variables, {kind}, {self.queries} queries so far>"
-
-
-def _through_origin(a: float, b: float) -> Halfplane:
-    """The halfplane ``a h + b g >= 0`` with max(|a|, |b|) scaled to 1."""
-    scale = max(abs(a), abs(b))
-    return Halfplane(a / scale, b / scale, 0.0)
-
-
-def _fill(row: FloatArray, pair: tuple[npt.ArrayLike, float], name: str) -> float:
-    """Write the coefficients into their row, and return the constant."""
-    coef = np.asarray(pair[0], dtype=float)
-    if coef.shape != row.shape:
-        raise SpaceMismatch(f"The coefficients of {name} have shape {coef.shape}; the space has {row.size} variables.")
-    row[:] = coef
-    return float(pair[1])
-
-
-def _refuse_infinite(coef: FloatArray, const: float, name: str) -> None:
-    if not (np.isfinite(coef).all() and math.isfinite(const)):
-        where = "constant" if not math.isfinite(const) else f"coefficient {int(np.argmin(np.isfinite(coef)))}"
-        raise DeclarationError(f"The {where} of {name} is not finite; h and g need finite coefficients.")
+        return f"<Plane over {self.oracle.space.n_variables} variables, {kind}, {self.queries} queries so far>"

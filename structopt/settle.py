@@ -10,36 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from structopt.halfplane import Halfplane
 from structopt.points import Point
 
 __all__ = ["Halfplane", "Settled", "settle"]
 
 #: Hull vertices looked at for one multiplier; each is a new one, and few angles need more than three.
 _MOST_STEPS = 20
-
-
-class Halfplane(NamedTuple):
-    """The points with ``a h + b g >= least``."""
-
-    a: float
-    b: float
-    least: float
-
-    def excess(self, point: Point) -> float:
-        """How far inside a point is; negative outside."""
-        return self.a * point.h + self.b * point.g - self.least
-
-    def tolerance(self, point: Point) -> float:
-        """The rounding error of `excess`."""
-        return 1e-12 * (abs(self.a * point.h) + abs(self.b * point.g) + abs(self.least))
-
-    def holds(self, point: Point) -> bool:
-        """Whether a point is inside, up to rounding."""
-        return self.excess(point) >= -self.tolerance(point)
-
-    def surely_outside(self, point: Point) -> bool:
-        """Whether a point is outside by more than rounding."""
-        return self.excess(point) < -self.tolerance(point)
 
 
 class Settled(NamedTuple):

@@ -58,8 +58,8 @@ def test_free_query_is_enumeration(seed, log_lam):
 def test_the_two_limits_break_ties_by_the_other_coordinate(seed):
     plane, labels, h, g = random_plane(seed)
     # Coarse h, so that there are ties to break.
-    coef = np.rint(plane._h)
-    plane = Plane(plane.oracle, h=(coef, 0.0), g=(plane._g, 0.0))
+    coef = np.rint(plane.coordinates.h)
+    plane = Plane(plane.oracle, h=(coef, 0.0), g=(plane.coordinates.g, 0.0))
     h = labels @ coef
     first = plane.query(0.0)
     assert (first.h, first.g) == pytest.approx((h.max(), g[h == h.max()].max()), abs=1e-6)

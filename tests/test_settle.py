@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import structopt as so
 from structopt import search
 from structopt.plane import Plane, Point
-from structopt.search.bisecting import product_bound
+from structopt.search.bracket import product_bound
 from structopt.settle import Halfplane, settle
 from structopt.surrogates import Product
 
@@ -137,7 +137,7 @@ def test_angles_of_spaces(declare, seed, log_lam):
 
 @pytest.mark.parametrize("declare", [forest, pairwise])
 def test_angular_needs_fewer_programs(declare):
-    programs = {True: 0, False: 0}
+    programs, queries = {True: 0, False: 0}, {True: 0, False: 0}
     for seed in range(12):
         for settles in programs:
             plane, h, g = random_plane(seed, declare)
@@ -146,8 +146,14 @@ def test_angular_needs_fewer_programs(declare):
             result = search.angular(plane, rtol=0)
             want = np.where((h > 0) & (g > 0), h * g, 0.0).max()
             assert result.value == pytest.approx(want, rel=1e-6) and result.upper_bound >= want * (1 - 1e-12)
-            programs[settles] += plane.counts["constrained"]
+            counts = result.statistics
+            programs[settles] += counts["constrained"]
+            queries[settles] += result.queries
+            # A settled angle is one query, however many free calls it took; those have a count of their own.
+            assert result.queries == counts["free"] + counts["constrained"] + counts.get("settled", 0)
+            assert counts["free"] == 1 and counts.get("settling", 0) >= counts.get("settled", 0)
     assert programs[True] <= 0.75 * programs[False]
+    assert queries[True] <= queries[False]
 
 
 def test_worth_is_a_promise_about_the_best():
@@ -160,4 +166,5 @@ def test_worth_is_a_promise_about_the_best():
     before = plane.queries
     answer = plane.query(lam, bottom=(1, 0), top=ray, open_top=True, worth=lambda bound: bound > best + 1.0)
     assert answer is None and plane.queries == before + 1
+    assert plane.counts["settled"] == plane.counts["settling"] == 1
     assert product_bound(lam, best) >= np.where((h > 0) & (g > 0), h * g, 0.0).max()

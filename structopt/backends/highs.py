@@ -29,6 +29,7 @@ __all__ = ["Highs"]
 _FLOAT64 = np.dtype(np.float64)
 _MODEL_STATUS = highspy.HighsModelStatus
 _OPTIMAL = _MODEL_STATUS.kOptimal
+_OPTIMAL_NUMBER = int(_OPTIMAL)  # members of pybind11's enums compare at half the speed of numbers
 _FEASIBLE_POINT = int(highspy.SolutionStatus.kSolutionStatusFeasible)
 #: Stopped by a limit that the user set in the options: trying again would stop there again.
 _STOPPED = (
@@ -182,7 +183,7 @@ class Highs(Backend):
         highs = self._highs
         highs.run()
         status = highs.getModelStatus()
-        if status != _OPTIMAL:
+        if int(status) != _OPTIMAL_NUMBER:
             return self._second_look(status)
         if self._integral:
             return self._read(Status.OPTIMAL, status)
@@ -191,7 +192,7 @@ class Highs(Backend):
         if highs.getInfoValue("primal_dual_objective_error")[1] > _OPTIMALITY_ERROR:
             return self._second_look(status)
         # fromiter is the fastest way out of the list that highspy hands over.
-        z = np.fromiter(highs.getSolution().col_value, _FLOAT64, self._n)
+        z = np.fromiter(highs.allVariableValues(), _FLOAT64, self._n)
         bound = highs.getObjectiveValue() / self._scale
         return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
 
@@ -239,7 +240,7 @@ class Highs(Backend):
         words = self._words(model_status)
         if status is not Status.OPTIMAL and self._info("primal_solution_status") != _FEASIBLE_POINT:
             return Solution(status, None, iterations=self._iterations(), message=words)
-        z = snapped(np.fromiter(self._highs.getSolution().col_value, np.float64, self._n), self.space)
+        z = snapped(np.fromiter(self._highs.allVariableValues(), _FLOAT64, self._n), self.space)
         bound = value = float(self._present_costs() @ z)
         if self._integral:
             bound = max(value, self._info("mip_dual_bound") / self._scale)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structopt.points import Point, Ray, SearchPlane
-from structopt.search.bisecting import product_bound
+from structopt.search.bracket import product_bound
 from structopt.search.hull import HullWalk
 from structopt.search.result import (
     Run,
@@ -19,6 +19,7 @@ from structopt.search.result import (
     default_lam,
     no_positive_product,
     product,
+    same_place,
 )
 from structopt.surrogates import Product
 
@@ -104,7 +105,7 @@ def angular(
         run.tighten(-queue[0][0])
         if -queue[0][0] <= run.value:
             break
-        if run.value > 0.0 and run.value >= (1.0 - rtol) * run.bound:
+        if run.within(rtol):
             stopped = "gap"
             break
         if run.exhausted:
@@ -115,10 +116,10 @@ def angular(
         point = _query(run, angle, current)
         if point is None:
             continue
-        if angle.parent is not None and _repeats(point, angle.parent):
+        if angle.parent is not None and same_place(point, angle.parent):
             # MATH.md 1.1 (6): the solver's tolerance let the excluded label in; push it further away, once.
             point = _query(run, angle, current, shrink=10.0 * plane.precision.shrink)
-            if point is not None and _repeats(point, angle.parent):
+            if point is not None and same_place(point, angle.parent):
                 run.lose(angle.upper)
                 stalled = True
                 continue
@@ -209,8 +210,3 @@ def _outer_rays(point: Point, lam: float, bound: float, best: float) -> tuple[Ra
 
 def _steeper(p: Ray, q: Ray) -> bool:
     return p[1] * q[0] > q[1] * p[0]
-
-
-def _repeats(p: Point, q: Point) -> bool:
-    scale = 1e-9 * (1.0 + abs(p.h) + abs(p.g))
-    return abs(p.h - q.h) <= scale and abs(p.g - q.g) <= scale

@@ -7,16 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from structopt.points import SearchPlane
-from structopt.search.bisecting import product_bound
-from structopt.search.result import (
-    Run,
-    SearchResult,
-    check_lam,
-    check_rtol,
-    default_lam,
-    no_positive_product,
-    product,
-)
+from structopt.search.bracket import Bracket, narrow
+from structopt.search.result import SearchResult
 
 __all__ = ["binary"]
 
@@ -48,38 +40,14 @@ def binary(
     >>> search.binary(PointPlane([(1, 8), (3, 4), (5, 3), (8, 1)])).upper_bound
     20.25
     """
-    check_rtol(rtol)
-    run = Run("binary", plane, product, max_queries, cache)
-    current = check_lam(lam) or default_lam(plane)
-    if no_positive_product(plane):
-        run.tighten(0.0)
-        return run.result("no violation")
-    low, high = 0.0, math.inf
     factor = 2.0
-    stopped = "max_queries"
-    while not run.exhausted:
-        point = run.ask(current)
-        if point is None:
-            run.tighten(0.0)
-            stopped = "optimal"
-            break
-        run.tighten(product_bound(current, point.bound))
-        if run.bound <= run.value * (1.0 + 1e-12):
-            stopped = "optimal"
-            break
-        if run.value > 0.0 and run.value >= (1.0 - rtol) * run.bound:
-            stopped = "gap"
-            break
-        if current * point.g <= point.h:
-            low = current
-        else:
-            high = current
-        if low > 0.0 and high < math.inf:
-            current = math.sqrt(low * high)
-        else:
-            current = low * factor if low > 0.0 else high / factor
-            factor *= factor  # a far minimum is bracketed in a few queries
-        if high - low <= width * high or not 1e-12 <= current <= 1e12:
-            stopped = "bracket"
-            break
-    return run.result(stopped)
+
+    def middle(bracket: Bracket) -> float:
+        nonlocal factor
+        if bracket.low > 0.0 and bracket.high < math.inf:
+            return math.sqrt(bracket.low * bracket.high)
+        beyond = bracket.low * factor if bracket.low > 0.0 else bracket.high / factor
+        factor *= factor  # a far minimum is bracketed in a few queries
+        return beyond
+
+    return narrow("binary", plane, lam, middle, rtol, width, max_queries, cache)

@@ -6,25 +6,11 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from structopt.points import Point, SearchPlane
-from structopt.search.result import (
-    Run,
-    SearchResult,
-    check_lam,
-    check_rtol,
-    default_lam,
-    no_positive_product,
-    product,
-)
+from structopt.points import SearchPlane
+from structopt.search.bracket import Bracket, narrow, product_bound
+from structopt.search.result import SearchResult
 
 __all__ = ["bisecting", "product_bound"]
-
-
-def product_bound(lam: float, bound: float) -> float:
-    """``K(λ)^2 / (4 λ)``, which no product h g of a label with h, g >= 0 exceeds (MATH.md 1)."""
-    if bound <= 0.0:
-        return 0.0
-    return bound * bound / (4.0 * lam)
 
 
 def bisecting(
@@ -65,48 +51,10 @@ def bisecting(
     >>> search.bisecting(PointPlane([(1, 8), (3, 4), (5, 3), (8, 1)]), lam=1.0, width=1e-3)
     <bisecting: value 8, upper bound 20.25, 11 queries, bracket>
     """
-    check_rtol(rtol)
-    run = Run("bisecting", plane, product, max_queries, cache)
-    current = check_lam(lam) or default_lam(plane)
-    if no_positive_product(plane):
-        run.tighten(0.0)
-        return run.result("no violation")
-    low, high = 0.0, math.inf
-    at_low: Point | None = None
-    at_high: Point | None = None
-    stopped = "max_queries"
-    while not run.exhausted:
-        point = run.ask(current)
-        if point is None:
-            run.tighten(0.0)
-            stopped = "optimal"
-            break
-        run.tighten(product_bound(current, point.bound))
-        if run.bound <= run.value * (1.0 + 1e-12):
-            stopped = "optimal"
-            break
-        if run.value > 0.0 and run.value >= (1.0 - rtol) * run.bound:
-            stopped = "gap"
-            break
-        if current * point.g <= point.h:
-            low, at_low = current, point
-        else:
-            high, at_high = current, point
-        if at_low is not None and at_high is not None and _same(at_low, at_high):
-            stopped = "vertices"  # one vertex answers at both ends: there is no other in between
-            break
-        if high == math.inf:
-            current *= 2.0
-        elif low == 0.0:
-            current *= 0.5
-        else:
-            current = 0.5 * (low + high)
-        if high - low <= width * high or not 1e-12 <= current <= 1e12:
-            stopped = "bracket"
-            break
-    return run.result(stopped)
 
+    def middle(bracket: Bracket) -> float:
+        if bracket.high == math.inf:
+            return 2.0 * bracket.low
+        return 0.5 * (bracket.low + bracket.high)  # half of high where there is no low yet
 
-def _same(p: Point, q: Point) -> bool:
-    scale = 1e-9 * (1.0 + abs(p.h) + abs(p.g))
-    return abs(p.h - q.h) <= scale and abs(p.g - q.g) <= scale
+    return narrow("bisecting", plane, lam, middle, rtol, width, max_queries, cache, until_vertices_meet=True)

@@ -120,7 +120,7 @@ def _search_corners(run: Run, walk: HullWalk, psi: Surrogate, rtol: float, prove
     _push(queue, run, corner)
     while queue:
         run.tighten(max(-queue[0][0], run.value))
-        if run.value > 0.0 and run.value >= (1.0 - rtol) * run.bound:
+        if run.within(rtol):
             return "gap" if rtol > 0.0 and run.bound > run.value * (1.0 + 1e-10) else "optimal"
         if -queue[0][0] <= run.value * (1.0 + 1e-10):
             return "optimal"

@@ -6,19 +6,21 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from structopt.errors import DeclarationError
 from structopt.kernels import product_hull
 from structopt.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.result import Run, SearchResult, check_rtol
-from structopt.surrogates import Slack, Surrogate, get
+from structopt.surrogates import Product, Slack, Surrogate, get
 
 __all__ = ["HullWalk", "convex_hull"]
 
 #: Where listing gives up: labels listed at once.
 _LONGEST_LIST = 4096
+#: Surrogates whose walk is compiled. A subclass may have another ψ.
+_COMPILED: tuple[type, ...] = (Slack, Product)
 _STOPPED = {
     product_hull.ASK: "max_queries",
     product_hull.OPTIMAL: "optimal",
@@ -119,7 +121,8 @@ class HullWalk:
         self.run = run
         self.surrogate = surrogate
         self.rtol = rtol
-        self.envelope = Envelope(run.plane.bounds, surrogate)
+        plane = run.plane
+        self.envelope = Envelope(plane.bounds, surrogate)
         # Vertices in increasing g, and their ψ. They are computed once: the loop below runs between two solves,
         # with cold caches, where every function call is paid several times over.
         self.chain: list[Point] = []
@@ -127,13 +130,12 @@ class HullWalk:
         self._mixed = False
         self._first = lam
         self._asked: set[float] = set()
-        self._tolerance = run.plane.tolerance
+        self._tolerance = plane.tolerance
         self._known = list(run.cached)
-        if run.plane.truth is not None:
+        if plane.truth is not None:
             # A label like any other, and known without a query: one end of the chain (h of value 0, g = 0).
-            self._known.append(run.plane.evaluate(run.plane.truth))
-        for point in self._known:
-            self._insert(point)
+            self._known.append(plane.evaluate(plane.truth))
+        self._make_chain()
 
     def peak(self) -> Peak:
         """The largest ψ that any label may still have."""
@@ -154,8 +156,8 @@ class HullWalk:
             hull lies on the edge `edge`, which is proved to be one), ``"stalled"`` or ``"max_queries"``.
         """
         run, envelope, surrogate = self.run, self.envelope, self.surrogate
-        if isinstance(surrogate, Slack) and not len(forbid) and not run.trace:
-            return self._explore_product(surrogate.shift)
+        if type(surrogate) in _COMPILED and not len(forbid) and not run.trace:
+            return self._explore_product(cast(Slack, surrogate).shift)
         asked = self._asked
         asked.clear()
         mixes = self.rtol > 0.0 and run.plane.convex
@@ -343,6 +345,10 @@ class HullWalk:
         """Take points off the chain for good: they were banned."""
         gone = list(points)
         self._known = [p for p in self._known if not any(_same_label(p, q) for q in gone)]
+        self._make_chain()
+
+    def _make_chain(self) -> None:
+        """The chain of all points known."""
         self.chain, self._values = [], []
         for point in self._known:
             self._insert(point)

@@ -127,6 +127,24 @@ class SearchResult:
 class Run:
     """One search in progress: its incumbent, its bound, its limit and its trace."""
 
+    __slots__ = (
+        "_before",
+        "_queries_before",
+        "cached",
+        "lam",
+        "limit",
+        "lost",
+        "method",
+        "parts",
+        "plane",
+        "point",
+        "psi",
+        "surrogate",
+        "trace",
+        "upper",
+        "value",
+    )
+
     def __init__(
         self,
         method: str,
@@ -150,7 +168,6 @@ class Run:
         self.upper = math.inf
         self.lost = 0.0
         self.lam = math.nan
-        self.stopped = ""
         self._before = dict(plane.counts)
         self._queries_before = plane.queries
         self.cached = [plane.evaluate(label) for label in cache]
@@ -165,10 +182,12 @@ class Run:
     def ask(self, lam: float, **restriction: Any) -> Point | None:
         """Query the plane, offer the answer as incumbent and write the step down."""
         self.lam = lam
-        if not restriction:
+        if not restriction:  # most queries
             point = self.plane.query(lam, ties=False)
             if point is not None:
-                self.offer(point)
+                value = self.psi(point.h, point.g)
+                if value > self.value:
+                    self.offer(point, value)
             self.trace.append(Step("free", lam, point, None, None, None, self.value, self.bound))
             return point
         point = self.plane.query(lam, ties=False, **restriction)
@@ -230,6 +249,10 @@ class Run:
         """The certificate: never below the incumbent nor below what may have been missed."""
         return max(self.value, self.upper, self.lost)
 
+    def within(self, rtol: float) -> bool:
+        """Whether a label is known whose value is within this relative gap of the bound."""
+        return self.value > 0.0 and self.value >= (1.0 - rtol) * self.bound
+
     def result(self, stopped: str, **statistics: Any) -> SearchResult:
         """Close the run."""
         counts = {kind: n - self._before.get(kind, 0) for kind, n in self.plane.counts.items()}
@@ -258,6 +281,12 @@ class Run:
 def product(h: float, g: float) -> float:
     """The product of the slack searches, 0 outside the open quadrant (MATH.md 2.2)."""
     return h * g if h > 0.0 and g > 0.0 else 0.0
+
+
+def same_place(p: Point, q: Point) -> bool:
+    """Whether two points are one, up to rounding."""
+    scale = 1e-9 * (1.0 + abs(p.h) + abs(p.g))
+    return abs(p.h - q.h) <= scale and abs(p.g - q.g) <= scale
 
 
 def default_lam(plane: SearchPlane) -> float:

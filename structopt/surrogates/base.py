@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
+from structopt.coordinates import Affine
 from structopt.errors import DeclarationError
-
-if TYPE_CHECKING:
-    from structopt.plane import Plane
+from structopt.plane import Plane
 
 __all__ = ["Affine", "Surrogate", "better_end"]
 
-Affine = tuple[npt.ArrayLike, float]
 _SECTION = np.linspace(0.0, 1.0, 65)
 
 
@@ -33,6 +31,8 @@ class Surrogate(ABC):
         The name under which `get` finds it.
     h_lower, g_lower : float
         :math:`\psi > 0` only for ``h >= h_lower`` and ``g >= g_lower``; ``g < g_lower`` is outside the domain.
+    h_offset : float
+        What `factors` adds to the margin to make h.
     convex_in_h : bool
         Whether the trained objective is convex in the weights (MATH.md 4, "Training with a surrogate").
     """
@@ -40,6 +40,7 @@ class Surrogate(ABC):
     name: ClassVar[str] = ""
     h_lower: ClassVar[float] = -math.inf
     g_lower: ClassVar[float] = 0.0
+    h_offset: ClassVar[float] = 0.0
     convex_in_h: bool = True
 
     @abstractmethod
@@ -162,9 +163,9 @@ class Surrogate(ABC):
     def factors(
         self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike
     ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
-        """h and g as affine functions of z: the margin ``score . (z - truth)`` and the task loss."""
+        """h and g as affine functions of z: the margin ``score . (z - truth)`` plus `h_offset`, and the task loss."""
         c, z = np.asarray(score, dtype=float), np.asarray(truth, dtype=float)
-        return (c, -float(c.dot(z))), (np.asarray(loss[0], dtype=float), float(loss[1]))
+        return (c, self.h_offset - float(c.dot(z))), (np.asarray(loss[0], dtype=float), float(loss[1]))
 
     def plane(self, oracle: Any, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, **options: Any) -> Plane:
         """The plane in which this surrogate of margin and task loss is to be maximised.
@@ -181,10 +182,8 @@ class Surrogate(ABC):
         **options
             Passed on to `Plane`.
         """
-        from structopt.plane import Plane
-
         h, g = self.factors(score, loss, truth)
-        return Plane(oracle, h=h, g=g, truth=np.asarray(truth, dtype=float), **options)
+        return Plane(oracle, h, g, truth=truth, **options)
 
     def _parameters(self) -> dict[str, Any]:
         return {}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.plane import Plane
 from structopt.surrogates.base import Affine, Surrogate, better_end
-
-if TYPE_CHECKING:
-    from structopt.plane import Plane
 
 __all__ = ["MicroF1"]
 
@@ -79,6 +77,4 @@ class MicroF1(Surrogate):
         if g[1] == 0.0:
             # With an empty truth the empty label has g = 0, where F1 is not defined (its loss is 0): leave it out.
             options["rows"] = [*options.get("rows", ()), (-g[0], 1.0, math.inf)]
-        from structopt.plane import Plane
-
-        return Plane(oracle, h=h, g=g, truth=np.asarray(truth, dtype=float), **options)
+        return Plane(oracle, h, g, truth=truth, **options)

@@ -6,11 +6,9 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.surrogates.base import Affine, Surrogate, better_end
+from structopt.surrogates.base import Surrogate, better_end
 
 __all__ = ["BetaScaling", "GeneralizedScaling", "Margin", "Product", "Slack"]
 
@@ -77,7 +75,7 @@ class Slack(Surrogate):
 
 
 class Product(Slack):
-    """The product ψ = h g of a plane whose h is already 1 + m(y).
+    """The product ψ = h g of a plane whose h is already 1 + m(y): slack rescaling as a product.
 
     What `sarawagi`, `binary`, `bisecting` and `angular` maximise; with it `convex_hull` and `exact` run on the
     same plane.
@@ -91,14 +89,8 @@ class Product(Slack):
 
     name = "product"
     h_lower = 0.0
+    h_offset = 1.0
     shift = 0.0
-
-    def factors(
-        self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike
-    ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
-        """h = 1 + margin and g = task loss: slack rescaling as a product."""
-        (coef, const), g = super().factors(score, loss, truth)
-        return (coef, const + 1.0), g
 
 
 class GeneralizedScaling(Surrogate):

@@ -19,8 +19,7 @@ from structopt.surrogates import Product, Slack
 def walk(monkeypatch, points, psi, compiled, *, convex, rtol=0.0, cache=(), truth=None, lam=None, max_queries=1000):
     """Every step and the outcome of one walk."""
     if not compiled:
-        # The walk is compiled for instances of the class that it finds under this name.
-        monkeypatch.setattr("structopt.search.hull.Slack", type("NoSurrogate", (), {}))
+        monkeypatch.setattr("structopt.search.hull._COMPILED", ())
     run = Run("walk", PointPlane(points, convex=convex, truth=truth), psi.clipped, max_queries, cache, psi)
     found = HullWalk(run, psi, lam, rtol)
     stopped = found.explore()

@@ -206,6 +206,20 @@ def test_a_cache_never_changes_the_answer(seed, psi):
     assert warm.queries <= 2 * len(points) + 3
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), start=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_searches_by_lambda_find_the_smallest_bound_from_any_start(seed, start):
+    """They once stopped after the first answer when the smallest bound lay at a larger λ: inf - λ <= width * inf."""
+    points = np.abs(point_set(seed)) + np.array([0.1, 0.1])
+    lams = np.geomspace(1e-3, 1e3, 4000)
+    heights = (points[:, :1] + points[:, 1:] * lams).max(axis=0)
+    smallest = (heights**2 / (4 * lams)).min()
+    for result in (search.bisecting(PointPlane(points), start), search.binary(PointPlane(points), start)):
+        assert result.stopped in ("bracket", "vertices", "optimal")
+        if result.stopped != "vertices":  # one vertex is best for all λ in between: no need to look there
+            assert result.upper_bound <= smallest * (1 + 1e-4)
+
+
 def test_example_of_math_2_5():
     result = search.angular(PointPlane(EXAMPLE), lam=1.0, rtol=0)
     assert (result.value, result.queries, result.label) == (15.0, 5, 2)

@@ -84,6 +84,30 @@ def test_angular_with_a_solver(seed, hamming):
         assert result.queries < 60
 
 
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 4), solver=st.sampled_from(["highs", "auto"]))
+def test_bounds_hold_at_the_query_limit(seed, limit, solver):
+    """Of every search, over the labels and over their relaxation, which has them all."""
+    space, labels, score, loss, truth = instance(seed)
+    for integral in ("auto", "relax"):
+        oracle = so.Oracle(space, solver=solver, integral=integral)
+
+        def plane(oracle=oracle):
+            return Product().plane(oracle, score, loss, truth)
+
+        want = values(plane(), Product(), labels).max()
+        for result in (
+            search.angular(plane(), max_queries=limit),
+            search.bisecting(plane(), max_queries=limit),
+            search.binary(plane(), max_queries=limit),
+            search.sarawagi(plane(), xi=1.0, max_queries=limit),
+            search.convex_hull(plane(), Product(), max_queries=limit),
+            search.exact(plane(), Product(), max_queries=limit, front=False),
+        ):
+            assert result.upper_bound >= want * (1 - 1e-9), result
+            assert result.queries <= limit, result
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_relaxed_space_attains_its_hull(seed):

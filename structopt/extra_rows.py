@@ -1,0 +1,51 @@
+"""Rows that hold for one call: vectors with bounds, and bans of single labels, as one sparse matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.backends.worker import ExtraRows
+from structopt.bans import no_good_rows
+from structopt.compiled import CompiledSpace
+from structopt.errors import DeclarationError, SpaceMismatch
+
+__all__ = ["Row", "extra_rows"]
+
+Row = tuple[npt.ArrayLike, float, float]
+
+
+def extra_rows(space: CompiledSpace, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
+    """The rows ``lower <= a . z <= upper`` and the no-good cuts of forbidden labels, in this order."""
+    found = [_dense_rows(rows, space.n_variables)] if len(rows) else []
+    if len(forbid):
+        cuts, least = no_good_rows(space, forbid)
+        found.append((cuts, least, np.full(len(least), np.inf)))
+    if len(found) == 1:
+        return found[0]
+    matrices, lower, upper = zip(*found, strict=True)
+    return sp.vstack(matrices, format="csr"), np.concatenate(lower), np.concatenate(upper)
+
+
+def _dense_rows(rows: Sequence[Row], n: int) -> ExtraRows:
+    """Rows given as vectors, as one sparse matrix; built by hand, because scipy takes longer than the solver."""
+    dense = np.empty((len(rows), n))
+    bounds = np.empty((2, len(rows)))
+    for number, (a, low, up) in enumerate(rows):
+        vector = np.asarray(a, dtype=np.float64)
+        if vector.shape != (n,):
+            raise SpaceMismatch(f"Extra row {number} has shape {vector.shape}.")
+        dense[number] = vector
+        bounds[:, number] = low, up
+    if not np.isfinite(dense).all() or np.isnan(bounds).any():
+        wrong = ~np.isfinite(dense).all(axis=1) | np.isnan(bounds).any(axis=0)
+        number = int(np.argmax(wrong))
+        raise DeclarationError(f"Extra row {number} has a NaN or infinite coefficient, or a NaN bound.")
+    row, column = np.nonzero(dense)
+    starts = np.zeros(len(rows) + 1, dtype=np.int32)
+    np.cumsum(np.bincount(row, minlength=len(rows)), out=starts[1:])
+    matrix = sp.csr_array((dense[row, column], column.astype(np.int32), starts), shape=dense.shape)
+    return matrix, bounds[0], bounds[1]

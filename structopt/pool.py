@@ -1,0 +1,116 @@
+"""The workers behind an oracle: one persistent model per thread, handed out, warm-started and counted."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+from structopt.backends.base import Backend, Solution
+from structopt.backends.worker import ExtraRows, Worker
+from structopt.compiled import CompiledSpace, FloatArray
+from structopt.label import Statistics
+
+__all__ = ["Desk", "WorkerPool"]
+
+#: Bytes of simplex bases that are kept; HiGHS takes about one per row and column.
+_BASIS_LIMIT = 256_000_000
+
+
+class Desk:
+    """A worker with the figures of its own work: it is used by one thread at a time, so that neither needs a lock.
+
+    `lp` is the worker's backend where it has no other, so that a plain call can go there straight.
+    """
+
+    __slots__ = ("lp", "statistics", "worker")
+
+    def __init__(self, worker: Worker, has_lp_only: bool) -> None:
+        self.worker = worker
+        self.lp = worker.prepare() if has_lp_only else None
+        self.statistics = Statistics()
+
+
+class WorkerPool:
+    """Workers of one space; a new one is made only when all others are busy.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+    integral : {"auto", "relax", "force"}
+        When a worker asks its MIP; see `structopt.Oracle`.
+    make : callable
+        Makes the backend of a space.
+    """
+
+    def __init__(self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend]) -> None:
+        self._space = space
+        self._integral = integral
+        self._has_lp_only = integral == "relax" or not space.is_integral
+        self._make = make
+        self._lock = threading.Lock()
+        self._desks: list[Desk] = []
+        self._idle: list[Desk] = []
+        self._bases: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
+
+    def solve(
+        self,
+        costs: FloatArray,
+        extra: ExtraRows | None = None,
+        key: Hashable | None = None,
+        start: FloatArray | None = None,
+        desk: Desk | None = None,
+    ) -> Solution:
+        """One program, from the basis kept under `key`, by a borrowed worker or by whichever is idle."""
+        own = desk or self._take()
+        try:
+            begun = perf_counter()
+            if own.lp is not None and extra is None and key is None:
+                own.lp.set_costs(costs)
+                solution = own.lp.run()
+                own.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
+                return solution
+            basis = self._bases.get(key) if key is not None else None
+            solution, lp_runs, mip_runs = own.worker.solve(costs, extra, basis, start)
+            if key is not None:
+                self._remember(key, own.worker.basis())
+            own.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
+            return solution
+        finally:
+            if desk is None:
+                self._idle.append(own)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Desk]:
+        """A worker of one's own for the duration."""
+        desk = self._take()
+        try:
+            yield desk
+        finally:
+            self._idle.append(desk)
+
+    def _take(self) -> Desk:
+        try:
+            return self._idle.pop()  # atomic, as is append
+        except IndexError:
+            desk = Desk(Worker(self._space, self._integral, self._make), self._has_lp_only)
+            self._desks.append(desk)
+            return desk
+
+    def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
+        with self._lock:
+            self._bases[key] = basis
+            self._bases.move_to_end(key)
+            if len(self._bases) * (self._space.n_rows + self._space.n_variables) > _BASIS_LIMIT:
+                self._bases.popitem(last=False)
+
+    @property
+    def statistics(self) -> Statistics:
+        """What all workers have done so far."""
+        total = Statistics()
+        for desk in list(self._desks):
+            total.include(desk.statistics)
+        return total
