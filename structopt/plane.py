@@ -44,6 +44,9 @@ class Plane:
         Relative shrink of open rays and corners; must be clearly above the solver's feasibility tolerance.
     h_min : float
         Stands for h > 0.
+    product_shift : float
+        The searches for the largest product maximise ``(h + product_shift) g``: 1 for slack rescaling, where h is
+        the margin.
 
     Attributes
     ----------
@@ -51,8 +54,6 @@ class Plane:
         h and g.
     points : list of Point
         Every point that a query has returned.
-    queries : int
-        Queries so far. One of two stages (λ = 0 or inf, with tie-break) counts each of its solves.
     counts : dict
         The queries by kind: free, constrained (an angle or a corner), banned, and where they occur listed (`k_best`)
         and settled (an angle, answered by free calls). The free calls that it took to settle angles, or to try,
@@ -89,13 +90,14 @@ class Plane:
         rows: Sequence[tuple[npt.ArrayLike, float, float]] = (),
         shrink: float = 1e-5,
         h_min: float = 1e-5,
+        product_shift: float = 0.0,
     ) -> None:
         self.oracle = oracle
+        self.product_shift = product_shift
         self.shrink = shrink
         self.h_min = h_min
         self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not oracle.space.is_integral)
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
-        self.queries = 0
         self.update(h, g, truth=truth, rows=rows)
 
     def update(
@@ -123,6 +125,28 @@ class Plane:
         self._precision: Precision | None = None
         self._step: float | None = None
         return self
+
+    def as_product(self) -> Plane:
+        """The plane whose h g is the product to maximise, with h moved by `product_shift`; the counts are shared."""
+        if not self.product_shift:
+            return self
+        axes = self.coordinates
+        moved = Plane(
+            self.oracle,
+            (axes.h, axes.h0 + self.product_shift),
+            (axes.g, axes.g0),
+            truth=self.truth,
+            rows=self.rows,
+            shrink=self.shrink,
+            h_min=self.h_min,
+        )
+        moved.counts = self.counts
+        return moved
+
+    @property
+    def queries(self) -> int:
+        """Queries so far. One of two stages (λ = 0 or inf, with tie-break) counts each of its solves."""
+        return sum(self.counts.values()) - self.counts.get("settling", 0)
 
     @property
     def bounds(self) -> Bounds:
@@ -207,7 +231,6 @@ class Plane:
         An empty space is the user's mistake, not an empty angle: it is raised.
         """
         self.counts["free"] += 1
-        self.queries += 1
         costs, const = self.coordinates.costs(lam)
         found = self.oracle.maximize(costs)
         point = self.coordinates.point(found.z, found.bound + const)
@@ -244,7 +267,6 @@ class Plane:
         settled = settle(self._towards, (0.0, 1.0) if lam == math.inf else (1.0, lam), sides, worth)
         if settled.decided:
             self._count("settled")
-            self.queries += 1
             if settled.point is not None:
                 self.points.append(settled.point)
         return settled
@@ -261,7 +283,6 @@ class Plane:
 
     def _solve(self, costs: FloatArray, rows: Sequence[Any], forbid: Sequence[Any], kind: str) -> Label | None:
         self.counts[kind] += 1
-        self.queries += 1
         if not rows and not len(forbid):
             # An empty space is the user's mistake and not an empty angle: let it be raised.
             return self.oracle.maximize(costs)  # type: ignore[no-any-return]
@@ -345,7 +366,6 @@ class Plane:
         if labels is None:
             return None
         self._count("listed")
-        self.queries += 1
         points = [self.coordinates.point(label.z, label.bound + const) for label in labels]
         self.points += points
         return points

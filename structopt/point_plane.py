@@ -138,6 +138,10 @@ class PointPlane:
         label = {p.label: 1.0 - t, q.label: t}
         return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), label)
 
+    def as_product(self) -> PointPlane:
+        """Itself: h g is the product as it stands."""
+        return self
+
     def can_forbid(self, point: Point) -> bool:
         """Always, unless mixtures count as labels."""
         return not self.convex

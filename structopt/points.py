@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from structopt.errors import DeclarationError
 
@@ -138,6 +138,10 @@ class SearchPlane(Protocol):
 
         None may also mean that ``worth`` says no to the largest ``h + lam g`` among them.
         """
+        ...
+
+    def as_product(self) -> Self:
+        """The plane of the same labels whose h g a product search maximises."""
         ...
 
     def evaluate(self, label: Any) -> Point:

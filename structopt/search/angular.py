@@ -84,6 +84,7 @@ def angular(
     <angular: value 15, upper bound 15, 5 queries, optimal>
     """
     check_rtol(rtol)
+    plane = plane.as_product()
     run = Run("angular", plane, product, max_queries, cache)
     first_lam = check_lam(lam) or default_lam(plane)
     if no_positive_product(plane):

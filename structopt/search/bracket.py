@@ -82,6 +82,7 @@ def narrow(
         As in `structopt.search.bisecting`.
     """
     check_rtol(rtol)
+    plane = plane.as_product()
     run = Run(method, plane, product, max_queries, cache)
     current = check_lam(lam) or default_lam(plane)
     if no_positive_product(plane):

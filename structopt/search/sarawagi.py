@@ -54,6 +54,7 @@ def sarawagi(
     """
     if not 0.0 <= xi < math.inf:
         raise DeclarationError(f"xi is a slack value: finite and at least 0, got {xi}.")
+    plane = plane.as_product()
     run = Run("sarawagi", plane, product, max_queries, cache)
     best = _Best(xi)
     for point in run.cached:

@@ -6,9 +6,11 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from structopt.errors import DeclarationError
-from structopt.surrogates.base import Surrogate, better_end
+from structopt.plane import Plane
+from structopt.surrogates.base import Affine, Surrogate, better_end
 
 __all__ = ["BetaScaling", "GeneralizedScaling", "Margin", "Product", "Slack"]
 
@@ -72,6 +74,10 @@ class Slack(Surrogate):
                     value = best_h * best_g
                     return t, value, value * (1.0 + 1e-15)
         return better_end(self, p, q)
+
+    def plane(self, oracle: Any, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, **options: Any) -> Plane:
+        """The plane of margins and losses; the product searches find there the largest (1 + h) g, too."""
+        return super().plane(oracle, score, loss, truth, **{"product_shift": self.shift, **options})
 
 
 class Product(Slack):

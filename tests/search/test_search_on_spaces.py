@@ -85,6 +85,21 @@ def test_angular_with_a_solver(seed, hamming):
 
 
 @settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_product_searches_find_the_slack_of_a_slack_plane(seed):
+    """Its h is the margin; they maximise (1 + h) g all the same, and the counts are of that plane."""
+    space, labels, score, loss, truth = instance(seed)
+    plane = Slack().plane(so.Oracle(space), score, loss, truth)
+    want = values(plane, Slack(), labels).max()
+    result = search.angular(plane, rtol=0)
+    assert result.value == pytest.approx(want, rel=2e-5, abs=1e-3)
+    assert result.value == pytest.approx(search.exact(plane, "slack").value, rel=2e-5, abs=1e-3)
+    for other in (search.bisecting(plane), search.binary(plane), search.sarawagi(plane, xi=1.0)):
+        assert other.value <= want * (1 + 1e-9) and other.upper_bound >= want * (1 - 1e-9)
+    assert plane.queries >= result.queries > 0
+
+
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 4), solver=st.sampled_from(["highs", "auto"]))
 def test_bounds_hold_at_the_query_limit(seed, limit, solver):
     """Of every search, over the labels and over their relaxation, which has them all."""
