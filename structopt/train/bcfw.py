@@ -14,7 +14,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
-from structopt.train.run import run
+from structopt.train.run import Limits, run
 from structopt.train.structured import StructuredRisk, Violations
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
@@ -68,20 +68,15 @@ def bcfw(
     >>> import numpy as np
     >>> import structopt as so
     >>> from structopt.train.bcfw import bcfw
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> y = (X @ rng.normal(size=(3, 4))).argmax(axis=1)
-    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(4), X, y)
+    >>> X, y = np.array([[2.0], [1.0], [-3.0]]), ["up", "up", "down"]
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(["up", "down"]), X, y)
     >>> bcfw(risk, lam=0.1, tol=1e-2).converged
     True
     """
     lam = check_lam(lam)
     check_risk(risk, "bcfw")
     method = _FrankWolfe(risk, lam, average, random_state)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _FrankWolfe(DualMethod):

@@ -19,7 +19,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.multiclass import is_multiclass, multiclass_ascent
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
-from structopt.train.run import run
+from structopt.train.run import Limits, run
 from structopt.train.structured import StructuredRisk, Violations
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
@@ -56,8 +56,8 @@ def block_ascent(
     tol : float
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     cached_passes : int
-        At most so many passes over the working sets after each oracle pass; few pay where the oracle is fast, up to 30
-        where it is slow.
+        At most so many passes over the working sets after each oracle pass; few pay where the oracle is fast, 60 where
+        it is slow (slack rescaling of sequences) or ``lam n`` is below 1.
     planes : int
         Size of a working set.
     max_passes, max_seconds, callback, checkpoint, verbose
@@ -92,10 +92,7 @@ def block_ascent(
             callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
         )  # fmt: skip
     method = _BlockAscent(risk, lam, cached_passes, planes, random_state)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _BlockAscent(DualMethod):

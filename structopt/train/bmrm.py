@@ -16,7 +16,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.train.result import TrainResult
 from structopt.train.risk import Cut, LinearRisk, Risk, check_lam, check_start
-from structopt.train.run import Method, run
+from structopt.train.run import Limits, Method, run
 
 __all__ = ["Point", "bmrm", "evaluate", "first_bound"]
 
@@ -121,10 +121,7 @@ def bmrm(
     start = check_start(w0, regularizer.start(risk.n_features))
     regularizer.check(start)
     method = _Bmrm(risk, regularizer, lam, theta, search, max_cuts, start)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _Bmrm(Method):

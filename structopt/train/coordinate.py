@@ -16,7 +16,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
-from structopt.train.run import Method, run
+from structopt.train.run import Limits, Method, run
 
 __all__ = ["coordinate_descent"]
 
@@ -94,10 +94,7 @@ def coordinate_descent(
     """
     lam = check_lam(lam)
     method = _Descent(risk, lam, bool(shrinking), _seed(random_state))
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _Descent(Method):

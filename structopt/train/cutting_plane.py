@@ -18,7 +18,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
-from structopt.train.run import Method, run
+from structopt.train.run import Limits, Method, run
 from structopt.train.structured import StructuredRisk, Violations
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, has_one_table
 
@@ -79,10 +79,8 @@ def one_slack(
     >>> import numpy as np
     >>> import structopt as so
     >>> from structopt.train.cutting_plane import one_slack
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> y = (X @ rng.normal(size=(3, 4))).argmax(axis=1)
-    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(4), X, y)
+    >>> X, y = np.array([[2.0], [1.0], [-3.0]]), ["up", "up", "down"]
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(["up", "down"]), X, y)
     >>> one_slack(risk, lam=0.1).converged
     True
     """
@@ -94,10 +92,7 @@ def one_slack(
     if cached_labels < 0:
         raise DeclarationError(f"cached_labels must be at least 0, got {cached_labels!r}.")
     method = _OneSlack(risk, lam, theta, cached_labels)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _OneSlack(Method):
@@ -214,10 +209,8 @@ def n_slack(
     >>> import numpy as np
     >>> import structopt as so
     >>> from structopt.train.cutting_plane import n_slack
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> y = (X @ rng.normal(size=(3, 4))).argmax(axis=1)
-    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(4), X, y)
+    >>> X, y = np.array([[2.0], [1.0], [-3.0]]), ["up", "up", "down"]
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(["up", "down"]), X, y)
     >>> n_slack(risk, lam=0.1, tol=1e-6).converged
     True
     """
@@ -226,10 +219,7 @@ def n_slack(
     if planes < 2:
         raise DeclarationError(f"planes must be at least 2, got {planes!r}.")
     method = _NSlack(risk, lam, planes, random_state)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _NSlack(DualMethod):

@@ -16,7 +16,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
-from structopt.train.run import Method, run
+from structopt.train.run import Limits, Method, run
 from structopt.train.structured import StructuredRisk
 
 __all__ = ["is_multiclass", "multiclass_ascent"]
@@ -80,13 +80,11 @@ def multiclass_ascent(
     >>> import numpy as np
     >>> import structopt as so
     >>> from structopt.train.multiclass import multiclass_ascent
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(40, 3))
-    >>> y = (X @ rng.normal(size=(3, 4))).argmax(axis=1)
-    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(4), X, y)
+    >>> X, y = np.array([[2.0], [1.0], [-3.0]]), ["up", "up", "down"]
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(["up", "down"]), X, y)
     >>> result = multiclass_ascent(risk, lam=0.01, tol=1e-6)
     >>> result.converged, result.w.shape
-    (True, (12,))
+    (True, (2,))
     """
     lam = check_lam(lam)
     if not is_multiclass(risk):
@@ -94,10 +92,7 @@ def multiclass_ascent(
     if cached_passes < 0:
         raise DeclarationError(f"cached_passes must be at least 0, got {cached_passes!r}.")
     method = _Multiclass(risk, lam, cached_passes, random_state)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _Multiclass(Method):

@@ -18,7 +18,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.regularizers import L2, Regularizer
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam, check_start
-from structopt.train.run import Method, run
+from structopt.train.run import Limits, Method, run
 
 __all__ = ["proximal_bundle"]
 
@@ -85,10 +85,7 @@ def proximal_bundle(
         raise DeclarationError(f"{regularizer!r} is infinite outside the non-negative weights: use bmrm")
     start = check_start(w0, regularizer.start(risk.n_features))
     method = _Proximal(risk, regularizer, lam, zeta, rho, start)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _Proximal(Method):

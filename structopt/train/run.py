@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 from structopt.train.checkpoint import Checkpoint, State
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 
-__all__ = ["Method", "run"]
+__all__ = ["Limits", "Method", "run"]
 
 
 class Method(ABC):
@@ -60,25 +60,22 @@ class Method(ABC):
         return {}
 
 
-def run(
-    method: Method,
-    *,
-    tol: float,
-    max_passes: float | None,
-    max_seconds: float | None,
-    callback: Callback | None,
-    checkpoint: str | os.PathLike[str] | Checkpoint | None,
-    verbose: bool | int,
-) -> TrainResult:
-    """Iterate until the gap is closed or a limit reached; the parameters are those of `structopt.train.bmrm`."""
+class Limits(NamedTuple):
+    """When to stop, and whom to tell: the parameters that all trainers have (see `structopt.train.bmrm`)."""
+
+    tol: float
+    max_passes: float | None
+    max_seconds: float | None
+    callback: Callback | None
+    checkpoint: str | os.PathLike[str] | Checkpoint | None
+    verbose: bool | int
+
+
+def run(method: Method, limits: Limits) -> TrainResult:
+    """Iterate until the gap is closed or a limit reached."""
     with Monitor(
         method.name,
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
-        verbose=verbose,
+        **limits._asdict(),
         lower_bound=method.lower_bound,
         problem=method.problem,
         patience=method.patience,

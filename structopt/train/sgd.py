@@ -17,7 +17,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
-from structopt.train.run import Method, run
+from structopt.train.run import Limits, Method, run
 from structopt.train.structured import StructuredRisk, Violations, difference
 
 __all__ = ["sgd"]
@@ -100,10 +100,7 @@ def sgd(
     lam = check_lam(lam)
     size = _check(risk, batch_size, average)
     method = _Sgd(risk, lam, size, average, certify, random_state)
-    return run(
-        method, tol=tol, max_passes=max_passes, max_seconds=max_seconds, callback=callback, checkpoint=checkpoint,
-        verbose=verbose,
-    )  # fmt: skip
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
 
 
 class _Sgd(Method):
