@@ -4,7 +4,7 @@
     python benchmarks/conditional_risk.py training      time of fit from 10 to 1,000 nodes
     python benchmarks/conditional_risk.py prediction    the shape of Reuters against HiGHS and the paper's 7 ms
     python benchmarks/conditional_risk.py nystroem      20,000 examples: time and peak memory
-    python benchmarks/conditional_risk.py table1 [set ...] [--blocks]
+    python benchmarks/conditional_risk.py table1 [set ...] [--tune loo | folds]
     python benchmarks/conditional_risk.py flow --first 0 --trials 10 --out flow.csv     (once a part, then `table2`)
     python benchmarks/conditional_risk.py table2 flow.csv
 
@@ -173,7 +173,9 @@ def main() -> None:
     commands.add_parser("nystroem")
     rows = commands.add_parser("table1")
     rows.add_argument("sets", nargs="*", metavar="set", help=", ".join(PAPER))
-    rows.add_argument("--blocks", action="store_true", help="tune by 5 folds of neighbours, not leave-one-out")
+    rows.add_argument(
+        "--tune", choices=("loo", "folds", "both"), default="both", help="leave-one-out or 5 folds of neighbours"
+    )
     part = commands.add_parser("flow")
     part.add_argument("--first", type=int, default=0)
     part.add_argument("--trials", type=int, default=10)
@@ -192,7 +194,7 @@ def main() -> None:
     elif given.command == "nystroem":
         nystroem()
     elif given.command == "table1":
-        table1(given.sets, given.blocks)
+        table1(given.sets, given.tune)
     elif given.command == "flow":
         flow(given.first, given.trials, given.size, given.test, given.out)
     else:
