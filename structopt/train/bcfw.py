@@ -12,6 +12,7 @@ from structopt.compiled import FloatArray
 from structopt.kernels.frank_wolfe import frank_wolfe
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
+from structopt.train.regularizers import Regularizer, check_l2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, run
@@ -23,6 +24,7 @@ __all__ = ["bcfw"]
 
 def bcfw(
     risk: StructuredRisk,
+    regularizer: Regularizer | None = None,
     *,
     lam: float,
     tol: float = 1e-3,
@@ -43,6 +45,8 @@ def bcfw(
     ----------
     risk : StructuredRisk
         With a surrogate that is convex in the weights.
+    regularizer : L2, optional
+        The dual steps are those of ``||w||^2 / 2``; for others take `structopt.train.bmrm`.
     lam : float
         Weight of the regulariser, positive.
     tol : float
@@ -73,6 +77,7 @@ def bcfw(
     >>> bcfw(risk, lam=0.1, tol=1e-2).converged
     True
     """
+    check_l2(regularizer, "bcfw")
     lam = check_lam(lam)
     check_risk(risk, "bcfw")
     method = _FrankWolfe(risk, lam, average, random_state)

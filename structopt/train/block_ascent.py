@@ -17,6 +17,7 @@ from structopt.errors import DeclarationError
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.multiclass import is_multiclass, multiclass_ascent
+from structopt.train.regularizers import Regularizer, check_l2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, run
@@ -33,6 +34,7 @@ _FIRST_CACHED = 3
 
 def block_ascent(
     risk: StructuredRisk,
+    regularizer: Regularizer | None = None,
     *,
     lam: float,
     tol: float = 1e-3,
@@ -51,6 +53,8 @@ def block_ascent(
     ----------
     risk : StructuredRisk
         With a surrogate that is convex in the weights.
+    regularizer : L2, optional
+        The dual steps are those of ``||w||^2 / 2``; for others take `structopt.train.bmrm`.
     lam : float
         Weight of the regulariser, positive.
     tol : float
@@ -82,6 +86,7 @@ def block_ascent(
     >>> result.converged
     True
     """
+    check_l2(regularizer, "block_ascent")
     lam = check_lam(lam)
     check_risk(risk, "block_ascent")
     if cached_passes < 0 or planes < 2:

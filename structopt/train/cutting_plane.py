@@ -15,7 +15,7 @@ from structopt.kernels.frank_wolfe import highest, remember
 from structopt.train.bundle import QuadraticBundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
-from structopt.train.regularizers import L2
+from structopt.train.regularizers import L2, Regularizer, check_l2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
@@ -34,6 +34,7 @@ _MOST_INNER = 500
 
 def one_slack(
     risk: StructuredRisk,
+    regularizer: Regularizer | None = None,
     *,
     lam: float,
     tol: float = 1e-3,
@@ -54,6 +55,8 @@ def one_slack(
     ----------
     risk : StructuredRisk
         With a surrogate that is convex in the weights.
+    regularizer : L2, optional
+        The dual steps are those of ``||w||^2 / 2``; for others take `structopt.train.bmrm`.
     lam : float
         Weight of the regulariser, positive.
     tol : float
@@ -84,6 +87,7 @@ def one_slack(
     >>> one_slack(risk, lam=0.1).converged
     True
     """
+    check_l2(regularizer, "one_slack")
     lam = check_lam(lam)
     if not isinstance(risk, StructuredRisk) or not risk.is_convex:
         raise DeclarationError(f"one_slack needs a StructuredRisk with a convex surrogate, got {risk!r}; use sgd.")
@@ -162,6 +166,7 @@ class _OneSlack(Method):
 
 def n_slack(
     risk: StructuredRisk,
+    regularizer: Regularizer | None = None,
     *,
     lam: float,
     tol: float = 1e-3,
@@ -183,6 +188,8 @@ def n_slack(
     ----------
     risk : StructuredRisk
         With a surrogate that is convex in the weights.
+    regularizer : L2, optional
+        The dual steps are those of ``||w||^2 / 2``; for others take `structopt.train.bmrm`.
     lam : float
         Weight of the regulariser, positive.
     tol : float
@@ -214,6 +221,7 @@ def n_slack(
     >>> n_slack(risk, lam=0.1, tol=1e-6).converged
     True
     """
+    check_l2(regularizer, "n_slack")
     lam = check_lam(lam)
     check_risk(risk, "n_slack")
     if planes < 2:

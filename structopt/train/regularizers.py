@@ -404,3 +404,12 @@ class Entropy(Regularizer):
 
     def __repr__(self) -> str:
         return f"Entropy(normalized={self.normalized})"
+
+
+def check_l2(regularizer: Regularizer | None, trainer: str) -> None:
+    """Refuse what a trainer whose steps are those of ``||w||^2 / 2`` cannot minimise."""
+    if regularizer is not None and type(regularizer) is not L2:
+        raise DeclarationError(
+            f"{trainer} takes steps of the squared norm and cannot minimise {regularizer!r}; "
+            "use structopt.train.bmrm, which takes any regulariser."
+        )

@@ -15,6 +15,7 @@ from structopt.errors import DeclarationError
 from structopt.kernels.sparse_steps import add_parts, score_rows
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
+from structopt.train.regularizers import Regularizer, check_l2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
@@ -27,6 +28,7 @@ Averaging = Literal["weighted", "uniform", "none"]
 
 def sgd(
     risk: StructuredRisk,
+    regularizer: Regularizer | None = None,
     *,
     lam: float,
     tol: float = 0.0,
@@ -49,6 +51,8 @@ def sgd(
     ----------
     risk : StructuredRisk
         With any surrogate.
+    regularizer : L2, optional
+        The steps are those of ``||w||^2 / 2``; for others take `structopt.train.bmrm`.
     lam : float
         Weight of the regulariser, positive.
     tol : float
@@ -97,6 +101,7 @@ def sgd(
     >>> bool(result.objective < risk(np.zeros(12))[0])
     True
     """
+    check_l2(regularizer, "sgd")
     lam = check_lam(lam)
     size = _check(risk, batch_size, average)
     method = _Sgd(risk, lam, size, average, certify, random_state)
