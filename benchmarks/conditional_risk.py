@@ -28,11 +28,11 @@ from conditional_risk_tables import PAPER, flow, table1, table2
 from sklearn.preprocessing import normalize
 
 import structopt as so
+from structopt.conditional_risk.labels import encode_labels
+from structopt.conditional_risk.programs import risk_program
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, HierarchicalLoss
-from structopt.risk_labels import encode_labels
-from structopt.risk_programs import risk_program
 from structopt.structures.hierarchy import HierarchicalLabels
 
 

@@ -11,17 +11,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt.compiled import FloatArray
+from structopt.conditional_risk.averages import Averager, KernelAverages
+from structopt.conditional_risk.joint_kernels import additive_average, joint_matrix
+from structopt.conditional_risk.labels import encode_labels, same
+from structopt.conditional_risk.path import RegularizationPath, leave_one_out_path, regularizations
+from structopt.conditional_risk.programs import LinearRisk, RiskSolution, risk_program
+from structopt.conditional_risk.stability import GeneralizationBound, largest_loss, ramp_surrogates, stability_bound
+from structopt.conditional_risk.weights import Spectrum
 from structopt.errors import DeclarationError
 from structopt.estimators.persistence import Persistent
 from structopt.features import n_examples
-from structopt.joint_kernels import additive_average, joint_matrix
-from structopt.kernel_averages import Averager, KernelAverages
-from structopt.kernel_weights import Spectrum
 from structopt.model import Model
-from structopt.risk_labels import encode_labels, same
-from structopt.risk_path import RegularizationPath, leave_one_out_path, regularizations
-from structopt.risk_programs import LinearRisk, RiskSolution, risk_program
-from structopt.stability import GeneralizationBound, largest_loss, ramp_surrogates, stability_bound
 
 __all__ = ["ConditionalRiskMinimizer", "RegularizationPath"]
 
@@ -199,7 +199,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         """The leave-one-out task loss for each of `lams`, from one eigendecomposition; the estimator is not changed.
 
         Exact: each example's label is predicted with the weights of the others under the same ridge ``m lam``
-        (`structopt.kernel_weights.Spectrum`).
+        (`structopt.conditional_risk.weights.Spectrum`).
         """
         other = ConditionalRiskMinimizer(**self.get_params(deep=False))
         other._prepare(X, y)

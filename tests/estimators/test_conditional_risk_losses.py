@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import structopt as so
+from structopt.conditional_risk.programs import LinearRisk
 from structopt.errors import DeclarationError
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
 from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss
-from structopt.risk_programs import LinearRisk
 from structopt.structures.assignment import Assignment
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
@@ -127,7 +127,7 @@ def test_absolute_risk_of_flows_against_the_mixed_integer_program(seed, positive
     _, Y = flows(8, seed)
     rng = np.random.default_rng(seed)
     weights = np.abs(rng.normal(size=8)) if positive else rng.normal(size=8) + 0.3
-    from structopt.separable import AbsoluteProgram
+    from structopt.conditional_risk.separable import AbsoluteProgram
 
     program = AbsoluteProgram(model.space().compiled, slice(0, 5), Y, rtol=1e-6, max_programs=2000)
     found = program.minimize(weights)
@@ -284,7 +284,7 @@ def test_ramp_surrogate_by_listing_and_its_properties():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_largest_loss_is_an_upper_bound_and_tight_here(name):
-    from structopt.stability import largest_loss
+    from structopt.conditional_risk.stability import largest_loss
 
     model = MODELS[name]
     labels = model.space().enumerate()

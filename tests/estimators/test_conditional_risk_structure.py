@@ -71,13 +71,13 @@ def test_additive_model_minimises_its_objective(intercept):
 
 
 def so_neighbours(model):
-    from structopt.joint_kernels import neighbours
+    from structopt.conditional_risk.joint_kernels import neighbours
 
     return neighbours(model.hierarchy)
 
 
 def test_joint_kernels_are_kernels():
-    from structopt.joint_kernels import diffusion, neighbours
+    from structopt.conditional_risk.joint_kernels import diffusion, neighbours
 
     for h in (so.Hierarchy(TREE), so.Hierarchy(DIAMOND), so.Hierarchy([(k, k + 1) for k in range(9)])):
         for B in (neighbours(h), diffusion(h), diffusion(h, 0.0)):

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import scipy.linalg as la
 
 from structopt.compiled import FloatArray
+from structopt.conditional_risk.averages import Averager, KernelAverages
+from structopt.conditional_risk.weights import Regression
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.kernel_averages import Averager, KernelAverages
-from structopt.kernel_weights import Regression
 
 __all__ = ["additive_average", "diffusion", "joint_matrix", "neighbours"]
 
@@ -59,7 +59,7 @@ def joint_matrix(given: Any, model: Any, n_parts: int) -> FloatArray:
 
 
 def additive_average(averages: KernelAverages, slopes: FloatArray, levels: FloatArray, joint: FloatArray) -> Averager:
-    """The additive model of ECRM (13): estimates of ``l_j(1, .) - l_j(0, .)`` for each part j, and of the sum of l_j(0, .).
+    """The additive model of ECRM (13): ``l_j(1, .) - l_j(0, .)`` of each part j, and the sum of l_j(0, .), estimated.
 
     Parameters
     ----------

@@ -12,9 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from structopt.compiled import FloatArray
-from structopt.errors import DeclarationError
-from structopt.features import n_examples
-from structopt.kernel_weights import (
+from structopt.conditional_risk.weights import (
     CholeskyWeights,
     FeatureWeights,
     Kernel,
@@ -24,6 +22,8 @@ from structopt.kernel_weights import (
     Spectrum,
     kernel_matrix,
 )
+from structopt.errors import DeclarationError
+from structopt.features import n_examples
 
 __all__ = ["Averager", "KernelAverages"]
 
@@ -58,7 +58,7 @@ class KernelAverages:
     ----------
     X : matrix, or whatever a callable kernel takes
     kernel, params
-        See `structopt.kernel_weights.kernel_matrix`.
+        See `structopt.conditional_risk.weights.kernel_matrix`.
     method : {"auto", "cholesky", "eigen", "primal", "nystroem"}
         See `structopt.estimators.conditional_risk.ConditionalRiskMinimizer`.
     intercept : bool

@@ -22,14 +22,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structopt.compiled import VALUE_TOLERANCE, FloatArray
+from structopt.conditional_risk.labels import dense, encode_labels
+from structopt.conditional_risk.projection import Projection
+from structopt.conditional_risk.separable import AbsoluteProgram
 from structopt.errors import DeclarationError
 from structopt.losses import Hamming, TaskLoss
 from structopt.losses.hierarchy import AffineForm, sparse_form
 from structopt.model import Model
 from structopt.oracle import Oracle
-from structopt.projection import Projection
-from structopt.risk_labels import dense, encode_labels
-from structopt.separable import AbsoluteProgram
 from structopt.structures._hierarchy_labels import LabelCodec
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from structopt.compiled import FloatArray
+from structopt.conditional_risk.programs import LinearRisk
 from structopt.errors import DeclarationError
 from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming, TaskLoss, ZeroOne
 from structopt.model import Model
-from structopt.risk_programs import LinearRisk
 from structopt.structures.assignment import RowLoss
 
 __all__ = ["GeneralizationBound", "largest_loss", "ramp_surrogates", "stability_bound"]

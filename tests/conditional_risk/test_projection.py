@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import structopt as so
-from structopt.projection import Projection
+from structopt.conditional_risk.projection import Projection
 
 
 def polytope(equation=True, spare=0):

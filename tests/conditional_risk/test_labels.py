@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 import structopt as so
-from structopt import risk_labels
+from structopt.conditional_risk import labels as risk_labels
+from structopt.conditional_risk.labels import dense, encode_labels, same
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.risk_labels import dense, encode_labels, same
 from structopt.structures.exclusive import ExclusiveLabels
 
 TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3)])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from structopt.compiled import FloatArray
+from structopt.conditional_risk.programs import RiskProgram
+from structopt.conditional_risk.weights import Spectrum
 from structopt.errors import DeclarationError
-from structopt.kernel_weights import Spectrum
-from structopt.risk_programs import RiskProgram
 
 __all__ = ["RegularizationPath", "leave_one_out_path", "regularizations"]
 
