@@ -15,9 +15,9 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	$(PIP) -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.installed pyproject.toml
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
 	$(PIP) -e ".[dev]"
-	touch $@
+	touch $(VENV)/.installed $@
 
 demo: $(VENV)/.installed  ## declare a space, solve it with every backend, show the agreement
 	$(BIN)/python -m structopt.demo
@@ -32,10 +32,10 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term -q
 
 test-all: lint types  ## everything, the slow tests too
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term -q
 
 test-notebooks: $(VENV)/.dev  ## every notebook, executed from top to bottom
 	$(PIP) -e ".[notebooks]"
