@@ -13,6 +13,7 @@ from structopt.compiled import FloatArray
 from structopt.estimators._divided import Divided, DividedLabels
 from structopt.estimators._hierarchical_base import HierarchicalEstimator, Kind
 from structopt.estimators._hierarchical_plan import Plan
+from structopt.estimators._hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.structures.hierarchy import HierarchicalLabels
@@ -20,7 +21,6 @@ from structopt.train.bcfw import bcfw
 from structopt.train.block_ascent import block_ascent
 from structopt.train.bmrm import bmrm
 from structopt.train.cutting_plane import n_slack, one_slack
-from structopt.train.hierarchical import Pattern, hierarchical_sgd, seen_features
 from structopt.train.proximal import proximal_bundle
 from structopt.train.result import TrainResult
 from structopt.train.sgd import sgd

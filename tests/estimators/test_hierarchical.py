@@ -19,6 +19,7 @@ import structopt as so
 from structopt import metrics, norms
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._divided import Divided
+from structopt.estimators._hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.estimators._hierarchical_train import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.persistence import load
@@ -26,7 +27,6 @@ from structopt.estimators.shared import SharedSVM
 from structopt.estimators.structured import StructuredSVM
 from structopt.losses import LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
-from structopt.train.hierarchical import Pattern, hierarchical_sgd, seen_features
 from structopt.train.sgd import sgd
 from structopt.train.structured import StructuredRisk
 

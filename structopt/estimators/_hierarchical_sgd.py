@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from structopt.batch import LabelBatch
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.estimators._node_weights import AllWeights, Pattern, SeenWeights, Weights, seen_features
 from structopt.kernels.node_weights import leaf_steps
 from structopt.losses import Hamming, LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
-from structopt.train._node_weights import AllWeights, Pattern, SeenWeights, Weights, seen_features
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
@@ -87,7 +87,7 @@ def hierarchical_sgd(
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> import structopt as so
-    >>> from structopt.train.hierarchical import hierarchical_sgd
+    >>> from structopt.estimators._hierarchical_sgd import hierarchical_sgd
     >>> h = so.Hierarchy([("animal", "cat"), ("animal", "dog")])
     >>> X = sp.csr_array(np.eye(4))
     >>> model = so.structures.HierarchicalLabels(h)
