@@ -161,8 +161,14 @@ def slack() -> None:
 
 
 def table2() -> None:
-    from sklearn.metrics import f1_score
+    """Test figures beside Table 2 of AISTATS16, which does not define its columns.
 
+    Its accuracy is far above any exact match on Yeast, and its MaF1 near its MiF1: mean overlap and F1 by example fit.
+    """
+    from sklearn.metrics import f1_score, jaccard_score
+
+    papers = {"margin": "acc .545, label loss .204, MiF1 .666, MaF1 .654"}
+    papers["slack"] = "acc .540, label loss .205, MiF1 .661, MaF1 .651"
     X, rest = load("yeast", "train")
     Xt, test = load("yeast", "test")
     for surrogate in ("margin", "slack"):
@@ -182,9 +188,11 @@ def table2() -> None:
         Y = test["Y"]
         print(
             f"Yeast {surrogate}: lam {best[1]:g}, gap {svm.result_.gap:.1e}, "
-            f"accuracy {(P == Y).all(axis=1).mean():.3f}, "
+            f"overlap {jaccard_score(Y, P, average='samples', zero_division=0):.3f}, "
             f"label loss {(P != Y).mean():.3f}, MiF1 {f1_score(Y, P, average='micro'):.3f}, "
-            f"MaF1 {f1_score(Y, P, average='macro', zero_division=0):.3f}"
+            f"F1 by example {f1_score(Y, P, average='samples', zero_division=0):.3f}, "
+            f"by label {f1_score(Y, P, average='macro', zero_division=0):.3f}, "
+            f"exact match {(P == Y).all(axis=1).mean():.3f}; paper: {papers[surrogate]}"
         )
 
 

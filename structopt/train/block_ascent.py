@@ -26,10 +26,12 @@ from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["block_ascent"]
 
-# Cached passes end early once they have closed this share of the gap that the oracle pass saw.
-_CACHED_ENOUGH = 0.3
+# Cached passes end early once the gap left is below this share of what the oracle pass saw.
+_CACHED_ENOUGH = 0.4
 # The first planes are of labels far from those that count in the end: few passes over them.
 _FIRST_CACHED = 3
+# A bound needs w anew from the dual point: every so many passes, and whenever the next one certifies.
+_BOUND_EVERY = 3
 
 
 def block_ascent(
@@ -130,11 +132,16 @@ class _BlockAscent(DualMethod):
                 left = self.sets.ascend_cached(self.w, self.scale, self.rng)
                 if left < _CACHED_ENOUGH * gap or monitor.out_of_time:
                     break
+        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        self.certify = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * monitor.lower_bound or monitor.passes % 10 == 0
+        self.certify |= monitor.passes + 1 >= monitor.max_passes
+        if self.certify or monitor.passes % _BOUND_EVERY == 0:
+            self._bound(monitor)
+
+    def _bound(self, monitor: Monitor) -> None:
+        with monitor.part("block steps"):
             low = self.rebuild()
         monitor.bound(low)
-        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
-        self.certify = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
-        self.certify |= monitor.passes + 1 >= monitor.max_passes
 
     def _oracle_pass(self, monitor: Monitor, found: Sequence[Violations] | None) -> float:
         """Ask the groups in turn (unless they have been asked already) and ascend; returns the sum of the gaps seen."""
@@ -148,6 +155,7 @@ class _BlockAscent(DualMethod):
 
     def finish(self, monitor: Monitor) -> None:
         if not np.isfinite(monitor.objective) or monitor.stopped in ("time", "callback"):
+            self._bound(monitor)
             self.evaluate(monitor, self.w)
 
     def state(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _PAIR_STEPS = 5
 # Oracle visits without mass after which a plane is forgotten.
 _PATIENCE = 4
 # Parts per example that there is room for at first.
-_FIRST_ROOM = 48
+_FIRST_ROOM = 160
 
 
 class WorkingSets:
@@ -134,7 +134,7 @@ class WorkingSets:
         `worth` is a share of the mean gap; gaps of examples that are left out are those of their last visit.
         """
         total, _ = ascend_cached(
-            rng.permutation(len(self.gap)), self.planes, self._arena, self._unions, self._features, w, scale,
+            _visiting_order(rng, len(self.gap)), self.planes, self._arena, self._unions, self._features, w, scale,
             _PAIR_STEPS, worth * float(self.gap.mean()), self.gap, self._scratch,
         )  # fmt: skip
         return float(total)
@@ -236,6 +236,18 @@ class DualMethod(Method):
         self.w[:] = state["w"]
         self.rng.bit_generator.state = state["random"]
         self.sets.restore(state)
+
+
+def _visiting_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.intp]:
+    """Runs of up to 16 neighbours in random order.
+
+    Neighbours lie side by side in memory, which saves a sixth of a visit; one run after the other in their own order
+    takes two to four times as many passes.
+    """
+    size = min(max(n // 64, 1), 16)
+    runs = rng.permutation(-(-n // size))
+    order = np.asarray((runs[:, None] * size + np.arange(size)).ravel(), dtype=np.intp)
+    return order[order < n]
 
 
 def check_risk(risk: StructuredRisk, trainer: str) -> None:
