@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import Any
 
 from structopt.kernels._common import any_order, kernel
+from structopt.kernels.row_products import dense_add, dense_dot, rows_dot, sparse_add, sparse_dot
 
 __all__ = [
     "add_planes",
@@ -45,61 +46,6 @@ __all__ = [
     "tidy",
     "weights_of",
 ]
-
-
-# The products take few arguments: a longer list costs more than a product of 128 terms.
-@any_order
-def _dense_dot(X: Any, row: int, w: Any, at: int) -> float:
-    x = X[row]
-    v = w[at : at + x.size]  # j alone is known not to be negative, and so the loop vectorises
-    total = 0.0
-    for j in range(x.size):
-        total += x[j] * v[j]
-    return total
-
-
-@any_order
-def _dense_add(X: Any, row: int, step: float, w: Any, at: int) -> None:
-    x = X[row]
-    v = w[at : at + x.size]
-    for j in range(x.size):
-        v[j] += step * x[j]
-
-
-@any_order
-def _sparse_dot(data: Any, indices: Any, first: int, last: int, w: Any, at: int) -> float:
-    total = 0.0
-    for q in range(first, last):
-        total += data[q] * w[at + indices[q]]
-    return total
-
-
-@any_order
-def _sparse_add(data: Any, indices: Any, first: int, last: int, step: float, w: Any, at: int) -> None:
-    for q in range(first, last):
-        w[at + indices[q]] += step * data[q]
-
-
-@any_order
-def _rows_dot(X: Any, data: Any, indices: Any, indptr: Any, a: int, b: int) -> float:
-    """<x_a, x_b>; indices of sparse rows are sorted."""
-    total = 0.0
-    if indptr.size > 1:
-        p, q = indptr[a], indptr[b]
-        while p < indptr[a + 1] and q < indptr[b + 1]:
-            if indices[p] == indices[q]:
-                total += data[p] * data[q]
-                p += 1
-                q += 1
-            elif indices[p] < indices[q]:
-                p += 1
-            else:
-                q += 1
-    else:
-        x, y = X[a], X[b]
-        for j in range(x.size):
-            total += x[j] * y[j]
-    return total
 
 
 @any_order
@@ -125,9 +71,9 @@ def scores(i: int, n: int, unions: Any, features: Any, w: Any, scratch: Any) -> 
         if r < 0:
             s[u] = w[place]
         elif sparse:
-            s[u] = _sparse_dot(data, indices, indptr[r], indptr[r + 1], w, place)
+            s[u] = sparse_dot(data, indices, indptr[r], indptr[r + 1], w, place)
         else:
-            s[u] = _dense_dot(X, r, w, place)
+            s[u] = dense_dot(X, r, w, place)
 
 
 @kernel
@@ -181,9 +127,9 @@ def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scal
         elif abs(s[u]) <= dust:
             continue
         elif sparse:
-            _sparse_add(data, indices, indptr[r], indptr[r + 1], s[u], w, place)
+            sparse_add(data, indices, indptr[r], indptr[r + 1], s[u], w, place)
         else:
-            _dense_add(X, r, s[u], w, place)
+            dense_add(X, r, s[u], w, place)
 
 
 @kernel
@@ -208,7 +154,7 @@ def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: 
             elif row[v] == row_u:
                 inner += value[q] * norms[row_u]
             else:
-                inner += value[q] * _rows_dot(X, data, indices, indptr, row[v], row_u)
+                inner += value[q] * rows_dot(X, data, indices, indptr, row[v], row_u)
         s[u] = inner
     for k in range(count[i]):
         total = _gather(local, value, begin[i, k], size[i, k], s)
