@@ -1,4 +1,4 @@
-"""Products of feature rows, dense or CSR, with weights and with each other; sums in any order, so that they vectorise."""
+"""Products of feature rows, dense or CSR, with weights and each other; sums in any order, so that they vectorise."""
 
 from __future__ import annotations
 
