@@ -70,11 +70,11 @@ class Chain(SequenceModel):
     >>> w = np.concatenate([np.eye(3).ravel(), np.zeros(9)])
     >>> model.predict(w, x)
     ['B-PER', 'I-PER', 'O']
-    >>> model.encode(["O", "O", "I-PER"])
-    Traceback (most recent call last):
-    ...
-    structopt.errors.LabelNotInSpace: position 2: 'I-PER' may not follow 'O'.
-    See docs/howto/errors.md#labelnotinspace.
+    >>> try:
+    ...     model.encode(["O", "O", "I-PER"])
+    ... except so.errors.LabelNotInSpace as error:
+    ...     print(error)
+    position 2: 'I-PER' may not follow 'O'.
     """
 
     def __init__(

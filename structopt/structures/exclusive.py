@@ -48,11 +48,11 @@ class ExclusiveLabels(HierarchicalLabels):
     >>> model = ExclusiveLabels(h, [("cat", "dog")])
     >>> model.predict([1.0, 2.0, 3.0], [1.0])
     array([1, 0, 1])
-    >>> model.encode([1, 1, 1])
-    Traceback (most recent call last):
-        ...
-    structopt.errors.LabelNotInSpace: Label [1, 1, 1] has 'cat' and 'dog', which exclude each other.
-    See docs/howto/errors.md#labelnotinspace.
+    >>> try:
+    ...     model.encode([1, 1, 1])
+    ... except so.errors.LabelNotInSpace as error:
+    ...     print(error)
+    Label [1, 1, 1] has 'cat' and 'dog', which exclude each other.
     """
 
     def __init__(

@@ -119,8 +119,12 @@ class _BlockAscent(DualMethod):
         }
 
     def start(self, monitor: Monitor) -> None:
-        self.certify = monitor.max_passes <= 1
-        monitor.offer(self.w)  # an early Ctrl-C has weights to return
+        if monitor.max_passes <= 1:
+            self.certify = True
+            monitor.offer(self.w)
+            return
+        monitor.count(oracle_calls=self.n, passes=1)
+        self.evaluate(monitor, self.w)  # an early Ctrl-C has weights to return, and their gap
 
     def iterate(self, monitor: Monitor) -> None:
         found = self.evaluate(monitor, self.w) if self.certify else None

@@ -362,7 +362,7 @@ def test_alternation_never_increases_the_objective(h):
 def test_alternation_reaches_the_joint_optimum(h):
     """(14) of NHSVM, vectors and weights at once, by a conic solver."""
     X, y = make(h, n=20, d=2)
-    est = SharedSVM(h, lam=0.2, tol=1e-3, rounds=20, rounds_tol=1e-4, fit_intercept=False).fit(X, y)
+    est = SharedSVM(h, lam=0.2, tol=1e-4, rounds=60, rounds_tol=1e-5, fit_intercept=False).fit(X, y)
     U, alpha, t = cp.Variable((len(h), 2)), cp.Variable(len(h), nonneg=True), cp.Variable(len(h))
     scores = X @ (h.closure.toarray() @ U).T
     own = np.array([h.leaves.index(leaf) for leaf in y])
@@ -445,10 +445,10 @@ def test_unseen_nodes_are_reported():
 
 def test_ctrl_c_keeps_what_was_learned(monkeypatch):
     X, y = _sparse()
-    from structopt.train import hierarchical
+    from structopt.estimators import _hierarchical_sgd
 
     calls = []
-    visit = hierarchical.leaf_steps
+    visit = _hierarchical_sgd.leaf_steps
 
     def interrupted(*args):
         calls.append(1)
@@ -456,8 +456,8 @@ def test_ctrl_c_keeps_what_was_learned(monkeypatch):
             raise KeyboardInterrupt
         return visit(*args)
 
-    monkeypatch.setattr(hierarchical, "leaf_steps", interrupted)
-    monkeypatch.setattr(hierarchical, "_SLAB", 10)
+    monkeypatch.setattr(_hierarchical_sgd, "leaf_steps", interrupted)
+    monkeypatch.setattr(_hierarchical_sgd, "_SLAB", 10)
     est = HierarchicalSVM(TREE, trainer="sgd", lam=0.05).fit(X, y)
     assert est.result_.stopped == "interrupted" and est.coef_.any()
 
