@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-# Byte code is written at the first import, for the few modules that are imported: half of pip's time.
+# The machine's own pip fills the environment (venv's way needs ensurepip, which Debian leaves out), with a pip in it for
+# its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test test-all test-notebooks docs lint types unit bench clean
@@ -12,11 +13,11 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
-	$(PIP) -e .
+	$(PIP) pip -e .
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
-	$(PIP) -e ".[dev]"
+	$(PIP) pip -e ".[dev]"
 	touch $(VENV)/.installed $@
 
 demo: $(VENV)/.installed  ## declare a space, solve it with every backend, show the agreement
