@@ -5,7 +5,7 @@ for all repetitions, on other draws (`PILOTS`) of the same size, and each draw o
 the time, and the choice adds no noise. Rows go to a file as they come; those already there are not computed again.
 
 The paper does not say how many of the examples it trains on. Its table of data has 8K balanced examples, its text
-15,000; `TRAIN` is three quarters of 8K, where the flat SVM is about as good as the paper's, and the rest is for testing.
+15,000; `TRAIN` is three quarters of 8K, where the flat SVM is about as good as in the paper; the rest is for testing.
 """
 
 from __future__ import annotations
