@@ -188,24 +188,26 @@ def run(data: PairwiseYeast, oracle: so.Oracle, repeats: int) -> dict[str, dict[
     examples = [(data.score(k), data.loss(k), data.truth[k]) for k in range(n)]
     choices = [searches(slack_value(data, oracle, k), oracle.integral != "relax") for k in range(n)]
     clock = solver_clock(oracle)
-    table: dict[str, dict[str, Any]] = {}
-    for name in choices[0]:
-        choices[-1][name](Product().plane(oracle, *examples[-1]))  # kernels are compiled or loaded at the first call
-        times: list[Any] = [None] * n
-        for _ in range(repeats):
-            results: list[SearchResult] = []
+    times: dict[str, list[Any]] = {name: [None] * n for name in choices[0]}
+    results: dict[str, list[SearchResult]] = {}
+    for _ in range(repeats):  # the searches take turns, so that a change of the machine's pace hits all
+        for name, fastest in times.items():
+            choices[-1][name](Product().plane(oracle, *examples[-1]))  # all start from the same basis, compiled
+            results[name] = []
             for k, example in enumerate(examples):
                 clock.start()
-                results.append(choices[k][name](Product().plane(oracle, *example)))
-                times[k] = faster(times[k], clock.stop())
-        table[name] = {
-            "outside": [np.sum(intervals[0::2]) for intervals in times],
-            "solver": [np.sum(intervals[1::2]) for intervals in times],
-            "queries": [result.queries for result in results],
-            "value": [result.value for result in results],
-            "bound": [result.upper_bound for result in results],
+                results[name].append(choices[k][name](Product().plane(oracle, *example)))
+                fastest[k] = faster(fastest[k], clock.stop())
+    return {
+        name: {
+            "outside": [np.sum(intervals[0::2]) for intervals in times[name]],
+            "solver": [np.sum(intervals[1::2]) for intervals in times[name]],
+            "queries": [result.queries for result in found],
+            "value": [result.value for result in found],
+            "bound": [result.upper_bound for result in found],
         }
-    return table
+        for name, found in results.items()
+    }
 
 
 def report(table: dict[str, dict[str, Any]], algorithm: str) -> None:

@@ -7,16 +7,17 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from structopt.compiled import CompiledSpace, FloatArray
+from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.halfplane import Halfplane
-from structopt.kernels.affine import ranges
+from structopt.kernels.affine import blend, locate, ranges
 from structopt.points import Bounds, Point
 
 __all__ = ["Affine", "Coordinates"]
 
 #: Coefficients and constant of an affine function of z.
 Affine = tuple[npt.ArrayLike, float]
+_FLOAT64 = np.dtype(np.float64)
 
 
 class Coordinates:
@@ -50,19 +51,19 @@ class Coordinates:
     ((-1.5, 2.0, 0.0, 3.0), 1.0)
     """
 
-    __slots__ = ("_costs", "_space", "_weights", "at_truth", "both", "box", "g0", "h0")
+    __slots__ = ("_costs", "_space", "at_truth", "both", "box", "g0", "h0")
 
     def __init__(self, h: Affine, g: Affine, space: CompiledSpace, truth: FloatArray | None = None) -> None:
         n = len(space.lower)
         self._space = space
         self.both = both = np.empty((2, n))
-        self.h0 = h0 = _fill(both, 0, h, "h")
-        self.g0 = g0 = _fill(both, 1, g, "g")
-        self._weights = np.array((1.0, 1.0))
         self._costs = np.empty(n)
+        self.h0, self.g0 = h0, g0 = float(h[1]), float(g[1])
         # One pass for the check, the box and the truth: coordinates are made for every example of every pass.
         at = space.lower if truth is None else truth
-        total, h_low, h_high, h_at, g_low, g_high, g_at = ranges(both, space.lower, space.upper, at)
+        total, h_low, h_high, h_at, g_low, g_high, g_at = ranges(
+            _coefficients(h, n, "h"), _coefficients(g, n, "g"), space.lower, space.upper, at, both
+        )
         if not math.isfinite(total + h0 + g0):
             _refuse_infinite(both[0], h0, "h")  # overflow of the sum alone is forgiven
             _refuse_infinite(both[1], g0, "g")
@@ -83,11 +84,18 @@ class Coordinates:
 
     def costs(self, lam: float) -> tuple[FloatArray, float]:
         """``h + lam g`` (g for inf) as costs and a constant. The costs are overwritten by the next call."""
-        if lam == math.inf:
-            self._costs[:] = self.both[1]
-            return self._costs, self.g0
-        self._weights[1] = lam
-        return self._weights.dot(self.both, out=self._costs), self.h0 + lam * self.g0
+        blend(self.both, lam, self._costs)
+        return self._costs, self.g0 if lam == math.inf else self.h0 + lam * self.g0
+
+    def blend(self, lam: float) -> tuple[FloatArray, float]:
+        """``h + lam g`` (g for inf) as costs and their squared norm. The costs are overwritten by the next call."""
+        return self._costs, blend(self.both, lam, self._costs)
+
+    def locate(self, lam: float, z: FloatArray, bound: float) -> Point:
+        """What a solver found for `blend`, as a label in the plane; `z` is made exactly integer if it nearly is."""
+        h, g, bound = locate(self.both, lam, z, self._space.integrality, FEASIBILITY_TOLERANCE, bound)
+        h0, g0 = self.h0, self.g0
+        return Point(h + h0, g + g0, z, bound + (g0 if lam == math.inf else h0 + lam * g0))
 
     def towards(self, d_h: float, d_g: float) -> tuple[FloatArray, float]:
         """``d_h h + d_g g`` as costs and a constant, for weights of any sign."""
@@ -128,15 +136,13 @@ class Coordinates:
         return h_scale or 1.0, g_scale or 1.0
 
 
-def _fill(both: FloatArray, number: int, function: Affine, name: str) -> float:
-    """Write the coefficients into their row, and return the constant."""
-    coef = np.asarray(function[0], dtype=float)
-    if coef.ndim != 1 or len(coef) != both.shape[1]:
-        raise SpaceMismatch(
-            f"The coefficients of {name} have shape {coef.shape}; the space has {both.shape[1]} variables."
-        )
-    both[number] = coef
-    return float(function[1])
+def _coefficients(function: Affine, n: int, name: str) -> FloatArray:
+    coef = function[0]
+    if type(coef) is not np.ndarray or coef.dtype is not _FLOAT64 or not coef.flags.carray:
+        coef = np.array(coef, dtype=float)  # for numba a read-only array is another type: a copy is never one
+    if coef.shape != (n,):
+        raise SpaceMismatch(f"The coefficients of {name} have shape {coef.shape}; the space has {n} variables.")
+    return coef
 
 
 def _refuse_infinite(coef: FloatArray, const: float, name: str) -> None:

@@ -12,6 +12,7 @@ from structopt.backends.worker import ExtraRows
 from structopt.bans import no_good_rows
 from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.kernels.compression import compressed
 
 __all__ = ["Row", "extra_rows"]
 
@@ -44,8 +45,6 @@ def _dense_rows(rows: Sequence[Row], n: int) -> ExtraRows:
         wrong = ~np.isfinite(dense).all(axis=1) | np.isnan(bounds).any(axis=0)
         number = int(np.argmax(wrong))
         raise DeclarationError(f"Extra row {number} has a NaN or infinite coefficient, or a NaN bound.")
-    row, column = np.nonzero(dense)
-    starts = np.zeros(len(rows) + 1, dtype=np.int32)
-    np.cumsum(np.bincount(row, minlength=len(rows)), out=starts[1:])
-    matrix = sp.csr_array((dense[row, column], column.astype(np.int32), starts), shape=dense.shape)
+    matrix = sp.csr_array(compressed(dense), shape=dense.shape)
+    matrix.has_canonical_format = True
     return matrix, bounds[0], bounds[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, Literal, NoReturn, TypeGuard
@@ -150,6 +150,11 @@ class Oracle:
             if label is not None:
                 self._count_fast(1, perf_counter() - begun)
                 return label
+        if extra is None and key is None and start is None:
+            square = float(costs.dot(costs))
+            return self._label(
+                costs, self._pool.maximize(costs, square) if square < math.inf else self._pool.solve(costs)
+            )
         first = None if start is None else np.asarray(start, dtype=np.float64)
         return self._label(costs, self._pool.solve(costs, extra, key, first), extra is not None)
 
@@ -251,6 +256,23 @@ class Oracle:
         return self._fast.front(self._costs(h[0]), float(h[1]), self._costs(g[0]), float(g[1]))
 
     # ---- the work --------------------------------------------------------------------------------
+
+    @property
+    def plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
+        """For a caller who looks at the point himself; None where a combinatorial algorithm answers.
+
+        It takes costs (a contiguous float64 vector of the space) and their squared norm, and returns the best point
+        as the solver has it, free for the caller to change, with a bound on its value.
+        """
+        return self._optimum if self._fast is None else None
+
+    def _optimum(self, costs: FloatArray, square: float) -> tuple[FloatArray, float]:
+        # Costs that are not finite, or whose square is not, take the long way.
+        solution = self._pool.maximize(costs, square) if square < math.inf else self._pool.solve(costs)
+        if solution.status is _OPTIMAL and solution.z is not None:
+            return solution.z, solution.bound
+        label = self._label(costs, solution)
+        return label.z, label.bound
 
     def _label(self, costs: FloatArray, solution: Solution, constrained: bool = False) -> Label:
         """The label that a solver found; the error it amounts to if there is none."""

@@ -19,6 +19,7 @@ from structopt.compiled import FloatArray
 from structopt.coordinates import Affine, Coordinates
 from structopt.errors import InfeasibleSpace, SpaceMismatch
 from structopt.halfplane import Halfplane, angle_sides, corner_sides
+from structopt.kernels.affine import mixture
 from structopt.label import Label
 from structopt.point_plane import PointPlane
 from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam
@@ -98,6 +99,7 @@ class Plane:
         self.h_min = h_min
         self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not oracle.space.is_integral)
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
+        self._plain_solver = getattr(oracle, "plain_solver", None)
         self.update(h, g, truth=truth, rows=rows)
 
     def update(
@@ -212,7 +214,8 @@ class Plane:
         Point or None
             None if no label is allowed (or none is worth having).
         """
-        lam = check_lam(lam)
+        if type(lam) is not float or not lam >= 0.0:
+            lam = check_lam(lam)
         if bottom is None and top is None and above is None and not self.rows and not len(forbid):
             if not ties or 0.0 < lam < math.inf:
                 return self._query_freely(lam)
@@ -231,9 +234,15 @@ class Plane:
         An empty space is the user's mistake, not an empty angle: it is raised.
         """
         self.counts["free"] += 1
-        costs, const = self.coordinates.costs(lam)
-        found = self.oracle.maximize(costs)
-        point = self.coordinates.point(found.z, found.bound + const)
+        axes = self.coordinates
+        if self._plain_solver is not None:
+            costs, square = axes.blend(lam)
+            z, bound = self._plain_solver(costs, square)
+            point = axes.locate(lam, z, bound)
+        else:
+            costs, const = axes.costs(lam)
+            found = self.oracle.maximize(costs)
+            point = axes.point(found.z, found.bound + const)
         self.points.append(point)
         return point
 
@@ -344,7 +353,7 @@ class Plane:
 
     def mix(self, p: Point, q: Point, t: float) -> Point:
         """The mixture as a fractional label."""
-        return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), (1.0 - t) * p.label + t * q.label)
+        return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), mixture(p.label, q.label, t))
 
     def can_forbid(self, point: Point) -> bool:
         """Whether a no-good cut exists: every integer variable of the label stands at one of its bounds."""

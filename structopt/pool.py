@@ -68,11 +68,6 @@ class WorkerPool:
         own = desk or self._take()
         try:
             begun = perf_counter()
-            if own.lp is not None and extra is None and key is None:
-                own.lp.set_costs(costs)
-                solution = own.lp.run()
-                own.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
-                return solution
             basis = self._bases.get(key) if key is not None else None
             solution, lp_runs, mip_runs = own.worker.solve(costs, extra, basis, start)
             if key is not None:
@@ -82,6 +77,20 @@ class WorkerPool:
         finally:
             if desk is None:
                 self._idle.append(own)
+
+    def maximize(self, costs: FloatArray, square: float) -> Solution:
+        """`solve` without rows, basis or start, for contiguous costs whose squared norm, a finite one, is known."""
+        own = self._take()
+        try:
+            lp = own.lp
+            if lp is None:
+                return self.solve(costs, desk=own)
+            begun = perf_counter()
+            solution = lp.maximize(costs, square)
+            own.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
+            return solution
+        finally:
+            self._idle.append(own)
 
     @contextmanager
     def borrowed(self) -> Iterator[Desk]:

@@ -309,6 +309,14 @@ def test_the_bound_of_an_optimal_answer_is_the_solvers(gap):
             assert label.bound == pytest.approx(3.5 * (1 + gap))
 
 
+def test_a_solver_of_ones_own_answers_the_queries_of_a_plane():
+    backend = type("Backend", (GapAllowed,), {"gap": 0.1})
+    oracle = so.Oracle(pairwise(3), backend, integral="relax")
+    h, g = np.array([1.0, 2.0, -1.0, 0.5, 0.0, 0.0]), np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
+    point = so.Plane(oracle, (h, 0.0), (g, 0.0)).query(0.5)
+    assert (point.h, point.g) == (3.5, 2.0) and point.bound == pytest.approx(1.1 * 4.5)
+
+
 def test_a_gap_that_the_user_allows_is_in_the_bound():
     rng = np.random.default_rng(0)
     s = so.LabelSpace("knapsack")

@@ -75,7 +75,9 @@ def as_rows(
     matrix: sp.csr_array, lower: FloatArray, upper: FloatArray, space: CompiledSpace
 ) -> tuple[sp.csr_array, FloatArray, FloatArray]:
     """Extra rows in the form of `CompiledSpace`; refuse what does not fit the space."""
-    rows = sp.csr_array(matrix, dtype=np.float64)
+    # scipy takes as long to make a matrix as HiGHS to solve a small program: once is enough.
+    fits = type(matrix) is sp.csr_array and matrix.dtype is _FLOAT64
+    rows = matrix if fits else sp.csr_array(matrix, dtype=np.float64)
     lower = np.atleast_1d(np.asarray(lower, dtype=np.float64))
     upper = np.atleast_1d(np.asarray(upper, dtype=np.float64))
     if rows.shape[1] != space.n_variables:

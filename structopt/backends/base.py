@@ -55,7 +55,7 @@ class Capability(enum.Flag):
     """Releases the GIL while it solves, so that several instances run side by side."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Solution:
     """What a backend found.
 
@@ -137,6 +137,11 @@ class Backend(ABC):
     @abstractmethod
     def run(self, start: FloatArray | None = None) -> Solution:
         """Solve. `start` is a feasible label to start from (used with `Capability.MIP_START`)."""
+
+    def maximize(self, c: FloatArray, square: float) -> Solution:
+        """`set_costs` and `run` in one, for costs known to be a contiguous float64 vector of finite square norm."""
+        self.set_costs(c)
+        return self.run()
 
     def get_basis(self) -> Any:
         """A token of the last simplex basis, to come back to; None where the solver has none."""

@@ -44,6 +44,7 @@ _OPTIMALITY_ERROR = 1e-7
 #: Small costs are scaled up to a norm of about 2 to this power: a simplex needs less than a MIP,
 #: whose cut-off is coarser, and unscaled costs save a copy.
 _LP_COST_EXPONENT = 0
+_LP_LEAST_SQUARE = 0.25  # the squared norm from which on that exponent leaves costs as they are
 _MIP_COST_EXPONENT = 10
 
 _DEFAULTS: dict[str, Any] = {
@@ -111,6 +112,10 @@ class Highs(Backend):
         self._basis_before_rows: Any = None
         self._integral = space.is_integral
         self._cost_exponent = _MIP_COST_EXPONENT if self._integral else _LP_COST_EXPONENT
+        # `maximize` takes the straight way from this square norm on: never with integer variables, nor past a
+        # subclass that has a `run` of its own.
+        own = type(self).run is Highs.run and type(self).set_costs is Highs.set_costs
+        self._least_square = _LP_LEAST_SQUARE if own and n and not self._integral else np.inf
         self._load()
 
     def _set_option(self, key: str, value: Any) -> None:
@@ -158,7 +163,7 @@ class Highs(Backend):
         if not self._extra:
             self._basis_before_rows = self._highs.getBasis()
         self._extra.append((rows, lower, upper))
-        starts, indices = rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32)
+        starts, indices = rows.indptr[:-1].astype(np.int32, copy=False), rows.indices.astype(np.int32, copy=False)
         self._highs.addRows(len(lower), lower, upper, rows.nnz, starts, indices, rows.data)
 
     def remove_rows(self) -> None:
@@ -187,8 +192,23 @@ class Highs(Backend):
             return self._second_look(status)
         if self._integral:
             return self._read(Status.OPTIMAL, status)
-        # From here on the path of every LP call, in as few steps as will do. A HiGHS too old to know
-        # the error of its objective answers 0.
+        return self._read_optimum(status)
+
+    def maximize(self, c: FloatArray, square: float) -> Solution:
+        """`set_costs` and `run` in one: the path of every plain LP call, in as few steps as will do."""
+        if square < self._least_square:
+            return super().maximize(c, square)
+        highs = self._highs
+        highs.changeColsCost(self._n, self._columns, c)
+        self._scale = 1.0
+        highs.run()
+        status = highs.getModelStatus()
+        return self._read_optimum(status) if int(status) == _OPTIMAL_NUMBER else self._second_look(status)
+
+    def _read_optimum(self, status: Any) -> Solution:
+        """The optimum of an LP."""
+        highs = self._highs
+        # A HiGHS too old to know the error of its objective answers 0.
         if highs.getInfoValue("primal_dual_objective_error")[1] > _OPTIMALITY_ERROR:
             return self._second_look(status)
         # fromiter is the fastest way out of the list that highspy hands over.

@@ -34,6 +34,8 @@ _N_SCALARS = 13
 # every λ asked; the last three are scratch for the lower envelope of the lines.
 _LINE_LAM, _LINE_K, _CHAIN_H, _CHAIN_G, _CHAIN_ID, _ASKED, _PIECE_LAM, _PIECE_K, _PIECE_BEGIN = range(1, 10)
 _N_ROWS = 10
+# Until `begin` has put them on the chain, labels known beforehand lie in the scratch rows.
+_KNOWN_H, _KNOWN_G = _PIECE_LAM, _PIECE_K
 
 
 class State:
@@ -41,22 +43,17 @@ class State:
 
     Parameters
     ----------
-    chain : list of Point
-        The vertices known before the first query, in increasing g.
-    numbers : list of int
-        Their places among all points known.
+    known : list of Point
+        The labels known before the first query.
     """
 
     __slots__ = ("array",)
 
-    def __init__(self, chain: list[Point], numbers: list[int]) -> None:
-        n = len(chain)
-        self.array = array = np.empty((_N_ROWS, max(32, 2 * n)))
-        array[0, _N_CHAIN] = n
-        for k, point in enumerate(chain):
-            array[_CHAIN_H, k] = point.h
-            array[_CHAIN_G, k] = point.g
-            array[_CHAIN_ID, k] = numbers[k]
+    def __init__(self, known: list[Point]) -> None:
+        self.array = array = np.empty((_N_ROWS, max(32, 2 * len(known))))
+        for k, point in enumerate(known):
+            array[_KNOWN_H, k] = point.h
+            array[_KNOWN_G, k] = point.g
 
     def make_room(self, n_points: int) -> FloatArray:
         """The array, with room for one more answer when `n_points` are known."""
@@ -353,13 +350,16 @@ def begin(
     mixes: bool,
     first: float,
     tight: bool,
+    n_known: int,
 ) -> Any:
     """Fill in the scalars and choose the first λ, which is `first` unless that is NaN; returns as `advance` does.
 
     The box is ``h <= h_cap, g <= g_cap``; `tight` is that of `Bounds`, `value` the incumbent's, `mixes` says whether
-    a mixture of two labels is a label that may end the walk.
+    a mixture of two labels is a label that may end the walk, `n_known` how many labels the state holds already.
     """
-    s[0, _N_LINES], s[0, _N_ASKED], s[0, _CLOSING] = 0.0, 0.0, 0.0
+    s[0, _N_LINES], s[0, _N_ASKED], s[0, _CLOSING], s[0, _N_CHAIN] = 0.0, 0.0, 0.0, 0.0
+    for k in range(n_known):
+        _insert(s, s[_KNOWN_H, k], s[_KNOWN_G, k], k)
     s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR] = h_cap, g_cap, h_floor, g_floor
     s[0, _VALUE], s[0, _SHIFT], s[0, _TOLERANCE], s[0, _RTOL] = value, shift, tolerance, rtol
     s[0, _MIXES] = 1.0 if mixes else 0.0

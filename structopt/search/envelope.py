@@ -27,11 +27,12 @@ class Peak(NamedTuple):
 class Envelope:
     """Lines ``h + λ g <= K`` with 0 < λ < inf, sorted by λ, inside the box ``h <= h_cap, g <= g_cap``."""
 
-    __slots__ = ("_lower", "exhausted", "g_cap", "g_floor", "h_cap", "h_floor", "lines")
+    __slots__ = ("_lower", "exhausted", "g_cap", "g_floor", "h_cap", "h_floor", "lines", "tight")
 
     def __init__(self, bounds: Bounds, surrogate: Surrogate) -> None:
         self.h_cap = bounds.h_upper
         self.g_cap = bounds.g_upper
+        self.tight = bounds.tight
         # ψ is positive only beyond these.
         self.h_floor = max(bounds.h_lower, surrogate.h_lower)
         self.g_floor = max(bounds.g_lower, surrogate.g_lower)
@@ -44,6 +45,7 @@ class Envelope:
         other = Envelope.__new__(Envelope)
         other.h_cap, other.g_cap = self.h_cap, self.g_cap
         other.h_floor, other.g_floor = self.h_floor, self.g_floor
+        other.tight = self.tight
         other.lines = self.lines.copy()
         other.exhausted = self.exhausted
         other._lower = self._lower

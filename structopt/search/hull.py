@@ -12,7 +12,7 @@ from structopt.errors import DeclarationError
 from structopt.kernels import product_hull
 from structopt.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
-from structopt.search.result import Run, SearchResult, check_rtol
+from structopt.search.result import Run, SearchResult, Step, check_rtol
 from structopt.surrogates import Product, Slack, Surrogate, get
 
 __all__ = ["HullWalk", "convex_hull"]
@@ -135,7 +135,6 @@ class HullWalk:
         if plane.truth is not None:
             # A label like any other, and known without a query: one end of the chain (h of value 0, g = 0).
             self._known.append(plane.evaluate(plane.truth))
-        self._make_chain()
 
     def peak(self) -> Peak:
         """The largest ψ that any label may still have."""
@@ -158,6 +157,8 @@ class HullWalk:
         run, envelope, surrogate = self.run, self.envelope, self.surrogate
         if type(surrogate) in _COMPILED and not len(forbid) and not run.trace:
             return self._explore_product(cast(Slack, surrogate).shift)
+        if not self.chain:
+            self._make_chain()
         asked = self._asked
         asked.clear()
         mixes = self.rtol > 0.0 and run.plane.convex
@@ -191,8 +192,9 @@ class HullWalk:
     def _explore_product(self, shift: float) -> str:
         """The same loop for the product (h + shift) g, with all but the queries compiled."""
         run, known, envelope = self.run, self._known, self.envelope
-        convex = run.plane.convex
-        state = product_hull.State(self.chain, [known.index(point) for point in self.chain])
+        plane, psi, trace = run.plane, run.psi, run.trace
+        convex = plane.convex
+        state = product_hull.State(known)
         code, lam, upper, value = product_hull.begin(
             state.array,
             envelope.h_cap,
@@ -205,18 +207,25 @@ class HullWalk:
             self.rtol,
             self.rtol > 0.0 and convex,
             math.nan if self._first is None else self._first,
-            run.plane.bounds.tight,
+            envelope.tight,
+            len(known),
         )
         run.tighten(upper, value)
-        while code == product_hull.ASK:
-            if run.exhausted:
-                break
-            point = run.ask(lam)
+        left = run.left
+        while code == product_hull.ASK and left > 0:
+            left -= 1  # a free query counts once
+            # `Run.ask`, written out; `tighten` fills in the step.
+            run.lam = lam
+            point = plane.query(lam, ties=False)
+            trace.append(Step("free", lam, point))
             if point is None:
                 envelope.exhausted = True  # no label is left
                 run.tighten(0.0)
                 code = product_hull.OPTIMAL
                 break
+            worth = psi(point.h, point.g)
+            if worth > run.value:
+                run.offer(point, worth)
             array = state.make_room(len(known))
             code, lam, upper, value = product_hull.advance(array, lam, point.bound, point.h, point.g, len(known))
             known.append(point)

@@ -160,7 +160,7 @@ class Run:
         self.plane = plane
         self.psi = psi
         self.surrogate = surrogate
-        self.limit = plane.queries + max_queries
+        self.limit = max_queries
         self.trace: list[Step] = []
         self.value = 0.0
         self.point: Point | None = None
@@ -177,7 +177,12 @@ class Run:
     @property
     def exhausted(self) -> bool:
         """Whether the query limit is reached."""
-        return self.plane.queries >= self.limit
+        return len(self.trace) >= self.limit
+
+    @property
+    def left(self) -> int:
+        """Queries left; every one, and no other, makes a step."""
+        return self.limit - len(self.trace)
 
     def ask(self, lam: float, **restriction: Any) -> Point | None:
         """Query the plane, offer the answer as incumbent and write the step down."""

@@ -33,6 +33,8 @@ class Surrogate(ABC):
         :math:`\psi > 0` only for ``h >= h_lower`` and ``g >= g_lower``; ``g < g_lower`` is outside the domain.
     h_offset : float
         What `factors` adds to the margin to make h.
+    product_shift : float
+        What the searches for the largest product add to the h of `plane`; see `Plane`.
     convex_in_h : bool
         Whether the trained objective is convex in the weights (MATH.md 4, "Training with a surrogate").
     """
@@ -41,6 +43,7 @@ class Surrogate(ABC):
     h_lower: ClassVar[float] = -math.inf
     g_lower: ClassVar[float] = 0.0
     h_offset: ClassVar[float] = 0.0
+    product_shift: ClassVar[float] = 0.0
     convex_in_h: bool = True
 
     @abstractmethod
@@ -183,6 +186,7 @@ class Surrogate(ABC):
             Passed on to `Plane`.
         """
         h, g = self.factors(score, loss, truth)
+        options.setdefault("product_shift", self.product_shift)
         return Plane(oracle, h, g, truth=truth, **options)
 
     def _parameters(self) -> dict[str, Any]:

@@ -6,11 +6,9 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from structopt.errors import DeclarationError
-from structopt.plane import Plane
-from structopt.surrogates.base import Affine, Surrogate, better_end
+from structopt.surrogates.base import Surrogate, better_end
 
 __all__ = ["BetaScaling", "GeneralizedScaling", "Margin", "Product", "Slack"]
 
@@ -50,6 +48,7 @@ class Slack(Surrogate):
     name = "slack"
     h_lower = -1.0
     shift: ClassVar[float] = 1.0
+    product_shift = 1.0  # the product searches find the largest (1 + h) g on its plane, too
 
     def psi(self, h: Any, g: Any) -> Any:
         return (h + self.shift) * g
@@ -75,10 +74,6 @@ class Slack(Surrogate):
                     return t, value, value * (1.0 + 1e-15)
         return better_end(self, p, q)
 
-    def plane(self, oracle: Any, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, **options: Any) -> Plane:
-        """The plane of margins and losses; the product searches find there the largest (1 + h) g, too."""
-        return super().plane(oracle, score, loss, truth, **{"product_shift": self.shift, **options})
-
 
 class Product(Slack):
     """The product ψ = h g of a plane whose h is already 1 + m(y): slack rescaling as a product.
@@ -97,6 +92,7 @@ class Product(Slack):
     h_lower = 0.0
     h_offset = 1.0
     shift = 0.0
+    product_shift = 0.0
 
 
 class GeneralizedScaling(Surrogate):
