@@ -1,8 +1,14 @@
-"""Table 3 of NHSVM: four hierarchical SVMs, and SSVM with its algorithm as printed, on the two synthetic sets.
+"""Table 3 of NHSVM: four hierarchical SVMs on the two synthetic sets.
 
 The paper chooses lam, and of NHSVM the variant, on held-out examples in each repetition. Here the choice is made once
 for all repetitions, on other draws (`PILOTS`) of the same size, and each draw of the table is trained once: a third of
 the time, and the choice adds no noise. Rows go to a file as they come; those already there are not computed again.
+
+What the paper calls SSVM is not one method: its text has an error "Delta" that it does not define, and its Algorithm 1
+does not minimise the norm that it is for (MATH.md 7). So the error (0/1, or (9) at the weights of the start), the
+algorithm (corrected, or its line 9 as printed) and the number of rounds are chosen on the pilots, too, and a second
+row, "SSVM, optimal", has the method as its text defines it: 0/1 error, corrected algorithm, until the objective stands
+still.
 
 The paper does not say how many of the examples it trains on. Its table of data has 8K balanced examples, its text
 15,000; `TRAIN` is three quarters of 8K, where the flat SVM is about as good as in the paper; the rest is for testing.
@@ -16,50 +22,38 @@ import warnings
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
 import structopt as so
 from structopt.data import synthetic_hierarchy
-from structopt.estimators._hierarchical_plan import make_plan
-from structopt.estimators._hierarchical_train import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.shared import SharedSVM
 
-METHODS = ("SSVM", "NHSVM", "HSVM", "flat", "SSVM printed", "SSVM printed, (9)")
+METHODS = ("SSVM", "NHSVM", "HSVM", "flat", "SSVM, optimal")
 COMPARED = (
     ("SSVM", "NHSVM"),
     ("NHSVM", "HSVM"),
     ("NHSVM", "flat"),
+    ("SSVM", "HSVM"),
+    ("SSVM", "flat"),
     ("HSVM", "flat"),
-    ("SSVM printed", "SSVM"),
-    ("SSVM printed", "NHSVM"),
-    ("SSVM printed, (9)", "NHSVM"),
+    ("SSVM", "SSVM, optimal"),
 )
 PAPER = {"balanced": (63.4, 63.3, 62.8, 60.0), "unbalanced": (74.9, 74.1, 68.4, 68.5)}
-PILOTS = (1000, 1001)
+PILOTS = (1000, 1001, 1002)
 TRAIN = {"balanced": 6000, "unbalanced": 8000}
 # "For NHSVM is tested with rho = 2, and rho = 1 in (10) and (13)": rho = 1 is (7).
-VARIANTS = {"NHSVM": ("NHSVM rho", "NHSVM rho (13)", "NHSVM maxmin", "NHSVM maxmin (13)")}
-GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "balanced": {
-        "SSVM": (6e-2, 3e-2, 1e-2),
-        "NHSVM": (1e-2, 3e-3, 1e-3),
-        "HSVM": (3e-2, 1e-2, 3e-3),
-        "flat": (6e-2, 3e-2, 1e-2),
-        "SSVM printed": (3e-2, 1e-2, 3e-3),
-        "SSVM printed, (9)": (1e-2, 3e-3, 1e-3),
-    },
-    "unbalanced": {
-        "SSVM": (3e-4, 1e-4),
-        "NHSVM": (1e-5, 3e-6),
-        "HSVM": (1e-5, 3e-6, 1e-6),
-        "flat": (1e-3, 3e-4, 1e-4),
-        "SSVM printed": (3e-5, 1e-5),
-        "SSVM printed, (9)": (3e-5, 1e-5, 3e-6),
-    },
+VARIANTS = {
+    "NHSVM": ("NHSVM rho", "NHSVM rho (13)", "NHSVM maxmin", "NHSVM maxmin (13)"),
+    "SSVM": ("SSVM optimal 0/1 2", "SSVM optimal (9) 2", "SSVM published 0/1 4", "SSVM published (9) 4"),
+    "SSVM, optimal": ("SSVM optimal 0/1 20",),
+}
+GRIDS: dict[str, tuple[float, ...]] = {
+    "balanced": (6e-2, 3e-2, 1e-2, 3e-3),
+    "unbalanced": (3e-4, 1e-4, 3e-5, 1e-5, 3e-6),
 }
 _OPTIONS: dict[str, Any] = {"tol": 0.05, "max_passes": 40, "fit_intercept": False}
 
@@ -76,49 +70,11 @@ class Row(NamedTuple):
     cpu_seconds: float
 
 
-class AsPrinted(SharedSVM):
-    """SSVM with line 9 of NHSVM's Algorithm 1 as it stands: the share of a node comes from its overwritten N.
-
-    The step does not minimise (20), nor does the objective fall: an inner node always takes at least half of what its
-    ancestors leave. The other errata of the algorithm (MATH.md 7) would leave nothing to train and are corrected. The
-    error is that of SSVM, 0/1, or with ``margin="normalized"`` NHSVM's (9), at the weights of the start.
-    """
-
-    def fit(self, X: Any, y: Any) -> Self:
-        X, labels = self._read(X, y)
-        plan = make_plan(X, labels, trainer=self.trainer, support="all", itemsize=8, max_memory=self.max_memory)
-        self.alpha_ = self._start()
-        loss = task_loss(self.margin, self.hierarchy_, "leaf", self.alpha_)
-        for k in range(self.rounds):
-            W, result = self._train(plan, node_model(self.hierarchy_, "leaf", self.alpha_, loss), X, labels)
-            if k + 1 < self.rounds:
-                self.alpha_ = printed_shares(self.alpha_ * np.einsum("ij,ij->i", W, W), self.hierarchy_)
-        self._keep(W, result)
-        return self
-
-
-def printed_shares(squares: Any, h: so.Hierarchy) -> Any:
-    """alpha on a tree, without its root."""
-    parent, n = h.parent_of, len(h)
-    below, share = np.zeros(n), np.ones(n)
-    for v in range(n - 1, 0, -1):
-        total = (np.sqrt(squares[v]) + np.sqrt(below[v])) ** 2
-        if not h.is_leaf[v] and total > 0:
-            share[v] = np.sqrt(total) / (np.sqrt(below[v]) + np.sqrt(total))
-        below[parent[v]] += total
-    alpha, rest = np.zeros(n), np.ones(n)
-    for v in range(1, n):
-        alpha[v] = rest[parent[v]] * share[v]
-        rest[v] = rest[parent[v]] * (1.0 - share[v])
-    return alpha
-
-
 def method(name: str, h: so.Hierarchy, lam: float) -> Any:
-    if name == "SSVM":
-        return SharedSVM(h, lam=lam, rounds=6, rounds_tol=1e-2, **_OPTIONS)
-    if name.startswith("SSVM printed"):
-        margin: Any = "normalized" if "(9)" in name else "leaf"
-        return AsPrinted(h, margin=margin, lam=lam, rounds=4, **_OPTIONS)
+    if name.startswith("SSVM"):
+        _, shares, error, rounds = name.split()
+        margin: Any = "normalized" if error == "(9)" else "leaf"
+        return SharedSVM(h, margin=margin, shares=shares, lam=lam, rounds=int(rounds), rounds_tol=1e-2, **_OPTIONS)
     weights: Any = {"HSVM": "none", "flat": "flat"}.get(name) or name.split()[1]
     return HierarchicalSVM(h, weights, divided="(13)" in name, lam=lam, **_OPTIONS)
 
@@ -139,7 +95,7 @@ def synthetic(kinds: Sequence[str], seeds: int, file: Path, methods: Sequence[st
 
 def _chosen(rows: _Rows, kind: str, name: str) -> tuple[str, float]:
     """The variant and the lam with the best mean accuracy on the pilots."""
-    tried = list(product(VARIANTS.get(name, (name,)), GRIDS[kind][name]))
+    tried = list(product(VARIANTS.get(name, (name,)), GRIDS[kind]))
     means = [np.mean([rows.get(kind, "pilot", seed, *one) for seed in PILOTS]) for one in tried]
     told = ", ".join(f"{which} {lam:g}: {100 * mean:.1f}" for (which, lam), mean in zip(tried, means, strict=True))
     print(f"{kind}, pilots: {told}", flush=True)
@@ -181,7 +137,7 @@ def _report(kind: str, table: Any, chosen: dict[str, tuple[str, float]]) -> None
     paper = dict(zip(METHODS, PAPER[kind], strict=False))
     column = dict(zip(chosen, table.T, strict=True))
     for name, own in column.items():
-        told = f"paper {paper[name]}" if name in paper else f"paper's SSVM {paper['SSVM']}"
+        told = f"paper {paper.get(name, '-')}"
         variant, lam = chosen[name]
         print(f"  {name:17} {own.mean():5.1f} +- {own.std(ddof=1):.1f}   {told}   {variant}, lam {lam:g}")
     for first, second in COMPARED:

@@ -271,7 +271,23 @@ class TestSharedAlpha:
         assert alpha.min() > 0.9e-8
         assert path_sums(TREE, alpha).max() <= 1 + 1e-15
 
+    def test_published_shares(self):
+        """Line 9 of NHSVM's Algorithm 1 as printed, by hand: N_1 = (2 + sqrt 5)^2, the root's children apart."""
+        alpha = norms.shared_alpha([1, 4, 9, 1, 4], TREE, root=False, shares="published")
+        inner = (2 + 5**0.5) / (2 + 2 * 5**0.5)
+        np.testing.assert_allclose(alpha, [0, inner, 1, 1 - inner, 1 - inner])
+        for seed in range(5):
+            h = random_hierarchy(seed, 14, 0)
+            squares = np.random.default_rng(seed).exponential(size=len(h))
+            lifted = norms.shared_alpha(squares, h, shares="published")
+            np.testing.assert_allclose(path_sums(h, lifted), 1)
+            assert (squares / lifted).sum() > (squares / norms.shared_alpha(squares, h)).sum()
+
     def test_refuses(self):
+        with pytest.raises(DeclarationError, match="shares must be"):
+            norms.shared_alpha(np.ones(5), TREE, shares="printed")
+        with pytest.raises(DeclarationError, match="rule for trees"):
+            norms.shared_alpha(np.ones(len(DIAMOND)), DIAMOND, shares="published")
         with pytest.raises(DeclarationError, match="squared_norms"):
             norms.shared_alpha([1, 2], TREE)
         with pytest.raises(DeclarationError, match="floor"):

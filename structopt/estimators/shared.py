@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -10,13 +11,16 @@ import numpy as np
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._hierarchical_base import Kind
-from structopt.estimators._hierarchical_plan import Plan, make_plan
+from structopt.estimators._hierarchical_plan import make_plan
 from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
 from structopt.norms.normalization import normalization
 from structopt.norms.shared import shared_alpha
 from structopt.train.result import TrainResult, relative_gap
 
 __all__ = ["SharedSVM"]
+
+#: Node vectors, and the result of the run that found them.
+Trained = tuple[FloatArray, TrainResult]
 
 
 class SharedSVM(TrainedHierarchy):
@@ -31,8 +35,9 @@ class SharedSVM(TrainedHierarchy):
     hierarchy : Hierarchy, edges, nested dict, label paths or networkx DiGraph
     kind : {"leaf", "leaves", "closure"}
         What a label is; see `structopt.structures.HierarchicalLabels`.
-    margin : {"auto", "leaf", "hamming"}
-        The error: leaves (by default), or nodes (by default for closures) that only one of two labels has.
+    margin : {"auto", "leaf", "hamming", "normalized"}
+        The error: leaves (by default), or nodes (by default for closures) that only one of two labels has; or (6.9) at
+        the weights of the first round, for ``kind="leaf"``.
     lam : float
         Weight of the regulariser.
     rounds : int
@@ -41,6 +46,10 @@ class SharedSVM(TrainedHierarchy):
         Stop when a round lowers the objective by less than this share.
     floor : float
         Smallest weight of a node in training: one of 0 could never come back (MATH.md 7).
+    shares : {"optimal", "published"}
+        How alpha follows from U; see `structopt.norms.shared_alpha`. The published shares do not minimise the
+        objective, which may rise with them, and training ends when they move by less than `rounds_tol`. In deep and
+        unbalanced trees they lean on the upper nodes more, and may predict better for it (`benchmarks/hierarchy.py`).
     trainer, tol, fit_intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose
         As for `HierarchicalSVM`; limits hold for each round.
 
@@ -49,7 +58,8 @@ class SharedSVM(TrainedHierarchy):
     alpha_, coef_, intercept_, hierarchy_, unseen_nodes_, classes_, plan_, result_
         As for `HierarchicalSVM`; ``result_`` is certified for the final alpha.
     objectives_ : ndarray
-        The objective after each step, in U and in alpha by turns; it never increases.
+        The objective after each step, in U and in alpha by turns, which never increases; with published shares after
+        each training run.
     n_iter_ : int
         Training runs.
 
@@ -75,11 +85,12 @@ class SharedSVM(TrainedHierarchy):
         self,
         hierarchy: Any,
         kind: Kind = "leaf",
-        margin: Literal["auto", "leaf", "hamming"] = "auto",
+        margin: Literal["auto", "leaf", "hamming", "normalized"] = "auto",
         lam: float = 1e-3,
         rounds: int = 20,
         rounds_tol: float = 1e-3,
         floor: float = 1e-8,
+        shares: Literal["optimal", "published"] = "optimal",
         trainer: str = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
@@ -98,6 +109,7 @@ class SharedSVM(TrainedHierarchy):
         self.rounds = rounds
         self.rounds_tol = rounds_tol
         self.floor = floor
+        self.shares = shares
         self.trainer = trainer
         self.tol = tol
         self.fit_intercept = fit_intercept
@@ -120,9 +132,25 @@ class SharedSVM(TrainedHierarchy):
         self.plan_ = str(plan)
         self._tell(f"SharedSVM: {self.hierarchy_!r}, {X.shape[0]} examples; {plan}")
         self.alpha_ = self._start()
-        W, result = self._fixed_alpha(plan, X, labels)
+        error = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
+        self.n_iter_ = 0
+
+        def train() -> Trained:
+            self.n_iter_ += 1
+            return self._train(plan, node_model(self.hierarchy_, self.kind, self.alpha_, error), X, labels)
+
+        W, result = train()
         objectives = [result.objective]
-        self.n_iter_ = 1
+        alternate = self._follow if self.shares == "published" else self._descend
+        W, result = alternate(train, W, result, objectives)
+        self.objectives_ = np.array(objectives)
+        self._keep(W, result)
+        return self
+
+    def _descend(
+        self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
+    ) -> Trained:
+        """Alternate while the objective falls."""
         while self.n_iter_ < self.rounds and result.stopped != "interrupted":
             before = objectives[-1]
             W, better = self._update(W, result)
@@ -130,8 +158,7 @@ class SharedSVM(TrainedHierarchy):
                 break
             result = better
             objectives.append(result.objective)
-            new_W, new = self._fixed_alpha(plan, X, labels)
-            self.n_iter_ += 1
+            new_W, new = train()
             if not new.objective < result.objective:
                 # The old vectors are as good as this run's; its bound holds for them, too.
                 gap = relative_gap(result.objective, new.lower_bound)
@@ -142,16 +169,32 @@ class SharedSVM(TrainedHierarchy):
             self._tell(f"round {self.n_iter_}: objective {result.objective:.6g}")
             if before - result.objective <= self.rounds_tol * abs(before):
                 break
-        self.objectives_ = np.array(objectives)
-        self._keep(W, result)
-        return self
+        return W, result
+
+    def _follow(
+        self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
+    ) -> Trained:
+        """Alternate until the published shares stand still."""
+        while self.n_iter_ < self.rounds and result.stopped != "interrupted":
+            alpha = self._best_alpha(W)
+            moved = float(np.abs(alpha - self.alpha_).max())
+            if moved <= self.rounds_tol:
+                break
+            self.alpha_ = alpha
+            W, result = train()
+            objectives.append(result.objective)
+            self._tell(f"round {self.n_iter_}: alpha moved by {moved:.3g}, objective {result.objective:.6g}")
+        return W, result
 
     def _check(self) -> None:
-        if self.margin not in ("auto", "leaf", "hamming"):
-            raise DeclarationError(
-                f"margin must be 'auto', 'leaf' or 'hamming', got {self.margin!r}; the normalised error would move "
-                "with alpha."
-            )
+        if self.margin not in ("auto", "leaf", "hamming", "normalized"):
+            raise DeclarationError(f"margin must be 'auto', 'leaf', 'hamming' or 'normalized', got {self.margin!r}.")
+        if self.margin == "normalized" and self.kind != "leaf":
+            raise DeclarationError("margin='normalized' is for kind='leaf'; use margin='leaf' for sets of nodes.")
+        if self.shares not in ("optimal", "published"):
+            raise DeclarationError(f"shares must be 'optimal' or 'published', got {self.shares!r}.")
+        if self.shares == "published" and not self.hierarchy_.is_tree:
+            raise DeclarationError("shares='published' is a rule for trees; use shares='optimal' on this DAG.")
         if self.rounds < 1 or not self.rounds_tol >= 0:
             raise DeclarationError("rounds must be at least 1 and rounds_tol at least 0.")
         if not 0 <= self.floor < 1:
@@ -167,9 +210,10 @@ class SharedSVM(TrainedHierarchy):
             alpha[:] = 1.0
         return np.asarray(alpha / (self.hierarchy_.closure @ alpha).max())
 
-    def _fixed_alpha(self, plan: Plan, X: Any, labels: Any) -> tuple[FloatArray, TrainResult]:
-        loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
-        return self._train(plan, node_model(self.hierarchy_, self.kind, self.alpha_, loss), X, labels)
+    def _best_alpha(self, W: FloatArray) -> FloatArray:
+        """alpha for the vectors U = sqrt(alpha) W."""
+        squares = self.alpha_ * np.einsum("ij,ij->i", W, W)
+        return shared_alpha(squares, self.hierarchy_, root=False, floor=self.floor, shares=self.shares)
 
     def _update(self, W: FloatArray, result: TrainResult) -> tuple[FloatArray, TrainResult | None]:
         """The best alpha for these vectors, the same scores in its scale, and their objective; None if none is better.
@@ -177,7 +221,7 @@ class SharedSVM(TrainedHierarchy):
         Sets `alpha_` if it is.
         """
         own = np.einsum("ij,ij->i", W, W)
-        alpha = shared_alpha(self.alpha_ * own, self.hierarchy_, root=False, floor=self.floor)
+        alpha = self._best_alpha(W)
         ratio = np.divide(self.alpha_, alpha, out=np.zeros_like(alpha), where=alpha > 0)
         gain = 0.5 * self.lam * (float(own.sum()) - float(own @ ratio))
         if not gain > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,14 @@ from structopt.norms.normalization import included_nodes
 __all__ = ["shared_alpha"]
 
 
-def shared_alpha(squared_norms: Any, hierarchy: Hierarchy, *, root: bool = True, floor: float = 0.0) -> FloatArray:
+def shared_alpha(
+    squared_norms: Any,
+    hierarchy: Hierarchy,
+    *,
+    root: bool = True,
+    floor: float = 0.0,
+    shares: Literal["optimal", "published"] = "optimal",
+) -> FloatArray:
     """Node weights that minimise ``sum_n squared_norms_n / alpha_n``, thesis (6.23).
 
     Subject to ``alpha >= 0`` and a sum of at most 1 over each leaf and its ancestors, with 0 / 0 = 0.
@@ -32,6 +39,10 @@ def shared_alpha(squared_norms: Any, hierarchy: Hierarchy, *, root: bool = True,
     floor : float
         Raise all weights to this number and rescale them to sums of at most 1. A weight of 0 can never come back when
         vectors and weights are optimised in turn; 1e-8 lets it (MATH.md 7).
+    shares : {"optimal", "published"}
+        ``"published"`` follows line 9 of NHSVM's Algorithm 1 as it is printed, which gives an inner node the share of
+        its own norm *and* of the norm below it: at least half of what its ancestors left. These weights do not minimise
+        the sum (MATH.md 7). Trees only.
 
     Returns
     -------
@@ -63,8 +74,13 @@ def shared_alpha(squared_norms: Any, hierarchy: Hierarchy, *, root: bool = True,
     squares = node_values(hierarchy, squared_norms, "squared_norms")
     if not 0 <= floor < 1:
         raise DeclarationError(f"floor must be a number in [0, 1), got {floor!r}.")
+    if shares not in ("optimal", "published"):
+        raise DeclarationError(f"shares must be 'optimal' or 'published', got {shares!r}.")
+    if shares == "published" and not hierarchy.is_tree:
+        raise DeclarationError("shares='published' is a rule for trees; use shares='optimal' on this DAG.")
     if hierarchy.is_tree:
-        alpha = _tree_alpha(hierarchy.parent_of.copy(), included, np.sqrt(squares))
+        lift = 1.0 if shares == "published" else 0.0
+        alpha = _tree_alpha(hierarchy.parent_of.copy(), included, np.sqrt(squares), lift)
     else:
         alpha = certified(_dag_alpha(hierarchy, included, squares), "shared_alpha").x
     if floor > 0:
@@ -74,7 +90,8 @@ def shared_alpha(squared_norms: Any, hierarchy: Hierarchy, *, root: bool = True,
 
 
 @kernel
-def _tree_alpha(parent: IntArray, included: Any, norm: FloatArray) -> FloatArray:
+def _tree_alpha(parent: IntArray, included: Any, norm: FloatArray, lift: float) -> FloatArray:
+    """`lift` is the part of the norm below an inner node that counts for its share as its own: 0 at the optimum."""
     n = parent.size
     below = np.zeros(n)  # S: optimal cost of the children, each with budget 1
     share = np.ones(n)  # E
@@ -85,7 +102,8 @@ def _tree_alpha(parent: IntArray, included: Any, norm: FloatArray) -> FloatArray
             rest = np.sqrt(below[v])
             own = norm[v] if included[v] else 0.0
             cost = own + rest
-            share[v] = own / cost if cost > 0 else 0.0
+            lifted = own + lift * rest if included[v] else 0.0
+            share[v] = lifted / (lifted + rest) if cost > 0 else 0.0
         p = parent[v]
         if p >= 0:
             leaf[p] = False

@@ -386,6 +386,22 @@ def test_final_alpha_is_best_for_the_final_vectors():
     assert now <= (squares[on] / best[on]).sum() * 1.01
 
 
+def test_published_shares_stand_still_at_the_end():
+    X, y = make()
+    est = SharedSVM(TREE, lam=0.2, tol=1e-5, margin="normalized", shares="published", rounds_tol=1e-3).fit(X, y)
+    U = np.column_stack([est.coef_, est.intercept_])
+    again = norms.shared_alpha((U**2).sum(axis=1), TREE, root=False, shares="published")
+    np.testing.assert_allclose(est.alpha_, again, atol=2e-3)
+    assert 2 <= est.n_iter_ == len(est.objectives_) < 20
+    # The error is (9) at the weights of the start, whatever alpha has become.
+    model = HierarchicalLabels(TREE, loss=Normalized(TREE, norms.normalization(TREE)), bias=True)
+    risk, _ = StructuredRisk(model, X, y)(U.ravel())
+    on = est.alpha_ > 0
+    assert est.objectives_[-1] == pytest.approx(
+        0.1 * ((U[on] ** 2).sum(axis=1) / est.alpha_[on]).sum() + risk, rel=1e-8
+    )
+
+
 # ---- an estimator like any other -------------------------------------------------------------------
 
 
@@ -513,4 +529,10 @@ def test_bad_data():
     with pytest.raises(ValueError, match="6 features"), pytest.warns(UserWarning):
         HierarchicalSVM(TREE, max_passes=1).fit(X, y).predict(X[:, :-1])
     with pytest.raises(StructoptError, match="margin must be"):
-        SharedSVM(TREE, margin="normalized").fit(X, y)
+        SharedSVM(TREE, margin="squared").fit(X, y)
+    with pytest.raises(StructoptError, match="kind='leaf'"):
+        SharedSVM(TREE, kind="closure", margin="normalized").fit(X, y)
+    with pytest.raises(StructoptError, match="shares must be"):
+        SharedSVM(TREE, shares="printed").fit(X, y)
+    with pytest.raises(StructoptError, match="rule for trees"):
+        SharedSVM(DAG, shares="published").fit(*make(DAG))
