@@ -44,6 +44,8 @@ Callback = Callable[[TrainResult], Any]
 
 # Relative gaps below this are rounding errors of sums of some thousand terms.
 _PRECISION = 1e-12
+#: Seconds between two pictures of the bar: on a screen, and where every picture is kept as a line of a file.
+_BAR_PAUSE, _LOG_PAUSE = 0.1, 10.0
 
 
 class Monitor:
@@ -134,6 +136,7 @@ class Monitor:
         self._write_seconds = 0.0
         self._bar: Any = None
         self._first_gap = math.inf
+        self._shown = -math.inf
 
     @property
     def gap(self) -> float:
@@ -334,7 +337,7 @@ class Monitor:
         self._written = time.perf_counter()
         self._write_seconds = self._written - start
 
-    def _show(self) -> None:
+    def _show(self, last: bool = False) -> None:
         if not self.verbose:
             return
         if self._bar is None:
@@ -343,9 +346,13 @@ class Monitor:
             self._bar = tqdm(
                 total=100, desc=self.trainer, bar_format="{desc} {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
             )
-        gap = self.gap
         if math.isinf(self._first_gap):
-            self._first_gap = gap
+            self._first_gap = self.gap
+        now = time.perf_counter()
+        if not last and now - self._shown < (_BAR_PAUSE if _is_live(self._bar) else _LOG_PAUSE):
+            return
+        self._shown = now
+        gap = self.gap
         self._bar.n = round(100 * self._progress(gap))
         self._bar.set_postfix_str(
             f"gap {gap:.2e} (tol {self.tol:.0e}), objective {self.objective:.6g}, {self.passes:g} passes, "
@@ -367,6 +374,7 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[True] | None:
         if self._bar is not None:
+            self._show(last=True)
             self._bar.close()
         if isinstance(error, KeyboardInterrupt) and self.w is not None:
             self.stop("interrupted")
@@ -379,3 +387,8 @@ class Monitor:
 
     def __repr__(self) -> str:
         return f"<Monitor of {self.trainer}: {self.stopped}, gap {self.gap:.3g}, {self.passes:g} passes>"
+
+
+def _is_live(bar: Any) -> bool:
+    """Whether a picture of the bar replaces the one before: on a terminal and in a notebook, not in a file."""
+    return "notebook" in type(bar).__name__ or bool(getattr(bar.fp, "isatty", lambda: False)())

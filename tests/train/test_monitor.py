@@ -172,3 +172,12 @@ def test_progress_bar_shows_the_certified_gap(capsys):
     shown = capsys.readouterr().err
     assert "halving" in shown and "gap 6.25e-02" in shown and "100%" in shown
     assert "halving" in repr(Monitor("halving"))
+
+
+def test_progress_in_a_file_is_a_few_lines(capsys):
+    with Monitor("t", tol=1e-6, verbose=True) as monitor:
+        for k in range(1000):
+            monitor.offer(np.ones(1), 2.0 - k / 1000)
+            monitor.bound(k / 1000)
+            monitor.record()
+    assert capsys.readouterr().err.count("oracle calls") <= 4
