@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.compiled import FloatArray
-from structopt.errors import DeclarationError
+from structopt.compiled import CompiledSpace, FloatArray
+from structopt.enumeration import enumerate_labels
+from structopt.errors import DeclarationError, StructoptError
+from structopt.plane import Plane
 from structopt.search.result import SearchResult, Step
 from structopt.surrogates import Product, Surrogate
 
@@ -21,6 +23,8 @@ __all__ = ["plane", "plane_steps"]
 _QUERY = "#4477AA"
 _BEST = "#CC3311"
 _ANGLE = "#DDAA33"
+#: A space of at most so many integer variables and labels is drawn whole.
+_FEW_VARIABLES, _FEW_LABELS = 14, 4096
 
 
 def plane(
@@ -36,7 +40,8 @@ def plane(
     ----------
     result : SearchResult
     labels : array, shape (n, 2), optional
-        All labels as points (h, g). Default: the points of a `PointPlane`, else those that the search has seen.
+        All labels as points (h, g). Default: the points of a `PointPlane`, every label of a small space, else those
+        that the search has seen.
     step : int, optional
         Draw the state after this query (from 1), with its angle or λ-line alone, as one panel of thesis Figure
         4-9. Default: every query, numbered.
@@ -108,8 +113,26 @@ def _labels(result: SearchResult, labels: npt.ArrayLike | None) -> FloatArray:
     h, g = getattr(result.plane, "h", None), getattr(result.plane, "g", None)
     if h is not None and g is not None:
         return np.column_stack([h, g])
+    every = _small_space(result.plane)
+    if every is not None:
+        return every
     seen = [(s.point.h, s.point.g) for s in result.trace if s.point is not None]
     return np.array(seen, dtype=float).reshape(-1, 2)
+
+
+def _small_space(plane: Any) -> FloatArray | None:
+    """Every label of a space that is listed in no time."""
+    if not isinstance(plane, Plane) or plane.rows:
+        return None
+    space: CompiledSpace = plane.oracle.space
+    if np.count_nonzero(space.integrality) > _FEW_VARIABLES:
+        return None
+    try:
+        labels = enumerate_labels(space, _FEW_LABELS)
+    except StructoptError:
+        return None
+    axes = plane.coordinates
+    return np.asarray(labels @ axes.both.T + (axes.h0, axes.g0))
 
 
 def _window(points: FloatArray, result: SearchResult) -> tuple[float, float, float, float]:
@@ -118,8 +141,9 @@ def _window(points: FloatArray, result: SearchResult) -> tuple[float, float, flo
     if not len(every):
         return 0.0, 1.0, 0.0, 1.0
     low, high = every.min(axis=0), every.max(axis=0)
-    if any(s.kind == "angle" for s in result.trace):
-        low = np.minimum(low, 0.0)  # rays start at the origin
+    # Rays start at the origin; and one point alone, or two that are nearly one, say nothing without it.
+    if any(s.kind == "angle" for s in result.trace) or (high - low < 1e-2 * np.abs(every).max(axis=0)).any():
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     pad = 0.08 * np.maximum(high - low, 1e-3)
     return low[0] - pad[0], high[0] + pad[0], low[1] - pad[1], high[1] + pad[1]
 

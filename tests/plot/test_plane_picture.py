@@ -11,6 +11,7 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import pytest
 
+import structopt as so
 from structopt import plot, search
 from structopt.errors import DeclarationError
 from structopt.plane import PointPlane
@@ -45,6 +46,23 @@ def test_a_picture_of_every_search(run):
     assert ax.get_title().startswith(result.method.replace("_", " "))
     answers = {(step.point.h, step.point.g) for step in result.trace if step.point is not None}
     assert {tuple(text.xy) for text in ax.texts} == answers
+
+
+def test_a_small_space_is_drawn_whole():
+    space = so.LabelSpace()
+    y = space.binary("y", 4)
+    space.subject_to(y.sum() <= 2)
+    made = so.Plane(so.Oracle(space, "highs"), ([1.0, -2.0, 0.5, 3.0], 1.0), ([1.0, 1.0, 1.0, 1.0], 0.0))
+    result = search.exact(made, "product", front=False)
+    everything = {(float(z @ [1.0, -2.0, 0.5, 3.0] + 1.0), float(z.sum())) for z in space.enumerate()}
+    clouds = [{tuple(point) for point in part.get_offsets().tolist()} for part in plot.plane(result).collections]
+    assert everything in clouds
+
+
+def test_one_answer_alone_is_not_magnified():
+    result = search.bisecting(PointPlane([(4.0, 5.0)]))
+    ax = plot.plane(result)
+    assert ax.get_xlim()[0] <= 0.0 < 4.0 <= ax.get_xlim()[1] and ax.get_ylim()[0] <= 0.0 < 5.0 <= ax.get_ylim()[1]
 
 
 def test_steps_show_one_query_each():
