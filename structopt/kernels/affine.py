@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.kernels._common import FloatArray, any_order, kernel
+from structopt.kernels.snapping import snap
 
 __all__ = ["blend", "locate", "mixture", "ranges"]
 
@@ -83,15 +84,7 @@ def locate(
     bound : float
         The solver's bound on ``h + lam g``, or where the two agree up to rounding, the label's own value.
     """
-    integral = True
-    for j in range(len(z)):
-        if integer[j] and not abs(z[j] - np.rint(z[j])) <= tolerance:
-            integral = False
-            break
-    if integral:
-        for j in range(len(z)):
-            if integer[j]:
-                z[j] = np.rint(z[j])
+    snap(z, integer, tolerance)
     h, g = 0.0, 0.0
     for j in range(len(z)):
         h += both[0, j] * z[j]
