@@ -259,12 +259,12 @@ class Oracle:
 
     @property
     def plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
-        """For a caller who looks at the point himself; None where a combinatorial algorithm answers.
+        """For a caller who looks at the point himself; None where a combinatorial algorithm, or a subclass, answers.
 
         It takes costs (a contiguous float64 vector of the space) and their squared norm, and returns the best point
         as the solver has it, free for the caller to change, with a bound on its value.
         """
-        return self._optimum if self._fast is None else None
+        return self._optimum if self._fast is None and type(self).maximize is Oracle.maximize else None
 
     def _optimum(self, costs: FloatArray, square: float) -> tuple[FloatArray, float]:
         # Costs that are not finite, or whose square is not, take the long way.

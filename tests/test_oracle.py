@@ -317,6 +317,19 @@ def test_a_solver_of_ones_own_answers_the_queries_of_a_plane():
     assert (point.h, point.g) == (3.5, 2.0) and point.bound == pytest.approx(1.1 * 4.5)
 
 
+def test_an_oracle_of_ones_own_answers_the_queries_of_a_plane():
+    class Counting(so.Oracle):
+        calls = 0
+
+        def maximize(self, *args, **options):
+            self.calls += 1
+            return super().maximize(*args, **options)
+
+    oracle = Counting(pairwise(3), "highs", integral="relax")
+    so.Plane(oracle, (np.ones(6), 0.0), (np.ones(6), 0.0)).query(0.5)
+    assert oracle.calls == 1
+
+
 def test_a_gap_that_the_user_allows_is_in_the_bound():
     rng = np.random.default_rng(0)
     s = so.LabelSpace("knapsack")
