@@ -53,7 +53,7 @@ VARIANTS = {
 }
 GRIDS: dict[str, tuple[float, ...]] = {
     "balanced": (6e-2, 3e-2, 1e-2, 3e-3),
-    "unbalanced": (3e-4, 1e-4, 3e-5, 1e-5, 3e-6),
+    "unbalanced": (3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6),
 }
 _OPTIONS: dict[str, Any] = {"tol": 0.05, "max_passes": 40, "fit_intercept": False}
 
