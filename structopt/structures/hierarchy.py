@@ -25,11 +25,17 @@ from structopt.model import Model
 from structopt.space import LabelSpace
 from structopt.structures._hierarchy_labels import LabelCodec
 from structopt.structures._hierarchy_oracles import ClosureOracle, LeafOracle, NeededChildOracle
+from structopt.structures._leaf_set_oracle import LeafSetOracle
 
 __all__ = ["HierarchicalLabels", "HierarchyBatch"]
 
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
+
+# Sets of leaves on a DAG: from this many nodes on, and up to this many parents beyond the first for each node,
+# `LeafSetOracle` is faster than HiGHS on the whole program (benchmarks/hierarchy.py, sets).
+_LEAF_SET_NODES = 40
+_LEAF_SET_PARENTS = 0.5
 
 # Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
 _CHUNK_ENTRIES = 1 << 21
@@ -62,7 +68,8 @@ class HierarchicalLabels(Model):
     solver, integral, options
         Given to the `Oracle`. With ``solver="auto"`` single leaves, closures, and sets of leaves on trees have exact
         algorithms of their own; sets of leaves on a DAG are NP-hard and go to the LP, and to the MIP where that is
-        fractional (``integral="relax"`` stops at the LP).
+        fractional (``integral="relax"`` stops at the LP). On large DAGs where few nodes have several parents, both are
+        solved over the few nodes that a bound does not decide, unless `options` ask for more of a solver.
 
     Examples
     --------
@@ -121,10 +128,11 @@ class HierarchicalLabels(Model):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_algorithm": None}
 
-    def algorithm(self, x: Any = None) -> LeafOracle | NeededChildOracle | ClosureOracle | None:
-        """The exact oracle of this kind of label, or None for sets of leaves on a DAG.
+    def algorithm(self, x: Any = None) -> LeafOracle | NeededChildOracle | ClosureOracle | LeafSetOracle | None:
+        """The exact oracle of this kind of label, or None for sets of leaves on a small DAG.
 
-        The relaxation has the same optimum wherever there is one: its vertices are the labels.
+        The relaxation has the same optimum where the oracle is a combinatorial one: its vertices are the labels. For
+        sets of leaves on a DAG it has not, and the oracle is that of ``self.integral``.
         """
         if self._algorithm is None:
             if self.kind == "leaf":
@@ -133,7 +141,11 @@ class HierarchicalLabels(Model):
                 self._algorithm = ClosureOracle(self.hierarchy)
             elif self.hierarchy.is_tree:
                 self._algorithm = NeededChildOracle(self.hierarchy)
+            elif _is_nearly_a_tree(self.hierarchy) and not self.options:
+                self._algorithm = LeafSetOracle(self.hierarchy)
         found = self._algorithm
+        if isinstance(found, LeafSetOracle):
+            return found.over(relaxed=self.integral == "relax")
         assert found is None or isinstance(found, LeafOracle | NeededChildOracle | ClosureOracle)
         return found
 
@@ -310,6 +322,12 @@ def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:
             f"{type(loss).__name__} is not linear in labels of kind={kind!r}, where only enumeration is exact; "
             "use LeafHamming or Hamming there, or kind='leaf'."
         )
+
+
+def _is_nearly_a_tree(h: Hierarchy) -> bool:
+    """Whether `LeafSetOracle` is expected to be the fastest way."""
+    beyond = h.child.size - (len(h) - h.root_index.size)
+    return len(h) >= _LEAF_SET_NODES and beyond <= _LEAF_SET_PARENTS * len(h)
 
 
 def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:

@@ -1,0 +1,180 @@
+"""Sets of leaves in a DAG: the oracle with a proof against HiGHS on the whole program, LP and MIP."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structopt as so
+from structopt.errors import DeclarationError
+from structopt.hierarchy import Hierarchy
+from structopt.structures import _leaf_set_oracle as leaf_set_oracle
+from structopt.structures._leaf_set_oracle import LeafSetOracle
+from structopt.structures.hierarchy import HierarchicalLabels
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_dag(seed, n, most, near):
+    """Up to `most` parents each, among the last `near` nodes."""
+    rng = np.random.default_rng(seed)
+    edges = []
+    for i in range(1, n):
+        pool = np.arange(max(0, i - near), i)
+        edges += [(int(p), i) for p in rng.choice(pool, min(pool.size, rng.integers(0, most + 1)), replace=False)]
+    return Hierarchy(edges, nodes=range(n))
+
+
+def layered(n, seed=0, every=8):
+    """Four levels, every so many leaves with a second parent."""
+    rng = np.random.default_rng(seed)
+    top, middle = max(2, n // 40), max(4, n // 4)
+    leaves = n - 1 - top - middle
+    edges = [(0, 1 + k) for k in range(top)] + [(1 + k % top, 1 + top + k) for k in range(middle)]
+    edges += [(1 + top + k % middle, 1 + top + middle + k) for k in range(leaves)]
+    more = {(1 + top + int(rng.integers(middle)), 1 + top + middle + k) for k in range(0, leaves, every)}
+    return Hierarchy([*edges, *sorted(more - set(edges))])
+
+
+def gains_of(h, rng):
+    """Scores of every kind: mixed, all negative, ties, leaves that pay, leaves that cost, large and tiny."""
+    n = len(h)
+    return [
+        rng.normal(size=n),
+        -rng.random(n),
+        rng.integers(-2, 3, n).astype(float),
+        rng.integers(-1, 2, n).astype(float),
+        np.where(h.is_leaf, rng.normal(1, 1, n), rng.normal(-2, 1, n)),
+        np.where(h.is_leaf, -0.9, 1.0) * rng.choice([1e-6, 1.0, 1e5]),
+        np.where(h.is_leaf, -rng.random(n), rng.random(n)),
+        np.zeros(n),
+    ]
+
+
+def check(h, C):
+    space = HierarchicalLabels(h, "leaves").space()
+    lp, mip = so.Oracle(space.relaxed(), "highs"), so.Oracle(space, "highs")
+    relaxed = LeafSetOracle(h, relaxed=True)
+    labels = relaxed.over(relaxed=False)
+    for c in C:
+        size = max(1e-300, np.abs(c).max(), abs(lp.maximize(c).value))
+        found, expected = relaxed.maximize(c), lp.maximize(c)
+        assert abs(found.value - expected.value) <= 1e-7 * size
+        assert found.value == pytest.approx(c @ found.z, rel=1e-9, abs=1e-9 * size)
+        assert -1e-12 * size <= found.bound - found.value <= 1e-8 * size
+        assert space.relaxed().contains(found.z)
+        found, expected = labels.maximize(c), mip.maximize(c)
+        assert abs(found.value - expected.value) <= 1e-7 * size
+        assert found.integral and set(np.unique(found.z)) <= {0.0, 1.0}
+        assert space.contains(found.z)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.builds(random_dag, seeds, st.integers(1, 14), st.integers(1, 4), st.sampled_from([3, 100])), seeds)
+def test_small_dags_against_highs(h, seed):
+    check(h, gains_of(h, np.random.default_rng(seed)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.builds(random_dag, seeds, st.integers(30, 90), st.integers(1, 3), st.sampled_from([10, 100])), seeds)
+def test_larger_dags_against_highs(h, seed):
+    check(h, gains_of(h, np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("every", [2, 8])
+def test_a_layered_dag_against_highs(every):
+    h = layered(1500, every=every)
+    rng = np.random.default_rng(every)
+    check(h, gains_of(h, rng)[:5])
+
+
+def test_the_solver_may_have_to_take_the_whole_core(monkeypatch):
+    monkeypatch.setattr(leaf_set_oracle, "_PROGRAMS", 1)
+    monkeypatch.setattr(leaf_set_oracle, "_LABELS", 1)
+    for seed in range(30):
+        h = random_dag(seed, 12, 3, 100)
+        check(h, gains_of(h, np.random.default_rng(seed)))
+
+
+def test_threads_and_copies_do_not_change_answers():
+    h = random_dag(3, 80, 2, 100)
+    C = np.random.default_rng(0).normal(size=(40, 80))
+    for relaxed in (True, False):
+        oracle = LeafSetOracle(h, relaxed=relaxed)
+        once = oracle.maximize_batch(C)
+        for other in (oracle.maximize_batch(C, 3), pickle.loads(pickle.dumps(oracle)).maximize_batch(C[::-1])[::-1]):
+            for a, b in zip(once, other, strict=True):
+                assert np.array_equal(a.z, b.z) and a.value == b.value
+        rows, values = oracle.maximize_columns(np.ascontiguousarray(C.T))
+        np.testing.assert_array_equal(rows.toarray(), [label.z for label in once])
+        np.testing.assert_allclose(values, [label.value for label in once])
+    rows, values = oracle.maximize_columns(np.empty((80, 0)))
+    assert rows.shape == (0, 80) and values.size == 0
+
+
+@pytest.mark.parametrize("integral", ["relax", "auto"])
+@pytest.mark.parametrize("every", [2, 8])
+def test_losses_are_added_in_a_batch(integral, every):
+    h = layered(120, every=every)
+    rng = np.random.default_rng(every)
+    X = sp.random_array((30, 20), density=0.3, random_state=rng, format="csr")
+    Y = h.ancestor_rows(np.arange(31) * 2, h.leaf_index[rng.integers(0, h.leaf_index.size, 60)])
+    alpha = rng.random(len(h))
+    fast = HierarchicalLabels(h, "leaves", alpha=alpha, integral=integral)
+    slow = HierarchicalLabels(h, "leaves", alpha=alpha, integral=integral, solver="highs")
+    assert isinstance(fast.algorithm(), LeafSetOracle) and fast.oracle().algorithm == LeafSetOracle.name
+    a, b = fast.batch(X), slow.batch(X)
+    tables = a.tables(3 * rng.normal(size=a.n_weights))
+    for weight in (0.0, 1.0, 3.0):
+        labels, values = a.argmax(tables, a.loss(a.truth(Y)), weight, n_jobs=2)
+        np.testing.assert_allclose(values, b.argmax(tables, b.loss(b.truth(Y)), weight)[1], rtol=1e-7, atol=1e-7)
+        own = a.dot(tables, labels) + weight * a.loss_values(a.loss(a.truth(Y)), labels)
+        np.testing.assert_allclose(own, values, rtol=1e-7, atol=1e-7)
+        space = fast.space() if integral == "auto" else fast.space().relaxed()
+        assert all(space.contains(z) for z in labels.native.toarray())
+    with pytest.raises(DeclarationError, match="not finite"):
+        a.argmax([np.full((30, len(h)), np.nan)])
+
+
+def test_where_it_is_used():
+    h = layered(120)
+    model = HierarchicalLabels(h, "leaves", integral="relax")
+    assert model.algorithm().relaxed and not model.integral_twin().algorithm().relaxed
+    assert HierarchicalLabels(layered(30), "leaves").algorithm() is None
+    assert HierarchicalLabels(random_dag(0, 100, 4, 100), "leaves").algorithm() is None
+    assert HierarchicalLabels(h, "leaves", options={"time_limit": 5.0}).algorithm() is None
+    assert HierarchicalLabels(h, "leaves", solver="highs").oracle().algorithm == "highs"
+    # Rows and bans are a solver's work.
+    c = np.random.default_rng(0).normal(size=len(h))
+    oracle, highs = HierarchicalLabels(h, "leaves").oracle(), so.Oracle(model.space(), "highs")
+    best = oracle.maximize(c)
+    assert oracle.maximize(c, forbid=[best.z]).value == pytest.approx(highs.maximize(c, forbid=[best.z]).value)
+    assert [a.value for a in oracle.k_best(c, 2)] == pytest.approx([a.value for a in highs.k_best(c, 2)])
+    assert pickle.loads(pickle.dumps(model)).oracle().maximize(c).value == pytest.approx(
+        model.oracle().maximize(c).value
+    )
+
+
+def test_training_and_prediction_use_it(monkeypatch):
+    h = layered(60)
+    rng = np.random.default_rng(0)
+    X = sp.random_array((40, 15), density=0.4, random_state=rng, format="csr")
+    Y = h.ancestor_rows(np.arange(41) * 2, h.leaf_index[rng.integers(0, h.leaf_index.size, 80)])
+    calls = []
+    asked = LeafSetOracle.maximize_columns
+
+    def counted(self, gains, keys=None):
+        calls.append((self.relaxed, gains.shape[1]))
+        return asked(self, gains, keys)
+
+    monkeypatch.setattr(LeafSetOracle, "maximize_columns", counted)
+    est = so.HierarchicalSVM(h, "rho", kind="leaves", trainer="sgd", support="seen", lam=1e-2, max_passes=3)
+    est.fit(X, Y)
+    assert sum(n for relaxed, n in calls if relaxed) >= 3 * 40 and all(relaxed for relaxed, _ in calls)
+    calls.clear()
+    assert len(est.predict(X)) == 40 and calls == [(False, 40)]
