@@ -29,10 +29,10 @@ import numpy as np
 
 from structopt.kernels._common import kernel
 
-__all__ = ["IN", "OPEN", "OUT", "ease_of", "sweep"]
+__all__ = ["IN", "OUT", "ease_of", "sweep"]
 
-#: What is assumed of a node: z = 0, z = 1, or that a linear program over the open nodes decides.
-OUT, IN, OPEN = 0, 1, 2
+#: What a label says of a node.
+OUT, IN = 0, 1
 
 
 @kernel
@@ -48,52 +48,39 @@ def ease_of(up_ptr: Any, up: Any, state: Any, room: Any, ease: Any) -> None:
 
 @kernel
 def sweep(
-    up_ptr: Any, up: Any, down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, state: Any, x: Any, priced: Any,
-    lam: Any, mu: Any, g: Any, room: Any, ease: Any, paid: Any, value: Any,
+    up_ptr: Any, up: Any, down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, state: Any, lam: Any, mu: Any,
+    g: Any, room: Any, ease: Any, paid: Any, value: Any,
 ) -> float:  # fmt: skip
-    """Complete the multipliers; the bound that they prove.
+    """Multipliers that suit a label, `state`; the bound that they prove.
 
-    On entry `lam` and `mu` are those of a linear program over the open nodes; all others are ignored. `priced` are the
-    rows of `mu` that it had, `x` the point, `ease` that of the last sweep. On return `g` are the reduced gains, `value`
-    what each node was worth before it handed it on, `paid` whether a child handed anything to it. `room`, by how much a
-    node may yet rise, counts on its children's room, which other parents may use first: the choices rest on it, the
-    bound does not.
+    `ease` is that of the last sweep, and becomes that of this one. On return `g` are the reduced gains, `value` what
+    each node was worth before it handed it on, `paid` whether a child handed anything to it. `room`, by how much a node
+    may yet rise, counts on its children's room, which other parents may use first: the choices rest on it, the bound
+    does not.
     """
     n = rho.size
     for v in range(n):
         g[v] = rho[v]
-        room[v] = 0.0
+        mu[v] = 0.0
         paid[v] = False
-    for v in range(n):
-        if priced[v] and mu[v] > 0.0:
-            amount = min(mu[v], -alt[v])  # more is never proved: a child outside costs no more
-            mu[v] = 0.0
-            _pay(v, amount, down_ptr, kid, mu, g, room)
-        else:
-            mu[v] = 0.0
-        for e in range(up_ptr[v], up_ptr[v + 1]):
-            if state[v] != OPEN or state[up[e]] != OPEN:
-                lam[e] = 0.0
-            elif lam[e] > 0.0:
-                g[v] -= lam[e]
-                g[up[e]] += lam[e]
+    for e in range(lam.size):
+        lam[e] = 0.0
     for v in range(n - 1, -1, -1):
-        spare = 0.0
+        spare, amount = 0.0, 0.0
         value[v] = g[v]
-        if needy[v] and not priced[v]:
-            if state[v] == OUT:
-                if not paid[v]:
-                    spare = _least_room(v, up_ptr, up, down_ptr, kid, -alt[v], state, room, ease)
-                value[v] -= spare
-                amount = max(0.0, min(g[v], spare))
-                spare -= amount
-            else:
-                amount = _due(v, up_ptr, up, down_ptr, kid, -alt[v], state, x, g, room, ease)
-            if amount > 0.0:
-                _pay(v, amount, down_ptr, kid, mu, g, room)
-        if state[v] != OPEN and g[v] > 0.0:
-            _push(v, state[v], up_ptr, up, state, x, lam, g, ease, paid, True)
-        room[v] = max(0.0, -g[v]) + spare if x[v] == 0.0 else 0.0
+        if needy[v] and state[v] == IN:
+            amount = _due(v, up_ptr, up, down_ptr, kid, -alt[v], state, g, room, ease)
+        elif needy[v] and not paid[v]:
+            spare = _least_room(v, up_ptr, up, down_ptr, kid, -alt[v], state, room, ease)
+            value[v] -= spare
+            # Node 0 is there whatever it is worth; others need only not be worth anything.
+            amount = spare if v == 0 else max(0.0, min(g[v], spare))
+            spare -= amount
+        if amount > 0.0:
+            _pay(v, amount, down_ptr, kid, mu, g, room)
+        if g[v] > 0.0:
+            _push(v, up_ptr, up, state, lam, g, ease, paid, True)
+        room[v] = max(0.0, -g[v]) + spare if state[v] == OUT else 0.0
     # Down again: who was made worth something by what its parents paid, pays its own children or another parent.
     for v in range(1, n):
         if state[v] == OUT and g[v] > 0.0:
@@ -103,7 +90,7 @@ def sweep(
                 if amount > 0.0:
                     _pay(v, amount, down_ptr, kid, mu, g, room)
             if g[v] > 0.0:
-                _push(v, OUT, up_ptr, up, state, x, lam, g, ease, paid, False)
+                _push(v, up_ptr, up, state, lam, g, ease, paid, False)
     for v in range(n):
         if state[v] == IN:
             room[v] = -g[v]
@@ -115,23 +102,18 @@ def sweep(
 
 
 @kernel
-def _push(
-    n: int, status: int, up_ptr: Any, up: Any, state: Any, x: Any, lam: Any, g: Any, ease: Any, paid: Any, hand_on: bool
-) -> None:
-    """Hand a positive reduced gain to parents in the same state, or to open ones at 0 what these can take.
+def _push(n: int, up_ptr: Any, up: Any, state: Any, lam: Any, g: Any, ease: Any, paid: Any, hand_on: bool) -> None:
+    """Hand a positive reduced gain to parents in the same state.
 
-    Those that can bear most come first, until they are as badly off as the next. Parents that will hand it on
-    themselves take any amount, others what they lack.
+    Those that can bear most come first, until they are as badly off as the next. With `hand_on` parents take any
+    amount, as they will hand it on themselves; otherwise what they lack.
     """
     first, last = up_ptr[n], up_ptr[n + 1]
     for _ in range(4 * (last - first)):
         most, next_most, chosen, count = -np.inf, -np.inf, -1, 0
         for e in range(first, last):
             p = up[e]
-            if state[p] == status:
-                if not hand_on and not g[p] < 0.0:
-                    continue
-            elif not (status == OUT and state[p] == OPEN and x[p] == 0.0 and g[p] < 0.0):
+            if state[p] != state[n] or not (hand_on or g[p] < 0.0):
                 continue
             count += 1
             if ease[p] > most:
@@ -144,14 +126,14 @@ def _push(
         give = g[n]
         if count > 1:
             give = min(give, most - next_most + g[n] / count)
-        if not hand_on or state[p] == OPEN:
+        if not hand_on:
             give = min(give, -g[p])
         _hand(n, chosen, p, give, lam, g, ease, paid)
         if not g[n] > 0.0:
             return
     if hand_on:
         for e in range(first, last):
-            if state[up[e]] == status:
+            if state[up[e]] == state[n]:
                 _hand(n, e, up[e], g[n], lam, g, ease, paid)
                 return
 
@@ -199,14 +181,13 @@ def _least_room(
 
 @kernel
 def _due(
-    n: int, up_ptr: Any, up: Any, down_ptr: Any, kid: Any, limit: float, state: Any, x: Any, g: Any, room: Any,
-    ease: Any,
-) -> float:  # fmt: skip
+    n: int, up_ptr: Any, up: Any, down_ptr: Any, kid: Any, limit: float, state: Any, g: Any, room: Any, ease: Any
+) -> float:
     """What a node inside pays for the only child that it has, or for the one outside the core."""
     chosen, lacks, least = 0, 0.0, limit
     for k in range(down_ptr[n], down_ptr[n + 1]):
         c = kid[k]
-        if x[c] > 0.0:
+        if state[c] == IN:
             chosen += 1
             lacks = -g[c]
         elif room[c] < least:

@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: a label and its proof in turn, and what to ask a linear program where they do not meet.
+"""Sets of leaves in a DAG: a label and its proof in turn, until they meet.
 
 Arguments as in `leaf_set_prices`.
 """
@@ -10,54 +10,50 @@ from typing import Any
 import numpy as np
 
 from structopt.kernels._common import assign, kernel
-from structopt.kernels.leaf_set_prices import IN, OPEN, OUT, ease_of, sweep
+from structopt.kernels.leaf_set_prices import IN, OUT, ease_of, sweep
 
-__all__ = ["label_and_proof", "open_more", "open_undecided", "value_of"]
+__all__ = ["label_and_proof", "value_of"]
 
 
 @kernel
 def label_and_proof(
-    up_ptr: Any, up: Any, down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, state: Any, x: Any, priced: Any,
-    lam: Any, mu: Any, g: Any, room: Any, ease: Any, paid: Any, value: Any, s: Any, largest: float, gap: float,
-    rounds: int,
-) -> tuple[float, float]:  # fmt: skip
-    """Labels and sweeps in turn; the best value found, in `x`, `s` and `state`, and the least bound.
+    up_ptr: Any, up: Any, down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, state: Any, lam: Any, mu: Any,
+    g: Any, room: Any, ease: Any, paid: Any, value: Any, x: Any, s: Any, largest: float, gap: float, rounds: int,
+) -> bool:  # fmt: skip
+    """Labels and sweeps in turn; whether the best label, in `x` and `s`, is proved to be optimal.
 
-    Each label is what the last sweep's prices advise, each sweep starts from the last label. It stops where they meet
-    within `gap`, relative to the `largest` gain and those of the label, or after so many rounds.
+    Each label is what the last sweep's prices advise, each sweep starts from the last label. It stops where the best
+    value and the least bound meet within `gap`, relative to the `largest` gain and those of the label, or after so many
+    rounds.
     """
     n = rho.size
     for v in range(n):
         state[v] = OUT
-        x[v] = 0.0
-        priced[v] = False
         room[v] = -rho[v]
     ease_of(up_ptr, up, state, room, ease)
-    bound = sweep(
-        up_ptr, up, down_ptr, kid, rho, needy, alt, state, x, priced, lam, mu, g, room, ease, paid, value
-    )  # fmt: skip
+    bound = sweep(up_ptr, up, down_ptr, kid, rho, needy, alt, state, lam, mu, g, room, ease, paid, value)
     best_value = -np.inf
     best = np.empty_like(state)
+    proved = False
     for _ in range(rounds):
         _advised_label(up_ptr, up, down_ptr, kid, needy, alt, value, state)
         size = largest
         for v in range(n):
             x[v] = 1.0 if state[v] == IN else 0.0
             size += abs(rho[v]) * x[v]
-        proved = sweep(
-            up_ptr, up, down_ptr, kid, rho, needy, alt, state, x, priced, lam, mu, g, room, ease, paid, value
-        )  # fmt: skip
-        bound = min(bound, proved)
         found = value_of(down_ptr, kid, rho, needy, alt, x, s)
         if found > best_value:
             best_value = found
             assign(best, state)
+        least = sweep(up_ptr, up, down_ptr, kid, rho, needy, alt, state, lam, mu, g, room, ease, paid, value)
+        bound = min(bound, least)
         if bound - best_value <= gap * size:
+            proved = True
             break
-    assign(state, best)
     for v in range(n):
-        x[v] = 1.0 if state[v] == IN else 0.0
-    return value_of(down_ptr, kid, rho, needy, alt, x, s), bound
+        x[v] = 1.0 if best[v] == IN else 0.0
+    value_of(down_ptr, kid, rho, needy, alt, x, s)
+    return proved
 
 
 @kernel
@@ -126,73 +122,3 @@ def _take_if_worthy(v: int, up_ptr: Any, up: Any, value: Any, state: Any) -> Non
             if state[up[e]] == OUT:
                 return
         state[v] = IN
-
-
-@kernel
-def open_more(
-    up_ptr: Any, up: Any, down_ptr: Any, kid: Any, arc: Any, needy: Any, paid: Any, state: Any, lam: Any, g: Any,
-    tolerance: float,
-) -> int:  # fmt: skip
-    """Open the nodes whose reduced gains have the wrong sign, with what they go together with; how many are new.
-
-    A node outside that is worth something: with those that made it so, or the child that it would need, and all nodes
-    above them. A node inside that is not worth it: with all inside below it. So no open node is ever below one that is
-    out, and no node that is in below an open one. `arc` numbers the arcs to the children.
-    """
-    n = state.size
-    stack = np.empty(n, np.int64)
-    opened = 0
-    for v in range(1, n):
-        was = state[v]
-        if not (was == OUT and g[v] > tolerance) and not (was == IN and g[v] < -tolerance):
-            continue
-        state[v] = OPEN
-        stack[0], count = v, 1
-        while count:
-            count -= 1
-            opened += 1
-            w = stack[count]
-            best = -1
-            for k in range(down_ptr[w], down_ptr[w + 1]):
-                c = kid[k]
-                if state[c] == was and (was == IN or lam[arc[k]] > 0.0):
-                    state[c] = OPEN
-                    stack[count] = c
-                    count += 1
-                if best < 0 or g[c] > g[best]:
-                    best = c
-            if was == OUT and needy[w] and not paid[w] and best >= 0 and state[best] == OUT:
-                state[best] = OPEN
-                stack[count] = best
-                count += 1
-    return opened + _open_above(up_ptr, up, state)
-
-
-@kernel
-def open_undecided(up_ptr: Any, up: Any, state: Any, g: Any, slack: float) -> int:
-    """Open all nodes but those that every label within `slack` of the bound agrees on; how many are new.
-
-    A label that differs from the sign of ``g_n`` at node n loses at least ``|g_n|`` against the bound.
-    """
-    opened = 0
-    for v in range(1, state.size):
-        # All below a node that is not sure to be in are not sure, either.
-        unsure = abs(g[v]) <= slack
-        for e in range(up_ptr[v], up_ptr[v + 1]):
-            unsure |= state[v] == IN and state[up[e]] == OPEN
-        if unsure and state[v] != OPEN:
-            state[v] = OPEN
-            opened += 1
-    return opened + _open_above(up_ptr, up, state)
-
-
-@kernel
-def _open_above(up_ptr: Any, up: Any, state: Any) -> int:
-    opened = 0
-    for v in range(state.size - 1, 0, -1):
-        if state[v] == OPEN:
-            for e in range(up_ptr[v], up_ptr[v + 1]):
-                if state[up[e]] == OUT:
-                    state[up[e]] = OPEN
-                    opened += 1
-    return opened

