@@ -346,6 +346,7 @@ class Monitor:
             self._bar = tqdm(
                 total=100, desc=self.trainer, bar_format="{desc} {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
             )
+            self._bar.start_t -= self.seconds  # the run began before its first picture
         if math.isinf(self._first_gap):
             self._first_gap = self.gap
         now = time.perf_counter()
