@@ -48,7 +48,7 @@ _NUMBER = (int, float)
 #: What a configuration may write for a constructor's parameter, whichever estimator has it.
 _KEYS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("surrogate", "search", "trainer", "checkpoint", "loss", "multi_class", "measure"), (str,)),
-    **dict.fromkeys(("normalization", "margin", "kind", "dtype", "support"), (str,)),
+    **dict.fromkeys(("normalization", "margin", "shares", "kind", "dtype", "support"), (str,)),
     **dict.fromkeys(("kernel", "solver", "method", "joint_kernel"), (str,)),
     **dict.fromkeys(("lam", "tol", "max_passes", "max_seconds", "max_memory", "intercept_scaling"), _NUMBER),
     **dict.fromkeys(("rho", "tolerance", "rounds_tol", "floor", "tau", "beta", "decay"), _NUMBER),
