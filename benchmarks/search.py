@@ -192,8 +192,10 @@ def run(data: PairwiseYeast, oracle: so.Oracle, repeats: int) -> dict[str, dict[
     clock = solver_clock(oracle)
     times: dict[str, list[Any]] = {name: [None] * n for name in choices[0]}
     results: dict[str, list[SearchResult]] = {}
-    for _ in range(repeats):  # the searches take turns, so that a change of the machine's pace hits all
-        for name, fastest in times.items():
+    names = list(times)
+    for turn in range(repeats):  # the searches take turns, in another order each time: the pace of the machine hits all
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            fastest = times[name]
             choices[-1][name](Product().plane(oracle, *examples[-1]))  # all start from the same basis, compiled
             results[name] = []
             for k, example in enumerate(examples):
@@ -208,7 +210,7 @@ def run(data: PairwiseYeast, oracle: so.Oracle, repeats: int) -> dict[str, dict[
             "value": [result.value for result in found],
             "bound": [result.upper_bound for result in found],
         }
-        for name, found in results.items()
+        for name, found in ((name, results[name]) for name in names)
     }
 
 
@@ -235,7 +237,7 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--solver", default="highs", help="a solver profile, or 'auto' for the fast oracle")
     parser.add_argument("--integral", action="store_true", help="search the labels, not their relaxation")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=8)
     arguments = parser.parse_args()
     data = PairwiseYeast(arguments.data, arguments.examples)
     oracle = so.Oracle(data.space, solver=arguments.solver, integral="relax")
