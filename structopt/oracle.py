@@ -151,10 +151,7 @@ class Oracle:
                 self._count_fast(1, perf_counter() - begun)
                 return label
         if extra is None and key is None and start is None:
-            square = float(costs.dot(costs))
-            return self._label(
-                costs, self._pool.maximize(costs, square) if square < math.inf else self._pool.solve(costs)
-            )
+            return self._label(costs, self._pool.maximize(costs, float(costs.dot(costs))))
         first = None if start is None else np.asarray(start, dtype=np.float64)
         return self._label(costs, self._pool.solve(costs, extra, key, first), extra is not None)
 
@@ -263,12 +260,21 @@ class Oracle:
 
         It takes costs (a contiguous float64 vector of the space) and their squared norm, and returns the best point
         as the solver has it, free for the caller to change, with a bound on its value.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> space = so.LabelSpace()
+        >>> y = space.continuous("y", 2, 0, 1)
+        >>> solve = so.Oracle(space, "highs").plain_solver
+        >>> solve(np.array([3.0, -4.0]), 25.0)
+        (array([1., 0.]), 3.0)
         """
         return self._optimum if self._fast is None and type(self).maximize is Oracle.maximize else None
 
     def _optimum(self, costs: FloatArray, square: float) -> tuple[FloatArray, float]:
-        # Costs that are not finite, or whose square is not, take the long way.
-        solution = self._pool.maximize(costs, square) if square < math.inf else self._pool.solve(costs)
+        solution = self._pool.maximize(costs, square)
         if solution.status is _OPTIMAL and solution.z is not None:
             return solution.z, solution.bound
         label = self._label(costs, solution)

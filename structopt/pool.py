@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -79,11 +80,14 @@ class WorkerPool:
                 self._idle.append(own)
 
     def maximize(self, costs: FloatArray, square: float) -> Solution:
-        """`solve` without rows, basis or start, for contiguous costs whose squared norm, a finite one, is known."""
+        """`solve` without rows, basis or start, for contiguous costs whose squared norm is known.
+
+        Costs that are not finite, or whose square is not, take the long way, where they are looked at.
+        """
         own = self._take()
         try:
             lp = own.lp
-            if lp is None:
+            if lp is None or not square < math.inf:
                 return self.solve(costs, desk=own)
             begun = perf_counter()
             solution = lp.maximize(costs, square)

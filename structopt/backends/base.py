@@ -139,7 +139,10 @@ class Backend(ABC):
         """Solve. `start` is a feasible label to start from (used with `Capability.MIP_START`)."""
 
     def maximize(self, c: FloatArray, square: float) -> Solution:
-        """`set_costs` and `run` in one, for costs known to be a contiguous float64 vector of finite square norm."""
+        """`set_costs` and `run` in one, for costs known to be a contiguous float64 vector of finite squared norm.
+
+        A backend may have a shorter way; it need not.
+        """
         self.set_costs(c)
         return self.run()
 

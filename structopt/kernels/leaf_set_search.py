@@ -19,8 +19,8 @@ __all__ = ["label_and_proof", "value_of"]
 def label_and_proof(
     up_ptr: Any, up: Any, down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, state: Any, lam: Any, mu: Any,
     g: Any, room: Any, ease: Any, paid: Any, value: Any, x: Any, s: Any, largest: float, gap: float, rounds: int,
-) -> bool:  # fmt: skip
-    """Labels and sweeps in turn; whether the best label, in `x` and `s`, is proved to be optimal.
+) -> float:  # fmt: skip
+    """Labels and sweeps in turn; the bound that proves the best label, in `x` and `s`, to be optimal, or inf.
 
     Each label is what the last sweep's prices advise, each sweep starts from the last label. It stops where the best
     value and the least bound meet within `gap`, relative to the `largest` gain and those of the label, or after so many
@@ -34,7 +34,7 @@ def label_and_proof(
     bound = sweep(up_ptr, up, down_ptr, kid, rho, needy, alt, state, lam, mu, g, room, ease, paid, value)
     best_value = -np.inf
     best = np.empty_like(state)
-    proved = False
+    proved = np.inf
     for _ in range(rounds):
         _advised_label(up_ptr, up, down_ptr, kid, needy, alt, value, state)
         size = largest
@@ -48,7 +48,7 @@ def label_and_proof(
         least = sweep(up_ptr, up, down_ptr, kid, rho, needy, alt, state, lam, mu, g, room, ease, paid, value)
         bound = min(bound, least)
         if bound - best_value <= gap * size:
-            proved = True
+            proved = bound
             break
     for v in range(n):
         x[v] = 1.0 if best[v] == IN else 0.0

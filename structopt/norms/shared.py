@@ -69,6 +69,8 @@ def shared_alpha(
     array([0.16153, 0.39587, 0.83847, 0.4426 , 0.4426 ])
     >>> ([1, 4, 9, 1, 4] / alpha).sum().round(5)
     np.float64(38.32585)
+    >>> norms.shared_alpha([1, 4, 9, 1, 4], h, root=False, shares="published").round(3)
+    array([0.   , 0.655, 1.   , 0.345, 0.345])
     """
     included = included_nodes(hierarchy, root)
     squares = node_values(hierarchy, squared_norms, "squared_norms")

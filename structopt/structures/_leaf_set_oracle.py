@@ -87,9 +87,15 @@ class LeafSetOracle(Algorithm):
         desk = self._take()
         try:
             z = desk.solve(c).copy()
+            bound = desk.bound
         finally:
             self._idle.append(desk)
-        return Label(z, dot(np.ascontiguousarray(c), z), None if self.relaxed else True)
+        return self._label(z, dot(np.ascontiguousarray(c), z), bound)
+
+    def _label(self, z: FloatArray, value: float, bound: float) -> Label:
+        # As in `structopt.Oracle`: the bound is the promise, and the value where they agree up to rounding.
+        agree = not bound - value > 1e-9 * abs(value)
+        return Label(z, value, None if self.relaxed else True, bound=value if agree else bound)
 
     def maximize_batch(
         self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
@@ -98,9 +104,9 @@ class LeafSetOracle(Algorithm):
 
         def work(first: int, last: int) -> None:
             for k in range(_PIECE * first, min(_PIECE * last, len(C)), _PIECE):
-                rows, values = self.maximize_columns(C[k : k + _PIECE].T)
+                rows, values, bounds = self._solve_columns(C[k : k + _PIECE].T)
                 for i, z in enumerate(rows.toarray()):
-                    found[k + i] = Label(z, float(values[i]), None if self.relaxed else True)
+                    found[k + i] = self._label(z, float(values[i]), float(bounds[i]))
 
         in_threads(work, -(-len(C) // _PIECE), n_jobs)
         return found
@@ -109,11 +115,15 @@ class LeafSetOracle(Algorithm):
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
     ) -> tuple[sp.csr_array, FloatArray]:
         """Points ``(examples, nodes)`` and values for gains ``(nodes, examples)``."""
+        return self._solve_columns(gains)[:2]
+
+    def _solve_columns(self, gains: FloatArray) -> tuple[sp.csr_array, FloatArray, FloatArray]:
+        """Points, values and bounds; the first one starts cold."""
         C = np.ascontiguousarray(gains.T)
         if not np.isfinite(C.sum()) and not np.isfinite(C).all():
             raise DeclarationError("a node's gain is not finite.")
         nodes, entries = [np.empty(0, np.int64)], [np.empty(0)]
-        values = np.empty(len(C))
+        values, bounds = np.empty(len(C)), np.empty(len(C))
         desk = self._take()
         try:
             desk.forget()
@@ -121,11 +131,12 @@ class LeafSetOracle(Algorithm):
                 z = desk.solve(c)
                 nodes.append(np.flatnonzero(z))
                 entries.append(z[nodes[-1]])
-                values[k] = dot(c, z)
+                values[k], bounds[k] = dot(c, z), desk.bound
         finally:
             self._idle.append(desk)
         ptr = np.cumsum([part.size for part in nodes])
-        return sp.csr_array((np.concatenate(entries), np.concatenate(nodes), ptr), shape=C.shape), values
+        points = sp.csr_array((np.concatenate(entries), np.concatenate(nodes), ptr), shape=C.shape)
+        return points, values, bounds
 
     def _take(self) -> _Desk:
         try:
@@ -135,7 +146,7 @@ class LeafSetOracle(Algorithm):
 
 
 class _Desk:
-    """The arrays and the solver of one thread."""
+    """The arrays and the solver of one thread; `bound` is that of the last answer."""
 
     def __init__(self, core: Core, relaxed: bool) -> None:
         self._core = core
@@ -152,6 +163,7 @@ class _Desk:
         sweeps = state, lam, mu, g, room, ease, paid, value
         self._arguments: Any = (*graph, *self._gains, *sweeps, self._x, self._s)
         self._worker: Worker | None = None
+        self.bound = np.inf
 
     def forget(self) -> None:
         """Start the solver's next run cold."""
@@ -164,12 +176,14 @@ class _Desk:
         self._gain[1:] = c
         largest = fold(self._gain, core.above, core.place, core.inner, *self._outside, *self._gains)
         arguments: Any = (*self._arguments, largest, _GAP, _LABELS)
-        if not label_and_proof(*arguments):
-            self._ask_solver()
+        self.bound = label_and_proof(*arguments)
+        if self.bound == np.inf:
+            self.bound = self._ask_solver()
         unfold(self._x, self._s, core.above, core.place, core.inner, *self._outside, self._z)
         return self._z[1:]
 
-    def _ask_solver(self) -> None:
+    def _ask_solver(self) -> float:
+        """The core's optimum; its bound."""
         core, (rho, needy, alt) = self._core, self._gains
         if self._worker is None:
             self._worker = Worker(core.space, "relax" if self._relaxed else "auto", _highs)
@@ -184,6 +198,7 @@ class _Desk:
         x = solution.z[: core.size]
         self._x[:] = np.where(x > _ZERO, np.minimum(x, 1.0), 0.0) if self._relaxed else np.rint(x)
         value_of(core.down_ptr, core.kid, *self._gains, self._x, self._s)
+        return solution.bound
 
 
 def _highs(space: CompiledSpace) -> Any:

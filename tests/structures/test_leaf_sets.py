@@ -67,10 +67,13 @@ def check(h, C):
         assert abs(found.value - expected.value) <= 1e-7 * size
         assert found.value == pytest.approx(c @ found.z, rel=1e-9, abs=1e-9 * size)
         assert space.relaxed().contains(found.z)
+        # A bound is a promise, up to what HiGHS itself may be off by.
+        assert max(found.value, expected.value - 1e-9 * size) <= found.bound <= expected.value + 1e-7 * size
         found, expected = labels.maximize(c), mip.maximize(c)
         assert abs(found.value - expected.value) <= 1e-7 * size
         assert found.integral and set(np.unique(found.z)) <= {0.0, 1.0}
         assert space.contains(found.z)
+        assert max(found.value, expected.value - 1e-9 * size) <= found.bound <= expected.value + 1e-7 * size
 
 
 @settings(max_examples=120, deadline=None)
