@@ -17,6 +17,7 @@ import argparse
 import resource
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -43,7 +44,7 @@ def random_tree(n: int, rng: np.random.Generator) -> Hierarchy:
 def random_labels(h: Hierarchy, m: int, rng: np.random.Generator) -> np.ndarray:
     """Three random nodes each, with their ancestors."""
     members = rng.integers(len(h), size=3 * m)
-    return h.ancestor_rows(np.arange(0, 3 * m + 1, 3), members).toarray()
+    return np.asarray(h.ancestor_rows(np.arange(0, 3 * m + 1, 3), members).toarray())
 
 
 def training(repeats: int) -> None:
@@ -77,6 +78,7 @@ def training(repeats: int) -> None:
 
 def _label_work(est: ConditionalRiskMinimizer, Y: np.ndarray) -> None:
     """All that fit does with the labels."""
+    assert est.model is not None
     risk_program(est.model, None, encode_labels(est.model, None, Y, len(Y)))
 
 
@@ -92,11 +94,11 @@ def prediction(repeats: int) -> None:
         begun = perf_counter()
         est.predict(documents[1][:2])  # the factor is applied to the labels here, once
         first = perf_counter() - begun
-        ours = min(_timed(lambda est=est: est.predict(documents[1])) for _ in range(repeats)) / 3000
+        ours = min(_timed(partial(est.predict, documents[1])) for _ in range(repeats)) / 3000
         averages = -est.conditional_risk(documents[1])[0]
         solve = bare_highs(model.space())
-        raw = min(_timed(lambda solve=solve, C=averages: [solve(c) for c in C]) for _ in range(repeats)) / 3000
-        values = np.array([solve(c) for c in averages])
+        raw = min(_timed(partial(_solve_all, solve, averages)) for _ in range(repeats)) / 3000
+        values = np.array(_solve_all(solve, averages))
         found = est.minimize_risk(documents[1])
         differ = np.abs(np.einsum("ij,ij->i", averages, found.Z) - values).max()
         print(
@@ -138,6 +140,10 @@ def bare_highs(space: so.LabelSpace) -> Callable[[np.ndarray], float]:
     return solve
 
 
+def _solve_all(solve: Callable[[np.ndarray], float], costs: np.ndarray) -> list[float]:
+    return [solve(c) for c in costs]
+
+
 def _timed(work: Callable[[], Any]) -> float:
     begun = perf_counter()
     work()
@@ -156,7 +162,7 @@ def nystroem() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for n in (500, 2000):
         est = ConditionalRiskMinimizer(model, "rbf", 1e-4, gamma=0.01, method="nystroem", n_landmarks=n)
-        fit = _timed(lambda est=est: est.fit(X[:m], Y[:m]))
+        fit = _timed(partial(est.fit, X[:m], Y[:m]))
         loss, empty = -est.score(X[m:], Y[m:]), Y[m:].sum(axis=1).mean()
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(

@@ -155,9 +155,11 @@ def tune(
     best: tuple[float, Any, str, Any, Any] | None = None
     for how, A, B in preparations(name, X, X_test):
         image = name.startswith("imclef")
-        spread = float(np.mean(np.var(A, axis=0)) * A.shape[1]) if image else 1.0
-        for width in (0.1, 0.3, 1.0, 3.0, 10.0) if image else (None,):
-            kernel = {"kernel": "rbf", "gamma": width / spread} if image else {"kernel": "linear"}
+        kernels: list[dict[str, Any]] = [{"kernel": "linear"}]
+        if image:
+            spread = float(np.mean(np.var(A, axis=0)) * A.shape[1])
+            kernels = [{"kernel": "rbf", "gamma": width / spread} for width in (0.1, 0.3, 1.0, 3.0, 10.0)]
+        for kernel in kernels:
             size = 1.0 if image else float(np.mean(np.asarray((A.multiply(A) if sp.issparse(A) else A**2).sum(axis=1))))
             est = ConditionalRiskMinimizer(model, **kernel)
             lams = size * np.logspace(-7, 1, 17)
@@ -173,6 +175,7 @@ def tune(
 
 def block_path(est: ConditionalRiskMinimizer, X: Any, Y: np.ndarray, lams: np.ndarray) -> RegularizationPath:
     """Cross-validation in which neighbours, mails of one thread for example, stay on one side."""
+    assert est.model is not None
     loss = np.zeros(len(lams))
     for rest, held_out in KFold(5).split(Y):
         averages = KernelAverages(X[rest], est.kernel, {"gamma": est.gamma}, method="eigen")
@@ -238,11 +241,13 @@ def tune_flow(n: int) -> dict[str, tuple[float, ...]]:
     weights = {pair: trial.ridge(*pair) for pair in grid}
     chosen: dict[str, tuple[float, ...]] = {}
     for loss in ("ab", "sq"):
-        ridge = {pair: trial.risk(weights[pair], loss) for pair in grid}
-        plain = {pair: trial.projected(weights[pair], loss) for pair in grid}
-        near = {(k,): trial.risk(trial.neighbours(k), loss) for k in NEIGHBOURS}
-        for method, risks in (("ecrm", ridge), ("knn", near), ("krr", plain)):
-            chosen[f"{method}_{loss}"] = min(risks, key=risks.__getitem__)
+        risks: dict[str, dict[tuple[float, ...], float]] = {
+            "ecrm": {pair: trial.risk(weights[pair], loss) for pair in grid},
+            "knn": {(k,): trial.risk(trial.neighbours(k), loss) for k in NEIGHBOURS},
+            "krr": {pair: trial.projected(weights[pair], loss) for pair in grid},
+        }
+        for method, found in risks.items():
+            chosen[f"{method}_{loss}"] = min(found, key=found.__getitem__)
     return chosen
 
 

@@ -21,6 +21,7 @@ import resource
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ import structopt as so
 from structopt import metrics
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.shared import SharedSVM
+from structopt.structures.hierarchy import Kind
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -103,12 +105,12 @@ def speed(n: int) -> None:
     del peer
     for dtype in ("float32", "float64"):
         for support in ("all", "seen"):
-            options = {"trainer": "sgd", "lam": 1e-4, "dtype": dtype, "support": support, "fit_intercept": False}
-            est = HierarchicalSVM(h, "rho", max_passes=1, certify=False, **options)
+            options: dict[str, Any] = {"dtype": dtype, "support": support, "fit_intercept": False}
+            est = HierarchicalSVM(h, "rho", trainer="sgd", lam=1e-4, max_passes=1, certify=False, **options)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 est.fit(X[:500], y[:500])  # numba compiles
-            _, wall, cpu = timed(lambda est=est: est.fit(X, y))
+            _, wall, cpu = timed(partial(est.fit, X, y))
             print(
                 f"HierarchicalSVM, {dtype}, weights {support}: {wall:.1f} s ({cpu:.1f} CPU) = {cpu / base:.2f} of "
                 f"scikit-learn's (limit 2), accuracy {est.score(X_test, y_test):.3f}, peak {peak_gib():.1f} GiB",
@@ -120,6 +122,7 @@ def speed(n: int) -> None:
 
 
 def scale(shape: str, fraction: float, seconds: float | None = None) -> None:
+    kind: Kind
     if shape == "dmoz":
         n_full, n, kind, d, words = 163_000, round(163_000 * fraction), "leaf", 165_000, 110
         h = layered_tree(1, 11, 342, 1563, 3010, 12_294)
@@ -181,7 +184,7 @@ def _real_one(directory: Path, name: str) -> None:
     Y, Y_test = (np.asarray(part)[:, np.argsort(order)].astype(float) for part in (Y, Y_test))
     single = bool((Y[:, given.is_leaf].sum(axis=1) == 1).all())
     X, X_test = _scaled(X, X_test, dense=single)
-    kind = "leaf" if single else "closure"
+    kind: Kind = "leaf" if single else "closure"
     print(f"\n{name}: {given}, {X.shape[0]} + {X_test.shape[0]} examples, {X.shape[1]} features, kind {kind}")
     print(f"  {'method':26}     lam  accuracy label loss   MiF1   MaF1    hF1  hloss       s")
     rng = np.random.default_rng(0).permutation(X.shape[0])
@@ -243,9 +246,7 @@ def _peers(h: so.Hierarchy, single: bool, data: Any, tested: Any, split: Any) ->
 
 
 def _peer_methods(h: so.Hierarchy, single: bool) -> dict[str, Callable[..., Any]]:
-    found: dict[str, Callable[..., Any]] = {
-        "one-vs-rest": lambda C, X, Y, X_test: _one_vs_rest(h, single, C, X, Y, X_test)
-    }
+    found: dict[str, Callable[..., Any]] = {"one-vs-rest": partial(_one_vs_rest, h, single)}
     try:
         import hiclass
     except ImportError:
@@ -256,7 +257,7 @@ def _peer_methods(h: so.Hierarchy, single: bool) -> dict[str, Callable[..., Any]
         return found
     for name in ("Node", "ParentNode", "Level"):
         local = getattr(hiclass, f"LocalClassifierPer{name}")
-        found[f"hiclass {name}"] = lambda *given, local=local: _local(h, local, *given)
+        found[f"hiclass {name}"] = partial(_local, h, local)
     return found
 
 

@@ -17,12 +17,13 @@ time; printed are the median over seeds, the range, and the target.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from time import process_time
 
 import highspy
 import numpy as np
+import scipy.sparse as sp
 
 import structopt as so
 
@@ -62,6 +63,11 @@ def bare_loop(space: so.LabelSpace, integral: bool = False) -> Callable[[np.ndar
     return solve
 
 
+def own_loop(oracle: so.Oracle, key: Hashable | None) -> Callable[[np.ndarray], float]:
+    """The other side; answers for one `key` start from each other."""
+    return lambda c: oracle.maximize(c, key=key).value
+
+
 def cpu_of(solve: Callable[[np.ndarray], float], costs: np.ndarray) -> tuple[float, np.ndarray]:
     """CPU seconds for all costs but the first, and the values."""
     solve(costs[0])
@@ -75,7 +81,7 @@ def fast_cpu(oracle: so.Oracle, costs: np.ndarray, keep: bool) -> tuple[float, n
     seconds, runs = 0.0, 0
     while seconds < 0.02 or runs < 2:
         key = ("example", runs) if keep else None
-        spent, values = cpu_of(lambda c, key=key: oracle.maximize(c, key=key).value, costs)
+        spent, values = cpu_of(own_loop(oracle, key), costs)
         seconds, runs = seconds + spent, runs + 1
     return seconds / runs, values
 
@@ -94,7 +100,8 @@ def costs_of(case: Case, regime: str, n: int, rng: np.random.Generator) -> np.nd
         return base + 0.03 * np.cumsum(scale * rng.normal(size=(n, scale.size)), axis=0)
     truth = case.oracle.maximize(scale * rng.normal(size=scale.size)).z
     loss = np.where(case.counted, 1 - 2 * truth, 0.0)
-    return base + np.array([LAMBDAS[k % len(LAMBDAS)] for k in range(n)])[:, None] * loss
+    weights = np.array([LAMBDAS[k % len(LAMBDAS)] for k in range(n)])
+    return base + np.outer(weights, loss)
 
 
 # ---- the cases -----------------------------------------------------------------------------------
@@ -109,7 +116,7 @@ class Case:
     oracle: so.Oracle
     scale: np.ndarray
     counted: np.ndarray
-    targets: dict[str, float]
+    targets: Mapping[str, float]
     n_calls: int
     fresh: bool = False
     mip: bool = False
@@ -131,7 +138,7 @@ def pairwise(n: int, targets: tuple[float, float], n_calls: int, strength: float
     return Case(name, space, model.oracle(), scale, first, limits, n_calls, mip=strength > 0)
 
 
-def plain(name: str, model: so.Model, x: object, targets: dict[str, float], n_calls: int, fresh: bool) -> Case:
+def plain(name: str, model: so.Model, x: object, targets: Mapping[str, float], n_calls: int, fresh: bool) -> Case:
     """Costs of unit scale; the loss counts the variables of the first block."""
     space = model.space(x)
     counted = np.zeros(space.n_variables, dtype=bool)
@@ -237,8 +244,10 @@ def ratios(n_seeds: int, quick: bool, only: str) -> None:
     lines: dict[tuple[str, str], Line] = {}
     for seed in range(n_seeds):
         for name, make in cases(seed, quick).items():
-            case = make() if only in name else None
-            for regime in case.targets if case is not None else ():
+            if only not in name:
+                continue
+            case = make()
+            for regime in case.targets:
                 measure(case, regime, seed, lines)
     for (name, regime), line in lines.items():
         print(line.told(name, regime), flush=True)
@@ -341,13 +350,11 @@ def large_spaces(scale: int) -> Iterator[so.LabelSpace]:
     yield space
 
 
-def csr(data: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]):
-    import scipy.sparse as sp
-
+def csr(data: np.ndarray, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> sp.csr_array:
     return sp.csr_array((data, (rows, columns)), shape=shape)
 
 
-def network(tail: np.ndarray, head: np.ndarray, n: int):
+def network(tail: np.ndarray, head: np.ndarray, n: int) -> sp.csr_array:
     arc = np.arange(len(tail))
     ones = np.ones(len(tail))
     return csr(np.concatenate([ones, -ones]), np.concatenate([tail, head]), np.tile(arc, 2), (n, len(tail)))

@@ -16,6 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -80,7 +81,7 @@ def yeast() -> None:
             risk = so.train.StructuredRisk(so.structures.PairwiseMRF(14, relaxed=relaxed), X[:n], Y[:n])
             lam = 1.0 / (0.1 * n)
             so.train.block_ascent(risk, lam=lam, tol=0.9)
-            result, seconds = timed(lambda risk=risk, lam=lam: so.train.block_ascent(risk, lam=lam, tol=1e-3))
+            result, seconds = timed(partial(so.train.block_ascent, risk, lam=lam, tol=1e-3))
             print(
                 f"Yeast n = {n}, {'relaxed' if relaxed else 'integral'}: gap {result.gap:.1e}, "
                 f"{result.passes:.0f} passes, {seconds:.2f} s; "
@@ -106,13 +107,13 @@ def multiclass() -> None:
         risk = so.train.StructuredRisk(so.structures.Multiclass(np.unique(target).tolist()), features, target)
         lam = 1.0 / (C * n)
         so.train.block_ascent(risk, lam=lam, tol=0.9)
-        result, seconds = timed(lambda risk=risk, lam=lam: so.train.block_ascent(risk, lam=lam, tol=1e-3))
+        result, seconds = timed(partial(so.train.block_ascent, risk, lam=lam, tol=1e-3))
         best = np.inf
         for tol in (1.0, 0.5, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001):
             svc = LinearSVC(multi_class="crammer_singer", C=C, tol=tol, fit_intercept=False, max_iter=100_000)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                _, took = timed(lambda svc=svc, X=features, y=target: svc.fit(X, y))
+                _, took = timed(partial(svc.fit, features, target))
             w = svc.coef_.ravel()
             objective = 0.5 * lam * float(w @ w) + risk(w)[0]
             if (objective - result.lower_bound) / objective <= 1e-3:
@@ -152,7 +153,7 @@ def slack() -> None:
         for name in ("margin", "slack"):
             risk = so.train.StructuredRisk(model, X, Y, name)
             risk(weights[0])
-            times[name] = np.median([timed(lambda risk=risk, w=w: risk(w))[1] for w in weights[1:]])
+            times[name] = np.median([timed(partial(risk, w))[1] for w in weights[1:]])
         print(
             f"Yeast, 1500 examples, {'relaxed' if relaxed else 'integral'}: a pass of slack / margin rescaling "
             f"{times['slack'] / times['margin']:.2f} (limit 2.5; {1000 * times['margin']:.0f} ms against "
