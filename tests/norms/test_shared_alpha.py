@@ -1,0 +1,111 @@
+"""Weights that are best for given vectors, against a convex solver and the closed form (MATH.md 7)."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structopt import norms
+from structopt.errors import DeclarationError
+from structopt.hierarchy import Hierarchy
+from structopt.norms import _interior
+from structopt.norms.normalization import included_nodes
+from structopt.norms.shared import _dag_alpha
+
+TREE = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
+DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 5)])
+
+
+def test_example_of_the_specification():
+    alpha = norms.shared_alpha([1, 4, 9, 1, 4], TREE)
+    np.testing.assert_allclose(alpha, [0.16153, 0.39587, 0.83847, 0.44260, 0.44260], atol=5e-6)
+    assert (np.array([1, 4, 9, 1, 4]) / alpha).sum() == pytest.approx(38.32585, abs=5e-6)
+    by_name = norms.shared_alpha({0: 1, 1: 4, 2: 9, 3: 1, 4: 4}, TREE)
+    np.testing.assert_array_equal(alpha, by_name)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("extra", [0, 10])
+def test_equals_a_convex_solver(kit, seed, extra):
+    h = kit.random_hierarchy(seed, 14, extra)
+    rng = np.random.default_rng(seed)
+    squares = rng.exponential(size=len(h)) * (rng.random(len(h)) < 0.8)
+    a = cp.Variable(len(h), nonneg=True)
+    terms = [squares[n] * cp.inv_pos(a[n]) for n in np.flatnonzero(squares)]
+    value = kit.solve(cp.Minimize(cp.sum(cp.hstack(terms))), [h.closure @ a <= 1])
+    found = norms.shared_alpha(squares, h)
+    used = squares > 0
+    assert (squares[used] / found[used]).sum() == pytest.approx(value, rel=1e-8)
+    np.testing.assert_allclose(found[used], a.value[used], atol=1e-6)
+    np.testing.assert_allclose(h.closure @ found, 1, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), root=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_closed_form_equals_the_interior_point_method_on_trees(kit, seed, root):
+    h = kit.random_hierarchy(seed, 12)
+    rng = np.random.default_rng(seed)
+    squares = rng.exponential(size=len(h)) ** 3 * (rng.random(len(h)) < 0.8)
+    included = included_nodes(h, root)
+    squares[~included] = 0.0
+    if not squares.any():
+        return
+    found = _dag_alpha(h, included, squares)
+    alpha = norms.shared_alpha(squares, h, root=root)
+    used = squares > 0
+    assert found.gap <= 1e-8
+    assert found.lower * (1 - 1e-12) <= (squares[used] / alpha[used]).sum() <= found.value * (1 + 1e-12)
+
+
+def test_norms_of_any_magnitude_on_dags(kit):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        h = kit.random_hierarchy(seed, int(rng.integers(5, 40)), 12)
+        squares = rng.exponential(size=len(h)) * 10.0 ** -rng.uniform(0, 25, len(h)) * (rng.random(len(h)) < 0.8)
+        found = _dag_alpha(h, included_nodes(h, False), squares)
+        assert found.gap <= _interior.ACCEPTED
+        assert (h.closure @ found.x).max() <= 1 + 1e-12
+
+
+def test_no_vectors_at_all():
+    for h in (TREE, DIAMOND):
+        np.testing.assert_allclose(h.closure @ norms.shared_alpha(np.zeros(len(h)), h), 1)
+
+
+def test_weights_do_not_depend_on_the_scale():
+    squares = np.random.default_rng(0).exponential(size=len(DIAMOND))
+    base = norms.shared_alpha(squares, DIAMOND)
+    np.testing.assert_allclose(norms.shared_alpha(1e12 * squares, DIAMOND), base, atol=1e-9)
+
+
+def test_floor_keeps_every_weight_positive_and_sums_feasible():
+    alpha = norms.shared_alpha([0, 0, 1, 1, 1], TREE, floor=1e-8)
+    assert alpha.min() > 0.9e-8
+    assert (TREE.closure @ alpha).max() <= 1 + 1e-15
+
+
+def test_published_shares(kit):
+    """Line 9 of NHSVM's Algorithm 1 as printed, by hand: N_1 = (2 + sqrt 5)^2, the root's children apart."""
+    alpha = norms.shared_alpha([1, 4, 9, 1, 4], TREE, root=False, shares="published")
+    inner = (2 + 5**0.5) / (2 + 2 * 5**0.5)
+    np.testing.assert_allclose(alpha, [0, inner, 1, 1 - inner, 1 - inner])
+    for seed in range(5):
+        h = kit.random_hierarchy(seed, 14, 0)
+        squares = np.random.default_rng(seed).exponential(size=len(h))
+        lifted = norms.shared_alpha(squares, h, shares="published")
+        np.testing.assert_allclose(h.closure @ lifted, 1)
+        assert (squares / lifted).sum() > (squares / norms.shared_alpha(squares, h)).sum()
+
+
+def test_refuses():
+    with pytest.raises(DeclarationError, match="shares must be"):
+        norms.shared_alpha(np.ones(5), TREE, shares="printed")
+    with pytest.raises(DeclarationError, match="rule for trees"):
+        norms.shared_alpha(np.ones(len(DIAMOND)), DIAMOND, shares="published")
+    with pytest.raises(DeclarationError, match="squared_norms"):
+        norms.shared_alpha([1, 2], TREE)
+    with pytest.raises(DeclarationError, match="floor"):
+        norms.shared_alpha(np.ones(5), TREE, floor=2)

@@ -1,0 +1,171 @@
+"""The shared Frobenius norm against conic solvers, its certificates and its inequalities (MATH.md 7)."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structopt import norms
+from structopt.errors import DeclarationError, SolverFailed
+from structopt.hierarchy import Hierarchy
+from structopt.norms import _free, _structured
+
+TREE = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
+DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 5)])
+
+
+def structured_reference(kit, U, h):
+    V, a, t = cp.Variable((len(h), U.shape[1])), cp.Variable(len(h), nonneg=True), cp.Variable(len(h))
+    rows = [cp.quad_over_lin(V[n], a[n]) <= t[n] for n in range(len(h))]
+    return np.sqrt(kit.solve(cp.Minimize(cp.sum(t)), [*rows, h.closure @ V == U, h.closure @ a <= 1]))
+
+
+def free_reference(kit, U):
+    """min tr(W) over [[G, U], [U', W]] positive semidefinite, diag(G) <= 1."""
+    n, d = U.shape
+    X = cp.Variable((n + d, n + d), PSD=True)
+    return np.sqrt(kit.solve(cp.Minimize(cp.trace(X[n:, n:])), [X[:n, n:] == U, cp.diag(X)[:n] <= 1]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_structured_equals_a_conic_solver(kit, seed):
+    h = kit.random_hierarchy(seed, 10, 5 * (seed % 2))
+    U = np.random.default_rng(seed).normal(size=(len(h.leaves), 3)) + seed
+    found = norms.shared_frobenius(U, h, certificate=True)
+    # The reference is good to about 1e-8; the certificate is better.
+    assert found.value == pytest.approx(structured_reference(kit, U, h), rel=3e-8)
+    assert -1e-13 <= found.gap <= 1e-10
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_free_equals_a_semidefinite_solver(kit, seed):
+    rng = np.random.default_rng(seed)
+    U = rng.normal(size=(6, 4)) + 0.5 * seed
+    found = norms.shared_frobenius(U, certificate=True)
+    assert found.value == pytest.approx(free_reference(kit, U), rel=2e-7)
+    assert -1e-13 <= found.gap <= 1e-8
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (40, 3), (7, 60), (60, 60)])
+def test_free_factors_prove_the_value(shape):
+    U = np.random.default_rng(1).normal(size=shape) + 1
+    found = norms.shared_frobenius(U, certificate=True)
+    np.testing.assert_allclose(found.coefficients @ found.factors, U, atol=1e-10)
+    assert np.linalg.norm(found.coefficients, axis=1).max() <= 1 + 1e-12
+    assert np.linalg.norm(found.factors) == pytest.approx(found.value, rel=1e-12)
+    assert found.lower_bound <= found.value * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("h", [TREE, DIAMOND, None], ids=["tree", "diamond", "random"])
+def test_node_vectors_prove_the_value(kit, h):
+    h = h or kit.random_hierarchy(5, 80, 30)
+    U = np.random.default_rng(1).normal(size=(len(h.leaves), 7)) + 1
+    found = norms.shared_frobenius(U, h, certificate=True)
+    np.testing.assert_allclose(h.closure @ found.node_vectors, U, atol=1e-10)
+    assert (h.closure @ found.alpha).max() <= 1 + 1e-12
+    assert np.sqrt(((found.node_vectors**2).sum(axis=1) / found.alpha).sum()) == pytest.approx(found.value, rel=1e-9)
+    assert found.lower_bound <= found.value * (1 + 1e-13)
+
+
+def test_full_sharing():
+    u = np.array([3.0, 4.0, 0.0])
+    U = np.tile(u, (3, 1))
+    assert norms.shared_frobenius(U, TREE) == pytest.approx(5, rel=1e-8)
+    assert norms.shared_frobenius(U) == pytest.approx(5, rel=1e-8)
+    assert np.linalg.norm(U) == pytest.approx(np.sqrt(3) * 5)
+
+
+def test_no_sharing():
+    alone = Hierarchy([], nodes=["a", "b", "c"])
+    U = np.random.default_rng(0).normal(size=(3, 4))
+    assert norms.shared_frobenius(U, alone) == pytest.approx(np.linalg.norm(U), rel=1e-8)
+
+
+def test_disjoint_features():
+    U = np.diag([1.0, 2.0, 3.0])
+    for value in (norms.shared_frobenius(U), norms.shared_frobenius(U, TREE), norms.shared_frobenius(U, DIAMOND)):
+        assert value == pytest.approx(np.linalg.norm(U), rel=1e-8)
+
+
+def test_factor_scaling():
+    a, u = np.array([1.0, -3.0, 2.0]), np.array([1.0, 2.0, 2.0])
+    assert norms.shared_frobenius(np.outer(a, u)) == pytest.approx(3 * 3, rel=1e-8)
+
+
+@given(seed=st.integers(0, 10**6), shift=st.floats(0, 3))
+@settings(max_examples=12, deadline=None)
+def test_inequalities(kit, seed, shift):
+    rng = np.random.default_rng(seed)
+    h = kit.random_hierarchy(seed, 9, 4)
+    U = rng.normal(size=(len(h.leaves), 4)) + shift
+    free, tree = norms.shared_frobenius(U), norms.shared_frobenius(U, h)
+    rounding = 1 + 1e-7
+    assert np.linalg.norm(U, "nuc") <= np.sqrt(U.shape[0]) * free * rounding
+    assert np.linalg.norm(U, axis=1).max() <= free * rounding
+    assert free <= tree * rounding
+    assert tree <= np.linalg.norm(U) * rounding
+    assert norms.shared_frobenius(-7 * U, h) == pytest.approx(7 * tree, rel=1e-7)
+    V = rng.normal(size=U.shape)
+    assert norms.shared_frobenius(U + V, h) <= (tree + norms.shared_frobenius(V, h)) * rounding
+
+
+def test_optimal_weights_are_a_fixed_point_of_the_alternation():
+    U = np.random.default_rng(0).normal(size=(3, 5)) + 1
+    found = norms.shared_frobenius(U, TREE, certificate=True)
+    squares = (found.node_vectors**2).sum(axis=1)
+    again = norms.shared_alpha(squares, TREE)
+    used = squares > 1e-20
+    assert (squares[used] / again[used]).sum() == pytest.approx(found.value**2, rel=1e-8)
+
+
+@pytest.mark.parametrize("extra", [0, 20])
+def test_alternation_for_large_hierarchies_brackets_the_norm(kit, extra, monkeypatch):
+    h = kit.random_hierarchy(3, 60, extra)
+    U = np.random.default_rng(0).normal(size=(len(h.leaves), 5)) + 1
+    exact = norms.shared_frobenius(U, h)
+    monkeypatch.setattr("structopt.norms.frobenius._NEWTON_NODES", 10)
+    found = norms.shared_frobenius(U, h, rtol=1e-2, certificate=True)
+    assert found.gap <= 1e-2
+    assert found.lower_bound <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= found.value
+    np.testing.assert_allclose(h.closure @ found.node_vectors, U, atol=1e-8)
+
+
+def test_first_order_rounds_bracket_the_free_norm(monkeypatch):
+    U = np.random.default_rng(0).normal(size=(12, 6)) + 1
+    exact = norms.shared_frobenius(U)
+    monkeypatch.setattr(_free, "_NEWTON_ENTRIES", 0)
+    found = norms.shared_frobenius(U, rtol=1e-4, certificate=True)
+    assert found.lower_bound <= exact * (1 + 1e-9)
+    assert exact * (1 - 1e-9) <= found.value
+
+
+def test_a_gap_that_stays_open_is_an_error_with_the_answer_so_far(monkeypatch):
+    rounds = _structured.alternate
+    monkeypatch.setattr("structopt.norms.frobenius._NEWTON_NODES", 0)
+    monkeypatch.setattr("structopt.norms.frobenius.alternate", lambda U, h, rtol: rounds(U, h, rtol, rounds=1))
+    with pytest.raises(SolverFailed, match="gap") as error:
+        norms.shared_frobenius(np.ones((3, 2)), TREE)
+    assert isinstance(error.value.partial, norms.SharedNorm)
+
+
+def test_classes_without_vectors_and_sparse_input(kit):
+    U = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 0.0]])
+    assert norms.shared_frobenius(sp.csr_array(U), TREE) == norms.shared_frobenius(U, TREE)
+    assert norms.shared_frobenius(U) == pytest.approx(free_reference(kit, U), rel=1e-7)
+    for h in (None, TREE):
+        nothing = norms.shared_frobenius(np.zeros((3, 2)), h, certificate=True)
+        assert (nothing.value, nothing.gap) == (0.0, 0.0)
+
+
+def test_refuses():
+    with pytest.raises(DeclarationError, match="leaves"):
+        norms.shared_frobenius(np.ones((2, 2)), TREE)
+    with pytest.raises(DeclarationError, match="NaN"):
+        norms.shared_frobenius([[np.nan]])
+    with pytest.raises(DeclarationError, match="one row"):
+        norms.shared_frobenius([1.0, 2.0])
