@@ -18,18 +18,9 @@ TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 DAG = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4), (2, 5)])
 
 
-def make(h: so.Hierarchy = TREE, n: int = 60, d: int = 6):
-    """Leaves with the largest sum of random node scores, plus noise."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d))
-    W = rng.normal(size=(len(h), d))
-    potential = X @ (h.closure @ W).T + rng.normal(size=(n, h.leaf_index.size))
-    return X, np.array(h.leaves)[potential.argmax(axis=1)]
-
-
 @pytest.mark.parametrize("h", [TREE, DAG])
-def test_alternation_never_increases_the_objective(h):
-    X, y = make(h)
+def test_alternation_never_increases_the_objective(leaf_data, h):
+    X, y = leaf_data(h)
     est = SharedSVM(h, lam=0.2, tol=1e-3, rounds=6, rounds_tol=1e-4).fit(X, y)
     assert len(est.objectives_) >= 3 and (np.diff(est.objectives_) <= 0).all()
     sums = h.closure @ est.alpha_
@@ -44,9 +35,9 @@ def test_alternation_never_increases_the_objective(h):
 
 
 @pytest.mark.parametrize("h", [TREE, DAG])
-def test_alternation_reaches_the_joint_optimum(h):
+def test_alternation_reaches_the_joint_optimum(leaf_data, h):
     """(14) of NHSVM, vectors and weights at once, by a conic solver."""
-    X, y = make(h, n=20, d=2)
+    X, y = leaf_data(h, n=20, d=2)
     est = SharedSVM(h, lam=0.2, tol=1e-4, rounds=60, rounds_tol=1e-5, fit_intercept=False).fit(X, y)
     U, alpha, t = cp.Variable((len(h), 2)), cp.Variable(len(h), nonneg=True), cp.Variable(len(h))
     scores = X @ (h.closure.toarray() @ U).T
@@ -59,8 +50,8 @@ def test_alternation_reaches_the_joint_optimum(h):
     assert joint.value * (1 - 1e-6) <= est.objectives_[-1] <= joint.value * (1 + 3e-3)
 
 
-def test_final_alpha_is_best_for_the_final_vectors():
-    X, y = make()
+def test_final_alpha_is_best_for_the_final_vectors(leaf_data):
+    X, y = leaf_data(TREE)
     est = SharedSVM(TREE, lam=0.2, tol=1e-4, rounds=15).fit(X, y)
     U = np.column_stack([est.coef_, est.intercept_])
     squares = (U**2).sum(axis=1)
@@ -71,8 +62,8 @@ def test_final_alpha_is_best_for_the_final_vectors():
     assert now <= (squares[on] / best[on]).sum() * 1.01
 
 
-def test_published_shares_stand_still_at_the_end():
-    X, y = make()
+def test_published_shares_stand_still_at_the_end(leaf_data):
+    X, y = leaf_data(TREE)
     est = SharedSVM(TREE, lam=0.2, tol=1e-5, margin="normalized", shares="published", rounds_tol=1e-3).fit(X, y)
     U = np.column_stack([est.coef_, est.intercept_])
     again = norms.shared_alpha((U**2).sum(axis=1), TREE, root=False, shares="published")
@@ -87,8 +78,8 @@ def test_published_shares_stand_still_at_the_end():
     )
 
 
-def test_bad_arguments():
-    X, y = make()
+def test_bad_arguments(leaf_data):
+    X, y = leaf_data(TREE)
     with pytest.raises(StructoptError, match="margin must be"):
         SharedSVM(TREE, margin="squared").fit(X, y)
     with pytest.raises(StructoptError, match="kind='leaf'"):
@@ -96,4 +87,4 @@ def test_bad_arguments():
     with pytest.raises(StructoptError, match="shares must be"):
         SharedSVM(TREE, shares="printed").fit(X, y)
     with pytest.raises(StructoptError, match="rule for trees"):
-        SharedSVM(DAG, shares="published").fit(*make(DAG))
+        SharedSVM(DAG, shares="published").fit(*leaf_data(DAG))
