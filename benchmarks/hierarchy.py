@@ -2,7 +2,7 @@
 
     python benchmarks/hierarchy.py speed [--examples 75000]
     python benchmarks/hierarchy.py scale [--shape dmoz | swiki] [--fraction 1.0] [--seconds S]
-    python benchmarks/hierarchy.py synthetic [--seeds 20] [--kind balanced | unbalanced] [--rows FILE]
+    python benchmarks/hierarchy.py synthetic [--seeds 20] [--kind balanced | unbalanced] [--rows FILE] [--fine]
     python benchmarks/hierarchy.py real [--data DIRECTORY] [--sets imclef07a ...]
 
 ``speed``: one SGD pass at the shape of IPC (553 nodes, 228,000 features, 0.1% density) next to one pass of
@@ -299,6 +299,7 @@ def main() -> None:
     toy.add_argument("--kind", choices=("balanced", "unbalanced"))
     toy.add_argument("--rows", type=Path, default=Path("hierarchy_synthetic.csv"))
     toy.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
+    toy.add_argument("--fine", action="store_true")
     tables = commands.add_parser("real")
     tables.add_argument("--data", type=Path, default=DATA)
     tables.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
@@ -308,7 +309,8 @@ def main() -> None:
     elif given.command == "scale":
         scale(given.shape, given.fraction, given.seconds)
     elif given.command == "synthetic":
-        synthetic([given.kind] if given.kind else ["unbalanced", "balanced"], given.seeds, given.rows, given.methods)
+        kinds = [given.kind] if given.kind else ["unbalanced", "balanced"]
+        synthetic(kinds, given.seeds, given.rows, given.methods, given.fine)
     else:
         real(given.data, given.sets)
 
