@@ -8,7 +8,7 @@
 ``speed``: one SGD pass at the shape of IPC (553 nodes, 228,000 features, 0.1% density) next to one pass of
 scikit-learn's SGDClassifier, one-vs-rest over the leaves, on the same matrix. ``scale``: one pass at the shapes of
 DMOZ10 (tree, one leaf an example) and SWIKI (DAG, several), the second from a fraction of the examples, or of the
-pass: with ``--seconds`` training stops early, with the memory and the mini-batches of the whole. ``synthetic``:
+pass: with ``--seconds`` training stops early, with the memory and the mini-batches of the whole; then prediction. ``synthetic``:
 table 3 of NHSVM (`hierarchy_synthetic`). ``real``: ImCLEF07A, ImCLEF07D and Enron, all methods next to one-vs-rest
 and, where it is installed, hiclass. Seconds are of the wall, with CPU seconds in brackets: on a busy machine only
 these compare.
@@ -36,6 +36,8 @@ from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.shared import SharedSVM
 from structopt.structures.hierarchy import Kind
 
+#: Examples of the `scale` shapes to predict.
+PREDICTED = 256
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
@@ -154,6 +156,9 @@ def scale(shape: str, fraction: float, seconds: float | None = None) -> None:
     if seen < n_full:
         whole = wall - steps + steps * n_full / seen
         print(f"the whole shape from {seen / n_full:.2%} of its examples: {whole / 3600:.1f} h a pass")
+    est.predict(X[-2:])
+    _, wall, cpu = timed(partial(est.predict, X[-PREDICTED:]))
+    print(f"prediction: {1e3 * wall / PREDICTED:.1f} ms an example ({1e3 * cpu / PREDICTED:.1f} CPU)")
 
 
 # ---- real data -------------------------------------------------------------------------------------

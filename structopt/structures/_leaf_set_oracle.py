@@ -20,6 +20,7 @@ from structopt.kernels.leaf_set_search import label_and_proof, value_of
 from structopt.kernels.products import dot
 from structopt.kernels.threads import in_threads
 from structopt.label import Label
+from structopt.structures._leaf_set_candidates import candidates, greedy_label
 from structopt.structures._leaf_set_program import Core
 
 __all__ = ["LeafSetOracle"]
@@ -30,6 +31,8 @@ _GAP = 1e-10
 _LABELS = 2
 # Entries of a solver's point this close to 0 are 0: labels are kept sparse.
 _ZERO = 1e-9
+# A part of the hierarchy with at most this share of its nodes is solved by itself.
+_SMALLER = 0.7
 # A batch is cut into pieces that each start cold, as in `structopt.Oracle`.
 _PIECE = 64
 
@@ -49,8 +52,9 @@ class LeafSetOracle(Algorithm):
     (`structopt.kernels.leaf_set_core`). On the core that is left, sweeps over the graph look for a label and for
     multipliers of the rows whose bound it reaches (`structopt.kernels.leaf_set_prices`): it is then an optimum of the
     linear program, and of the integer one. Where they do not meet, as at fractional optima, HiGHS solves the core, from
-    the basis of the example before: only the costs change. Pieces of a batch start cold, so that threads do not change
-    the answers.
+    the basis of the example before: only the costs change. For labels, a bound for each leaf first leaves out those
+    that no better label has (`structopt.structures._leaf_set_candidates`); often none is left. Pieces of a batch start
+    cold, so that threads do not change the answers.
 
     Examples
     --------
@@ -69,6 +73,7 @@ class LeafSetOracle(Algorithm):
 
     def __init__(self, hierarchy: Hierarchy, *, relaxed: bool = False) -> None:
         self.relaxed = relaxed
+        self._hierarchy = hierarchy
         self._core = Core(hierarchy)
         self._idle: list[_Desk] = []
 
@@ -142,13 +147,14 @@ class LeafSetOracle(Algorithm):
         try:
             return self._idle.pop()  # atomic, as is append: no two threads have the same
         except IndexError:
-            return _Desk(self._core, self.relaxed)
+            return _Desk(self._hierarchy, self._core, self.relaxed)
 
 
 class _Desk:
     """The arrays and the solver of one thread; `bound` is that of the last answer."""
 
-    def __init__(self, core: Core, relaxed: bool) -> None:
+    def __init__(self, hierarchy: Hierarchy, core: Core, relaxed: bool) -> None:
+        self._hierarchy = hierarchy
         self._core = core
         self._relaxed = relaxed
         n, m = core.above.size, core.size
@@ -177,10 +183,42 @@ class _Desk:
         largest = fold(self._gain, core.above, core.place, core.inner, *self._outside, *self._gains)
         arguments: Any = (*self._arguments, largest, _GAP, _LABELS)
         self.bound = label_and_proof(*arguments)
-        if self.bound == np.inf:
+        if self.bound == np.inf and self._relaxed:
             self.bound = self._ask_solver()
         unfold(self._x, self._s, core.above, core.place, core.inner, *self._outside, self._z)
+        if self.bound == np.inf:
+            self._improve(c)
         return self._z[1:]
+
+    def _improve(self, c: FloatArray) -> None:
+        """From some label to the best one, which has only leaves whose bounds allow it."""
+        h, z = self._hierarchy, self._z[1:]
+        other = greedy_label(h, c)
+        if c @ other > c @ z:
+            z[:] = other
+        value, size = float(c @ z), float(np.abs(c).max() + np.abs(c) @ z)
+        leaves, bound = candidates(h, c, value, _GAP * size)
+        self.bound = max(value, bound)
+        if not leaves.size:
+            return
+        part = h.restrict(h.leaves[k] for k in leaves.tolist())
+        best, bound = self._solve_part(c, part) if len(part) <= _SMALLER * len(h) else self._solve_core()
+        self.bound = max(self.bound, bound)
+        if c @ best > value:
+            z[:] = best
+
+    def _solve_part(self, c: FloatArray, part: Hierarchy) -> tuple[FloatArray, float]:
+        inside = self._hierarchy.indices(part.nodes)
+        found = LeafSetOracle(part).maximize(c[inside])
+        z = np.zeros(c.size)
+        z[inside] = found.z
+        return z, found.bound
+
+    def _solve_core(self) -> tuple[FloatArray, float]:
+        core, z = self._core, np.zeros_like(self._z)
+        bound = self._ask_solver()
+        unfold(self._x, self._s, core.above, core.place, core.inner, *self._outside, z)
+        return z[1:], bound
 
     def _ask_solver(self) -> float:
         """The core's optimum; its bound."""

@@ -68,7 +68,8 @@ class HierarchicalLabels(Model):
         Given to the `Oracle`. With ``solver="auto"`` single leaves, closures, and sets of leaves on trees have exact
         algorithms of their own; sets of leaves on a DAG are NP-hard and go to the LP, and to the MIP where that is
         fractional (``integral="relax"`` stops at the LP). On larger DAGs a label that a bound proves optimal needs
-        neither, and they have only the nodes with several parents and those above; `options` switch that off.
+        neither, and they have only the nodes with several parents and those above, and the MIP only the leaves that a
+        better label than the one at hand may have; `options` switch that off.
 
     Examples
     --------

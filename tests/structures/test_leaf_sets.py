@@ -14,6 +14,7 @@ import structopt as so
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.structures import _leaf_set_oracle as leaf_set_oracle
+from structopt.structures._leaf_set_candidates import candidates, greedy_label
 from structopt.structures._leaf_set_oracle import LeafSetOracle
 from structopt.structures.hierarchy import HierarchicalLabels
 
@@ -95,12 +96,65 @@ def test_a_layered_dag_against_highs(every):
     check(h, gains_of(h, rng)[:5])
 
 
-def test_the_solver_alone_and_more_labels(monkeypatch):
-    for labels in (0, 8):
-        monkeypatch.setattr(leaf_set_oracle, "_LABELS", labels)
-        for seed in range(20):
-            h = random_dag(seed, 12, 3, 100)
-            check(h, gains_of(h, np.random.default_rng(seed)))
+def without_proof(monkeypatch):
+    """Every label is left to what comes after the sweeps."""
+    sweeps = leaf_set_oracle.label_and_proof
+    monkeypatch.setattr(leaf_set_oracle, "label_and_proof", lambda *arguments: (sweeps(*arguments), np.inf)[1])
+
+
+def check_some(n_seeds=20, n=12):
+    for seed in range(n_seeds):
+        h = random_dag(seed, n, 3, 100)
+        check(h, gains_of(h, np.random.default_rng(seed)))
+
+
+@pytest.mark.parametrize("labels", [1, 8])
+def test_fewer_and_more_labels(monkeypatch, labels):
+    monkeypatch.setattr(leaf_set_oracle, "_LABELS", labels)
+    check_some()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.7, 0.95])
+def test_bounds_of_leaves_alone(monkeypatch, share):
+    without_proof(monkeypatch)
+    monkeypatch.setattr(leaf_set_oracle, "_SMALLER", share)
+    check_some()
+
+
+def test_the_solver_alone(monkeypatch):
+    without_proof(monkeypatch)
+    monkeypatch.setattr(leaf_set_oracle, "candidates", lambda h, *rest: (np.arange(h.leaf_index.size), -np.inf))
+    monkeypatch.setattr(leaf_set_oracle, "_SMALLER", 0.0)
+    check_some()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.builds(random_dag, seeds, st.integers(1, 11), st.integers(1, 4), st.sampled_from([3, 100])), seeds)
+def test_a_bound_of_a_leaf_holds_for_all_its_labels(h, seed):
+    rows = HierarchicalLabels(h, "leaves").space().enumerate()
+    for c in gains_of(h, np.random.default_rng(seed)):
+        values, tol = rows @ c, 1e-12 * np.abs(c).sum()
+        greedy = greedy_label(h, c)
+        assert (rows == greedy).all(axis=1).any()
+        best = np.array([values[rows[:, leaf] > 0].max() for leaf in h.leaf_index])
+        assert (c @ greedy >= (h.closure @ c).max() - tol) and c @ greedy <= best.max() + tol
+        for value in (-np.inf, float(np.median(best)), c @ greedy):
+            leaves, bound = candidates(h, c, value, 0.0)
+            others = np.setdiff1d(np.arange(best.size), leaves)
+            assert (best[others] <= bound + tol).all() and bound <= value
+        if (c <= 0).all():  # where nothing pays, the bound is the leaf's own value
+            assert not candidates(h, c, c @ greedy, tol)[0].size
+
+
+def test_costly_labels_need_no_integer_program(monkeypatch):
+    """The relaxation is fractional, half a leaf for each of two parents; only the bounds of leaves see the label."""
+    h = layered(1500, every=1)
+    c = -1.0 - np.random.default_rng(0).random(len(h))
+    relaxed = LeafSetOracle(h, relaxed=True).maximize(c)
+    assert not relaxed.integral and relaxed.value > (h.closure @ c).max() + 0.5
+    monkeypatch.delattr(leaf_set_oracle._Desk, "_ask_solver")
+    found = LeafSetOracle(h).maximize(c)
+    assert found.value == found.bound == pytest.approx((h.closure @ c).max(), rel=1e-12)
 
 
 def test_labels_that_need_no_solver(monkeypatch):
