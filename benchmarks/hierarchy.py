@@ -8,10 +8,10 @@
 ``speed``: one SGD pass at the shape of IPC (553 nodes, 228,000 features, 0.1% density) next to one pass of
 scikit-learn's SGDClassifier, one-vs-rest over the leaves, on the same matrix. ``scale``: one pass at the shapes of
 DMOZ10 (tree, one leaf an example) and SWIKI (DAG, several), the second from a fraction of the examples, or of the
-pass: with ``--seconds`` training stops early, with the memory and the mini-batches of the whole; then prediction. ``synthetic``:
-table 3 of NHSVM (`hierarchy_synthetic`). ``real``: ImCLEF07A, ImCLEF07D and Enron, all methods next to one-vs-rest
-and, where it is installed, hiclass. Seconds are of the wall, with CPU seconds in brackets: on a busy machine only
-these compare.
+pass: with ``--seconds`` training stops early, with the memory and the mini-batches of the whole; then prediction.
+``synthetic``: table 3 of NHSVM (`hierarchy_synthetic`). ``real``: ImCLEF07A, ImCLEF07D and Enron, all methods next to
+one-vs-rest and, where it is installed, hiclass. Seconds are of the wall, with CPU seconds in brackets: on a busy
+machine only these compare.
 """
 
 from __future__ import annotations
