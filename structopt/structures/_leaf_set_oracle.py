@@ -202,7 +202,7 @@ class _Desk:
         if not leaves.size:
             return
         part = h.restrict(h.leaves[k] for k in leaves.tolist())
-        best, bound = self._solve_part(c, part) if len(part) <= _SMALLER * len(h) else self._solve_core()
+        best, bound = self._solve_part(c, part) if len(part) <= _SMALLER * len(h) else self._solve_core(z)
         self.bound = max(self.bound, bound)
         if c @ best > value:
             z[:] = best
@@ -214,19 +214,19 @@ class _Desk:
         z[inside] = found.z
         return z, found.bound
 
-    def _solve_core(self) -> tuple[FloatArray, float]:
+    def _solve_core(self, known: FloatArray) -> tuple[FloatArray, float]:
         core, z = self._core, np.zeros_like(self._z)
-        bound = self._ask_solver()
+        bound = self._ask_solver(core.start(known))
         unfold(self._x, self._s, core.above, core.place, core.inner, *self._outside, z)
         return z[1:], bound
 
-    def _ask_solver(self) -> float:
+    def _ask_solver(self, start: FloatArray | None = None) -> float:
         """The core's optimum; its bound."""
         core, (rho, needy, alt) = self._core, self._gains
         if self._worker is None:
             self._worker = Worker(core.space, "relax" if self._relaxed else "auto", _highs)
         price = np.where(needy & (alt > -np.inf), alt, 0.0)[core.inner_nodes]
-        solution, _, _ = self._worker.solve(np.concatenate([rho, price]), None, None, None)
+        solution, _, _ = self._worker.solve(np.concatenate([rho, price]), None, None, start)
         if solution.status is not Status.OPTIMAL or solution.z is None:
             raise SolverFailed(
                 f"HiGHS stopped without an answer on sets of leaves of a hierarchy: {solution.message}. "

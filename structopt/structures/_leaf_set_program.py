@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace
+from structopt.compiled import CompiledSpace, FloatArray
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import IntArray
 
@@ -78,6 +78,13 @@ class Core:
         integrality = np.arange(shape[1]) < m
         names = [f"node {k}" for k in range(m)] + [f"outside {k}" for k in inner.tolist()]
         return CompiledSpace(matrix, lower, upper, low, high, integrality, names, [""] * shape[0])
+
+    def start(self, z: FloatArray) -> FloatArray:
+        """The point of `space` for a label: inner nodes without a child in the core have one outside."""
+        x = np.ones(self.size)
+        x[self.place[1:][self.place[1:] >= 0]] = z[self.place[1:] >= 0]
+        children = np.bincount(self.tail, weights=x[self.head], minlength=self.size)
+        return np.concatenate([x, np.maximum(x - children, 0.0)[self.inner_nodes]])
 
 
 def _pointer(ends: IntArray, n: int) -> IntArray:

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt.errors import DeclarationError
+from structopt.feasibility import contains
 from structopt.hierarchy import Hierarchy
 from structopt.structures import _leaf_set_oracle as leaf_set_oracle
 from structopt.structures._leaf_set_candidates import candidates, greedy_label
 from structopt.structures._leaf_set_oracle import LeafSetOracle
+from structopt.structures._leaf_set_program import Core
 from structopt.structures.hierarchy import HierarchicalLabels
 
 seeds = st.integers(0, 2**32 - 1)
@@ -144,6 +146,14 @@ def test_a_bound_of_a_leaf_holds_for_all_its_labels(h, seed):
             assert (best[others] <= bound + tol).all() and bound <= value
         if (c <= 0).all():  # where nothing pays, the bound is the leaf's own value
             assert not candidates(h, c, c @ greedy, tol)[0].size
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.builds(random_dag, seeds, st.integers(1, 11), st.integers(1, 4), st.sampled_from([3, 100])))
+def test_every_label_is_a_start_of_the_core(h):
+    core = Core(h)
+    for z in HierarchicalLabels(h, "leaves").space().enumerate():
+        assert contains(core.space, core.start(z))
 
 
 def test_costly_labels_need_no_integer_program(monkeypatch):
