@@ -1,6 +1,6 @@
 """Hierarchical SVMs: speed and memory at the papers' shapes, the synthetic table of NHSVM, three real data sets.
 
-    python benchmarks/hierarchy.py speed [--examples 75000]
+    python benchmarks/hierarchy.py [speed [--examples 75000]]
     python benchmarks/hierarchy.py scale [--shape dmoz | swiki] [--fraction 1.0] [--seconds S]
     python benchmarks/hierarchy.py synthetic [--seeds 20] [--kind balanced | unbalanced] [--rows FILE] [--fine]
     python benchmarks/hierarchy.py real [--data DIRECTORY] [--sets imclef07a ...]
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -308,7 +309,7 @@ def main() -> None:
     tables = commands.add_parser("real")
     tables.add_argument("--data", type=Path, default=DATA)
     tables.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
-    given = parser.parse_args()
+    given = parser.parse_args(sys.argv[1:] or ["speed"])
     if given.command == "speed":
         speed(given.examples)
     elif given.command == "scale":

@@ -1,8 +1,8 @@
 """Sets of leaves in a DAG: a good label, and the leaves that a better one may have.
 
-The linear program of MATH.md 6.5 is weak where all is costly: half a leaf serves two parents, half of each. Its bound
-is then far below the best label's cost, and an integer program of this size does not end. A bound for each leaf, as
-exact as the gains are negative, does what the relaxation cannot.
+The linear program of MATH.md 6.5 is weak where gains are negative: half a leaf serves two parents, half of each. Its
+value is then far above the best label's, and branch and bound on tens of thousands of nodes does not close the gap.
+A bound for each leaf does: it is exact where no gain is positive, and weaker the more of them are.
 """
 
 from __future__ import annotations

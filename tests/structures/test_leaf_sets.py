@@ -127,7 +127,17 @@ def test_the_solver_alone(monkeypatch):
     without_proof(monkeypatch)
     monkeypatch.setattr(leaf_set_oracle, "candidates", lambda h, *rest: (np.arange(h.leaf_index.size), -np.inf))
     monkeypatch.setattr(leaf_set_oracle, "_SMALLER", 0.0)
+    starts = []
+    ask = leaf_set_oracle._Desk._ask_solver
+
+    def asked(self, start=None):
+        if not self._relaxed:
+            starts.append(contains(self._core.space, start))
+        return ask(self, start)
+
+    monkeypatch.setattr(leaf_set_oracle._Desk, "_ask_solver", asked)
     check_some()
+    assert starts and all(starts)
 
 
 @settings(max_examples=150, deadline=None)
