@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-all test-notebooks docs lint types unit bench clean
+.PHONY: demo test test-all test-notebooks docs lint types unit fuzz bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -45,6 +45,9 @@ test-notebooks: $(VENV)/.dev  ## every notebook, executed from top to bottom
 docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
 	$(PIP) -e ".[docs]"
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
+
+fuzz: $(VENV)/.dev  ## random cases against enumeration, HiGHS and cvxpy; FUZZ="--seconds 60" and the like are passed on
+	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
 bench: $(VENV)/.dev  ## all benchmarks, one after the other; ratios measured in one run each
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
