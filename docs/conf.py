@@ -45,11 +45,11 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     # Not beside notebooks, whose code needs the width.
-    "secondary_sidebar_items": {page: ["page-toc"] for page in ("api/**", "howto/**", "tutorial", "mathematics")},
+    "secondary_sidebar_items": {page: ["page-toc"] for page in ("api/**", "howto/**", "tutorial", "mathematics/**")},
     "navbar_align": "left",
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "tutorial": [], "mathematics": []}
+html_sidebars = {"index": [], "tutorial": [], "glossary": []}
 html_show_sourcelink = False
 
 # scikit-learn warns about its own future in some signatures; that is not this project's documentation.
