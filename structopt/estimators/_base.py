@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt.errors import DeclarationError
+from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators.persistence import Persistent
 from structopt.train.bmrm import bmrm
 from structopt.train.checkpoint import Checkpoint
@@ -35,6 +34,7 @@ class LinearEstimator(Persistent, BaseEstimator):
     intercept_: Any
     result_: TrainResult
     n_features_in_: int
+    n_iter_: int
 
     def __init__(
         self,
@@ -86,14 +86,8 @@ class LinearEstimator(Persistent, BaseEstimator):
     def _keep(self, result: TrainResult) -> None:
         """Keep the certificate, and say so where it falls short of `tol`."""
         self.result_ = result
-        self.n_iter_ = max(1, round(result.passes))
-        if not result.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped with a relative gap of {result.gap:.2g} above tol={self.tol:g} "
-                f"({result.stopped}); raise max_passes, lam or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self.n_iter_ = iterations(result)
+        tell_early_end(self, result)
 
     def _set_weights(self, w: FloatArray, constant: float) -> None:
         """Split weights into coefficients and the intercept, the last weight times its constant (0: there is none)."""

@@ -81,6 +81,7 @@ class HierarchicalEstimator(Persistent, BaseEstimator):
     unseen_nodes_: tuple[Hashable, ...]
     result_: TrainResult
     n_features_in_: int
+    n_iter_: int
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -164,6 +164,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             self.path_ = self._path(self.averages_.spectrum(), lams)
         self.lam_ = self.path_.best if len(lams) > 1 else float(lams[0])
         self.averages_.factorise(self.lam_)
+        self.n_iter_ = 1  # one factorisation: nothing is iterated
         return self
 
     def _prepare(self, X: Any, y: Any) -> None:
@@ -343,7 +344,11 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         """The training set and what was chosen; the kernel matrix is factorised again by `load`."""
         if not hasattr(self, "lam_"):
             return {}
-        kept = {name: getattr(self, name) for name in ("lam_", "template_", "n_features_in_") if hasattr(self, name)}
+        kept = {
+            name: getattr(self, name)
+            for name in ("lam_", "template_", "n_features_in_", "n_iter_", "feature_names_in_")
+            if hasattr(self, name)
+        }
         kept |= {"X": self.averages_.X, "truths": self.program_.truths, "landmarks": self.averages_.landmarks}
         return kept | ({"lams": self.path_.lams, "loss": self.path_.loss} if hasattr(self, "path_") else {})
 

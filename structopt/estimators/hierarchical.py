@@ -8,6 +8,7 @@ import numpy as np
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed
+from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._hierarchical_base import Kind
 from structopt.estimators._hierarchical_plan import make_plan
 from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
@@ -100,6 +101,8 @@ class HierarchicalSVM(TrainedHierarchy):
         Trainer and memory as estimated before the training.
     result_ : TrainResult
         Objective, certified bound and gap, history.
+    n_iter_ : int
+        Passes over the data.
     classes_ : ndarray
         The leaves.
 
@@ -197,7 +200,12 @@ class HierarchicalSVM(TrainedHierarchy):
                 error.partial = self
             raise
         self._keep(W, result)
+        tell_early_end(self, result)
         return self
+
+    def _keep(self, W: Any, result: TrainResult) -> None:
+        super()._keep(W, result)
+        self.n_iter_ = iterations(result)
 
     # ---- choices ---------------------------------------------------------------------------------
 

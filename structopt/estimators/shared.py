@@ -10,6 +10,7 @@ import numpy as np
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.estimators._convergence import tell_early_end, warn_unfinished
 from structopt.estimators._hierarchical_base import Kind
 from structopt.estimators._hierarchical_plan import make_plan
 from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
@@ -142,49 +143,54 @@ class SharedSVM(TrainedHierarchy):
         W, result = train()
         objectives = [result.objective]
         alternate = self._follow if self.shares == "published" else self._descend
-        W, result = alternate(train, W, result, objectives)
+        W, result, settled = alternate(train, W, result, objectives)
         self.objectives_ = np.array(objectives)
         self._keep(W, result)
+        if not settled and self.n_iter_ >= self.rounds and result.stopped != "interrupted":
+            warn_unfinished(
+                f"SharedSVM stopped after rounds={self.rounds} while the node weights still moved by more than "
+                f"rounds_tol={self.rounds_tol:g} allows; raise rounds or rounds_tol."
+            )
+        tell_early_end(self, result)
         return self
 
     def _descend(
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
-    ) -> Trained:
-        """Alternate while the objective falls."""
+    ) -> tuple[FloatArray, TrainResult, bool]:
+        """Alternate while the objective falls; also tells whether it has stopped falling."""
         while self.n_iter_ < self.rounds and result.stopped != "interrupted":
             before = objectives[-1]
             W, better = self._update(W, result)
             if better is None:
-                break
+                return W, result, True
             result = better
             objectives.append(result.objective)
             new_W, new = train()
             if not new.objective < result.objective:
                 # The old vectors are as good as this run's; its bound holds for them, too.
                 gap = relative_gap(result.objective, new.lower_bound)
-                result = replace(result, lower_bound=new.lower_bound, gap=gap, history=new.history)
-                break
+                return W, replace(result, lower_bound=new.lower_bound, gap=gap, history=new.history), True
             W, result = new_W, new
             objectives.append(result.objective)
             self._tell(f"round {self.n_iter_}: objective {result.objective:.6g}")
             if before - result.objective <= self.rounds_tol * abs(before):
-                break
-        return W, result
+                return W, result, True
+        return W, result, False
 
     def _follow(
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
-    ) -> Trained:
-        """Alternate until the published shares stand still."""
+    ) -> tuple[FloatArray, TrainResult, bool]:
+        """Alternate until the published shares stand still; also tells whether they do."""
         while self.n_iter_ < self.rounds and result.stopped != "interrupted":
             alpha = self._best_alpha(W)
             moved = float(np.abs(alpha - self.alpha_).max())
             if moved <= self.rounds_tol:
-                break
+                return W, result, True
             self.alpha_ = alpha
             W, result = train()
             objectives.append(result.objective)
             self._tell(f"round {self.n_iter_}: alpha moved by {moved:.3g}, objective {result.objective:.6g}")
-        return W, result
+        return W, result, False
 
     def _check(self) -> None:
         if self.margin not in ("auto", "leaf", "hamming", "normalized"):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structopt import train
 from structopt.errors import DeclarationError, SolverFailed
+from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators.persistence import Persistent
 from structopt.features import Tied
 from structopt.model import Model
@@ -66,6 +67,8 @@ class StructuredSVM(Persistent, BaseEstimator):
         Objective, certified bound and gap, history.
     trainer_ : str
         The trainer that ran.
+    n_iter_ : int
+        Passes over the data.
     n_features_in_ : int
         Width of a matrix X (only for models whose inputs are rows).
 
@@ -128,12 +131,14 @@ class StructuredSVM(Persistent, BaseEstimator):
                 error.partial = self
             raise
         self._keep(result, name, X)
+        tell_early_end(self, result)
         return self
 
     def _keep(self, result: TrainResult, name: str, X: Any) -> None:
         self.result_ = result
         self.coef_ = np.array(result.w)
         self.trainer_ = name
+        self.n_iter_ = iterations(result)
         if getattr(X, "ndim", 0) == 2:
             self.n_features_in_ = int(X.shape[1])
 
