@@ -39,6 +39,9 @@ class Recognised(Algorithm):
         self._template[structure.fixed_columns] = structure.fixed_values
         # Most spaces have no fixed columns, and then free column j is column j.
         self._whole = np.array_equal(self._columns, np.arange(n_variables))
+        # Integer variables are integral in every answer; without any, all variables count, and half-integral answers
+        # are looked through only if somebody asks.
+        self._integral = True if structure.has_integers or solver.integral else None
 
     def _label(self, c: FloatArray, values: FloatArray | None) -> Label | None:
         if values is None:
@@ -48,8 +51,7 @@ class Recognised(Algorithm):
         else:
             z = self._template.copy()
             z[self._columns] = values
-        # Half-integral answers are looked through only if somebody asks.
-        return Label(z, dot(c, z), self._solver.integral or None)
+        return Label(z, dot(c, z), self._integral)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label | None:
         return self._label(c, self._solver.solve(c if self._whole else c[self._columns], key))

@@ -229,7 +229,11 @@ class PathSolver(Solver):
 
 
 class TreeSolver(Solver):
-    """A chosen internal node needs a chosen child: the O(n) program of MATH.md 6.5."""
+    """A chosen internal node needs a chosen child, one tree or several: the O(n) dynamic program.
+
+    The virtual roots of all trees are chosen. (Without `every_root` some root would do, and all trees but one could
+    stay empty.)
+    """
 
     def __init__(self, arrays: Tree, n: int) -> None:
         self._parent = np.ascontiguousarray(arrays.parent, dtype=np.int64)
@@ -248,15 +252,15 @@ class TreeSolver(Solver):
         return z
 
     def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray:
-        chosen, _ = tree.needed_child(self._gains(c), self._parent)
+        chosen, _ = tree.needed_child(self._gains(c), self._parent, every_root=True)
         return np.asarray(self._labels(chosen[None, :])[0])
 
     def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> FloatArray:
-        chosen, _ = tree.needed_child_batch(self._gains(np.ascontiguousarray(C.T)), self._parent)
+        chosen, _ = tree.needed_child_batch(self._gains(np.ascontiguousarray(C.T)), self._parent, every_root=True)
         return self._labels(chosen.T)
 
     def k_best(self, c: FloatArray, k: int) -> FloatArray | None:
-        chosen, _ = tree.k_best(self._gains(c), self._parent, k)
+        chosen, _ = tree.k_best(self._gains(c), self._parent, k, every_root=True)
         return self._labels(chosen)
 
 

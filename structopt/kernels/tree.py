@@ -3,7 +3,8 @@
 Nodes are numbered parent before child; ``parent[i] < i``, and -1 marks a root. Two kinds of label:
 
 - *needed child*: a set of nodes in which a chosen node's parent is chosen, a chosen internal node has a chosen child,
-  and some root is chosen; ties leave children of value 0 out unless one is needed, then the first best is taken;
+  and some root is chosen (or, with `every_root`, all of them: independent trees side by side); ties leave children
+  of value 0 out unless one is needed, then the first best is taken;
 - *single leaf*: one leaf with all its ancestors; the first best leaf on ties.
 
 Batches are in (nodes, examples) layout, so that the inner loop runs over examples and vectorises.
@@ -30,7 +31,7 @@ _PARENTS = 2
 _BLOCK = 16
 
 
-def needed_child(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[BoolArray, float]:
+def needed_child(gain: npt.ArrayLike, parent: npt.ArrayLike, *, every_root: bool = False) -> tuple[BoolArray, float]:
     """The best set of nodes in which every chosen internal node has a chosen child.
 
     Parameters
@@ -38,6 +39,8 @@ def needed_child(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[BoolArray,
     gain : array_like, shape (n,)
         Gain r of choosing each node.
     parent : array_like of int, shape (n,)
+    every_root : bool
+        Whether all roots are chosen, as in several trees side by side; otherwise at least one of them is.
 
     Returns
     -------
@@ -49,21 +52,27 @@ def needed_child(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[BoolArray,
     >>> chosen, value = needed_child([-1, 0.5, -2, -0.3, -0.4], [-1, 0, 0, 1, 1])
     >>> np.flatnonzero(chosen).tolist(), round(value, 12)
     ([0, 1, 3], -0.8)
+    >>> needed_child([3, -2], [-1, -1])[1], needed_child([3, -2], [-1, -1], every_root=True)[1]
+    (3.0, 1.0)
     """
     r, up = floats(gain, "gain", 1), integers(parent, "parent", 1)
-    chosen, value, status = _needed_child(r, up)
+    chosen, value, status = _needed_child(r, up, every_root)
     if status:
         fail_tree(status)
     return chosen, value
 
 
-def needed_child_batch(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[BoolArray, FloatArray]:
+def needed_child_batch(
+    gain: npt.ArrayLike, parent: npt.ArrayLike, *, every_root: bool = False
+) -> tuple[BoolArray, FloatArray]:
     """`needed_child` for the columns of `gain`.
 
     Parameters
     ----------
     gain : array_like, shape (n, n_examples)
     parent : array_like of int, shape (n,)
+    every_root : bool
+        As in `needed_child`.
 
     Returns
     -------
@@ -77,7 +86,7 @@ def needed_child_batch(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[Bool
     [-0.8, 1.2]
     """
     r, up = floats(gain, "gain", 2), integers(parent, "parent", 1)
-    chosen, values, status = _needed_child_batch(r, up)
+    chosen, values, status = _needed_child_batch(r, up, every_root)
     if status:
         fail_tree(status)
     return chosen, values
@@ -108,7 +117,12 @@ def best_leaf_batch(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[IntArra
 
 
 def k_best(
-    gain: npt.ArrayLike, parent: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None
+    gain: npt.ArrayLike,
+    parent: npt.ArrayLike,
+    k: int,
+    ban: npt.ArrayLike | None = None,
+    *,
+    every_root: bool = False,
 ) -> tuple[BoolArray, FloatArray]:
     """The k best needed-child sets that are not in a ban list, best first; O(n^2) for each.
 
@@ -119,6 +133,8 @@ def k_best(
     k : int
     ban : array_like, shape (n_bans, n), optional
         0/1 rows to leave out.
+    every_root : bool
+        As in `needed_child`.
 
     Returns
     -------
@@ -132,10 +148,10 @@ def k_best(
     [-0.8, -0.9, -1.2]
     """
     r, up = floats(gain, "gain", 1), integers(parent, "parent", 1)
-    first, value = needed_child(r, up)
+    first, value = needed_child(r, up, every_root=every_root)
 
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
-        return _branch(r, up, label, position, forbidden)
+        return _branch(r, up, label, position, forbidden, every_root)
 
     banned = ban_rows(ban, len(r))
     labels, values = lawler_k_best(best_first(first.astype(np.int64), value, branch, 2), k, banned)
@@ -169,7 +185,7 @@ def refused(r: FloatArray, parent: IntArray) -> int:
 
 
 @kernel
-def _needed_child(r: FloatArray, parent: IntArray) -> tuple[BoolArray, float, int]:
+def _needed_child(r: FloatArray, parent: IntArray, every_root: bool) -> tuple[BoolArray, float, int]:
     n = parent.size
     chosen = np.empty(n, np.bool_)
     status = refused(r, parent)
@@ -191,13 +207,13 @@ def _needed_child(r: FloatArray, parent: IntArray) -> tuple[BoolArray, float, in
         pick = s[p] <= 0.0 and x[i] == m[p]
         # Only the first best child is picked: no later one equals +inf.
         m[p] = np.inf if pick else m[p]
-        chosen[i] = above and (x[i] > 0.0 or pick)
+        chosen[i] = above and (x[i] > 0.0 or pick or (p == n and every_root))
         value += r[i] if chosen[i] else 0.0
     return chosen, value, SOLVED
 
 
 @kernel
-def _needed_child_batch(r: FloatArray, parent: IntArray) -> tuple[BoolArray, FloatArray, int]:
+def _needed_child_batch(r: FloatArray, parent: IntArray, every_root: bool) -> tuple[BoolArray, FloatArray, int]:
     """The passes of `_needed_child`, each a short loop over examples with few arrays, so that it vectorises."""
     n, total = r.shape
     chosen = np.empty((n, total), np.bool_)
@@ -236,6 +252,8 @@ def _needed_child_batch(r: FloatArray, parent: IntArray) -> tuple[BoolArray, Flo
             number = float(i)
             for e in range(size):
                 taken[i, e] = taken[p, e] if (x[i, e] > 0.0) | (spare[p, e] == number) else 0.0
+            if p == n and every_root:
+                taken[i, :size] = 1.0
             for e in range(size):
                 values[first + e] += r[i, first + e] * taken[i, e]
         for i in range(n):
@@ -269,7 +287,7 @@ def _best_leaf_batch(r: FloatArray, parent: IntArray) -> tuple[IntArray, FloatAr
 
 
 @kernel
-def _constrained(r: FloatArray, parent: IntArray, label: IntArray, q: int, out: IntArray) -> float:
+def _constrained(r: FloatArray, parent: IntArray, label: IntArray, q: int, out: IntArray, every_root: bool) -> float:
     """Best set that agrees with `label` before node q and differs from it at q; -inf if there is none.
 
     Nodes up to q are fixed. A fixed 1 is *owed* to its parent; a fixed 0 is never offered to it.
@@ -281,6 +299,10 @@ def _constrained(r: FloatArray, parent: IntArray, label: IntArray, q: int, out: 
     for i in range(n):
         out[i] = label[i] if i < q else (1 - label[i] if i == q else -1)
         inner[parent[i] if parent[i] >= 0 else n] = True
+        if every_root and parent[i] < 0:
+            if i == q:  # the label had it chosen
+                return -np.inf
+            out[i] = 1
     for i in range(n - 1, -1, -1):
         p = parent[i] if parent[i] >= 0 else n
         x[i] = r[i]
@@ -317,7 +339,7 @@ def _constrained(r: FloatArray, parent: IntArray, label: IntArray, q: int, out: 
 
 @kernel
 def _branch(
-    r: FloatArray, parent: IntArray, label: IntArray, position: int, forbidden: BoolArray
+    r: FloatArray, parent: IntArray, label: IntArray, position: int, forbidden: BoolArray, every_root: bool
 ) -> tuple[IntArray, FloatArray, IntArray]:
     n = parent.size
     labels = np.empty((n - position, n), np.int64)
@@ -325,5 +347,5 @@ def _branch(
     positions = np.arange(position, n)
     for i in range(n - position):
         dead = i == 0 and forbidden[0] and forbidden[1]
-        values[i] = -np.inf if dead else _constrained(r, parent, label, position + i, labels[i])
+        values[i] = -np.inf if dead else _constrained(r, parent, label, position + i, labels[i], every_root)
     return labels, values, positions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import structopt as so
 
@@ -196,3 +197,62 @@ def test_tiny_general_spaces_are_enumerated():
     for _ in range(5):
         c = rng.normal(size=3)
         assert oracle.maximize(c).value == pytest.approx(so.Oracle(space, "highs").maximize(c).value)
+
+
+def side_by_side(*spaces):
+    """Independent spaces as one: costs separate, whatever the family."""
+    parts = [s.compiled for s in spaces]
+    fields = ("row_lower", "row_upper", "lower", "upper", "integrality")
+    return so.LabelSpace.from_matrices(
+        sp.block_diag([p.matrix for p in parts], format="csr"),
+        *(np.concatenate([getattr(p, field) for p in parts]) for field in fields),
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("other", [None, "tree dynamic program", "linear assignment", "DAG path"])
+def test_several_blocks_of_a_family(family, other):
+    # Two taxonomies, both of whose roots are 1, were taken for one tree of which some root is chosen.
+    rng = np.random.default_rng(11)
+    parts = [FAMILIES[family](rng), FAMILIES[other or family](rng), FAMILIES[family](rng)]
+    space = side_by_side(*parts)
+    fast = so.Oracle(space)
+    assert fast.algorithm not in ("highs", "enumeration")
+    apart = [so.Oracle(part, "highs") for part in parts]
+    ends = np.cumsum([0] + [part.n_variables for part in parts])
+    C = np.concatenate([rng.normal(size=(5, ends[-1])), -rng.random((3, ends[-1]))])
+    for c, label in zip(C, fast.maximize_batch(C), strict=True):
+        wanted = sum(oracle.maximize(c[a:b]).value for oracle, a, b in zip(apart, ends[:-1], ends[1:], strict=True))
+        for found in (label, fast.maximize(c)):
+            assert space.contains(found.z), space.violations(found.z)
+            assert found.value == pytest.approx(wanted, abs=1e-6)
+
+
+def test_two_taxonomies_list_their_labels_in_order():
+    def taxonomy():
+        s = so.LabelSpace()
+        z = s.binary("node", 5)
+        s.subject_to(z[[1, 2]] <= z[0], z[[3, 4]] <= z[1], z[0] == 1)
+        s.subject_to(z[[1, 2]].sum() >= z[0], z[[3, 4]].sum() >= z[1])
+        return s
+
+    space = side_by_side(taxonomy(), taxonomy())
+    oracle, labels = so.Oracle(space), space.enumerate()
+    assert oracle.algorithm == "tree dynamic program"
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        c = rng.normal(size=10)
+        wanted = np.sort(labels @ c)[::-1]
+        best = oracle.k_best(c, len(labels) + 3)
+        np.testing.assert_allclose([label.value for label in best], wanted, atol=1e-9)
+        assert all(space.contains(label.z) for label in best)
+        banned = [label.z for label in best[:4]]
+        assert oracle.maximize(c, forbid=banned).value == pytest.approx(wanted[4])
+
+
+def test_integral_means_the_integer_variables():
+    # The continuous variable is best at 0.5; the label is still integral where it has to be.
+    space = so.LabelSpace.from_matrices(np.zeros((0, 2)), lower=0, upper=[1, 0.5], integrality=[1, 0])
+    label = so.Oracle(space).maximize([1.0, 1.0])
+    assert label.z.tolist() == [1.0, 0.5] and label.integral
+    assert not so.Oracle(space.relaxed()).maximize([1.0, 1.0]).integral

@@ -128,6 +128,23 @@ def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans):
     assert len(rows) == len(chosen) and rows <= {tuple(row) for row in Y[allowed].tolist()}
 
 
+@given(trees, st.integers(1, 20))
+@settings(deadline=None, max_examples=80)
+def test_every_root_of_several_trees(case, k):
+    gain, parent = instance(case[0], case[1], case[2], True)
+    Y = enumerate_sets(parent)
+    Y = Y[Y[:, parent < 0].all(axis=1)]
+    v = np.sort(Y @ gain)[::-1]
+    chosen, value = tree.needed_child(gain, parent, every_root=True)
+    assert (chosen == Y).all(axis=1).any() and value == pytest.approx(v[0], abs=1e-12)
+    both, values = tree.needed_child_batch(np.stack([gain, -gain], axis=1), parent, every_root=True)
+    assert (both[:, 0] == chosen).all() and values[1] == pytest.approx((Y @ -gain).max(), abs=1e-12)
+    rows, values = tree.k_best(gain, parent, k, every_root=True)
+    np.testing.assert_allclose(values, v[:k], atol=1e-12)
+    listed = {tuple(row) for row in rows.astype(int).tolist()}
+    assert len(listed) == len(rows) and listed <= {tuple(row) for row in Y.tolist()}
+
+
 @given(trees, st.sampled_from(["leaf", "hamming", "any"]))
 @settings(deadline=None, max_examples=200)
 def test_loss_front_equals_enumeration(case, kind):
