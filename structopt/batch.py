@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
-from structopt.features import n_examples, stack_rows
+from structopt.features import Term, check_data_set, n_examples, stack_rows
 from structopt.kernels.part_tables import add_scores, fill_rows
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Batch:
     def __init__(self, model: Model, X: Any) -> None:
         self.model = model
         self.X = X
-        self.n = n_examples(X)
+        self.n = check_data_set(X)
         if not self.n:
             raise DeclarationError("The data set has no examples.")
         self.rows: list[Any] = []
@@ -85,6 +85,7 @@ class Batch:
             _check_finite(rows, start)
             self.rows.append(rows)
             self.starts.append(start)
+        self._check_rows()
         space = model.space(self.input(0))
         self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
         self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
@@ -95,6 +96,34 @@ class Batch:
     def input(self, i: int) -> Any:
         """Example `i` as its model wants it."""
         return self.X[[i]] if sp.issparse(self.X) else self.X[i]
+
+    def _check_rows(self) -> None:
+        """Every example has as many feature rows as its block has: the kernels rely on it."""
+        for t, (name, term) in enumerate(self.model.features.items()):
+            counts, expected = np.diff(self.starts[t]), self._expected_rows(name, term)
+            if expected is None:
+                continue
+            wrong = np.flatnonzero(counts != expected)
+            if wrong.size or len(counts) != self.n:
+                i = int(wrong[0]) if wrong.size else min(self.n, len(counts)) - 1
+                wanted = int(np.broadcast_to(expected, counts.shape)[i])
+                raise DeclarationError(
+                    f"Example {i} of X has {int(counts[i])} feature rows for the block {name!r}, where {term!r} takes "
+                    f"{wanted}{self._told_shape(i)}."
+                )
+
+    def _told_shape(self, i: int) -> str:
+        shape = getattr(self.input(i), "shape", None)
+        return "" if shape is None else f"; its shape is {tuple(shape)}, and the last axis are the features of a row"
+
+    def _expected_rows(self, name: str, term: Term) -> Any:
+        """Feature rows of each example for a term: one number, one for each example, or None where anything goes."""
+        if self.model.fixed:
+            return term.n_rows(self.model.space()[name].shape)
+        if type(term).n_rows is Term.n_rows:
+            return None
+        shapes = (self.model.space(self.input(i))[name].shape for i in range(self.n))
+        return np.array([term.n_rows(shape) for shape in shapes], dtype=np.intp)
 
     # ---- products --------------------------------------------------------------------------------
 
@@ -118,6 +147,11 @@ class Batch:
         total = np.zeros(self.n)
         for scores, parts, start in zip(tables, labels.tables, self.starts, strict=True):
             tied = scores.strides[0] == 0 and len(scores) > 0  # one row, shown as many
+            if scores.ndim != 2 or parts.shape != scores.shape or len(scores) != start[-1]:
+                raise DeclarationError(
+                    f"A table of scores has shape {scores.shape}, a table of labels {parts.shape}; this data set has "
+                    f"{int(start[-1])} feature rows for them."
+                )
             rows = np.ascontiguousarray(scores[:1] if tied else scores)
             add_scores(rows, 0 if tied else 1, parts.indptr, parts.indices, parts.data, start, total)
         return total

@@ -17,7 +17,7 @@ term               R                      K                           examples
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.kernels.csr import checked_csr
 
 __all__ = ["Linear", "Scaled", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
 
@@ -50,6 +51,10 @@ class Term(ABC):
     @abstractmethod
     def n_columns(self, shape: tuple[int, ...]) -> int:
         """``K`` for a block of this shape."""
+
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        """``R`` for a block of this shape, which every input is checked to have; None where the shape does not tell."""
+        return None
 
     def rows(self, x: Any) -> Matrix:
         """The feature rows ``(R, d)`` of one input."""
@@ -95,6 +100,9 @@ class Linear(Term):
     def n_columns(self, shape: tuple[int, ...]) -> int:
         return int(np.prod(shape, dtype=np.int64))
 
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        return 1
+
 
 class Scaled(Linear):
     """`Linear`, with a fixed factor on the features of each variable: variable j scores ``factor_j <W_j, x>``.
@@ -134,6 +142,9 @@ class Table(Term):
             raise DeclarationError("A Table term needs a block with at least one axis.")
         return shape[-1]
 
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        return int(np.prod(shape[:-1], dtype=np.int64))
+
 
 class Shared(Term):
     """All variables of the block share one weight vector; the input has one feature row per variable.
@@ -143,6 +154,9 @@ class Shared(Term):
 
     def n_columns(self, shape: tuple[int, ...]) -> int:
         return 1
+
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        return int(np.prod(shape, dtype=np.int64))
 
 
 class Tied(Term):
@@ -167,7 +181,7 @@ class Tied(Term):
             self._index: Any = index
             self._n_weights: int | None = n_weights
         else:
-            self._index = None if index is None else np.asarray(index, dtype=np.intp).ravel()
+            self._index = None if index is None else _weight_numbers(index, n_weights)
             self._n_weights = n_weights
             if self._index is not None and n_weights is None:
                 self._n_weights = int(self._index.max()) + 1 if self._index.size else 0
@@ -176,13 +190,16 @@ class Tied(Term):
         """The weight's number for each variable."""
         if self._index is None:
             return np.arange(size)
-        found = np.asarray(self._index(x)).ravel() if callable(self._index) else self._index
+        found = _weight_numbers(self._index(x), self._n_weights) if callable(self._index) else self._index
         if found.shape != (size,):
             raise DeclarationError(f"Tied has {found.shape[0]} indices for a block of {size} variables.")
         return found
 
     def n_columns(self, shape: tuple[int, ...]) -> int:
         return int(np.prod(shape, dtype=np.int64)) if self._n_weights is None else self._n_weights
+
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        return 1
 
     def rows(self, x: Any) -> Matrix:
         return np.ones((1, 1))
@@ -212,16 +229,34 @@ class Tied(Term):
         return table if self._index is None else table[:, self.index(None, size)]
 
 
+def _weight_numbers(index: Any, n_weights: int | None) -> npt.NDArray[np.intp]:
+    """The indices of a `Tied` term: whole numbers from 0, below the number of weights."""
+    try:
+        given = np.asarray(index).ravel()
+    except ValueError as error:
+        raise DeclarationError(f"The index of a Tied term must be an array of integers ({error}).") from None
+    if given.size and given.dtype.kind not in "iu":
+        raise DeclarationError(f"The index of a Tied term must hold integers; it has dtype {given.dtype}.")
+    if given.size and (given.min() < 0 or (n_weights is not None and given.max() >= n_weights)):
+        wrong = given.min() if given.min() < 0 else given.max()
+        most = "" if n_weights is None else f" to {n_weights - 1}"
+        raise DeclarationError(f"The index of a Tied term names weight {wrong}; weights are numbered from 0{most}.")
+    return given.astype(np.intp, copy=False)
+
+
 def as_rows(x: Any) -> Matrix:
-    """An input as a 2-D array or CSR matrix of feature rows; axes before the last are flattened."""
+    """An input as a 2-D array or CSR matrix of feature rows; axes before the last are flattened.
+
+    Rows are float64 whatever the input is: every other type would be another set of kernels to compile.
+    """
     if sp.issparse(x):
-        return sp.csr_array(x) if x.ndim == 2 else sp.csr_array(x.reshape((1, -1)))
+        return checked_csr(x, "X")
     rows = np.asarray(x)
     if rows.dtype.kind not in "fiub":
         raise DeclarationError(f"Features must be numbers, got an input of type {type(x).__name__} ({rows.dtype}).")
     if rows.ndim >= 2 and rows.shape[-1] == 0:
         raise DeclarationError(f"An input of shape {rows.shape} has no features; its last axis must not be empty.")
-    if rows.dtype.kind != "f":
+    if rows.dtype != np.float64:
         rows = rows.astype(np.float64)
     return rows.reshape(1, -1) if rows.ndim < 2 else rows.reshape(-1, rows.shape[-1])
 
@@ -261,6 +296,21 @@ def is_matrix(X: Any) -> bool:
     return bool(sp.issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2))
 
 
+def check_data_set(X: Any) -> int:
+    """The number of examples of inputs that can be indexed from 0; what cannot is refused."""
+    n = n_examples(X)
+    if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__getitem__"):
+        raise DeclarationError(
+            f"A data set is a matrix or a list with an entry for each example, got {type(X).__name__} {X!r:.40}."
+        )
+    return n
+
+
 def n_examples(X: Any) -> int:
     """Number of examples of a data set."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    try:
+        return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    except (TypeError, IndexError):
+        raise DeclarationError(
+            f"A data set is a matrix or a list with an entry for each example, got {type(X).__name__} {X!r:.40}."
+        ) from None

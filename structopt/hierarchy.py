@@ -93,6 +93,9 @@ class Hierarchy:
     def _set(self, nodes: tuple[Hashable, ...], parent: IntArray, child: IntArray) -> None:
         self.nodes = nodes
         self._place = {name: k for k, name in enumerate(nodes)}
+        # All sweeps rely on it, also over the arcs of a hierarchy that comes out of a file.
+        if parent.shape != child.shape or (parent < 0).any() or (parent >= child).any() or (child >= len(nodes)).any():
+            raise DeclarationError(f"The arcs of a hierarchy join nodes 0..{len(nodes) - 1}, parents before children.")
         by_child = np.lexsort((parent, child))
         self.parent, self.child = _frozen(parent[by_child]), _frozen(child[by_child])
 

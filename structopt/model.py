@@ -154,7 +154,16 @@ class Model:
 
     def _terms(self, x: Any) -> list[tuple[str, Term, Any, int]]:
         space = self.space(x)
-        return [(name, term, term.rows(x), term.n_columns(space[name].shape)) for name, term in self.features.items()]
+        terms = []
+        for name, term in self.features.items():
+            shape = space[name].shape
+            rows, wanted = term.rows(x), term.n_rows(shape)
+            if wanted is not None and rows.shape[0] != wanted:
+                raise DeclarationError(
+                    f"The input has {rows.shape[0]} feature rows for the block {name!r}, where {term!r} takes {wanted}."
+                )
+            terms.append((name, term, rows, term.n_columns(shape)))
+        return terms
 
     def scores(self, w: npt.ArrayLike, x: Any) -> FloatArray:
         """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``."""

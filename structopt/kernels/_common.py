@@ -20,7 +20,9 @@ __all__ = [
     "INFEASIBLE",
     "SOLVED",
     "any_order",
+    "as_array",
     "assign",
+    "check_front",
     "FloatArray",
     "IntArray",
     "fail",
@@ -36,6 +38,9 @@ IntArray = npt.NDArray[np.int64]
 
 #: Statuses that kernels return.
 SOLVED, BAD_NUMBER, INFEASIBLE = 0, 1, 2
+
+# Entries of the tables of a front by loss: 2 GB.
+_FRONT_ENTRIES = 1 << 28
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -77,25 +82,67 @@ def unusable(x: FloatArray) -> bool:
 
 def floats(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
     """`values` as a contiguous, writable float64 array of `ndim` dimensions, without a copy if it is one."""
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    array = values if isinstance(values, np.ndarray) else as_array(values, name)
     if array.ndim != ndim:
         raise DeclarationError(f"{name} must have {ndim} dimensions; it has shape {array.shape}.")
+    if array.dtype != np.float64:
+        array = _numbers(array, name)
+    array = np.ascontiguousarray(array)
     # A read-only array is another type for numba and would be compiled for seconds: a copy is cheaper.
     return array if array.flags.writeable else array.copy()
 
 
 def integers(values: npt.ArrayLike, name: str, ndim: int) -> IntArray:
     """`values` as a contiguous, writable int64 array of `ndim` dimensions; fractions are refused."""
-    array = np.asarray(values)
-    if array.dtype != np.int64:
-        exact = array.astype(np.int64)
-        if array.size and not np.array_equal(exact, array):
-            raise DeclarationError(f"{name} must hold integers.")
-        array = exact
-    array = np.ascontiguousarray(array)
+    array = values if isinstance(values, np.ndarray) else as_array(values, name)
     if array.ndim != ndim:
         raise DeclarationError(f"{name} must have {ndim} dimensions; it has shape {array.shape}.")
+    if array.dtype != np.int64:
+        array = _whole(array, name)
+    array = np.ascontiguousarray(array)
     return array if array.flags.writeable else array.copy()
+
+
+def as_array(values: Any, name: str) -> npt.NDArray[Any]:
+    """`values` as an array of any type; what has no shape is refused."""
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DeclarationError(f"{name} must be an array of numbers ({error}).") from None
+
+
+def _numbers(array: npt.NDArray[Any], name: str) -> FloatArray:
+    """Real numbers of any type as float64; objects are taken one by one."""
+    if array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    if array.dtype.kind == "O":
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise DeclarationError(f"{name} must hold real numbers; it has dtype {array.dtype}.")
+
+
+def _whole(array: npt.NDArray[Any], name: str) -> IntArray:
+    if array.dtype.kind == "b" or (array.dtype.kind in "iu" and array.dtype != np.uint64):
+        return array.astype(np.int64)
+    if not array.size and array.dtype.kind in "fO":
+        return np.empty(array.shape, dtype=np.int64)  # an empty list is one of floats
+    values = _numbers(array, name)
+    wrong = np.flatnonzero(~((values == np.rint(values)) & (np.abs(values) < 2.0**53)).ravel())
+    if wrong.size:
+        raise DeclarationError(f"{name} must hold integers; entry {int(wrong[0])} is {values.ravel()[wrong[0]]}.")
+    return values.astype(np.int64)
+
+
+def check_front(losses: IntArray, copies: int) -> None:
+    """Refuse integer losses whose table, one row for each value of their sum, does not fit into memory."""
+    total = float(np.abs(losses.astype(np.float64)).sum())
+    if (total + 1.0) * copies > _FRONT_ENTRIES:
+        raise DeclarationError(
+            f"A front has an entry for every value of the loss: losses that add up to {total:.3g} need too many. "
+            "Divide the losses by a common factor."
+        )
 
 
 def fail(status: int, numbers: str, empty: str, index: int = -1) -> NoReturn:

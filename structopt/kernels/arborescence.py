@@ -77,8 +77,11 @@ def arborescence_batch(
     values : ndarray, shape (n,)
     """
     scores, counts = floats(W, "W", 1), integers(sizes, "sizes", 1)
-    if (counts < 1).any() or (counts * counts).sum() != scores.size:
-        raise DeclarationError(f"W has {scores.size} entries; sizes needs {int((counts * counts).sum())}.")
+    # Each size alone first: the square of a large one overflows, and might seem to fit.
+    if (counts < 1).any() or (counts > scores.size).any() or (counts * counts).sum() != scores.size:
+        raise DeclarationError(
+            f"W has {scores.size} entries; it needs the sum of the squares of sizes, each at least 1."
+        )
     heads, values, status, index = solve_batch(scores, counts, single_root, projective)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)

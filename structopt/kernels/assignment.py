@@ -57,8 +57,7 @@ def assign(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[IntArray
     scores = floats(C, "C", 2)
     _check_shape(*scores.shape)
     kept = np.zeros(scores.shape[1]) if prices is None else prices
-    if kept.shape != (scores.shape[1],) or kept.dtype != np.float64 or not kept.flags.c_contiguous:
-        raise DeclarationError(f"prices must be a contiguous float64 array of length {scores.shape[1]}.")
+    _check_prices(kept, (scores.shape[1],))
     columns, value, status = augment_rows(scores, kept)
     if status:
         fail(status, _NUMBERS, _EMPTY)
@@ -78,8 +77,7 @@ def assign_batch(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[In
     count, n, m = scores.shape
     _check_shape(n, m)
     kept = np.zeros((count, m)) if prices is None else prices
-    if kept.shape != (count, m) or kept.dtype != np.float64 or not kept.flags.c_contiguous:
-        raise DeclarationError(f"prices must be a contiguous float64 array of shape ({count}, {m}).")
+    _check_prices(kept, (count, m))
     columns, values, status, index = _assign_batch(scores, kept)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)
@@ -174,6 +172,13 @@ def k_best(C: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None) -> tuple[
     banned = ban_rows(ban, len(first))
     labels, values = lawler_k_best(best_first(first, value, branch, scores.shape[1]), k, banned)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(first)), values
+
+
+def _check_prices(kept: FloatArray, shape: tuple[int, ...]) -> None:
+    """Prices are written to in place: they must be an array that can be."""
+    good = isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape
+    if not (good and kept.flags.c_contiguous and kept.flags.writeable):
+        raise DeclarationError(f"prices must be a contiguous float64 array of shape {shape} that can be written to.")
 
 
 def _check_shape(n: int, m: int) -> None:

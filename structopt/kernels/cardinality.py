@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.errors import DeclarationError, InfeasibleSpace, UnboundedObjective
-from structopt.kernels._common import FloatArray, IntArray, floats, integers, kernel
+from structopt.kernels._common import FloatArray, IntArray, as_array, floats, integers, kernel
 from structopt.kernels.lawler import BoolArray
 
 __all__ = ["box", "box_batch", "choose", "choose_batch", "choose_rows", "first_best", "top_k"]
@@ -121,8 +121,7 @@ def box_batch(
     costs = floats(C, "C", 2)
     if not np.isfinite(costs).all():
         _refuse(costs)
-    low = np.broadcast_to(np.asarray(lower, dtype=np.float64), costs.shape[1:])
-    high = np.broadcast_to(np.asarray(upper, dtype=np.float64), costs.shape[1:])
+    low, high = (_bounds(given, costs.shape[1], name) for given, name in ((lower, "lower"), (upper, "upper")))
     if not (low <= high).all() or (low == np.inf).any() or (high == -np.inf).any():
         j = int(np.flatnonzero(~(low <= high) | (low == np.inf) | (high == -np.inf))[0])
         raise InfeasibleSpace(f"Variable {j} has the bounds [{low[j]}, {high[j]}].")
@@ -132,6 +131,14 @@ def box_batch(
         row, j = (int(i) for i in np.argwhere(~np.isfinite(z))[0])
         raise UnboundedObjective(f"Variable {j} has cost {costs[row, j]} and no bound on that side.", (str(j),))
     return z, np.einsum("ij,ij->i", costs, z)
+
+
+def _bounds(given: npt.ArrayLike, n: int, name: str) -> FloatArray:
+    """One bound for all variables, or one for each."""
+    bounds = as_array(given, name)
+    if bounds.shape not in ((), (n,)):
+        raise DeclarationError(f"{name} must be a number or have {n} entries; it has shape {bounds.shape}.")
+    return np.broadcast_to(floats(bounds, name, bounds.ndim), (n,))
 
 
 def _refuse(costs: FloatArray) -> None:

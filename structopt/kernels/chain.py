@@ -16,7 +16,7 @@ import numpy.typing as npt
 from structopt.errors import DeclarationError
 from structopt.kernels import _chain as loops
 from structopt.kernels import _chain_sums as sums
-from structopt.kernels._common import FloatArray, IntArray, fail, floats, integers
+from structopt.kernels._common import FloatArray, IntArray, as_array, check_front, fail, floats, integers
 
 __all__ = ["k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
 
@@ -208,6 +208,7 @@ def loss_front(
     """
     unary, steps, stride, start = _check(U, T, init)
     table = _loss_table(loss, *unary.shape)
+    check_front(table.max(axis=1), unary.size)
     values, labels, status = loops.loss_front(unary, steps, stride, start, table)
     if status:
         fail(status, _NUMBERS, _EMPTY)
@@ -215,7 +216,7 @@ def loss_front(
 
 
 def _loss_table(loss: npt.ArrayLike, length: int, n_states: int) -> IntArray:
-    given = np.asarray(loss)
+    given = as_array(loss, "loss")
     if given.ndim == 1:
         truth = integers(given, "loss", 1)
         if truth.shape[0] != length or (truth < 0).any() or (truth >= n_states).any():
@@ -260,7 +261,7 @@ def check_ptr(ptr: npt.ArrayLike, n_rows: int) -> IntArray:
 
 def check_transitions(T: npt.ArrayLike, n_states: int, n_steps: int) -> tuple[FloatArray, int]:
     """Transitions as (steps, S, S) and how far step t + 1 is from step t: 0 for one shared matrix."""
-    given = np.asarray(T)
+    given = as_array(T, "T")
     shared = given.ndim == 2
     steps = floats(given[None] if shared else given, "T", 3)
     if steps.shape[1] != n_states or steps.shape[2] != n_states:

@@ -11,9 +11,12 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
+from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray, assign, integers, kernel
 
 __all__ = ["ancestor_sets", "levels", "topological_order"]
+
+_PARENTS = "up_ptr must rise from 0 to the length of up, and up must hold nodes, each numbered before its child."
 
 
 def topological_order(n: int, parent: npt.ArrayLike, child: npt.ArrayLike) -> IntArray:
@@ -26,7 +29,13 @@ def topological_order(n: int, parent: npt.ArrayLike, child: npt.ArrayLike) -> In
     >>> topological_order(3, [2, 0], [0, 1]).tolist()
     [2, 0, 1]
     """
-    return _topological_order(n, integers(parent, "parent", 1), integers(child, "child", 1))
+    above, below = integers(parent, "parent", 1), integers(child, "child", 1)
+    if above.size != below.size:
+        raise DeclarationError(f"parent has {above.size} entries, child {below.size}; an arc has one of each.")
+    for name, ends in (("parent", above), ("child", below)):
+        if ends.size and (ends.min() < 0 or ends.max() >= n):
+            raise DeclarationError(f"{name} must hold nodes 0..{n - 1}.")
+    return _topological_order(n, above, below)
 
 
 def levels(up_ptr: npt.ArrayLike, up: npt.ArrayLike) -> IntArray:
@@ -37,7 +46,10 @@ def levels(up_ptr: npt.ArrayLike, up: npt.ArrayLike) -> IntArray:
     >>> levels([0, 0, 1, 3], [0, 0, 1]).tolist()
     [0, 1, 2]
     """
-    return _levels(integers(up_ptr, "up_ptr", 1), integers(up, "up", 1))
+    level, valid = _levels(integers(up_ptr, "up_ptr", 1), integers(up, "up", 1))
+    if not valid:
+        raise DeclarationError(_PARENTS)
+    return level
 
 
 def ancestor_sets(
@@ -54,8 +66,18 @@ def ancestor_sets(
     >>> [part.tolist() for part in ancestor_sets([0, 1, 2], [2, 1], [0, 0, 1, 2], [0, 1])]
     [[0, 3, 5], [0, 1, 2, 0, 1]]
     """
-    sets = integers(ptr, "ptr", 1), integers(member, "member", 1)
-    return _ancestor_sets(*sets, integers(up_ptr, "up_ptr", 1), integers(up, "up", 1))
+    bounds, members = integers(ptr, "ptr", 1), integers(member, "member", 1)
+    above = integers(up_ptr, "up_ptr", 1)
+    n = above.size - 1
+    if bounds.size < 1 or bounds[0] != 0 or bounds[-1] != members.size or (bounds[1:] < bounds[:-1]).any():
+        raise DeclarationError(f"ptr must rise from 0 to the {members.size} entries of member.")
+    if members.size and (members.min() < 0 or members.max() >= n):
+        raise DeclarationError(f"member must hold nodes 0..{n - 1}.")
+    # The graph is looked at where the sweep goes and no further: it may be far larger than the sets.
+    out_ptr, out, valid = _ancestor_sets(bounds, members, above, integers(up, "up", 1))
+    if not valid:
+        raise DeclarationError(_PARENTS)
+    return out_ptr, out
 
 
 @kernel
@@ -88,17 +110,21 @@ def _topological_order(n: int, parent: IntArray, child: IntArray) -> IntArray:
 
 
 @kernel
-def _levels(up_ptr: IntArray, up: IntArray) -> IntArray:
-    n = up_ptr.size - 1
+def _levels(up_ptr: IntArray, up: IntArray) -> tuple[IntArray, bool]:
+    n = max(up_ptr.size - 1, 0)
     level = np.zeros(n, np.int64)
     for v in range(n):
+        if not 0 <= up_ptr[v] <= up_ptr[v + 1] <= up.size:
+            return level, False
         for k in range(up_ptr[v], up_ptr[v + 1]):
+            if not 0 <= up[k] < v:
+                return level, False
             level[v] = max(level[v], level[up[k]] + 1)
-    return level
+    return level, True
 
 
 @kernel
-def _ancestor_sets(ptr: IntArray, member: IntArray, up_ptr: IntArray, up: IntArray) -> tuple[IntArray, IntArray]:
+def _ancestor_sets(ptr: IntArray, member: IntArray, up_ptr: IntArray, up: IntArray) -> tuple[IntArray, IntArray, bool]:
     n, n_sets = up_ptr.size - 1, ptr.size - 1
     seen = np.full(n, -1, np.int64)
     found = np.empty(n, np.int64)
@@ -115,7 +141,11 @@ def _ancestor_sets(ptr: IntArray, member: IntArray, up_ptr: IntArray, up: IntArr
         while done < count:
             v = found[done]
             done += 1
+            if not 0 <= up_ptr[v] <= up_ptr[v + 1] <= up.size:
+                return out_ptr, out, False
             for k in range(up_ptr[v], up_ptr[v + 1]):
+                if not 0 <= up[k] < n:
+                    return out_ptr, out, False
                 if seen[up[k]] != i:
                     seen[up[k]] = i
                     found[count] = up[k]
@@ -127,4 +157,4 @@ def _ancestor_sets(ptr: IntArray, member: IntArray, up_ptr: IntArray, up: IntArr
             out = grown
         assign(out[first : first + count], np.sort(found[:count]))
         out_ptr[i + 1] = first + count
-    return out_ptr, out[: out_ptr[n_sets]].copy()
+    return out_ptr, out[: out_ptr[n_sets]].copy(), True

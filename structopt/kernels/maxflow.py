@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from structopt.errors import DeclarationError
-from structopt.kernels._common import kernel
+from structopt.kernels._common import as_array, kernel
 
 __all__ = [
     "FlowState",
@@ -228,7 +228,7 @@ def check_arcs(n: int, tail: Any, head: Any, names: tuple[str, str]) -> tuple[An
         raise DeclarationError(f"a graph needs at least one node, got n = {n}.")
     ends = []
     for name, given in zip(names, (tail, head), strict=True):
-        array = np.atleast_1d(np.asarray(given))
+        array = np.atleast_1d(as_array(given, name))
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             raise DeclarationError(
                 f"{name} must be a one-dimensional array of integers, got shape {array.shape} of {array.dtype}."

@@ -281,6 +281,11 @@ class PairwiseGraph:
                 f"h_unary and g_unary must have shape (B, {self.n_labels}) with at most {MAX_LABELS} labels; "
                 f"they have {U.shape} and {G.shape}."
             )
+        for name, const in (("h_const", h0), ("g_const", g0)):
+            if const.size != B:
+                raise DeclarationError(f"{name} must have an entry for each of the {B} rows; it has {const.size}.")
+        if not math.isfinite(U.sum() + c.sum() + h0.sum() + G.sum() + g0.sum()):
+            _require_finite(h_unary=U.ravel(), h_pair=c, h_const=h0, g_unary=G.ravel(), g_const=g0)
         Y, h, g = np.empty((B, self.n_labels)), np.empty(B), np.empty(B)
 
         def work(first: int, last: int) -> None:

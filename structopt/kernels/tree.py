@@ -221,7 +221,7 @@ def _needed_child_batch(r: FloatArray, parent: IntArray, every_root: bool) -> tu
     status = refused(r, parent)
     if status:
         return chosen, values, status
-    width = min(_BLOCK, total)
+    width = max(1, min(_BLOCK, total))
     x, s, m = np.empty((n, width)), np.empty((n + 1, width)), np.empty((n + 1, width))
     # The child that is taken if none is positive; kept as a float, since mixed types do not vectorise.
     spare = np.full((n + 1, width), -1.0)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.errors import DeclarationError
-from structopt.kernels._common import SOLVED, FloatArray, IntArray, floats, integers, kernel
+from structopt.kernels._common import SOLVED, FloatArray, IntArray, check_front, floats, integers, kernel
 from structopt.kernels.lawler import BoolArray
 from structopt.kernels.tree import fail_tree, refused
 
@@ -56,6 +56,7 @@ def loss_front(
     weight = integers(loss, "loss", 1)
     if weight.shape != r.shape:
         raise DeclarationError(f"loss has shape {weight.shape}; there are {len(r)} nodes.")
+    check_front(weight, len(r) + 1)
     losses, values, chosen, status = _loss_front(r, up, weight)
     if status:
         fail_tree(status)

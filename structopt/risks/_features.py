@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
+from structopt.kernels.csr import checked_csr
 
 __all__ = [
     "BoolArray",
@@ -46,7 +47,7 @@ class Features:
     """
 
     def __init__(self, X: Any, owner: str) -> None:
-        self.matrix = _sparse(X) if sp.issparse(X) else _dense(X, owner)
+        self.matrix = checked_csr(X, f"{owner}: X") if sp.issparse(X) else _dense(X, owner)
         if self.matrix.ndim != 2 or 0 in self.matrix.shape:
             raise DeclarationError(
                 f"{owner}: X has shape {self.matrix.shape}; pass one row per example and at least one column."
@@ -94,10 +95,6 @@ class Features:
     def _blocks(self) -> list[slice]:
         height = max(16, _BLOCK_BYTES // (8 * self.n_columns))
         return [slice(start, start + height) for start in range(0, len(self), height)]
-
-
-def _sparse(X: Any) -> Any:
-    return sp.csr_array(X, dtype=np.float64)
 
 
 def _dense(X: Any, owner: str) -> Any:

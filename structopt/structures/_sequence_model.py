@@ -100,6 +100,9 @@ class SequenceBatch(Batch):
         super().__init__(model, X)
         self.ptr: IntArray = self.starts[0].astype(np.int64)
 
+    def _expected_rows(self, name: str, term: Term) -> Any:
+        return 1 if isinstance(term, Tied) else self.lengths
+
     @property
     def n_rows(self) -> int:
         """Number of positions in all sequences."""

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import is_matrix
+from structopt.features import check_data_set, is_matrix
 from structopt.kernels._common import IntArray
 from structopt.losses import Hamming, TaskLoss
 
@@ -252,7 +252,7 @@ def check_sequences(X: Any) -> IntArray:
             f"A data set of sequences is a list of (T, d) matrices, got one matrix of shape {X.shape}; "
             "wrap a single sequence as [x]."
         )
-    lengths = np.empty(len(X), dtype=np.int64)
+    lengths = np.empty(check_data_set(X), dtype=np.int64)
     for i, x in enumerate(X):
         try:
             lengths[i] = n_positions(x)

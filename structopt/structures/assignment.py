@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt.backends.combinatorial import Algorithm
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Shared
+from structopt.features import Shared, Term, check_data_set
 from structopt.kernels._common import IntArray
 from structopt.losses import TaskLoss
 from structopt.model import Model
@@ -260,11 +260,15 @@ class AssignmentBatch(ChoiceBatch):
     model: Assignment
 
     def __init__(self, model: Assignment, X: Any) -> None:
+        check_data_set(X)
         self.shapes = np.array([model.shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
         super().__init__(model, X, self.shapes[:, 0])
         self._price_at = np.concatenate([[0], np.cumsum(self.shapes[:, 1])])
         self._prices = np.zeros(self._price_at[-1])
         self._losses: dict[tuple[int, int], TaskLoss] = {}
+
+    def _expected_rows(self, name: str, term: Term) -> Any:
+        return self.shapes.prod(axis=1)
 
     def _layout(self) -> tuple[IntArray, IntArray]:
         row = np.arange(self.slots[-1]) - self.slots[self._example]

@@ -122,7 +122,11 @@ def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:
     """Labels of a data set as 0/1 rows, checked; dense or sparse."""
     if n_examples(Y) != n:
         raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
-    rows = np.asarray(Y.toarray() if sp.issparse(Y) else Y, dtype=np.float64)
+    try:
+        given = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
+        rows = given.astype(np.float64) if given.dtype.kind in "biufO" else np.full(given.shape, np.nan)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"Labels are 0/1 rows, one for each example ({error}).") from None
     if rows.shape != (n, n_labels):
         raise DeclarationError(f"Labels have shape {rows.shape}; expected ({n}, {n_labels}).")
     wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))

@@ -13,7 +13,7 @@ from structopt.backends.combinatorial import Algorithm
 from structopt.batch import Batch, LabelBatch, LossBatch, refusal
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
-from structopt.features import Term, n_examples
+from structopt.features import Term, check_data_set, n_examples
 from structopt.kernels._common import IntArray, fail, kernel
 from structopt.kernels.assignment import augment_rows
 from structopt.kernels.threads import in_threads
@@ -55,6 +55,9 @@ class ByPosition(Term):
 
     def n_columns(self, shape: tuple[int, ...]) -> int:
         return 1
+
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        return shape[-1]
 
     def fold(self, x: Any, block: FloatArray) -> FloatArray:
         return (self.weights(len(block)) @ block)[:, None]
@@ -194,12 +197,16 @@ class RankingBatch(Batch):
     model: Ranking
 
     def __init__(self, model: Ranking, X: Any) -> None:
+        check_data_set(X)
         self.sizes = np.array([n_documents(x) for x in X], dtype=np.int64)
         super().__init__(model, X)
         table = {int(n): model.term.weights(int(n)) for n in np.unique(self.sizes)}
         self._c = np.concatenate([table[int(n)] for n in self.sizes])
         self._query = np.repeat(np.arange(self.n), self.sizes)
         self._prices = np.zeros(len(self._c))
+
+    def _expected_rows(self, name: str, term: Term) -> Any:
+        return self.sizes
 
     @property
     def _starts(self) -> npt.NDArray[np.intp]:

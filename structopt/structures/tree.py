@@ -14,7 +14,7 @@ from structopt.backends.combinatorial import Algorithm
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.expressions import Expression
-from structopt.features import Shared
+from structopt.features import Shared, Term, check_data_set
 from structopt.kernels import arborescence as kernels
 from structopt.kernels._common import IntArray
 from structopt.kernels.threads import in_threads
@@ -235,8 +235,12 @@ class TreeBatch(ChoiceBatch):
     model: Arborescence
 
     def __init__(self, model: Arborescence, X: Any) -> None:
+        check_data_set(X)
         self.sizes = np.array([_n_nodes(x) for x in X], dtype=np.int64)
         super().__init__(model, X, self.sizes - 1)
+
+    def _expected_rows(self, name: str, term: Term) -> Any:
+        return self.sizes**2
 
     def _layout(self) -> tuple[IntArray, IntArray]:
         token = np.arange(self.slots[-1]) - self.slots[self._example] + 1

@@ -150,5 +150,5 @@ def test_bad_numbers_are_refused(value):
 def test_wrong_shapes_are_named():
     with pytest.raises(DeclarationError, match="transpose"):
         assignment.assign(np.zeros((3, 2)))
-    with pytest.raises(DeclarationError, match="length 3"):
+    with pytest.raises(DeclarationError, match=r"shape \(3,\)"):
         assignment.assign(C0, np.zeros(2))

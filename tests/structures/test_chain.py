@@ -142,8 +142,8 @@ def test_position_losses_by_definition():
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, lambda x: x.astype(np.float32), lambda x: x.tolist()])
 def test_batch_equals_loop(model, rng, convert):
     X, Y = data(model, rng)
-    batch = model.batch([convert(x) for x in X])
-    X = [np.asarray(x, dtype=np.float32) for x in X] if batch.rows[0].dtype == np.float32 else X
+    X = [convert(x) for x in X]
+    batch = model.batch(X)
     w = rng.normal(size=batch.n_weights)
     tables, truth = batch.tables(w), batch.truth(Y)
     loss = batch.loss(truth)
