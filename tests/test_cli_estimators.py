@@ -141,10 +141,17 @@ def test_conditional_risk(capsys, folder):
 
 def test_conditional_risk_of_a_model_that_only_its_file_can_rebuild(capsys, folder):
     """Said before the training, since the estimator could not be saved after it."""
-    config = _write(folder, "ConditionalRiskMinimizer", "generate = 20", "", 'name = "taxonomy_exclusions"')
+    source = so.load_model("taxonomy_exclusions").path.read_text()
+    own = source.replace("loss=so.losses.Hamming())", "loss=so.losses.Hamming(), decode=np.rint)")
+    (folder / "own.py").write_text(own)
+    config = _write(folder, "ConditionalRiskMinimizer", "generate = 20", "", 'path = "own.py"')
     code = main(["train", str(config)])
     _, err = capsys.readouterr()
-    assert code == 2 and "output of config.toml" in err and not (folder / "m.npz").exists()
+    assert code == 2 and "output of config.toml" in err and "decode is a function" in err
+    assert not (folder / "m.npz").exists()
+    declared = _write(folder, "ConditionalRiskMinimizer", "generate = 20", "", 'name = "taxonomy_exclusions"')
+    _ask(capsys, "train", declared)
+    assert so.load(folder / "m.npz").model.space().name == "topics"
 
 
 def test_for_people(capsys, folder):

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _restore_model(estimator: Any, arguments: argparse.Namespace) -> None:
-    """Put back a model that was saved by its name; a Python file runs only if the user names it."""
+    """Put back a model that was saved by its name; a file is read, or run, only if the user names it."""
     if getattr(estimator, "model", estimator) is not None:
         return
     source = arguments.model or _safe_source(estimator)
@@ -93,7 +93,7 @@ def _restore_model(estimator: Any, arguments: argparse.Namespace) -> None:
 
 def _safe_source(estimator: Any) -> str | None:
     source: str | None = getattr(estimator, "model_source_", None)
-    return source if source is not None and (source in available_models() or not source.endswith(".py")) else None
+    return source if source in available_models() else None
 
 
 def _data(estimator: Any, arguments: argparse.Namespace) -> DataSet:
@@ -105,6 +105,11 @@ def _data(estimator: Any, arguments: argparse.Namespace) -> DataSet:
             raise DeclarationError("--generate needs a model with a data set of its own; name it by --model.")
         return DataSet(*load_source(source).data(arguments.generate, arguments.seed))
     options = dict(getattr(estimator, "data_options_", {}))
+    if isinstance(options.get("labels"), str) and arguments.labels is None:
+        raise DeclarationError(
+            f"{arguments.estimator} names a file of labels, {options['labels']!r}, and files are named by the user "
+            "alone; say by --labels which columns are labels."
+        )
     if arguments.format is not None:
         options["format"] = arguments.format
     if arguments.labels is not None:

@@ -218,7 +218,10 @@ def _check_savable(estimator: Any, config: Config) -> None:
 
 def _save(estimator: Any, output: Path, config: Config, data: DataSet) -> None:
     """Save with what `predict` needs; a model that only its own file can rebuild is saved by its name."""
-    estimator.data_options_ = _aligned(config, data) if "train" in config.data else {}
+    options = dict(_aligned(config, data)) if "train" in config.data else {}
+    if isinstance(options.get("labels"), str | Path) and data.label_names is not None:
+        options["labels"] = [str(name) for name in data.label_names]  # a saved file names no other files
+    estimator.data_options_ = options
     if hasattr(estimator, "model"):
         estimator.model_source_ = config.source
     if data.label_names is not None:

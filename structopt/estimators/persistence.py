@@ -1,27 +1,32 @@
 """Saving estimators without pickle: one npz file with the arrays and a JSON document inside.
 
 A file holds data only. `load` builds objects of structopt's own classes (and of subclasses of `Persistent` that are
-imported already) from their constructor arguments; nothing in the file is executed.
+imported already) from their constructor arguments; nothing in the file is executed, and no program, file or module is
+chosen by it. ``SECURITY.md`` has the whole promise.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zipfile
+import warnings
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 import structopt
-from structopt.errors import DeclarationError
-from structopt.estimators._codec import Decoder, Encoder, NotSavable
+from structopt._archive import UNREADABLE, read_arrays
+from structopt.errors import DeclarationError, StructoptError
+from structopt.estimators._codec import Decoder, Encoder, NotSavable, checked_solver
 
 __all__ = ["Persistent", "load"]
 
 _FORMAT = "structopt estimator 1"
 _DOCUMENT = "json"
+#: Learned numbers that predictions are made of.
+_WEIGHTS = ("coef_", "intercept_", "w_")
 
 #: Every class that can be loaded, by name.
 _CLASSES: dict[str, type[Persistent]] = {}
@@ -68,6 +73,12 @@ class Persistent:
         DeclarationError
             If a parameter or a learned attribute is neither data nor an object of structopt that its constructor's
             arguments describe.
+
+        Notes
+        -----
+        A declared model is saved whole: its space, features and losses. Of a solver the name of a profile that ships
+        and limits that are numbers are saved; a warning names what stays behind (programs, files, a profile or backend
+        of one's own), to be set again after loading.
         """
         encoder = Encoder()
         learned = {**{name: vars(self)[name] for name in self._notes if name in vars(self)}, **self._learned()}
@@ -76,13 +87,27 @@ class Persistent:
                 "format": _FORMAT,
                 "version": structopt.__version__,
                 "class": _name(type(self)),
-                "parameters": {name: encoder.encode(value, name) for name, value in self._parameters().items()},
+                "parameters": {
+                    name: encoder.encode(value, name)
+                    for name, value in encoder.solver(self._parameters(), type(self).__name__).items()
+                },
                 "learned": {name: encoder.encode(value, name) for name, value in learned.items()},
             }
+        except RecursionError:
+            raise DeclarationError(
+                f"{type(self).__name__} cannot be saved without pickle: a value holds itself, or is nested too deeply."
+            ) from None
         except NotSavable as error:
             raise DeclarationError(
                 f"{type(self).__name__} cannot be saved without pickle: {error}. Use pickle or joblib for this one."
             ) from None
+        if encoder.left_out:
+            warnings.warn(
+                f"Not saved, because a file names no programs and no files: {'; '.join(encoder.left_out)}. Set it "
+                "again after loading.",
+                UserWarning,
+                stacklevel=2,
+            )
         text = json.dumps(document, allow_nan=False)
         arrays = {**encoder.arrays, _DOCUMENT: np.frombuffer(text.encode(), dtype=np.uint8)}
         target = Path(path)
@@ -105,53 +130,85 @@ class Persistent:
     def _restore(self, learned: dict[str, Any]) -> None:
         """Take back what `_learned` gave."""
         for name, value in learned.items():
+            if not name.endswith("_"):
+                raise DeclarationError(f"{name!r:.60} is not the name of something learned")
             setattr(self, name, value)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read an estimator that ``save(path)`` wrote.
 
     Parameters
     ----------
     path : path
+    max_bytes : int, optional
+        Refuse a file whose arrays unpack to more; by default one GiB and fifty times the size of the file.
 
     Returns
     -------
     estimator
         Of the class that was saved, with its parameters and everything learned.
+
+    Raises
+    ------
+    DeclarationError
+        If the file is damaged, from another version, or says what a file may not say.
     """
-    document, arrays = _read(path)
-    structopt_class = _CLASSES.get(document["class"])
-    if structopt_class is None:
-        raise DeclarationError(
-            f"{os.fspath(path)!r} holds a {document['class']}, which is not known here; import the module that "
-            "defines it first."
-        )
-    decoder = Decoder(arrays)
-    parameters = {name: decoder.decode(value) for name, value in document["parameters"].items()}
     try:
-        estimator = structopt_class(**parameters)
-    except TypeError as error:
+        document, arrays = _read(path, max_bytes)
+        return _estimator(document, Decoder(arrays))
+    except FileNotFoundError:
+        raise
+    except (StructoptError, *UNREADABLE) as error:
+        told = f"{type(error).__name__}: {error}" if not isinstance(error, StructoptError) else str(error)
         raise DeclarationError(
-            f"{os.fspath(path)!r} was saved by structopt {document['version']}, whose {document['class']} has other "
-            f"parameters than that of {structopt.__version__}: {error}."
-        ) from None
-    estimator._restore({name: decoder.decode(value) for name, value in document["learned"].items()})
+            f"{os.fspath(path)!r} is not a saved estimator of this version ({told:.500})."
+        ) from error
+
+
+def _read(path: str | os.PathLike[str], max_bytes: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays = read_arrays(path, max_bytes)
+    document = json.loads(arrays.pop(_DOCUMENT).tobytes(), parse_constant=_no_constant)
+    if document["format"] != _FORMAT:
+        raise DeclarationError(f"its format is {document['format']!r:.60}")
+    return document, arrays
+
+
+def _no_constant(text: str) -> Any:
+    raise DeclarationError(f"{text} is not a number of a JSON document")
+
+
+def _estimator(document: dict[str, Any], decoder: Decoder) -> Any:
+    """The estimator of a document, after a look at every name that becomes an attribute."""
+    named = document["class"]
+    cls = _CLASSES.get(named)
+    if cls is None:
+        raise DeclarationError(f"it holds a {named}, which is not known here; import the module that defines it first")
+    parameters = {name: decoder.decode(value) for name, value in document["parameters"].items()}
+    known = set(cls._get_param_names())  # type: ignore[attr-defined]
+    if not parameters.keys() <= known:
+        raise DeclarationError(
+            f"it was saved by structopt {document['version']}, whose {named} has other parameters than that of "
+            f"{structopt.__version__}: {', '.join(sorted(parameters.keys() - known))}"
+        )
+    # Where to write a checkpoint, and what to call, belongs to a run; no file decides it.
+    parameters |= {name: None for name in cls._not_saved if name in known}
+    estimator = cls(**checked_solver(parameters, f"{named} of the file"))
+    learned = {name: decoder.decode(value) for name, value in document["learned"].items()}
+    for name, value in learned.items():
+        _check_learned(cls, name, value)
+    estimator._restore(learned)
     return estimator
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        document = json.loads(arrays.pop(_DOCUMENT).tobytes())
-        if document["format"] != _FORMAT:
-            raise ValueError(f"its format is {document['format']!r}")
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise DeclarationError(f"{os.fspath(path)!r} is not a saved estimator of this version ({error}).") from error
-    return document, arrays
+def _check_learned(cls: type, name: str, value: Any) -> None:
+    """What is learned is data: no name of a method or of a private attribute, and weights that are numbers."""
+    if not name.isidentifier() or name.startswith("_") or hasattr(cls, name):
+        raise DeclarationError(f"{name!r:.60} is not the name of something that {cls.__name__} learns")
+    if name in _WEIGHTS:
+        numbers = np.asarray(value.data if sp.issparse(value) else value)
+        if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
+            raise DeclarationError(f"{name} has entries that are not finite numbers")
 
 
 def _name(cls: type) -> str:

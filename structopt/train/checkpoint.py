@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt._archive import UNREADABLE, read_arrays
 from structopt.errors import DeclarationError
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
@@ -90,17 +90,16 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
 def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `write_checkpoint` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = read_arrays(path)
         content = json.loads(arrays.pop(_DOCUMENT).tobytes())
         if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            raise ValueError(f"its format is {content['format']!r:.60}")
+        state: dict[str, Any] = {}
+        for name in content["keys"]:
+            value = arrays[name] if name in arrays else content["state"][name]
+            state[name] = float(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    except UNREADABLE as error:
         raise DeclarationError(
             f"{os.fspath(path)!r} is not a checkpoint of this version ({error}). Delete it or choose another path."
         ) from error
-    state: dict[str, Any] = {}
-    for name in content["keys"]:
-        value = arrays[name] if name in arrays else content["state"][name]
-        state[name] = float(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
     return state

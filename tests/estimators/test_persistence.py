@@ -164,7 +164,9 @@ class Own(Multiclass):
     ("value", "message"),
     [
         (Own(2), "model is a Own, which only the code that made it can rebuild"),
-        (so.Model(so.LabelSpace("s"), {}), "model is a Model, which only the code"),
+        (so.Model(lambda x: so.LabelSpace("s"), {}), r"model\.space is a function of the input"),
+        (so.Model(so.LabelSpace("s"), {}, encode=list), r"model\.encode is a function.*leave it out"),
+        (so.Model(so.LabelSpace("s"), {}, decode=list), r"model\.decode is a function"),
         (len, "builtin_function_or_method"),
         (np.random.default_rng(0), "Generator"),
         ({"deep": [object()]}, r"model\['deep'\]\[0\] is a object"),
