@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-all test-notebooks docs lint types unit fuzz bench clean
+.PHONY: demo test test-all test-bounds test-notebooks docs lint types unit fuzz bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -35,8 +35,17 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term -q
 
-test-all: lint types  ## everything, the slow tests too
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term -q
+test-all: lint types  ## everything, the slow tests too, with examples that no run has seen
+	STRUCTOPT_EXAMPLES=explore $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term -q
+
+# Compiled code looks at every index, and raises where it would read past an array. numba's cache does not tell code with
+# these checks from code without: it has a folder of its own.
+BOUNDS = kernels structures train estimators conditional_risk norms risks search recognize backends/test_recognised.py \
+	test_hierarchy.py test_losses.py test_metrics.py test_model.py test_oracle.py test_plane.py test_settle.py \
+	test_surrogates.py
+test-bounds: $(VENV)/.dev  ## everything that reaches a kernel, with numba's bounds checking
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.numba_bounds $(BIN)/python -m pytest -n 2 --dist worksteal \
+		-m "not slow" -q $(addprefix tests/,$(BOUNDS))
 
 test-notebooks: $(VENV)/.dev  ## every notebook, executed from top to bottom
 	$(PIP) -e ".[notebooks]"
@@ -53,4 +62,4 @@ bench: $(VENV)/.dev  ## all benchmarks, one after the other; ratios measured in 
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_bounds

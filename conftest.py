@@ -10,6 +10,7 @@ from typing import Any
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
+import hypothesis  # noqa: E402
 import matplotlib  # noqa: E402
 from numba.core.dispatcher import Dispatcher  # noqa: E402
 
@@ -18,6 +19,13 @@ from numba.core.dispatcher import Dispatcher  # noqa: E402
 import structopt  # noqa: E402, F401
 
 matplotlib.use("Agg")
+
+# Green means green: the same examples on every machine and in every run, and no limit of time anywhere. New ones are
+# looked for by `make test-all`, and by `make fuzz`.
+_ANYWHERE = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow], "print_blob": True}
+hypothesis.settings.register_profile("fixed", derandomize=True, **_ANYWHERE)
+hypothesis.settings.register_profile("explore", **_ANYWHERE)
+hypothesis.settings.load_profile(os.environ.get("STRUCTOPT_EXAMPLES", "fixed"))
 
 
 def compile_untraced(dispatcher: Any, signature: Any, compile: Any = Dispatcher.compile) -> Any:

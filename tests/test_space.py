@@ -401,17 +401,19 @@ class TestBadInput:
             space["x"][7]
 
 
-def test_a_million_rows_need_no_loop():
-    """Names stay lazy and the matrix is built by whole arrays: a generous ceiling catches any Python loop."""
-    import time
-
+def test_a_million_rows_need_no_loop(count_calls):
+    """Names stay lazy and the matrix is built by whole arrays."""
     n, m = 100_000, 500_000
     rng = np.random.default_rng(0)
     child = rng.integers(1, n, m)
-    begun = time.perf_counter()
-    s = so.LabelSpace()
-    y = s.binary("y", n)
-    s.subject_to(y[child] <= y[child // 2], y[child] >= y[child // 3] - 1)
-    assert s.matrix.shape == (2 * m, n)
-    assert time.perf_counter() - begun < 20
-    assert s.row_names[999_999] == f"c1[{m - 1}]"
+    made = []
+
+    def declare():
+        s = so.LabelSpace()
+        y = s.binary("y", n)
+        s.subject_to(y[child] <= y[child // 2], y[child] >= y[child // 3] - 1)
+        assert s.matrix.shape == (2 * m, n)
+        made.append(s)
+
+    assert count_calls(declare) < 5_000
+    assert made[0].row_names[999_999] == f"c1[{m - 1}]"

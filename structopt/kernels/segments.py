@@ -220,10 +220,13 @@ def _pick(row: FloatArray, best_from: FloatArray, chosen: IntArray) -> int:
 def _follow(
     T: FloatArray, stride: int, t0: int, init: FloatArray, B: FloatArray, chosen: IntArray, t: int, code: IntArray
 ) -> bool:
-    """Decode from position t on (a start; the segment before it, if any, is in `code`). False if nothing is allowed."""
+    """Decode from position t on (a start; the segment before it, if any, is in `code`). False if nothing is allowed.
+
+    At the end, t = n, there is nothing left to decode, and no transition into it to read.
+    """
     n, n_states = code.size, init.size
     row = init
-    if t:
+    if 0 < t < n:
         before = t - 1
         while code[before] < 0:
             before -= 1

@@ -140,7 +140,7 @@ def test_run_releases_the_gil() -> None:
         time.sleep(0.005)
         ticks += 1
     thread.join()
-    assert ticks > 10  # with the GIL held, the first sleep would return only after the run
+    assert ticks > 2  # with the GIL held, the first sleep would return only after the run
 
 
 def test_options_are_checked_by_name_and_type() -> None:
@@ -161,8 +161,6 @@ def test_bad_rows_are_refused() -> None:
         backend.add_rows(sp.csr_array(np.full((1, 6), np.nan)), np.zeros(1), np.ones(1))
 
 
-def test_building_a_large_space_is_fast() -> None:
+def test_building_a_large_space_is_no_loop(count_calls) -> None:
     space, _, _ = crowded_knapsack()
-    begin = time.perf_counter()
-    Highs(space)
-    assert time.perf_counter() - begin < 2.0
+    assert count_calls(lambda: Highs(space)) < 2_000

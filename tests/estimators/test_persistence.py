@@ -68,7 +68,9 @@ def test_every_estimator_comes_back(estimator: Any, tmp_path: Path) -> None:
     estimator.save(path)
     again = load(path)
     assert type(again) is type(estimator) and again.get_params() == estimator.get_params()
-    assert np.array_equal(again.predict(X), estimator.predict(X))
+    found, wanted = again.predict(X), estimator.predict(X)
+    # Sums over coefficients that lie otherwise in memory may differ in their last bits.
+    assert np.allclose(found, wanted, rtol=1e-12) if wanted.dtype.kind == "f" else np.array_equal(found, wanted)
     assert again.result_.gap == estimator.result_.gap and again.result_.converged
     assert np.array_equal(again.result_.history["objective"], estimator.result_.history["objective"])
     assert again.n_features_in_ == 4

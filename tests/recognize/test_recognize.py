@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 
 import numpy as np
 import pytest
@@ -273,7 +272,7 @@ def test_an_unreachable_sink_is_not_a_path(kit):
     assert recognize(kit.space(A[:, :2], supply, supply)).kind in ("general", "flow")
 
 
-def test_ten_thousand_blocks_are_not_a_loop(kit):
+def test_ten_thousand_blocks_are_not_a_loop(kit, count_calls):
     blocks = 10_000
     triangle = np.zeros((9, 6))
     for e, (j, k) in enumerate([(0, 1), (0, 2), (1, 2)]):
@@ -284,12 +283,11 @@ def test_ten_thousand_blocks_are_not_a_loop(kit):
     low = np.tile([-np.inf, -np.inf, -1] * 3 + [1, 0, 0], blocks)
     high = np.tile([0, 0, np.inf] * 3 + [1, 0, 0], blocks)
     space = kit.space(A, low, high)
-    start = time.process_time()
-    structure = recognize(space)
-    seconds = time.process_time() - start
+    found = []
+    assert count_calls(lambda: found.append(recognize(space))) < blocks
+    structure = found[0]
     assert [part.kind for part in structure.parts] == ["pairwise", "path"]
     assert structure.parts[1].arrays.sources.size == blocks
-    assert seconds < 2.0  # 0.1 on an idle machine; a loop over blocks takes ten
 
 
 def test_claims_survive_pickling_and_print_well(kit):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -181,12 +179,12 @@ def test_wrong_input_is_named():
     assert "0 cuts" in repr(qp)
 
 
-def test_under_a_millisecond_at_a_hundred_cuts():
+def test_few_steps_at_a_hundred_cuts():
     # A bundle as a trainer makes it: solved after every cut to a tenth of the outer gap.
     rng = np.random.default_rng(6)
     X, y = rng.normal(size=(500, 40)), np.sign(rng.normal(size=500))
     lam, w, best, low = 1e-3, np.zeros(40), np.inf, 0.0
-    A, b, qp, seconds = [], [], SimplexQP(lam), []
+    A, b, qp, steps = [], [], SimplexQP(lam), []
     for _ in range(105):
         margin = 1 - y * (X @ w)
         risk, a = margin.clip(0).mean(), -(X.T @ (y * (margin > 0))) / 500
@@ -194,10 +192,10 @@ def test_under_a_millisecond_at_a_hundred_cuts():
         A.append(a)
         b.append(risk - a @ w)
         qp.add(np.array(A) @ a, b[-1])
-        start = time.perf_counter()
         solution = qp.solve(0.1 * (best - low))
-        seconds.append(time.perf_counter() - start)
+        assert solution.method == "pairs"  # the interior-point method would cost milliseconds
+        steps.append(solution.steps)
         low = max(low, solution.value)
         w = -(qp.alpha @ np.array(A)) / lam
     assert qp.n_cuts == 105
-    assert np.median(seconds[95:]) < 1e-3
+    assert np.median(steps[95:]) < 1_000  # a step reads one row of the Gram matrix
