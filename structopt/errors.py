@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "BanNotExpressible",
+    "CheckpointWarning",
     "DeclarationError",
     "InfeasibleSpace",
     "LabelNotInSpace",
@@ -142,3 +143,7 @@ class TimeLimitReached(SolverFailed):
     """The time limit passed before any feasible label was found."""
 
     guide = "timelimitreached"
+
+
+class CheckpointWarning(RuntimeWarning):
+    """A checkpoint could not be written (a full or read-only disk, a folder that is gone); training goes on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,9 @@ class Model:
         self._forget()
         if self._declared is not None:
             self._check_blocks(self._declared)
+
+    #: Whether the oracles belong to one training run.
+    _is_private = False
 
     def _forget(self) -> None:
         self._spaces: dict[Hashable, LabelSpace] = {}
@@ -251,6 +254,21 @@ class Model:
         twin = copy.copy(self)
         twin.integral = "auto"
         twin._oracles = {}
+        return twin
+
+    def private_twin(self) -> Self:
+        """This model with oracles of its own, which remember nothing of earlier calls; of a twin, the twin itself.
+
+        Solvers start from what they found before. In oracles that a model shares with all its users, a second fit would
+        take other ways among equally good labels than the first.
+        """
+        if self._is_private:
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__getstate__())
+        twin._forget()
+        twin._spaces = self._spaces  # declared once: they have no memory
+        twin._is_private = True
         return twin
 
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:

@@ -115,9 +115,7 @@ class Encoder:
             names = [self.encode(name, f"{where}.nodes") for name in value.nodes]
             return {"hierarchy": [names, self._array(value.parent, where), self._array(value.child, where)]}
         if isinstance(value, LabelSpace):
-            return {
-                "space": {name: self.encode(part, f"{where}.{name}") for name, part in space_values(value).items()}
-            }
+            return {"space": {name: self.encode(part, f"{where}.{name}") for name, part in space_values(value).items()}}
         if type(value) is Model:
             return {"model": self._model(value, where)}
         return {"declared": self._declared(value, where)}

@@ -22,6 +22,7 @@ from structopt.kernels.node_weights import leaf_steps
 from structopt.losses import Hamming, LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.checkpoint import Checkpoint
+from structopt.train.identity import digest
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
@@ -107,9 +108,10 @@ def hierarchical_sgd(
     order = rng.permutation(n)
     groups: Any = order if single and size == 1 else np.array_split(order, math.ceil(n / size))
     store: Weights = AllWeights(X.shape[1], n_nodes, dtype) if pattern is None else SeenWeights(pattern, dtype)
-    steps = _Steps(model, X, labels, surrogate, store, lam, n_jobs)
+    steps = _Steps(model.private_twin(), X, labels, surrogate, store, lam, n_jobs)
     leaves = _LeafSteps(steps, single) if single and size == 1 else None
     problem = {"lam": lam, "batch_size": size, "weights": store.v.size, "examples": n, "dtype": str(np.dtype(dtype))}
+    problem["random_state"] = random_state
     with Monitor(
         "hierarchical sgd",
         tol=tol,
@@ -119,7 +121,7 @@ def hierarchical_sgd(
         checkpoint=checkpoint,
         verbose=verbose,
         lower_bound=0.0,
-        problem={**problem, "model": repr(model), "random_state": random_state},
+        problem=problem if checkpoint is None else problem | _identity(model, X, labels, surrogate, pattern),
     ) as monitor:
         state = monitor.resume()
         if state is not None:
@@ -148,6 +150,19 @@ def hierarchical_sgd(
     result = monitor.result(batch_size=size, n_weights=int(store.v.size))
     store.release()
     return result, store.matrix(result.w)
+
+
+def _identity(model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, pattern: Any) -> dict[str, Any]:
+    """Hashes of what determines the objective."""
+    loss = model._loss
+    return {
+        "model": digest(type(model), model.hierarchy, model.kind, model.factor, model.integral),
+        "X": digest(X),
+        "Y": digest(labels),
+        "loss": digest(loss),
+        "surrogate": digest(getattr(surrogate, "name", surrogate)),
+        "pattern": digest(pattern),
+    }
 
 
 def _one_pass(monitor: Monitor, steps: _Steps, groups: Sequence[Any], rng: np.random.Generator) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structopt import train
-from structopt.errors import DeclarationError, SolverFailed
+from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators.persistence import Persistent
 from structopt.features import Tied
@@ -116,7 +117,7 @@ class StructuredSVM(Persistent, BaseEstimator):
         """Train on a data set (DESIGN.md, section Model, says what X and Y look like for each structure).
 
         Labels that are not in their space, NaN features and wrong shapes are reported before training starts. Ctrl-C
-        keeps the best weights so far, with their gap; if a solver fails, they are kept too and travel with the error.
+        keeps the best weights so far, with their gap; if anything fails, they are kept too and travel with the error.
         """
         if not isinstance(self.model, Model):
             raise DeclarationError(f"model must be a structopt Model, got {type(self.model).__name__}.")
@@ -125,10 +126,11 @@ class StructuredSVM(Persistent, BaseEstimator):
         minimise = _trainer(name)
         try:
             result = minimise(risk, **self._options(minimise))
-        except SolverFailed as error:
-            if isinstance(error.partial, TrainResult):
-                self._keep(error.partial, name, X)
-                error.partial = self
+        except Exception as error:
+            partial = getattr(error, "partial", None)
+            if isinstance(partial, TrainResult):
+                self._keep(partial, name, X)
+                error.partial = self  # type: ignore[attr-defined]
             raise
         self._keep(result, name, X)
         tell_early_end(self, result)
@@ -156,7 +158,8 @@ class StructuredSVM(Persistent, BaseEstimator):
             name, why = "block_ascent", "a decomposable risk whose working sets fit into memory"
         _log.info("trainer='auto' chose %s: %s", name, why)
         if self.verbose:
-            print(f"trainer: {name} ({why})")
+            with suppress(OSError, ValueError):  # nobody reads any more
+                print(f"trainer: {name} ({why})")
         return name
 
     def _options(self, minimise: Callable[..., TrainResult]) -> dict[str, Any]:

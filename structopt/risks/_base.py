@@ -11,6 +11,7 @@ import numpy as np
 
 from structopt.errors import DeclarationError
 from structopt.risks._features import Features, FloatArray, shard_rows
+from structopt.train.identity import digest
 from structopt.train.risk import LinearRisk, Risk
 
 __all__ = ["FeatureRisk", "SeparableRisk"]
@@ -53,6 +54,11 @@ class FeatureRisk(Risk):
 
     def fingerprint(self) -> str:
         return f"{self._name()}({len(self)} examples, {self.n_features} features, targets {self._checksum():08x})"
+
+    def identity(self) -> dict[str, Any]:
+        """Hashes of the features, and of targets, weights and settings."""
+        other = {name: value for name, value in vars(self).items() if name != "_features"}
+        return {"risk": self.fingerprint(), "X": digest(self._features.matrix), "targets and settings": digest(other)}
 
     def __repr__(self) -> str:
         return f"<{self._name()}: {len(self)} examples, {self.n_features} features>"

@@ -25,6 +25,7 @@ from structopt.model import Model
 from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
 from structopt.risks.vector import VectorRisk
 from structopt.structures.chain import Chain, ChainBatch
+from structopt.train.identity import digest
 from structopt.train.risk import Risk
 
 __all__ = ["ChainCRF", "PathSoftmax", "StructuredLikelihood", "chain_marginals"]
@@ -67,6 +68,18 @@ class StructuredLikelihood(Risk):
 
     def __len__(self) -> int:
         return self._batch.n
+
+    def identity(self) -> dict[str, Any]:
+        """Hashes of the features, the labels and the model; of the weights, where examples have any."""
+        batch = self._batch
+        other = {k: v for k, v in vars(self).items() if k not in ("model", "_X", "_Y", "_batch", "_truth", "_observed")}
+        return {
+            "risk": self.fingerprint(),
+            "X": digest(batch.rows, batch.starts),
+            "Y": digest(self._truth),
+            "model": digest(type(self.model), self.model.space(batch.input(0)).fingerprint),
+            "settings": digest(other),
+        }
 
     def fingerprint(self) -> str:
         return f"{super().fingerprint()}, labels {zlib.crc32(np.ascontiguousarray(self._truth).tobytes()):08x}"

@@ -91,7 +91,7 @@ class _FrankWolfe(DualMethod):
         rng = np.random.default_rng(random_state)
         super().__init__(risk, _Mixtures(risk, rng.permutation(len(risk)), 2), lam, rng)
         self.average, self.mean, self.steps = average, np.zeros(risk.n_features), 0
-        self.problem = {"risk": risk.fingerprint(), "lam": lam, "average": average, "random_state": random_state}
+        self.problem = {"risk": risk, "lam": lam, "average": average, "random_state": random_state}
 
     def start(self, monitor: Monitor) -> None:
         monitor.offer(self.w)  # an early Ctrl-C has weights to return

@@ -111,7 +111,7 @@ class _BlockAscent(DualMethod):
         self.cached_passes = cached_passes
         self.certify = False  # the next pass asks all oracles at one w
         self.problem = {
-            "risk": risk.fingerprint(),
+            "risk": risk,
             "lam": lam,
             "planes": planes,
             "cached_passes": cached_passes,

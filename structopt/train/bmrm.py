@@ -145,8 +145,8 @@ class _Bmrm(Method):
         self.improving = 0  # queries in a row that improved on it
         self.lower_bound = first_bound(risk, regularizer, lam)
         self.problem = {
-            "risk": risk.fingerprint(),
-            "regularizer": repr(regularizer),
+            "risk": risk,
+            "regularizer": regularizer.identity(),
             "lam": lam,
             "theta": theta,
             "line_search": search,

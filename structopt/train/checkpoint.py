@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = "structopt checkpoint 1"
+_FORMAT = "structopt checkpoint 2"
 _DOCUMENT = "json"
 
 #: What a trainer may keep: arrays, numbers and whatever JSON can hold.
@@ -83,7 +84,8 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
             os.fsync(file.fileno())  # the rename must not reach the disk before the bytes do
         os.replace(temporary, target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that is gone or read-only by now: the first error is the one to tell
+            Path(temporary).unlink(missing_ok=True)
         raise
 
 

@@ -103,7 +103,7 @@ class _Descent(Method):
 
     def __init__(self, risk: Risk, lam: float, shrinking: bool, seed: int) -> None:
         self.dual, self.shrinking = _Dual(risk, lam, seed), shrinking
-        self.problem = {"risk": risk.fingerprint(), "lam": lam, "shrinking": shrinking, "random_state": seed}
+        self.problem = {"risk": risk, "lam": lam, "shrinking": shrinking, "random_state": seed}
 
     def iterate(self, monitor: Monitor) -> None:
         dual = self.dual

@@ -110,7 +110,7 @@ class _OneSlack(Method):
         self.model = _Model(L2(), risk.n_features, lam, 0.0)
         self.query, self.best = np.zeros(risk.n_features), np.zeros(risk.n_features)
         self.cached_cuts = 0
-        self.problem = {"risk": risk.fingerprint(), "lam": lam, "theta": theta, "cached_labels": cached_labels}
+        self.problem = {"risk": risk, "lam": lam, "theta": theta, "cached_labels": cached_labels}
 
     def iterate(self, monitor: Monitor) -> None:
         with monitor.part("oracle"):
@@ -237,7 +237,7 @@ class _NSlack(DualMethod):
     def __init__(self, risk: StructuredRisk, lam: float, planes: int, random_state: int) -> None:
         rng = np.random.default_rng(random_state)
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
-        self.problem = {"risk": risk.fingerprint(), "lam": lam, "planes": planes, "random_state": random_state}
+        self.problem = {"risk": risk, "lam": lam, "planes": planes, "random_state": random_state}
 
     def iterate(self, monitor: Monitor) -> None:
         found = self.evaluate(monitor, self.w)

@@ -22,8 +22,9 @@ from __future__ import annotations
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -31,11 +32,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from structopt.errors import DeclarationError, SolverFailed
+from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed
 from structopt.train.checkpoint import Checkpoint, State, read_checkpoint, write_checkpoint
+from structopt.train.identity import same
 from structopt.train.result import TINY, History, Record, TrainResult, relative_gap
 
-__all__ = ["Callback", "Monitor"]
+__all__ = ["Callback", "Monitor", "check_tol", "is_interrupt"]
 
 Vector = NDArray[np.float64]
 
@@ -101,8 +103,7 @@ class Monitor:
         problem: Mapping[str, Any] | None = None,
         patience: int | None = None,
     ) -> None:
-        if not (tol >= 0 and math.isfinite(tol)):
-            raise DeclarationError(f"tol is a relative gap, at least 0; got {tol!r}")
+        check_tol(tol)
         for name, limit in (("max_passes", max_passes), ("max_seconds", max_seconds)):
             if limit is not None and not limit > 0:
                 raise DeclarationError(f"{name} must be positive or None, got {limit!r}")
@@ -134,6 +135,7 @@ class Monitor:
         self._moved = False
         self._written = self._start
         self._write_seconds = 0.0
+        self._unwritten = False  # whether the last checkpoint could not be written
         self._bar: Any = None
         self._first_gap = math.inf
         self._shown = -math.inf
@@ -304,13 +306,13 @@ class Monitor:
         different = [
             f"{name} was {saved.get(name)!r}, now {self.problem.get(name)!r}"
             for name in sorted({*saved, *self.problem})
-            if saved.get(name) != self.problem.get(name)
+            if not same(saved.get(name), self.problem.get(name))
         ]
         if different:
             assert self.checkpoint is not None
             raise DeclarationError(
-                f"checkpoint {os.fspath(self.checkpoint.path)!r} is of another run: {'; '.join(different)}. "
-                "Delete it to start afresh, or choose another path."
+                f"checkpoint {os.fspath(self.checkpoint.path)!r} is of another run: {'; '.join(different)}. Delete it "
+                "to start afresh, or give every run (each fold of a cross-validation, each setting) a path of its own."
             )
 
     def _save(self, state: Callable[[], State] | None) -> None:
@@ -333,13 +335,38 @@ class Monitor:
         }
         content |= {f"history.{name}": column for name, column in self.history.to_arrays().items()}
         content |= {f"state.{name}": value for name, value in state().items()}
-        write_checkpoint(self.checkpoint.path, content)
+        try:
+            write_checkpoint(self.checkpoint.path, content)
+        except OSError as error:
+            self._tell_unwritten(error)
+        else:
+            self._unwritten = False
         self._written = time.perf_counter()
         self._write_seconds = self._written - start
+
+    def _tell_unwritten(self, error: OSError) -> None:
+        """Warn, once in a row of failures: a full disk is no reason to lose what has been learned in memory."""
+        if not self._unwritten:
+            assert self.checkpoint is not None
+            path = os.fspath(self.checkpoint.path)
+            state = "the file there is of an earlier moment" if Path(path).exists() else "there is none yet"
+            warnings.warn(
+                f"The checkpoint {path!r} could not be written ({error}); {state}. Training goes on without, and tries "
+                "again later: free some space or make the folder writable, or choose another path next time.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        self._unwritten = True
 
     def _show(self, last: bool = False) -> None:
         if not self.verbose:
             return
+        try:
+            self._draw(last)
+        except (OSError, ValueError):  # nobody reads any more: a closed pipe, a closed file
+            self.verbose = False
+
+    def _draw(self, last: bool) -> None:
         if self._bar is None:
             from tqdm.auto import tqdm
 
@@ -376,18 +403,51 @@ class Monitor:
     ) -> Literal[True] | None:
         if self._bar is not None:
             self._show(last=True)
-            self._bar.close()
-        if isinstance(error, KeyboardInterrupt) and self.w is not None:
+            with suppress(OSError, ValueError):
+                self._bar.close()
+        if is_interrupt(error) and self.w is not None:
             self.stop("interrupted")
             return True
         if error is not None:
             self.stop("failed")
-        if isinstance(error, SolverFailed) and error.partial is None and self.w is not None:
-            error.partial = self.result()  # the model so far travels with the failure
+        if isinstance(error, Exception) and getattr(error, "partial", None) is None and self.w is not None:
+            with suppress(AttributeError):  # the model so far travels with the failure, whoever raised it
+                error.partial = self.result()  # type: ignore[attr-defined]
         return None
 
     def __repr__(self) -> str:
         return f"<Monitor of {self.trainer}: {self.stopped}, gap {self.gap:.3g}, {self.passes:g} passes>"
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether the user asked to stop.
+
+    Ctrl-C that arrives while a compiled kernel takes or gives back its arguments is noticed only after the call, as a
+    `SystemError` ("returned a result with an exception set") that has the interrupt for its cause.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        if not isinstance(error, SystemError):
+            return False
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def check_tol(tol: float) -> float:
+    """Return `tol` as a float, or say why it is no gap to stop at.
+
+    The gap is relative to the objective: any weights of a non-negative risk have one of at most 1, so that a run
+    with such a `tol` would be over before it began.
+    """
+    if isinstance(tol, (int, float, np.floating, np.integer)) and 0 <= tol < 1:
+        return float(tol)
+    raise DeclarationError(
+        f"tol is a relative gap, (objective - lower bound) / objective, at least 0 and below 1; got "
+        f"{tol!r}. Use 1e-3, or 0 for as far as float64 goes."
+    )
 
 
 def _is_live(bar: Any) -> bool:

@@ -102,7 +102,7 @@ class _Multiclass(Method):
         self.dual, self.cached_passes = _Dual(risk, lam), cached_passes
         self.rng = np.random.default_rng(random_state)
         self.problem = {
-            "risk": risk.fingerprint(),
+            "risk": risk,
             "lam": lam,
             "cached_passes": cached_passes,
             "random_state": random_state,

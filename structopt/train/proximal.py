@@ -100,8 +100,8 @@ class _Proximal(Method):
         self.model = _ProximalModel(start, zeta)
         self.lower_bound = first_bound(risk, regularizer, lam)
         self.problem = {
-            "risk": risk.fingerprint(),
-            "regularizer": repr(regularizer),
+            "risk": risk,
+            "regularizer": regularizer.identity(),
             "lam": lam,
             "zeta": zeta,
             "rho": rho,

@@ -21,6 +21,7 @@ import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from structopt.errors import DeclarationError
+from structopt.train.identity import digest
 
 __all__ = ["Entropy", "L1", "L2", "Lp", "Quadratic", "Regularizer"]
 
@@ -77,6 +78,11 @@ class Regularizer(ABC):
     def start(self, n_features: int) -> Vector:
         """Return the minimiser of Omega."""
         return self.conjugate_gradient(np.zeros(n_features))
+
+    def identity(self) -> str:
+        """Name and hash of the settings, so that a checkpoint is not resumed with others."""
+        settings = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return f"{self!r} {digest(settings)}"
 
     def check(self, w: Vector) -> None:
         """Raise if Omega is infinite at w."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,8 +117,20 @@ class Risk(ABC):
         return type(self).line_search is not Risk.line_search
 
     def fingerprint(self) -> str:
-        """Name the problem, so that a checkpoint is not resumed on another one."""
+        """Name the problem in a few words, for messages; `identity` tells problems apart."""
         return f"{type(self).__name__}({len(self)} examples, {self.n_features} features)"
+
+    def identity(self) -> dict[str, Any]:
+        """What must agree for a checkpoint of this risk to be resumed: JSON values by name.
+
+        By default the risk is known by what it does, its value and slope at a fixed point, which takes one evaluation.
+        Risks that hold data hash them (`structopt.train.identity.digest`).
+        """
+        rng = np.random.default_rng(15)
+        w, first, second = rng.normal(size=(3, self.n_features)) / math.sqrt(max(self.n_features, 1))
+        value, slope = self(np.abs(w) / max(float(np.abs(w).sum()), _EPS))  # where entropies are defined, too
+        probe = [float(value), float(slope @ first), float(slope @ second)]
+        return {"risk": self.fingerprint(), "value and slope": probe}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self)} examples, {self.n_features} features>"

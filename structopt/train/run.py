@@ -25,7 +25,8 @@ class Method(ABC):
     name : str
         For the progress bar and the result.
     problem : dict
-        What must agree for a checkpoint to be resumed: the risk, and the options that change the iterates.
+        What must agree for a checkpoint to be resumed: the risk (itself: its data are hashed only if there is a
+        checkpoint), and the options that change the iterates.
     lower_bound : float
         A bound known before the start.
     patience : int, optional
@@ -73,11 +74,15 @@ class Limits(NamedTuple):
 
 def run(method: Method, limits: Limits) -> TrainResult:
     """Iterate until the gap is closed or a limit reached."""
+    problem = dict(method.problem)
+    risk = problem.pop("risk")
+    if limits.checkpoint is not None:
+        problem |= risk.identity()
     with Monitor(
         method.name,
         **limits._asdict(),
         lower_bound=method.lower_bound,
-        problem=method.problem,
+        problem=problem,
         patience=method.patience,
     ) as monitor:
         state = monitor.resume()

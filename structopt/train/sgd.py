@@ -124,7 +124,7 @@ class _Sgd(Method):
         self.evaluated = -1  # the step after which the objective was evaluated
         self.lower_bound = float(risk.lower_bound)
         self.problem = {
-            "risk": risk.fingerprint(),
+            "risk": risk,
             "lam": lam,
             "batch_size": size,
             "average": average,

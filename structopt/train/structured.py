@@ -20,6 +20,7 @@ from structopt.model import Model
 from structopt.search import SearchResult
 from structopt.surrogates import Margin, Product, Slack, Surrogate
 from structopt.train.batch_hull import HullSearch
+from structopt.train.identity import digest
 from structopt.train.risk import Cut, Risk
 
 __all__ = ["StructuredRisk", "Violations"]
@@ -86,7 +87,7 @@ class StructuredRisk(Risk):
         n_jobs: int = 1,
         rtol: float = 1e-3,
     ) -> None:
-        self.model = model
+        self.model = model = model.private_twin()
         self.X, self.Y = X, Y
         self.surrogate = surrogates.get(surrogate)
         self.search = _check_search(search, self.surrogate)
@@ -280,6 +281,35 @@ class StructuredRisk(Risk):
     def is_convex(self) -> bool:
         """Whether the surrogate is convex in the weights, so that planes are bounds."""
         return self.surrogate.convex_in_h
+
+    def identity(self) -> dict[str, Any]:
+        """Hashes of what determines the objective: features, labels, losses, label spaces and options."""
+        weights = getattr(self, "sample_weight", None)
+        return {
+            "risk": self.fingerprint(),
+            "X": digest(self.batch.rows, self.batch.starts),
+            "Y": digest(self.truth.tables),
+            "loss": digest(self.loss.coef, self.loss.const),
+            "model": self._model_digest(),
+            "surrogate": digest(self.surrogate),
+            "search": [self.search, self.rtol],
+            "sample_weight": None if weights is None else digest(np.asarray(weights)),
+        }
+
+    def _model_digest(self) -> str:
+        """Hash of the label spaces, by the declaration where it is not one that makes them from the input."""
+        model = self.model
+        known = model.__getstate__()
+        for name in ("_encode", "_decode", "_key", "_declare", "_declared", "_loss", "_spaces", "_oracles"):
+            known.pop(name, None)  # they show in the labels, the losses and the spaces
+        if model.fixed:
+            spaces = [model.space().fingerprint]
+        elif type(model) is Model:
+            inputs = {model.key(x): x for x in (self.batch.input(i) for i in range(len(self)))}
+            spaces = [model.space(x).fingerprint for x in inputs.values()]
+        else:
+            spaces = []
+        return digest(type(model), known, spaces)
 
     def fingerprint(self) -> str:
         return (
