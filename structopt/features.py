@@ -116,7 +116,7 @@ class Scaled(Linear):
 
     def __init__(self, factor: npt.ArrayLike, field: Any = None, bias: bool = False) -> None:
         super().__init__(field, bias)
-        self.factor = np.asarray(factor, dtype=np.float64)
+        self.factor = np.array(factor, dtype=np.float64)
 
     def fold(self, x: Any, block: FloatArray) -> FloatArray:
         return (block.ravel() * self.factor)[None, :]
@@ -241,7 +241,7 @@ def _weight_numbers(index: Any, n_weights: int | None) -> npt.NDArray[np.intp]:
         wrong = given.min() if given.min() < 0 else given.max()
         most = "" if n_weights is None else f" to {n_weights - 1}"
         raise DeclarationError(f"The index of a Tied term names weight {wrong}; weights are numbered from 0{most}.")
-    return given.astype(np.intp, copy=False)
+    return given.astype(np.intp)
 
 
 def as_rows(x: Any) -> Matrix:

@@ -279,7 +279,8 @@ def _is_matrix(y: Any) -> bool:
 def _matrix(y: Any, what: str) -> sp.csr_array:
     dense = y.to_numpy() if hasattr(y, "to_numpy") else y
     try:
-        rows = sp.csr_array(dense if sp.issparse(dense) else np.asarray(dense, dtype=np.float64))
+        # A copy: the caller's matrix is not ours to tidy.
+        rows = sp.csr_array(dense, copy=True) if sp.issparse(dense) else sp.csr_array(np.asarray(dense, np.float64))
     except (ValueError, TypeError):
         raise DeclarationError(f"{what} is not a 0/1 matrix; rows have different lengths or other entries.") from None
     rows.eliminate_zeros()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -25,12 +26,22 @@ from structopt.conditional_risk.weights import (
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 
-__all__ = ["Averager", "KernelAverages"]
+__all__ = ["Averager", "KernelAverages", "owned"]
 
 METHODS = ("auto", "cholesky", "eigen", "primal", "nystroem")
 
 # A linear kernel is folded into one weight per column and quantity as long as that table is not larger than this.
 _FOLDED_ENTRIES = 1 << 26
+
+
+def owned(X: Any) -> Any:
+    """Inputs that nobody else can write to: a copy of arrays and sparse matrices, and of containers of them.
+
+    A kernel between inputs and themselves is also computed in another way where both are the same array.
+    """
+    if isinstance(X, np.ndarray):
+        return X.copy() if X.dtype != object else copy.deepcopy(X)
+    return X.copy() if sp.issparse(X) else copy.deepcopy(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +68,7 @@ class KernelAverages:
     Parameters
     ----------
     X : matrix, or whatever a callable kernel takes
+        Kept, since every prediction reads it: give inputs that nobody else writes to (`owned`).
     kernel, params
         See `structopt.conditional_risk.weights.kernel_matrix`.
     method : {"auto", "cholesky", "eigen", "primal", "nystroem"}

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt.compiled import FloatArray
-from structopt.conditional_risk.averages import Averager, KernelAverages
+from structopt.conditional_risk.averages import Averager, KernelAverages, owned
 from structopt.conditional_risk.joint_kernels import additive_average, joint_matrix
 from structopt.conditional_risk.labels import encode_labels, same
 from structopt.conditional_risk.path import RegularizationPath, leave_one_out_path, regularizations
@@ -150,7 +150,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     # ---- training --------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> ConditionalRiskMinimizer:
-        """Factorise the kernel matrix of the inputs and keep the labels.
+        """Factorise the kernel matrix of the inputs; a copy of these and the labels are kept.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         return self
 
     def _prepare(self, X: Any, y: Any) -> None:
-        inputs = self._inputs(X, reset=True)
+        inputs = owned(self._inputs(X, reset=True))
         self.template_ = self._template(inputs)
         self._compile(inputs, encode_labels(self._model(), self.template_, y, n_examples(inputs)))
 

@@ -25,7 +25,7 @@ class LinearObjective(NamedTuple):
 
 def canonical(matrix: sp.sparray) -> sp.csr_array:
     """Rows sorted, duplicates summed, zeros dropped, 32-bit indices where they fit (CompiledSpace)."""
-    rows = sp.csr_array(matrix, dtype=np.float64)
+    rows = sp.csr_array(matrix, dtype=np.float64, copy=True)  # the caller's matrix is not ours to tidy
     rows.sum_duplicates()
     rows.eliminate_zeros()
     rows.sort_indices()

@@ -30,7 +30,7 @@ class Hamming(TaskLoss):
     """
 
     def __init__(self, weights: npt.ArrayLike | None = None, normalize: bool = False) -> None:
-        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64).ravel()
+        self.weights = None if weights is None else np.array(weights, dtype=np.float64).ravel()
         self.normalize = normalize
         if self.weights is not None and (not np.isfinite(self.weights).all() or (self.weights < 0).any()):
             raise DeclarationError("Hamming weights must be finite and non-negative.")
@@ -96,7 +96,7 @@ class CostMatrix(TaskLoss):
     """
 
     def __init__(self, costs: npt.ArrayLike) -> None:
-        self.costs = np.asarray(costs, dtype=np.float64)
+        self.costs = np.array(costs, dtype=np.float64)
         square = self.costs.ndim == 2 and self.costs.shape[0] == self.costs.shape[1]
         if not square or not np.isfinite(self.costs).all() or (self.costs < 0).any() or self.costs.diagonal().any():
             raise DeclarationError("A cost matrix is square, finite, non-negative, and zero on the diagonal.")

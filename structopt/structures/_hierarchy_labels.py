@@ -133,7 +133,7 @@ class LabelCodec:
     def _read_many(self, Y: Any) -> tuple[IntArray, IntArray, BoolArray, dict[int, str]]:
         n, refused = n_examples(Y), dict[int, str]()
         if sp.issparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2 and Y.dtype.kind in "biuf"):
-            rows = sp.csr_array(Y)
+            rows = sp.csr_array(Y, copy=True)  # the caller's matrix is not ours to tidy
             if rows.shape[1] != len(self.hierarchy):
                 raise DeclarationError(
                     f"A matrix of labels has a column for each of the {len(self.hierarchy)} nodes, got {rows.shape[1]}."

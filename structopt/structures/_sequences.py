@@ -186,7 +186,7 @@ class PositionLoss(TaskLoss):
         self.n_states = n_states
         self.normalize = normalize
         unit = 1.0 - np.eye(n_states)
-        given = unit if costs is None else np.asarray(costs, dtype=np.float64)
+        given = unit if costs is None else np.array(costs, dtype=np.float64)
         if given.shape not in ((n_states,), (n_states, n_states)):
             raise DeclarationError(f"The costs of a loss over {n_states} states cannot have shape {given.shape}.")
         self.costs: FloatArray = given if given.ndim == 2 else given[:, None] * unit

@@ -42,7 +42,7 @@ class AbsoluteFlowLoss(TaskLoss):
     """
 
     def __init__(self, upper: npt.ArrayLike) -> None:
-        self.upper = np.asarray(upper, dtype=np.float64).ravel()
+        self.upper = np.array(upper, dtype=np.float64).ravel()
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
         coef, const = self.linear_batch(np.asarray(truth, dtype=np.float64).reshape(1, -1))
