@@ -247,6 +247,29 @@ class Model:
             raise DeclarationError("This model has no task loss; give loss= (for example structopt.losses.Hamming()).")
         return self._loss if isinstance(self._loss, Mapping) else {space.block_names[0]: self._loss}
 
+    def counted(self, x: Any = None) -> FloatArray:
+        """The weight of every variable whose false positives and false negatives the task loss counts, 0 elsewhere.
+
+        What `structopt.surrogates.MicroF1` counts, too. Refused where the loss counts something else (costs of
+        confusions, distances), or other than 0/1 variables.
+        """
+        space = self.space(x)
+        weights = np.zeros(space.n_variables)
+        for name, loss in self._losses(space).items():
+            block = space[name]
+            own = loss.counted(block.size)
+            if own is None:
+                raise DeclarationError(
+                    f"Micro-F1 counts wrong variables, as the Hamming loss does; {loss!r} on block {name!r} counts "
+                    "something else. Use structopt.losses.Hamming, or another surrogate."
+                )
+            if (space.lower[block.slice] < 0).any() or (space.upper[block.slice] > 1).any():
+                raise DeclarationError(
+                    f"Micro-F1 counts 0/1 variables; block {name!r} takes other values. Use another surrogate."
+                )
+            weights[block.slice] += own
+        return weights
+
     def integral_twin(self) -> Model:
         """This model over integral labels, where it is trained over a relaxation; otherwise the model itself."""
         if self.integral != "relax":

@@ -44,7 +44,7 @@ class Plane:
     shrink : float
         Relative shrink of open rays and corners; must be clearly above the solver's feasibility tolerance.
     h_min : float
-        Stands for h > 0.
+        Stands for h > 0, in units of the largest coefficient of h.
     product_shift : float
         The searches for the largest product maximise ``(h + product_shift) g``: 1 for slack rescaling, where h is
         the margin.
@@ -170,7 +170,7 @@ class Plane:
         if self._precision is None:
             h_scale, g_scale = self.coordinates.scales()
             g_step = 0.0 if self._lattice else self.shrink * g_scale
-            self._precision = Precision(self.shrink, self.h_min, g_step, self.shrink * h_scale, g_step)
+            self._precision = Precision(self.shrink, self.h_min * h_scale, g_step, self.shrink * h_scale, g_step)
         return self._precision
 
     def query(
@@ -329,7 +329,7 @@ class Plane:
         sides = []
         if bottom is not None or top is not None:
             # Half of the smallest positive loss separates g > 0 from g = 0.
-            floor = (self.h_min, 0.5 * self.bounds.g_positive or self.precision.g_min)
+            floor = (self.precision.h_min, 0.5 * self.bounds.g_positive or self.precision.g_min)
             sides += angle_sides(
                 bottom or (1.0, 0.0),
                 top or (0.0, 1.0),

@@ -218,7 +218,9 @@ class StructuredSVM(Persistent, BaseEstimator):
 
         truth = self.model.encode(y, x)
         psi = surrogates.get(self.surrogate)
-        return psi.plane(self.model.oracle(x), self.model.scores(self.coef_, x), self.model.loss_at(truth, x), truth)
+        options = {"counted": self.model.counted(x)} if psi.counts else {}
+        score = self.model.scores(self.coef_, x)
+        return psi.plane(self.model.oracle(x), score, self.model.loss_at(truth, x), truth, **options)
 
     def _check_width(self, n_weights: int) -> None:
         if n_weights != len(self.coef_):

@@ -29,11 +29,14 @@ ASK, OPTIMAL, GAP, CLOSED, STALLED = range(5)
 _N_LINES, _N_CHAIN, _N_ASKED = 0, 1, 2
 _H_CAP, _G_CAP, _H_FLOOR, _G_FLOOR = 3, 4, 5, 6
 _VALUE, _SHIFT, _TOLERANCE, _RTOL, _MIXES, _CLOSING = 7, 8, 9, 10, 11, 12
-_N_SCALARS = 13
-# Further rows: lines h + λ g <= K in increasing λ, vertices in increasing g with their place among the answers,
-# every λ asked; the last three are scratch for the lower envelope of the lines.
-_LINE_LAM, _LINE_K, _CHAIN_H, _CHAIN_G, _CHAIN_ID, _ASKED, _PIECE_LAM, _PIECE_K, _PIECE_BEGIN = range(1, 10)
-_N_ROWS = 10
+_N_ANSWERS = 13
+_N_SCALARS = 14
+# Further rows: lines h + λ g <= K in increasing λ; two chains of vertices in increasing g, each with their place among
+# the points known, one of all points and one of answers alone; every λ asked; the last three are scratch for the lower
+# envelope of the lines.
+_LINE_LAM, _LINE_K, _CHAIN_H, _CHAIN_G, _CHAIN_ID, _ANSWER_H, _ANSWER_G, _ANSWER_ID = range(1, 9)
+_ASKED, _PIECE_LAM, _PIECE_K, _PIECE_BEGIN = range(9, 13)
+_N_ROWS = 13
 # Until `begin` has put them on the chain, labels known beforehand lie in the scratch rows.
 _KNOWN_H, _KNOWN_G = _PIECE_LAM, _PIECE_K
 
@@ -64,6 +67,10 @@ class State:
     def vertices(self) -> list[int]:
         """Numbers of the vertices of the chain in increasing g."""
         return [int(k) for k in self.array[_CHAIN_ID, : int(self.array[0, _N_CHAIN])].tolist()]
+
+    def answers(self) -> list[int]:
+        """The same of the chain of answers alone."""
+        return [int(k) for k in self.array[_ANSWER_ID, : int(self.array[0, _N_ANSWERS])].tolist()]
 
     def put_back(self, envelope: Envelope) -> None:
         """Write caps and lines into an envelope."""
@@ -180,25 +187,37 @@ def _peak(s: FloatArray, known: float) -> Any:
 
 
 @kernel
-def _snap(s: FloatArray, lam: float) -> float:
-    h = max(abs(s[0, _H_CAP]), abs(s[0, _H_FLOOR])) if s[0, _H_FLOOR] > -math.inf else abs(s[0, _H_CAP])
-    g = max(abs(s[0, _G_CAP]), abs(s[0, _G_FLOOR])) if s[0, _G_FLOOR] > -math.inf else abs(s[0, _G_CAP])
-    ratio = lam * (g / h if 0.0 < h < math.inf and 0.0 < g < math.inf else 1.0)
-    return 0.0 if ratio < 1e-5 else math.inf if ratio > 1e5 else lam
+def _was_asked(s: FloatArray, lam: float) -> bool:
+    known = False
+    for k in range(int(s[0, _N_ASKED])):
+        known |= s[_ASKED, k] == lam
+    return known
 
 
 @kernel
-def _turn(s: FloatArray, a: int, b: int, h: float, g: float) -> float:
+def _snap(s: FloatArray, lam: float) -> float:
+    """`HullWalk._snap`: an extreme λ is 0 or inf at first; the λ itself only if that was not enough."""
+    h = max(abs(s[0, _H_CAP]), abs(s[0, _H_FLOOR])) if s[0, _H_FLOOR] > -math.inf else abs(s[0, _H_CAP])
+    g = max(abs(s[0, _G_CAP]), abs(s[0, _G_FLOOR])) if s[0, _G_FLOOR] > -math.inf else abs(s[0, _G_CAP])
+    ratio = lam * (g / h if 0.0 < h < math.inf and 0.0 < g < math.inf else 1.0)
+    if 1e-5 <= ratio <= 1e5:
+        return lam
+    extreme = 0.0 if ratio < 1.0 else math.inf
+    return lam if _was_asked(s, extreme) and 1e-9 <= ratio <= 1e9 else extreme
+
+
+@kernel
+def _turn(H: FloatArray, G: FloatArray, a: int, b: int, h: float, g: float) -> float:
     """Positive if vertex b is strictly above the segment from vertex a to (h, g)."""
-    a_h, a_g, b_h, b_g = s[_CHAIN_H, a], s[_CHAIN_G, a], s[_CHAIN_H, b], s[_CHAIN_G, b]
-    turn: float = (b_h - a_h) * (g - a_g) - (h - a_h) * (b_g - a_g)
+    turn: float = (H[b] - H[a]) * (g - G[a]) - (h - H[a]) * (G[b] - G[a])
     return turn
 
 
 @kernel
-def _insert(s: FloatArray, h: float, g: float, number: float) -> None:
-    n = int(s[0, _N_CHAIN])
-    H, G = s[_CHAIN_H], s[_CHAIN_G]
+def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: float) -> None:
+    """Put a point on the chain whose rows begin at `first` and whose length is scalar `count`."""
+    n = int(s[0, count])
+    H, G = s[first], s[first + 1]
     at = 0
     while at < n and (G[at] < g or (G[at] == g and H[at] <= h)):
         at += 1
@@ -210,7 +229,7 @@ def _insert(s: FloatArray, h: float, g: float, number: float) -> None:
             if rise <= 0.0:
                 return
     low = at
-    while low and (H[low - 1] <= h or (low > 1 and _turn(s, low - 2, low - 1, h, g) <= 0.0)):
+    while low and (H[low - 1] <= h or (low > 1 and _turn(H, G, low - 2, low - 1, h, g) <= 0.0)):
         low -= 1
     while at + 1 < n and (H[at] - h) * (G[at + 1] - g) - (H[at + 1] - h) * (G[at] - g) <= 0.0:
         at += 1
@@ -218,10 +237,10 @@ def _insert(s: FloatArray, h: float, g: float, number: float) -> None:
     rest = n - at
     for k in range(rest):
         j = rest - 1 - k if low + 1 > at else k
-        for row in range(_CHAIN_H, _CHAIN_ID + 1):
+        for row in range(first, first + 3):
             s[row, low + 1 + j] = s[row, at + j]
-    H[low], G[low], s[_CHAIN_ID, low] = h, g, number
-    s[0, _N_CHAIN] = low + 1 + rest
+    H[low], G[low], s[first + 2, low] = h, g, number
+    s[0, count] = low + 1 + rest
 
 
 @kernel
@@ -230,11 +249,26 @@ def _rises(s: FloatArray, lam: float, h: float, g: float) -> bool:
     if n == 0:
         return True
     a, b = (0.0, 1.0) if lam == math.inf else (1.0, lam)
-    known = -math.inf
+    known, scale = -math.inf, 0.0
     for k in range(n):
         known = max(known, a * s[_CHAIN_H, k] + b * s[_CHAIN_G, k])
-    above: bool = a * h + b * g - known > s[0, _TOLERANCE] * max(1.0, abs(known))
+        scale = max(scale, abs(a * s[_CHAIN_H, k]) + abs(b * s[_CHAIN_G, k]))
+    above: bool = a * h + b * g - known > s[0, _TOLERANCE] * scale
     return above
+
+
+@kernel
+def _is_new(s: FloatArray, h: float, g: float) -> bool:
+    """Whether no vertex is where this answer is: it may be the other end of an edge, and then it does not rise."""
+    n = int(s[0, _N_CHAIN])
+    h_error, g_error = 0.0, 0.0
+    for k in range(n):
+        h_error, g_error = max(h_error, abs(s[_CHAIN_H, k])), max(g_error, abs(s[_CHAIN_G, k]))
+    h_error, g_error = s[0, _TOLERANCE] * h_error, s[0, _TOLERANCE] * g_error
+    new = True
+    for k in range(n):
+        new &= abs(s[_CHAIN_H, k] - h) > h_error or abs(s[_CHAIN_G, k] - g) > g_error
+    return new
 
 
 @kernel
@@ -261,14 +295,6 @@ def best_mixture(s: FloatArray, value: float) -> Any:
 
 
 @kernel
-def _was_asked(s: FloatArray, lam: float) -> bool:
-    known = False
-    for k in range(int(s[0, _N_ASKED])):
-        known |= s[_ASKED, k] == lam
-    return known
-
-
-@kernel
 def _tangent_or_edge(s: FloatArray, best: int) -> float:
     """GET-LAMBDA of MATH.md 5."""
     h, g = s[_CHAIN_H, best], s[_CHAIN_G, best]
@@ -286,7 +312,7 @@ def _tangent_or_edge(s: FloatArray, best: int) -> float:
 
 @kernel
 def _next(s: FloatArray, peak_h: float, peak_g: float) -> Any:
-    """`HullWalk._next`: the next λ, and whether an answer that is nothing new settles the matter."""
+    """`HullWalk._next`: the next λ, whether an answer that is nothing new settles the matter, if it is an edge's."""
     n = int(s[0, _N_CHAIN])
     highest, best = 0.0, -1
     for k in range(n):
@@ -297,19 +323,23 @@ def _next(s: FloatArray, peak_h: float, peak_g: float) -> Any:
         wanted = _tangent_or_edge(s, best)
         lam = _snap(s, wanted)
         if not _was_asked(s, lam):
-            return lam, lam == wanted
+            return lam, lam == wanted, True
+    n = int(s[0, _N_ANSWERS])
     if math.isnan(peak_h):
-        return (math.inf if s[0, _G_CAP] == math.inf else 0.0), False
-    if peak_g > s[_CHAIN_G, n - 1]:
-        return math.inf, False
-    if peak_g < s[_CHAIN_G, 0] or n == 1:
-        return 0.0, False
+        return (math.inf if s[0, _G_CAP] == math.inf else 0.0), False, False
+    if n == 0:
+        psi_h, psi_g = max(0.0, peak_g), max(0.0, peak_h + s[0, _SHIFT])
+        return _snap(s, psi_g / psi_h if psi_h > 0.0 else math.inf), False, False
+    if peak_g > s[_ANSWER_G, n - 1]:
+        return math.inf, False, False
+    if peak_g < s[_ANSWER_G, 0] or n == 1:
+        return 0.0, False, False
     k = 1
-    while k < n - 1 and s[_CHAIN_G, k] < peak_g:
+    while k < n - 1 and s[_ANSWER_G, k] < peak_g:
         k += 1
-    wanted = (s[_CHAIN_H, k - 1] - s[_CHAIN_H, k]) / (s[_CHAIN_G, k] - s[_CHAIN_G, k - 1])
+    wanted = (s[_ANSWER_H, k - 1] - s[_ANSWER_H, k]) / (s[_ANSWER_G, k] - s[_ANSWER_G, k - 1])
     lam = _snap(s, wanted)
-    return lam, lam == wanted
+    return lam, False, lam == wanted
 
 
 @kernel
@@ -330,9 +360,9 @@ def _decide(s: FloatArray, upper: float, peak_h: float, peak_g: float, settled: 
         return (OPTIMAL if settled else GAP), math.nan, upper, value
     if settled:
         return CLOSED, math.nan, upper, value
-    lam, closing = _next(s, peak_h, peak_g)
+    lam, closing, edge = _next(s, peak_h, peak_g)
     if _was_asked(s, lam):
-        return (CLOSED if closing else STALLED), math.nan, upper, value
+        return (CLOSED if edge else STALLED), math.nan, upper, value
     return _ask(s, lam, closing, upper)
 
 
@@ -357,9 +387,9 @@ def begin(
     The box is ``h <= h_cap, g <= g_cap``; `tight` is that of `Bounds`, `value` the incumbent's, `mixes` says whether
     a mixture of two labels is a label that may end the walk, `n_known` how many labels the state holds already.
     """
-    s[0, _N_LINES], s[0, _N_ASKED], s[0, _CLOSING], s[0, _N_CHAIN] = 0.0, 0.0, 0.0, 0.0
+    s[0, _N_LINES], s[0, _N_ASKED], s[0, _CLOSING], s[0, _N_CHAIN], s[0, _N_ANSWERS] = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(n_known):
-        _insert(s, s[_KNOWN_H, k], s[_KNOWN_G, k], k)
+        _insert(s, _CHAIN_H, _N_CHAIN, s[_KNOWN_H, k], s[_KNOWN_G, k], k)
     s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR] = h_cap, g_cap, h_floor, g_floor
     s[0, _VALUE], s[0, _SHIFT], s[0, _TOLERANCE], s[0, _RTOL] = value, shift, tolerance, rtol
     s[0, _MIXES] = 1.0 if mixes else 0.0
@@ -406,11 +436,11 @@ def advance(s: FloatArray, lam: float, bound: float, h: float, g: float, number:
     """
     _add_line(s, lam, bound)
     s[0, _VALUE] = max(s[0, _VALUE], _clipped(h, g, s[0, _SHIFT]))
-    settled = False
-    if _rises(s, lam, h, g):
-        _insert(s, h, g, number)
-    else:
-        settled = s[0, _CLOSING] != 0.0
+    _insert(s, _ANSWER_H, _N_ANSWERS, h, g, number)
+    rises = _rises(s, lam, h, g)
+    if rises or _is_new(s, h, g):
+        _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
+    settled = not rises and s[0, _CLOSING] != 0.0
     if s[0, _MIXES] != 0.0 and not settled:
         s[0, _VALUE] = best_mixture(s, s[0, _VALUE])[0]
     upper, peak_h, peak_g = _peak(s, s[0, _VALUE])

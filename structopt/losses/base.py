@@ -28,6 +28,14 @@ class TaskLoss(ABC):
         forms = [self.linear(truth) for truth in np.asarray(truths)]
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
 
+    def counted(self, size: int) -> FloatArray | None:
+        """One weight for each variable whose wrong values this loss counts; None if it counts something else.
+
+        For 0/1 variables a count of wrong ones is one of false positives and false negatives, which is what micro-F1 is
+        made of: `structopt.surrogates.MicroF1` asks here which variables these are.
+        """
+        return None
+
     @property
     def smallest(self) -> float:
         """A lower bound on the positive values of the loss (the g_min of MATH.md 1.1 is half of it)."""

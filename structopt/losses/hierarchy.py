@@ -130,6 +130,9 @@ class LeafHamming(_AffineLoss):
         weight = np.where(hierarchy.is_leaf, float(scale), 0.0)
         self.form = AffineForm(weight, _diagonal(-2 * weight), weight)
 
+    def counted(self, size: int) -> FloatArray:
+        return np.where(self.hierarchy.is_leaf, float(self.scale), 0.0)
+
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         differ = self._row(y) != self._row(truth)
         return float(self.scale * np.count_nonzero(differ & self.hierarchy.is_leaf))

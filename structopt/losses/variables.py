@@ -56,6 +56,9 @@ class Hamming(TaskLoss):
         a, b = np.asarray(y, dtype=np.float64).ravel(), np.asarray(truth, dtype=np.float64).ravel()
         return float(self._weights(a.size) @ np.abs(a - b))
 
+    def counted(self, size: int) -> FloatArray:
+        return self._weights(size)
+
     @property
     def smallest(self) -> float:
         if self.weights is None:
@@ -80,6 +83,9 @@ class ZeroOne(TaskLoss):
                 "The zero-one loss is linear only for one-hot labels; use Hamming, or declare a variable per label."
             )
         return -y, 1.0
+
+    def counted(self, size: int) -> FloatArray:
+        return np.ones(size)  # a wrong label is one variable too many and one too few
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(not np.array_equal(np.asarray(y).ravel(), np.asarray(truth).ravel()))

@@ -19,7 +19,6 @@ from structopt.search.result import (
     default_lam,
     no_positive_product,
     product,
-    same_place,
 )
 from structopt.surrogates import Product
 
@@ -85,20 +84,22 @@ def angular(
     """
     check_rtol(rtol)
     plane = plane.as_product()
-    run = Run("angular", plane, product, max_queries, cache)
+    run = Run("angular", plane, product, max_queries, cache, rtol=rtol)
     first_lam = check_lam(lam) or default_lam(plane)
     if no_positive_product(plane):
         run.tighten(0.0)
         return run.result("no violation")
     if plane.convex and not angles_only:
-        walk = HullWalk(run, Product(), lam, rtol)
-        stopped = walk.explore()
-        walk.mix()
+        stopped = _along_the_hull(run, lam, rtol)
         if stopped != "stalled":
-            return run.result("optimal" if stopped == "closed" else stopped)
+            return run.result(stopped)
     queue: list[tuple[float, int, _Angle]] = []
     first, stopped = _first_query(run, first_lam)
     if first is None:
+        if stopped == "stalled" and plane.convex:
+            # The solver's tolerance is wider than the strip that keeps labels off an axis, and let the truth in. Where
+            # mixtures are labels, free queries find those inside.
+            stopped = _along_the_hull(run, None, rtol)
         return run.result(stopped)
     _split(queue, run, first, first_lam, None)
     stalled = False
@@ -117,10 +118,14 @@ def angular(
         point = _query(run, angle, current)
         if point is None:
             continue
-        if angle.parent is not None and same_place(point, angle.parent):
+        if point.h <= 0.0 or point.g <= 0.0:
+            run.lose(angle.upper)  # outside by the solver's tolerance: there is nothing to split at
+            stalled = True
+            continue
+        if angle.parent is not None and run.same_place(point, angle.parent):
             # MATH.md 1.1 (6): the solver's tolerance let the excluded label in; push it further away, once.
             point = _query(run, angle, current, shrink=10.0 * plane.precision.shrink)
-            if point is not None and same_place(point, angle.parent):
+            if point is not None and (run.same_place(point, angle.parent) or point.h <= 0.0 or point.g <= 0.0):
                 run.lose(angle.upper)
                 stalled = True
                 continue
@@ -133,6 +138,14 @@ def angular(
         # A label lost between an open ray and its shrunk copy is worth at most this (MATH.md 1.1).
         run.lose(run.value * (1.0 + plane.precision.shrink))
     return run.result("stalled" if stalled and stopped == "optimal" else stopped)
+
+
+def _along_the_hull(run: Run, lam: float | None, rtol: float) -> str:
+    """The best mixture of labels, by free queries."""
+    walk = HullWalk(run, Product(), lam, rtol)
+    stopped = walk.explore()
+    walk.mix()
+    return "optimal" if stopped == "closed" else stopped
 
 
 def _first_query(run: Run, lam: float) -> tuple[Point | None, str]:
@@ -152,8 +165,10 @@ def _first_query(run: Run, lam: float) -> tuple[Point | None, str]:
     run.lose(max(precision.h_min * bounds.g_upper, precision.g_min * bounds.h_upper))
     point = run.ask(lam, bottom=(1.0, 0.0), top=(0.0, 1.0), open_bottom=True, open_top=True)
     run.tighten(0.0 if point is None else product_bound(lam, point.bound))
+    if point is None:
+        return None, "optimal"
     # Within the solver's tolerance of an axis the split is undefined; the bound above still holds.
-    return (point if point is not None and point.h > 0.0 and point.g > 0.0 else None), "optimal"
+    return (point, "optimal") if point.h > 0.0 and point.g > 0.0 else (None, "stalled")
 
 
 def _query(run: Run, angle: _Angle, lam: float, **options: Any) -> Point | None:

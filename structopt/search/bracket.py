@@ -16,13 +16,13 @@ from structopt.search.result import (
     default_lam,
     no_positive_product,
     product,
-    same_place,
 )
 
 __all__ = ["Bracket", "narrow", "product_bound"]
 
-#: λ beyond these is beyond every scale of h and g.
-_SMALLEST, _LARGEST = 1e-12, 1e12
+#: λ is a ratio of h to g: beyond these, in units of H^ / G^, one of the two has no weight left (and a solver is given
+#: costs that it cannot tell from 0).
+_SMALLEST, _LARGEST = 1e-9, 1e9
 
 
 def product_bound(lam: float, bound: float) -> float:
@@ -47,11 +47,6 @@ class Bracket:
             self.low, self.at_low = lam, point
         else:
             self.high, self.at_high = lam, point
-
-    @property
-    def closed(self) -> bool:
-        """Whether one vertex answers at both ends: there is no other in between."""
-        return self.at_low is not None and self.at_high is not None and same_place(self.at_low, self.at_high)
 
     def narrower_than(self, width: float) -> bool:
         """Whether the interval is relatively at most `width` wide."""
@@ -83,12 +78,12 @@ def narrow(
     """
     check_rtol(rtol)
     plane = plane.as_product()
-    run = Run(method, plane, product, max_queries, cache)
+    run = Run(method, plane, product, max_queries, cache, rtol=rtol)
     current = check_lam(lam) or default_lam(plane)
     if no_positive_product(plane):
         run.tighten(0.0)
         return run.result("no violation")
-    bracket = Bracket()
+    bracket, ends = Bracket(), _Ends(run)
     while not run.exhausted:
         point = run.ask(current)
         if point is None:
@@ -100,9 +95,50 @@ def narrow(
         if run.within(rtol):
             return run.result("gap")
         bracket.cut(current, point)
-        if until_vertices_meet and bracket.closed:
+        if ends.empty(point):
+            run.tighten(0.0)
+            return run.result("optimal")
+        low, high = bracket.at_low, bracket.at_high
+        if until_vertices_meet and low is not None and high is not None and run.same_place(low, high):
             return run.result("vertices")
         current = middle(bracket)
-        if bracket.narrower_than(width) or not _SMALLEST <= current <= _LARGEST:
+        unit = ends.unit
+        if bracket.narrower_than(width) or not _SMALLEST * unit <= current <= _LARGEST * unit:
             return run.result("bracket")
     return run.result("max_queries")
+
+
+class _Ends:
+    """The largest h and the largest g, found out when an answer has none: the box may promise what no label has.
+
+    Without them λ would be doubled for ever where every label has g = 0, and halved where every label has h <= 0.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._asked: set[float] = set()
+        bounds = run.plane.bounds
+        self.h, self.g = bounds.h_upper, bounds.g_upper
+
+    def empty(self, point: Point) -> bool:
+        """Whether no label at all has h > 0 and g > 0; asks for one end, if the answer has nothing of it."""
+        run = self._run
+        end = math.inf if point.g <= 0.0 else 0.0 if point.h <= 0.0 else None
+        if end is None or end in self._asked or run.exhausted:
+            return False
+        self._asked.add(end)
+        last = run.lam
+        found = run.ask(end)
+        run.lam = last  # the start of the next search
+        if found is None:
+            return True
+        if end:
+            self.g = min(self.g, found.bound)
+        else:
+            self.h = min(self.h, found.bound)
+        return self.h <= 0.0 or self.g <= 0.0
+
+    @property
+    def unit(self) -> float:
+        """H^ / G^, as well as it is known."""
+        return self.h / self.g if 0.0 < self.h < math.inf and 0.0 < self.g < math.inf else 1.0

@@ -78,6 +78,10 @@ class Envelope:
         ratio = lam * self._scale()
         return 0.0 if ratio < 1e-5 else math.inf if ratio > 1e5 else lam
 
+    def tells(self, lam: float) -> bool:
+        """Whether both h and g have weight in h + λ g; beyond, one is lost in the rounding of the other."""
+        return 1e-9 <= lam * self._scale() <= 1e9
+
     def clamp(self, lam: float) -> float:
         """The nearest λ that is not extreme."""
         scale = self._scale()

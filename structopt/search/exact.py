@@ -71,7 +71,7 @@ def exact(
     """
     psi = get(surrogate)
     check_rtol(rtol)
-    run = Run("exact", plane, psi.clipped, max_queries, cache, psi)
+    run = Run("exact", plane, psi.clipped, max_queries, cache, psi, rtol)
     listed = plane.front() if front else None
     if listed is not None:
         for point in listed:

@@ -84,7 +84,7 @@ def convex_hull(
             "A relaxed plane has no finite set of labels to forbid: use integral=False, or an oracle of the "
             "integral space."
         )
-    run = Run("convex_hull", plane, psi.clipped, max_queries, cache, psi)
+    run = Run("convex_hull", plane, psi.clipped, max_queries, cache, psi, rtol)
     walk = HullWalk(run, psi, lam, rtol)
     if not integral:
         stopped = walk.explore()
@@ -127,14 +127,20 @@ class HullWalk:
         # with cold caches, where every function call is paid several times over.
         self.chain: list[Point] = []
         self._values: list[float] = []
+        # The vertices of answers alone. A line through each is known, and only then is what lies above them known, too:
+        # a label of an earlier search may be anywhere below the hull.
+        self._answers: list[Point] = []
         self._mixed = False
         self._first = lam
         self._asked: set[float] = set()
         self._tolerance = plane.tolerance
         self._known = list(run.cached)
         if plane.truth is not None:
-            # A label like any other, and known without a query: one end of the chain (h of value 0, g = 0).
-            self._known.append(plane.evaluate(plane.truth))
+            # A label like any other, and known without a query: one end of the chain (h of value 0, g = 0). Should it
+            # be worth more than 0, which only a wrong loss or rounding does, it is left to the queries.
+            truth = plane.evaluate(plane.truth)
+            if run.psi(truth.h, truth.g) <= 0.0:
+                self._known.append(truth)
 
     def peak(self) -> Peak:
         """The largest ψ that any label may still have."""
@@ -171,10 +177,10 @@ class HullWalk:
                 return "optimal" if peak.upper <= run.value * (1.0 + 1e-10) else "gap"
             if run.exhausted:
                 return "max_queries"
-            lam, closing = self._next(peak)
+            lam, closing, edge = self._next(peak)
             if lam in asked:
                 # An edge whose line is known already is proved to be one; an extreme λ may have nothing to add.
-                return "closed" if closing else "stalled"
+                return "closed" if edge else "stalled"
             asked.add(lam)
             point = run.ask(lam, forbid=forbid) if len(forbid) else run.ask(lam)
             if point is None:
@@ -182,9 +188,11 @@ class HullWalk:
                 continue
             envelope.add(lam, point.bound)
             self._known.append(point)
-            if self._rises(point, lam):
+            _insert(self._answers, point)
+            rises = self._rises(point, lam)
+            if rises or self._is_new(point):
                 self._insert(point)
-            elif closing:
+            if not rises and closing:
                 upper = envelope.peak(surrogate, known=run.value).upper
                 run.tighten(upper)
                 return "optimal" if self.proved(upper) else "closed"
@@ -240,6 +248,7 @@ class HullWalk:
             state.put_back(envelope)
             self.chain = [known[k] for k in state.vertices()]
             self._values = [run.psi(p.h, p.g) for p in self.chain]
+            self._answers = [known[k] for k in state.answers()]
         return _STOPPED[code]
 
     def _rises(self, point: Point, lam: float) -> bool:
@@ -249,30 +258,45 @@ class HullWalk:
         # The weights (1, λ), or (0, 1) for λ = inf.
         a, b = (0.0, 1.0) if lam == math.inf else (1.0, lam)
         known = max([a * p.h + b * p.g for p in self.chain])
-        return a * point.h + b * point.g - known > self._tolerance * max(1.0, abs(known))
+        scale = max([abs(a * p.h) + abs(b * p.g) for p in self.chain])
+        return a * point.h + b * point.g - known > self._tolerance * scale
 
-    def _next(self, peak: Peak) -> tuple[float, bool]:
-        """The next λ, and whether an answer that is nothing new settles the matter."""
+    def _is_new(self, point: Point) -> bool:
+        """Whether no vertex is where this answer is: it may be the other end of an edge, and then it does not rise."""
+        h_error = self._tolerance * max([abs(p.h) for p in self.chain])
+        g_error = self._tolerance * max([abs(p.g) for p in self.chain])
+        return all(abs(p.h - point.h) > h_error or abs(p.g - point.g) > g_error for p in self.chain)
+
+    def _next(self, peak: Peak) -> tuple[float, bool, bool]:
+        """The next λ, whether an answer that is nothing new settles the matter, and whether λ is that of an edge."""
         if not self.chain or (not self.run.trace and self.run.value <= 0.0):
-            return self._start(peak), False
+            return self._start(peak), False, False
         highest = max(self._values)
         if highest > 0.0:
             wanted = self._tangent_or_edge(self._values.index(highest))
-            lam = self.envelope.snap(wanted)
+            lam = self._snap(wanted)
             if lam not in self._asked:
-                return lam, lam == wanted
+                return lam, lam == wanted, True
+        answers = self._answers
         if math.isnan(peak.h):
-            return (math.inf if self.envelope.g_cap == math.inf else 0.0), False
-        # No label with ψ > 0 yet, so that the gradient means nothing there. The peak lies above one edge of the
-        # chain (or beyond its ends), and so does every label with ψ > 0: two such labels on both sides of a
-        # vertex would put the vertex, which has a line through it, into their convex superlevel set.
-        if peak.g > self.chain[-1].g:
-            return math.inf, False
-        if peak.g < self.chain[0].g or len(self.chain) == 1:
-            return 0.0, False
-        wanted = _chord(*self._around(peak.g))
+            return (math.inf if self.envelope.g_cap == math.inf else 0.0), False, False
+        if not answers:
+            return self.envelope.snap(self.surrogate.direction(peak.h, peak.g)), False, False
+        # No label with ψ > 0 yet, so that the gradient means nothing there, or it has nothing to add. The peak lies
+        # above one edge of the answers' chain (or beyond its ends), and so does every better label: two such labels on
+        # both sides of a vertex would put the vertex, which has a line through it, into their convex superlevel set.
+        if peak.g > answers[-1].g:
+            return math.inf, False, False
+        if peak.g < answers[0].g or len(answers) == 1:
+            return 0.0, False, False
+        wanted = _chord(*_around(answers, peak.g))
+        lam = self._snap(wanted)
+        return lam, False, lam == wanted
+
+    def _snap(self, wanted: float) -> float:
+        """An extreme λ is 0 or inf at first; the λ itself only if that was not enough."""
         lam = self.envelope.snap(wanted)
-        return lam, lam == wanted
+        return wanted if lam in self._asked and self.envelope.tells(wanted) else lam
 
     def _start(self, peak: Peak) -> float:
         """The first λ: the caller's, or the tangent at the box's corner (H^ / G^ for a product, MATH.md 2.2)."""
@@ -295,17 +319,11 @@ class HullWalk:
                     return _chord(vertex, neighbour)
         return self.surrogate.direction(vertex.h, vertex.g)
 
-    def _around(self, g: float) -> tuple[Point, Point]:
-        """The neighbours on the chain between which a g lies."""
-        k = bisect_left([p.g for p in self.chain], g)
-        k = min(max(k, 1), len(self.chain) - 1)
-        return self.chain[k - 1], self.chain[k]
-
     def edge(self) -> tuple[Point, ...]:
         """The edge above which the peak lies; one point if the chain has only one."""
         if len(self.chain) < 2:
             return tuple(self.chain)
-        return self._around(self.peak().g)
+        return _around(self.chain, self.peak().g)
 
     def mix(self) -> None:
         """Offer the best mixture of two neighbours as incumbent (GET-MAX-FRACT)."""
@@ -354,6 +372,7 @@ class HullWalk:
         """Take points off the chain for good: they were banned."""
         gone = list(points)
         self._known = [p for p in self._known if not any(_same_label(p, q) for q in gone)]
+        self._answers = [p for p in self._answers if not any(_same_label(p, q) for q in gone)]
         self._make_chain()
 
     def _make_chain(self) -> None:
@@ -364,22 +383,36 @@ class HullWalk:
 
     def _insert(self, point: Point) -> None:
         """Put a point on the chain, unless it is below it, and drop those that it covers."""
-        chain, values = self.chain, self._values
-        h, g = point.h, point.g
-        at = 0
-        while at < len(chain) and (chain[at].g < g or (chain[at].g == g and chain[at].h <= h)):
-            at += 1
-        # In increasing g: h must fall, and the chain must turn the same way everywhere.
-        if at < len(chain) and (chain[at].h >= h or (at and _turn(chain[at - 1], point, chain[at]) <= 0.0)):
-            return
-        low = at
-        while low and (chain[low - 1].h <= h or (low > 1 and _turn(chain[low - 2], chain[low - 1], point) <= 0.0)):
-            low -= 1
-        while at + 1 < len(chain) and _turn(point, chain[at], chain[at + 1]) <= 0.0:
-            at += 1
-        chain[low:at] = [point]
-        values[low:at] = [self.run.psi(h, g)]
-        self._mixed = False
+        at = _insert(self.chain, point)
+        if at is not None:
+            low, high = at
+            self._values[low:high] = [self.run.psi(point.h, point.g)]
+            self._mixed = False
+
+
+def _insert(chain: list[Point], point: Point) -> tuple[int, int] | None:
+    """Put a point in place of those that it covers, and say which these were; None if it is below the chain."""
+    h, g = point.h, point.g
+    at = 0
+    while at < len(chain) and (chain[at].g < g or (chain[at].g == g and chain[at].h <= h)):
+        at += 1
+    # In increasing g: h must fall, and the chain must turn the same way everywhere.
+    if at < len(chain) and (chain[at].h >= h or (at and _turn(chain[at - 1], point, chain[at]) <= 0.0)):
+        return None
+    low = at
+    while low and (chain[low - 1].h <= h or (low > 1 and _turn(chain[low - 2], chain[low - 1], point) <= 0.0)):
+        low -= 1
+    while at + 1 < len(chain) and _turn(point, chain[at], chain[at + 1]) <= 0.0:
+        at += 1
+    chain[low:at] = [point]
+    return low, at
+
+
+def _around(chain: list[Point], g: float) -> tuple[Point, Point]:
+    """The neighbours on a chain between which a g lies."""
+    k = bisect_left([p.g for p in chain], g)
+    k = min(max(k, 1), len(chain) - 1)
+    return chain[k - 1], chain[k]
 
 
 def _chord(p: Point, q: Point) -> float:

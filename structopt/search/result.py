@@ -67,7 +67,9 @@ class SearchResult:
         The queries by kind, and figures of the method.
     stopped : str
         Why it ended: ``"optimal"``, ``"gap"``, ``"no violation"``, ``"vertices"``, ``"bracket"``, ``"front"``,
-        ``"stalled"`` or ``"max_queries"``.
+        ``"stalled"`` or ``"max_queries"``. The first three are promises about `gap`: that it is at most `rtol` of the
+        bound, or nothing up to the plane's accuracy (1e-7 for a solver, 2e-5 where restricted queries were needed).
+        A search that ends without that proof is ``"stalled"``; its bound holds all the same.
     lam : float
         The last λ, a good start for the next search of the same example.
     parts : tuple of (weight, Point)
@@ -139,6 +141,7 @@ class Run:
         "plane",
         "point",
         "psi",
+        "rtol",
         "surrogate",
         "trace",
         "upper",
@@ -153,6 +156,7 @@ class Run:
         max_queries: int,
         cache: Iterable[Any] = (),
         surrogate: Any = None,
+        rtol: float = 0.0,
     ) -> None:
         if max_queries < 1:
             raise DeclarationError(f"max_queries must be at least 1, got {max_queries}.")
@@ -160,6 +164,7 @@ class Run:
         self.plane = plane
         self.psi = psi
         self.surrogate = surrogate
+        self.rtol = rtol
         self.limit = max_queries
         self.trace: list[Step] = []
         self.value = 0.0
@@ -258,14 +263,49 @@ class Run:
         """Whether a label is known whose value is within this relative gap of the bound."""
         return self.value > 0.0 and self.value >= (1.0 - rtol) * self.bound
 
+    @property
+    def accuracy(self) -> float:
+        """The relative gap that is none: what the plane's answers are accurate to."""
+        plane = self.plane
+        shrink = 2.0 * plane.precision.shrink if self.restricted else 0.0
+        return 1e-9 + 10.0 * plane.tolerance + shrink
+
+    @property
+    def restricted(self) -> bool:
+        """Whether a query was restricted to an angle or a corner."""
+        return any(step.kind in ("angle", "corner") for step in self.trace)
+
+    def _verdict(self, stopped: str) -> str:
+        """What a search may call its end: a promise about the gap is checked."""
+        if stopped not in ("optimal", "gap", "no violation"):
+            return stopped
+        gap, bound = self.bound - self.value, self.bound
+        if gap <= self.accuracy * bound:
+            return "no violation" if bound <= 0.0 else "optimal" if stopped == "no violation" else stopped
+        if gap <= self.rtol * bound:
+            return "gap"
+        # Where nothing is violated there is no value to compare with: what the box could hold is the measure.
+        plane, box = self.plane, self.plane.bounds
+        largest = self.psi(box.h_upper, box.g_upper) if math.isfinite(box.h_upper + box.g_upper) else 0.0
+        nothing = 1e-9 * largest if math.isfinite(largest) else 0.0
+        if self.restricted:
+            nothing += 2.0 * max(plane.precision.h_min * box.g_upper, plane.precision.g_min * box.h_upper, 0.0)
+        return "optimal" if bound <= nothing else "stalled"
+
+    def same_place(self, p: Point, q: Point) -> bool:
+        """Whether two points are one, up to rounding in the units of the plane."""
+        box = self.plane.bounds
+        h_error = 1e-9 * (abs(p.h) + abs(q.h)) + 1e-13 * max(abs(box.h_lower), abs(box.h_upper))
+        g_error = 1e-9 * (abs(p.g) + abs(q.g)) + 1e-13 * max(abs(box.g_lower), abs(box.g_upper))
+        return abs(p.h - q.h) <= h_error and abs(p.g - q.g) <= g_error
+
     def result(self, stopped: str, **statistics: Any) -> SearchResult:
         """Close the run."""
+        stopped = self._verdict(stopped)
         counts = {kind: n - self._before.get(kind, 0) for kind, n in self.plane.counts.items()}
         if self.trace:
             self.trace[-1].bound = self.bound
             self.trace[-1].incumbent = max(self.trace[-1].incumbent, self.value)
-        if self.value <= 0.0 and stopped in ("optimal", "gap") and self.bound <= 0.0:
-            stopped = "no violation"
         return SearchResult(
             method=self.method,
             label=self.plane.truth if self.point is None else self.point.label,
@@ -286,12 +326,6 @@ class Run:
 def product(h: float, g: float) -> float:
     """The product of the slack searches, 0 outside the open quadrant (MATH.md 2.2)."""
     return h * g if h > 0.0 and g > 0.0 else 0.0
-
-
-def same_place(p: Point, q: Point) -> bool:
-    """Whether two points are one, up to rounding."""
-    scale = 1e-9 * (1.0 + abs(p.h) + abs(p.g))
-    return abs(p.h - q.h) <= scale and abs(p.g - q.g) <= scale
 
 
 def default_lam(plane: SearchPlane) -> float:

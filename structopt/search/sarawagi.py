@@ -89,6 +89,8 @@ class _Best:
 
 def _zero_slack(run: Run, best: _Best) -> str:
     """xi = 0 asks for the largest h among labels with g > 0."""
+    if run.plane.convex:
+        return _zero_slack_relaxed(run, best)
     point = run.ask(0.0, above=(-math.inf, 0.0))
     best.bound = 0.0 if point is None else point.bound
     if point is not None:
@@ -98,6 +100,25 @@ def _zero_slack(run: Run, best: _Best) -> str:
         run.tighten(0.0)
     run.lose(run.plane.precision.g_step * max(0.0, run.plane.bounds.h_upper))
     return "optimal"
+
+
+def _zero_slack_relaxed(run: Run, best: _Best) -> str:
+    """Where mixtures are labels, those with g > 0 come as near to the largest h as one likes: free queries tell it."""
+    for lam in (0.0, math.inf):
+        point = run.ask(lam)
+        if point is None:
+            best.bound = 0.0
+            run.tighten(0.0)
+            return "optimal"
+        if lam == 0.0:
+            best.bound = point.bound
+            run.tighten(max(0.0, point.bound) * max(0.0, run.plane.bounds.g_upper))
+        else:
+            run.tighten(max(0.0, best.bound) * max(0.0, point.bound))
+        best.offer(point)
+        if point.g > 0.0 or run.exhausted:
+            break
+    return "bracket"
 
 
 def _golden_section(run: Run, best: _Best, xi: float, width: float) -> str:

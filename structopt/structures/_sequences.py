@@ -210,6 +210,11 @@ class PositionLoss(TaskLoss):
         total, largest = float(self.costs[b, a].sum()), float(self.costs[b].max(axis=1).sum())
         return total / largest if self.normalize and largest > 0 else total
 
+    def counted(self, size: int) -> FloatArray | None:
+        # A wrong position is one variable too many and one too few; other costs than 1 are no counts.
+        plain = not self.normalize and np.array_equal(self.costs, 1.0 - np.eye(self.n_states))
+        return np.ones(size) if plain else None
+
     @property
     def smallest(self) -> float:
         positive = self.costs[self.costs > 0]

@@ -74,6 +74,9 @@ class RowLoss(TaskLoss):
         coef[matched, columns[matched]] = -1.0
         return self._scale * coef.ravel(), self._scale * len(matched)
 
+    def counted(self, size: int) -> FloatArray | None:
+        return np.ones(size) if self.kind == "hamming" and not self.normalize else None
+
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         found, wanted = self._columns(y), self._columns(truth)
         errors = np.abs(found - wanted) if self.kind == "footrule" else found != wanted

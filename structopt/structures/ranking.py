@@ -154,6 +154,10 @@ class Ranking(Model):
         z[np.arange(len(order)), order] = 1.0
         return z.ravel()
 
+    def counted(self, x: Any = None) -> FloatArray:
+        """Refused: every ranking has the same number of positions, and none of them is right or wrong alone."""
+        raise DeclarationError("Micro-F1 has no meaning for rankings; use another surrogate.")
+
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The documents from the top; for a fractional point, the ranking that agrees with it most."""
         point = np.asarray(z, dtype=np.float64)

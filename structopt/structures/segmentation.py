@@ -188,6 +188,13 @@ class Segmentation(SequenceModel):
         T = n_positions(x)
         return self._oracle_of(T).point(self.numbers_of(label, T))
 
+    def counted(self, x: Any = None) -> FloatArray:
+        """Refused: the variables are segments, the loss counts positions."""
+        raise DeclarationError(
+            "Micro-F1 counts variables that are on, and those of a segmentation are segments, while its loss counts "
+            "positions. Use another surrogate, or a Chain, whose variables are states of positions."
+        )
+
     def decode(self, z: npt.ArrayLike, x: Any = None) -> list[tuple[int, Any]]:
         """The segments of a point."""
         if x is None:

@@ -53,6 +53,9 @@ class WrongHeads(TaskLoss):
         heads, wanted = (np.asarray(arcs).reshape(shape)[:, 1:].argmax(axis=0) for arcs in (y, truth))
         return self._scale(np.size(truth)) * float((heads != wanted).sum())
 
+    def counted(self, size: int) -> FloatArray | None:
+        return None if self.normalize else np.ones(size)
+
     @property
     def smallest(self) -> float:
         # A normalised loss may be as small as one over the longest sentence, which is not known here.

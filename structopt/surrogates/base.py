@@ -35,6 +35,8 @@ class Surrogate(ABC):
         What `factors` adds to the margin to make h.
     product_shift : float
         What the searches for the largest product add to the h of `plane`; see `Plane`.
+    counts : bool
+        Whether `plane` takes ``counted=``, the variables that the task loss counts.
     convex_in_h : bool
         Whether the trained objective is convex in the weights (MATH.md 4, "Training with a surrogate").
     """
@@ -44,6 +46,7 @@ class Surrogate(ABC):
     g_lower: ClassVar[float] = 0.0
     h_offset: ClassVar[float] = 0.0
     product_shift: ClassVar[float] = 0.0
+    counts: ClassVar[bool] = False
     convex_in_h: bool = True
 
     @abstractmethod
@@ -114,12 +117,12 @@ class Surrogate(ABC):
         at a time; by monotonicity no point of the last bracket exceeds ψ at the bracket's upper right corner.
         """
         low, high = self._bracket(p, q)
-        for _ in range(8):
+        for _ in range(10):
             t = low + (high - low) * _SECTION
             values = self._clipped_array(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1]))
             best = int(np.argmax(values))
             low, high = float(t[max(best - 1, 0)]), float(t[min(best + 1, 64)])
-            if high - low <= 1e-10:
+            if high - low <= 1e-13:
                 break
         t_best = float(t[best])
         return t_best, float(values[best]), max(float(values[best]), self._corner(p, q, low, high))

@@ -17,9 +17,14 @@ __all__ = ["MicroF1"]
 
 
 class MicroF1(Surrogate):
-    """Micro-F1 surrogate, ψ = -h / g with h = Hamming + margin and g = -(\\|y\\| + \\|y_i\\|) < 0.
+    r"""Micro-F1 surrogate, ψ = -h / g with h = H + margin and g = -(\|y\| + \|y_i\|) < 0.
 
-    Its contours are rays, so that the hull search is Dinkelbach's method (MATH.md 4).
+    H counts the variables that only one of label and truth has (false positives and false negatives), \|y\| those that
+    are on, so that ψ at margin 0 is H / (\|y\| + \|y_i\|) = 1 - F1. The variables are those that the task loss counts,
+    each of them: in a chain, a matching or a tree a wrong position is two wrong variables, one that is on and one that
+    is missing, \|y\| is the number of positions, and 1 - F1 is the share of wrong ones.
+
+    Its contours are rays, so that the hull search is Dinkelbach's method.
 
     Examples
     --------
@@ -31,6 +36,7 @@ class MicroF1(Surrogate):
     name = "micro_f1"
     h_lower = 0.0
     g_lower = -math.inf
+    counts = True
 
     def inside(self, h: Any, g: Any) -> Any:
         return g < 0.0
@@ -55,26 +61,73 @@ class MicroF1(Surrogate):
         return better_end(self, p, q)
 
     def factors(
-        self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike
+        self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, counted: npt.ArrayLike | None = None
     ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
-        r"""h = Hamming + margin, g = -(\|y\| + \|y_i\|).
+        r"""h = H + margin, g = -(\|y\| + \|y_i\|).
 
-        `loss` must be the Hamming loss of a 0/1 truth: its coefficients +1 and -1 mark the variables that count.
+        Parameters
+        ----------
+        score, loss, truth
+            As in `plane`.
+        counted : array, shape (n_variables,), optional
+            A weight for each variable, 0 for those that do not count; ``model.counted(x)`` has it. Without it `loss`
+            must be the Hamming loss over all variables: its coefficients alone do not tell which ones count.
         """
-        coef, const = np.asarray(loss[0], dtype=float), float(loss[1])
-        counted = coef != 0.0
-        if not np.all(np.abs(coef[counted]) == 1.0):
-            raise DeclarationError(
-                "MicroF1 needs the Hamming loss (coefficients +1 where the truth is 0 and -1 where it is 1); "
-                f"got the coefficient {coef[counted][np.abs(coef[counted]) != 1.0][0]:g}."
-            )
         (h_coef, h_const), _ = super().factors(score, loss, truth)
-        size = float(np.asarray(truth, dtype=float)[counted].sum())
-        return (h_coef + coef, h_const + const), (-counted.astype(float), -size)
+        z = np.asarray(truth, dtype=float)
+        if counted is None:
+            every = np.ones(z.shape)
+            self._check_hamming(loss, z, every)
+            counted = every
+        weights = np.asarray(counted, dtype=float)
+        if weights.shape != z.shape or not (weights >= 0.0).all() or not np.isfinite(weights).all():
+            raise DeclarationError(
+                f"counted has a weight of at least 0 for each of the {z.size} variables; got shape {weights.shape}."
+            )
+        if not weights.any():
+            raise DeclarationError("counted is 0 everywhere: micro-F1 has nothing to count.")
+        on = weights > 0.0
+        if not np.isin(z[on], (0.0, 1.0)).all():
+            bad = z[on][~np.isin(z[on], (0.0, 1.0))][0]
+            raise DeclarationError(f"Micro-F1 counts 0/1 variables; one of the truth's is {bad:g}.")
+        size = float(weights @ z)
+        return (h_coef + weights * (1.0 - 2.0 * z), h_const + size), (-weights, -size)
 
-    def plane(self, oracle: Any, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, **options: Any) -> Plane:
-        h, g = self.factors(score, loss, truth)
+    def plane(
+        self,
+        oracle: Any,
+        score: npt.ArrayLike,
+        loss: Affine,
+        truth: npt.ArrayLike,
+        *,
+        counted: npt.ArrayLike | None = None,
+        **options: Any,
+    ) -> Plane:
+        """The plane of this surrogate; see `Surrogate.plane`.
+
+        Parameters
+        ----------
+        counted : array, shape (n_variables,), optional
+            As in `factors`. By default the 0/1 variables of the space, and `loss` must be the Hamming loss over them.
+        """
+        if counted is None:
+            space = oracle.space
+            binary: FloatArray = (space.integrality & (space.lower >= 0.0) & (space.upper <= 1.0)).astype(float)
+            self._check_hamming(loss, np.asarray(truth, dtype=float), binary)
+            counted = binary
+        h, g = self.factors(score, loss, truth, counted)
         if g[1] == 0.0:
             # With an empty truth the empty label has g = 0, where F1 is not defined (its loss is 0): leave it out.
-            options["rows"] = [*options.get("rows", ()), (-g[0], 1.0, math.inf)]
+            least = float(-g[0][g[0] < 0.0].max())
+            options["rows"] = [*options.get("rows", ()), (-g[0], least, math.inf)]
         return Plane(oracle, h, g, truth=truth, **options)
+
+    @staticmethod
+    def _check_hamming(loss: Affine, truth: FloatArray, counted: FloatArray) -> None:
+        coef, const = np.asarray(loss[0], dtype=float), float(loss[1])
+        if not np.array_equal(coef, counted * (1.0 - 2.0 * truth)) or const != float(counted @ truth):
+            raise DeclarationError(
+                "MicroF1 counts 0/1 variables, and this loss does not tell which: it is not the Hamming loss over all "
+                "of them (coefficients +1 where the truth is 0 and -1 where it is 1). Give counted=, a weight for each "
+                "variable; model.counted(x) has it."
+            )

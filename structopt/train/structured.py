@@ -238,7 +238,7 @@ class StructuredRisk(Risk):
     ) -> tuple[SearchResult, Callable[[FloatArray], float]]:
         oracle = self.model.oracle(x)
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
-        plane = psi.plane(oracle, costs, loss, truth)
+        plane = psi.plane(oracle, costs, loss, truth, **({"counted": self.model.counted(x)} if psi.counts else {}))
         options: dict[str, Any] = {"cache": self._caches[i]}
         search = self._effective_search()
         if search == "exact":

@@ -205,7 +205,7 @@ def test_the_truth_is_returned_when_nothing_is_violated():
         assert np.array_equal(result.label, truth)
     result = search.angular(Product().plane(oracle, score, loss, truth))
     assert result.value == 0
-    assert result.upper_bound <= 1e-3
+    assert result.upper_bound <= 2e-3  # a label with 0 < h < h_min, in units of the scores, is not seen
 
 
 def test_a_relaxation_whose_g_is_negative_at_a_vertex():
