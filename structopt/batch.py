@@ -8,7 +8,7 @@ structure; only `argmax` differs from family to family.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from structopt.kernels.part_tables import add_scores, fill_rows
 if TYPE_CHECKING:
     from structopt.model import Model
 
-__all__ = ["Batch", "LabelBatch", "LossBatch", "part_table", "refusal"]
+__all__ = ["Batch", "LabelBatch", "LossBatch", "part_table", "refusal", "slack_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,14 @@ class LabelBatch:
         For each feature term, the values of the parts: rows are the term's stacked feature rows.
     native : object
         The labels as the structure's own algorithm has them (points ``z``, state sequences, ...), for decoding.
+    slack : ndarray or None
+        By how much the proved maximum of each example may exceed the value of its label; None where every label is
+        proved best, which is so unless a solver stopped at a gap or a time limit.
     """
 
     tables: list[sp.csr_array]
     native: Any = field(repr=False)
+    slack: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,28 +246,30 @@ class Batch:
     ) -> tuple[LabelBatch, FloatArray]:
         """The best label of each example under ``score + weight * loss``, and these values.
 
-        `examples` restricts the work to some examples; the labels of the others are then the zero table.
+        `examples` restricts the work to some examples; the labels of the others are then the zero table. Where a
+        solver stopped early, `LabelBatch.slack` says how much larger the maximum may be.
         """
         chosen = np.arange(self.n) if examples is None else np.asarray(examples)
         costs = self.costs(tables)
-        values = np.zeros(self.n)
+        values, bounds = np.zeros(self.n), np.zeros(self.n)
         Z: Any = np.zeros((self.n, self.model.space().n_variables)) if self.model.fixed else [None] * self.n
         if self.model.fixed:
             C = costs[chosen] if loss is None else costs[chosen] + weight * loss.coef[chosen]
             for i, label in zip(
                 chosen, self.model.oracle().maximize_batch(C, n_jobs, keys=chosen.tolist()), strict=True
             ):
-                Z[i], values[i] = label.z, label.value
+                Z[i], values[i], bounds[i] = label.z, label.value, label.bound
         else:
             for i in range(self.n):
                 Z[i] = np.zeros(len(costs[i]))
             for i in chosen:
                 c = costs[i] if loss is None else costs[i] + weight * loss.coef[i]
                 label = self.model.oracle(self.input(i)).maximize(c)
-                Z[i], values[i] = label.z, label.value
+                Z[i], values[i], bounds[i] = label.z, label.value, label.bound
+        labels = replace(self.fold(Z), slack=slack_of(values, bounds))
         if loss is not None:
             values[chosen] += weight * loss.const[chosen]
-        return self.fold(Z), values
+        return labels, values
 
     def argmax_surrogate(
         self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
@@ -283,6 +289,19 @@ class Batch:
         if self.model.fixed:
             return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels.native)) + loss.const)
         return np.array([float(c @ z) for c, z in zip(loss.coef, labels.native, strict=True)]) + loss.const
+
+
+def slack_of(values: FloatArray, bounds: FloatArray) -> FloatArray | None:
+    """By how much proved bounds exceed the values of labels; None if nowhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> slack_of(np.array([1.0, 2.0]), np.array([1.0, 2.5]))
+    array([0. , 0.5])
+    """
+    slack = np.maximum(bounds - values, 0.0)
+    return slack if slack.any() else None
 
 
 def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.halfplane import Halfplane
 from structopt.kernels.affine import blend, locate, ranges
@@ -92,8 +92,8 @@ class Coordinates:
         return self._costs, blend(self.both, lam, self._costs)
 
     def locate(self, lam: float, z: FloatArray, bound: float) -> Point:
-        """What a solver found for `blend`, as a label in the plane; `z` is made exactly integer if it nearly is."""
-        h, g, bound = locate(self.both, lam, z, self._space.integrality, FEASIBILITY_TOLERANCE, bound)
+        """What a solver found for `blend`, as a label in the plane."""
+        h, g, bound = locate(self.both, lam, z, bound)
         h0, g0 = self.h0, self.g0
         return Point(h + h0, g + g0, z, bound + (g0 if lam == math.inf else h0 + lam * g0))
 

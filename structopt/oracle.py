@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, Literal, NoReturn, TypeGuard
 
@@ -16,15 +15,16 @@ from structopt.backends import make_backend
 from structopt.backends.base import Backend, Solution, Status
 from structopt.backends.combinatorial import Algorithm, fast_algorithm
 from structopt.backends.worker import ExtraRows
-from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.compiled import CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
 from structopt.extra_rows import Row, extra_rows
 from structopt.kernels.products import dot
-from structopt.kernels.snapping import snap_and_value
+from structopt.kernels.snapping import value_of
 from structopt.label import Label, Statistics
 from structopt.pool import WorkerPool
 from structopt.space import LabelSpace
+from structopt.stopping import map_in_threads
 
 __all__ = ["Oracle", "shared_oracle"]
 
@@ -34,6 +34,8 @@ _OPTIMAL, _TIME_LIMIT = Status.OPTIMAL, Status.TIME_LIMIT
 # A batch is cut into pieces that each start cold, so that an answer depends on its piece alone and not on
 # which thread solved what before: n_jobs changes the time, never the labels.
 _PIECE = 64
+#: Larger costs may add up to infinity.
+_LARGE_COST = 1e150
 
 
 class Oracle:
@@ -96,6 +98,7 @@ class Oracle:
 
     def _start(self) -> None:
         self._shape = (self.space.n_variables,)
+        self._integer = np.array(self.space.integrality)
         self._lock = threading.Lock()
         self._fast_calls = Statistics()
         self._pool = WorkerPool(self.space, self.integral, self._make)
@@ -151,7 +154,7 @@ class Oracle:
                 self._count_fast(1, perf_counter() - begun)
                 return label
         if extra is None and key is None and start is None:
-            return self._label(costs, self._pool.maximize(costs, float(costs.dot(costs))))
+            return self._label(costs, self._pool.maximize(costs, dot(costs, costs)))
         first = None if start is None else np.asarray(start, dtype=np.float64)
         return self._label(costs, self._pool.solve(costs, extra, key, first), extra is not None)
 
@@ -211,8 +214,7 @@ class Oracle:
 
         if jobs == 1:
             return [label for piece in pieces for label in solve_piece(piece)]
-        with ThreadPoolExecutor(jobs) as pool:
-            return [label for labels in pool.map(solve_piece, pieces) for label in labels]
+        return [label for labels in map_in_threads(solve_piece, pieces, jobs) for label in labels]
 
     def k_best(self, c: npt.ArrayLike, k: int, rows: Sequence[Row] = ()) -> list[Label]:
         """The `k` best labels in decreasing value; fewer if the space has fewer."""
@@ -287,14 +289,20 @@ class Oracle:
             self._refuse(costs, solution, constrained)
         integral: bool | None = None  # in a space without integer variables the label finds out when asked
         if self.space.is_integral:
-            integral, value = snap_and_value(costs, z, self.space.integrality, FEASIBILITY_TOLERANCE)
+            integral, value = value_of(costs, z, self._integer)
         else:
             value = float(costs.dot(z))
         # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
-        bound = solution.bound
+        bound = solution.bound if solution.bound < math.inf else self._box_bound(costs)
         if not bound - value > 1e-9 * abs(value) or bound - value <= 1e-13 * float(np.abs(costs).dot(np.abs(z))):
             bound = value  # they agree, up to rounding
         return Label(z, value, integral, "optimal" if solution.status is _OPTIMAL else "time limit", bound)
+
+    def _box_bound(self, costs: FloatArray) -> float:
+        """What the bounds of the variables alone allow: a bound where the solver had no time to prove any."""
+        ends = np.where(costs > 0, self.space.upper, self.space.lower)
+        used = costs != 0
+        return float(costs[used] @ ends[used])
 
     def _refuse(self, costs: FloatArray, solution: Solution, constrained: bool) -> NoReturn:
         if solution.status is Status.INFEASIBLE:
@@ -321,7 +329,7 @@ class Oracle:
         if type(c) is not np.ndarray or c.dtype != np.float64 or c.shape != self._shape or not c.flags.c_contiguous:
             return False
         # A finite square norm has finite terms; the few that overflow take the long way.
-        return self._fast is None or dot(c, c) < math.inf
+        return dot(c, c) < math.inf
 
     def _costs(self, c: npt.ArrayLike) -> FloatArray:
         costs = np.ascontiguousarray(c, dtype=np.float64)
@@ -337,11 +345,27 @@ class Oracle:
                 f"{self.space.n_variables} variables."
             )
         # The sum is finite iff all entries are (up to overflow, which the second test forgives).
-        if not np.isfinite(costs.sum()) and not np.isfinite(costs).all():
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = costs.sum()
+        if not np.isfinite(total) and not np.isfinite(costs).all():
             place = np.argwhere(~np.isfinite(costs))[0]
             row = f" in row {place[0]}" if costs.ndim == 2 else ""
             name = self.space.variable_names[int(place[-1])]
             raise DeclarationError(f"The cost of {name}{row} is {costs[tuple(place)]}; costs must be finite.")
+        if costs.size and max(costs.max(), -costs.min()) > _LARGE_COST:
+            self._refuse_overflow(costs)
+
+    def _refuse_overflow(self, costs: FloatArray) -> None:
+        """Costs so large that the value of a label is not a number."""
+        reach = np.maximum(np.abs(self.space.lower), np.abs(self.space.upper))
+        reach = np.where(np.isfinite(reach), np.maximum(reach, 1.0), 1.0)
+        with np.errstate(over="ignore"):
+            size = np.abs(costs) @ reach
+        if not np.isfinite(size).all():
+            raise DeclarationError(
+                f"The costs are too large (up to {np.abs(costs).max():.3g}): their sum over a label overflows. Divide "
+                "all of them by one number, which changes no answer."
+            )
 
     def _extra_rows(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
         if len(forbid) and self.integral == "relax":

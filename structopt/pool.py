@@ -13,6 +13,7 @@ from typing import Any
 from structopt.backends.base import Backend, Solution
 from structopt.backends.worker import ExtraRows, Worker
 from structopt.compiled import CompiledSpace, FloatArray
+from structopt.errors import StructoptError
 from structopt.label import Statistics
 
 __all__ = ["Desk", "WorkerPool"]
@@ -38,6 +39,9 @@ class Desk:
 class WorkerPool:
     """Workers of one space; a new one is made only when all others are busy.
 
+    A worker that was interrupted (Ctrl-C, an exception of a stranger's) is not handed out again: nobody knows in what
+    state its models are.
+
     Parameters
     ----------
     space : CompiledSpace
@@ -51,9 +55,10 @@ class WorkerPool:
         self._space = space
         self._integral = integral
         self._has_lp_only = integral == "relax" or not space.is_integral
+        self._snaps = self._has_lp_only and space.is_integral
         self._make = make
         self._lock = threading.Lock()
-        self._desks: list[Desk] = []
+        self._records: list[Statistics] = []
         self._idle: list[Desk] = []
         self._bases: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
 
@@ -74,10 +79,13 @@ class WorkerPool:
             if key is not None:
                 self._remember(key, own.worker.basis())
             own.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
-            return solution
-        finally:
+        except StructoptError:
             if desk is None:
-                self._idle.append(own)
+                self._idle.append(own)  # said between two runs: the worker's models are whole
+            raise
+        if desk is None:
+            self._idle.append(own)
+        return solution
 
     def maximize(self, costs: FloatArray, square: float) -> Solution:
         """`solve` without rows, basis or start, for contiguous costs whose squared norm is known.
@@ -85,16 +93,21 @@ class WorkerPool:
         Costs that are not finite, or whose square is not, take the long way, where they are looked at.
         """
         own = self._take()
+        lp = own.lp
         try:
-            lp = own.lp
             if lp is None or not square < math.inf:
-                return self.solve(costs, desk=own)
-            begun = perf_counter()
-            solution = lp.maximize(costs, square)
-            own.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
-            return solution
-        finally:
+                solution = self.solve(costs, desk=own)
+            else:
+                begun = perf_counter()
+                solution = lp.maximize(costs, square)
+                if self._snaps:
+                    own.worker.snap(costs, solution)
+                own.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
+        except StructoptError:
             self._idle.append(own)
+            raise
+        self._idle.append(own)
+        return solution
 
     @contextmanager
     def borrowed(self) -> Iterator[Desk]:
@@ -102,15 +115,17 @@ class WorkerPool:
         desk = self._take()
         try:
             yield desk
-        finally:
+        except StructoptError:
             self._idle.append(desk)
+            raise
+        self._idle.append(desk)
 
     def _take(self) -> Desk:
         try:
             return self._idle.pop()  # atomic, as is append
         except IndexError:
             desk = Desk(Worker(self._space, self._integral, self._make), self._has_lp_only)
-            self._desks.append(desk)
+            self._records.append(desk.statistics)
             return desk
 
     def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
@@ -124,6 +139,6 @@ class WorkerPool:
     def statistics(self) -> Statistics:
         """What all workers have done so far."""
         total = Statistics()
-        for desk in list(self._desks):
-            total.include(desk.statistics)
+        for record in list(self._records):
+            total.include(record)
         return total

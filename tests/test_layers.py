@@ -15,7 +15,7 @@ ROOT = Path(structopt.__file__).parent
 #: Each room may use what stands in its own line and above it.
 LAYERS = (
     ("errors",),
-    ("kernels", "compiled", "views", "_archive"),
+    ("kernels", "compiled", "stopping", "views", "_archive"),
     ("naming", "feasibility", "enumeration", "rows", "expressions", "variables", "label", "ranking_measures"),
     ("interop", "recognize", "space", "_hierarchy_input", "_hierarchy_view", "hierarchy"),
     ("backends", "bans", "diagnosis", "norms"),

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from structopt.backends.base import Solution, Status
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.kernels.products import dot
 
 __all__ = [
     "as_costs",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 _FLOAT64 = np.dtype(np.float64)
+#: Costs whose square norm is larger are scaled down to this power of two.
+_LARGEST_SQUARE, _LARGEST_EXPONENT = 1e30, 50
 
 
 def as_costs(c: FloatArray, space: CompiledSpace) -> FloatArray:
@@ -47,11 +50,12 @@ def as_costs(c: FloatArray, space: CompiledSpace) -> FloatArray:
 
 
 def costs_and_scale(c: FloatArray, space: CompiledSpace, target: int) -> tuple[FloatArray, float]:
-    """Checked costs, and the power of two >= 1 that lifts their norm to at least ``2 ** (target - 1)``.
+    """Checked costs, and the power of two that lifts their norm to at least ``2 ** (target - 1)``.
 
     The tolerances of solvers on costs are absolute (1e-7 in a simplex; the MIP of HiGHS ignores
     improvements below 1e-6, that of CBC below 1e-5). Scaling small costs up, exactly, by a power
-    of two keeps them relative. Large costs are never scaled down: that would drown the small ones.
+    of two keeps them relative. Large costs are scaled down only where solvers take them for infinite (from 1e20 on):
+    that drowns the small ones.
     """
     # After a simplex run every first call of a numpy function misses the caches (5 to 10 us each), so the
     # common case makes one: the squared norm answers "finite?" and "how large?" together.
@@ -59,10 +63,11 @@ def costs_and_scale(c: FloatArray, space: CompiledSpace, target: int) -> tuple[F
         c = as_costs(c, space)
     if len(c) != len(space.lower):
         as_costs(c, space)
-    square = float(c.dot(c))
-    if not math.isfinite(square):
-        as_costs(c, space)  # raises, unless only the square overflowed
-        return c, 1.0
+    square = dot(c, c)
+    if not square <= _LARGEST_SQUARE:
+        as_costs(c, space)  # raises, unless they are just large
+        largest = float(np.abs(c).max())
+        return c, math.ldexp(1.0, min(0, _LARGEST_EXPONENT - math.frexp(largest)[1]))
     if square == 0.0:
         if not c.any():
             return c, 1.0
@@ -99,11 +104,17 @@ def as_rows(
 
 
 def snapped(z: FloatArray, space: CompiledSpace) -> FloatArray:
-    """`z` with its integer variables exactly integer where the solver left them within tolerance."""
+    """`z` with its integer variables exactly integer where the solver left them within tolerance.
+
+    Not where that breaks a row which `z` holds: what then to do is not for a backend to decide.
+    """
     if space.is_integral:
         nearest = np.rint(z)
         close = space.integrality & (np.abs(z - nearest) <= FEASIBILITY_TOLERANCE)
-        z[close] = nearest[close]
+        if (z[close] != nearest[close]).any():
+            rounded = np.where(close, nearest, z)
+            if not breaks_rows(space, rounded, FEASIBILITY_TOLERANCE):
+                return rounded
     return z
 
 

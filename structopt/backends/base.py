@@ -18,7 +18,10 @@ import scipy.sparse as sp
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import UnsupportedSpace
 
-__all__ = ["Backend", "Capability", "Solution", "Status"]
+__all__ = ["Backend", "Capability", "ExtraRows", "Solution", "Status"]
+
+#: Rows of one call: coefficients, lower and upper bounds.
+ExtraRows = tuple[sp.csr_array, FloatArray, FloatArray]
 
 
 class Status(enum.Enum):

@@ -6,6 +6,7 @@ different threads solve side by side.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import highspy
@@ -22,22 +23,39 @@ from structopt.backends.arrays import (
 )
 from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.compiled import CompiledSpace, FloatArray
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, SolverNotAvailable
+from structopt.stopping import Stop, current_stop
 
 __all__ = ["Highs"]
+
+
+def _refuse_wrong_versions() -> None:
+    """Dependencies may be overridden; a HiGHS that is known to answer wrongly is not used."""
+    running = str(highspy.Highs().version())
+    numbers = tuple(int(part) for part in running.split(".")[:2])
+    if numbers < (1, 12) or running == "1.14.0":
+        raise SolverNotAvailable(
+            f"highspy {running} answers wrongly: 1.14.0 calls a poor label of a mixed program optimal, versions "
+            "before 1.12 ignore integrality with solver='ipm'. structopt works with 1.12, 1.13 and from 1.15.0 on; "
+            "get one with: pip install 'highspy>=1.12,!=1.14.0'."
+        )
+
+
+_refuse_wrong_versions()
 
 _FLOAT64 = np.dtype(np.float64)
 _MODEL_STATUS = highspy.HighsModelStatus
 _OPTIMAL = _MODEL_STATUS.kOptimal
 _OPTIMAL_NUMBER = int(_OPTIMAL)  # members of pybind11's enums compare at half the speed of numbers
 _FEASIBLE_POINT = int(highspy.SolutionStatus.kSolutionStatusFeasible)
+#: Stopped by the clock, or by another thread that no longer wants the answer.
+_OUT_OF_TIME = (_MODEL_STATUS.kTimeLimit, _MODEL_STATUS.kInterrupt)
 #: Stopped by a limit that the user set in the options: trying again would stop there again.
 _STOPPED = (
     _MODEL_STATUS.kIterationLimit,
     _MODEL_STATUS.kSolutionLimit,
     _MODEL_STATUS.kObjectiveBound,
     _MODEL_STATUS.kObjectiveTarget,
-    _MODEL_STATUS.kInterrupt,
 )
 #: Relative primal-dual gap above which "Optimal" is not believed (HiGHS issue 3194).
 _OPTIMALITY_ERROR = 1e-7
@@ -46,6 +64,14 @@ _OPTIMALITY_ERROR = 1e-7
 _LP_COST_EXPONENT = 0
 _LP_LEAST_SQUARE = 0.25  # the squared norm from which on that exponent leaves costs as they are
 _MIP_COST_EXPONENT = 10
+_LARGEST_SQUARE = 1e30  # costs of 1e20 and more are infinite to HiGHS
+#: LPs of this many coefficients may run for seconds, so that they are watched as integer programs are.
+_LARGE = 50_000
+_INTERRUPTS = (
+    highspy.cb.HighsCallbackType.kCallbackMipInterrupt,
+    highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt,
+    highspy.cb.HighsCallbackType.kCallbackIpmInterrupt,
+)
 
 _DEFAULTS: dict[str, Any] = {
     "output_flag": False,
@@ -56,7 +82,25 @@ _DEFAULTS: dict[str, Any] = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 1e-9,
 }
+#: Where this HiGHS has them. Its feasibility jump takes longer than all the rest of a small integer program
+#: (benchmarks/mip.py) and finds no label that the tree does not.
+_DEFAULTS_IF_KNOWN: dict[str, Any] = {"mip_heuristic_run_feasibility_jump": False}
 _COMMON_NAMES = {"mip_gap": "mip_rel_gap"}
+
+
+class _Watch:
+    """Called by HiGHS during long runs, in the thread that runs it.
+
+    That it is Python is half of its use: the interpreter runs the handlers of signals before it, so that Ctrl-C is
+    raised here and leaves ``Highs.run`` as it would leave any function. The other half is to hear other threads.
+    """
+
+    def __init__(self) -> None:
+        self.stop: Stop | None = None
+
+    def __call__(self, kind: Any, message: str, told: Any, answer: Any, data: Any) -> None:
+        if self.stop is not None and self.stop.seconds_left <= 0.0:
+            answer.user_interrupt = True
 
 
 class Highs(Backend):
@@ -103,7 +147,8 @@ class Highs(Backend):
         space = self.space
         self._n = n = space.n_variables
         self._highs = highspy.Highs()
-        for key, value in {**_DEFAULTS, **self.options}.items():
+        known = {key: value for key, value in _DEFAULTS_IF_KNOWN.items() if self._knows(key)}
+        for key, value in {**_DEFAULTS, **known, **self.options}.items():
             self._set_option(_COMMON_NAMES.get(key, key), value)
         self._columns = np.arange(n, dtype=np.int32)
         self._costs: FloatArray = np.zeros(n)
@@ -111,12 +156,24 @@ class Highs(Backend):
         self._extra: list[tuple[sp.csr_array, FloatArray, FloatArray]] = []
         self._basis_before_rows: Any = None
         self._integral = space.is_integral
+        self._spoiled = False
+        self._watched = self._integral or space.matrix.nnz >= _LARGE
+        if self._watched:
+            self._watch = _Watch()
+            self._time_limit = float(self._highs.getOptionValue("time_limit")[1])
+            # Past highspy's own dispatcher, which makes an object for every call.
+            highspy._core._Highs.setCallback(self._highs, self._watch, None)
+            for kind in _INTERRUPTS:
+                self._highs.startCallback(kind)
         self._cost_exponent = _MIP_COST_EXPONENT if self._integral else _LP_COST_EXPONENT
-        # `maximize` takes the straight way from this square norm on: never with integer variables, nor past a
+        # `maximize` takes the straight way from this square norm on: never where runs are watched, nor past a
         # subclass that has a `run` of its own.
         own = type(self).run is Highs.run and type(self).set_costs is Highs.set_costs
-        self._least_square = _LP_LEAST_SQUARE if own and n and not self._integral else np.inf
+        self._least_square = _LP_LEAST_SQUARE if own and n and not self._watched else np.inf
         self._load()
+
+    def _knows(self, key: str) -> bool:
+        return bool(self._highs.getOptionType(key)[0] == highspy.HighsStatus.kOk)
 
     def _set_option(self, key: str, value: Any) -> None:
         # HiGHS types its options strictly: time_limit=5 is an error, time_limit=5.0 is not.
@@ -150,21 +207,37 @@ class Highs(Backend):
 
     def set_costs(self, c: FloatArray) -> None:
         """Set the objective ``max c . z``."""
+        if self._spoiled:
+            self._renew()
         costs, scale = costs_and_scale(c, self.space, self._cost_exponent)
         scaled = costs if scale == 1.0 else costs * scale
         self._highs.changeColsCost(self._n, self._columns, scaled)
         self._scale = scale
-        if self._integral:
+        if self._watched:
             self._costs[:] = costs  # a copy: the caller may reuse the array
+
+    def _renew(self) -> None:
+        """A new native model in place of one whose last run was left by an exception; costs and rows are kept."""
+        costs, extra = self._costs, self._extra
+        self._build()
+        self.set_costs(costs)
+        for rows in extra:
+            self.add_rows(*rows)
 
     def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
         """Append rows; the basis is extended with their slacks and stays warm."""
+        if self._spoiled:
+            self._renew()
         rows, lower, upper = as_rows(matrix, lower, upper, self.space)
         if not self._extra:
             self._basis_before_rows = self._highs.getBasis()
+        # First told, then done: an interrupt in between leaves nothing behind that `remove_rows` does not know of.
         self._extra.append((rows, lower, upper))
         starts, indices = rows.indptr[:-1].astype(np.int32, copy=False), rows.indices.astype(np.int32, copy=False)
-        self._highs.addRows(len(lower), lower, upper, rows.nnz, starts, indices, rows.data)
+        status = self._highs.addRows(len(lower), lower, upper, rows.nnz, starts, indices, rows.data)
+        if status == highspy.HighsStatus.kError:
+            self._extra.pop()
+            raise DeclarationError("HiGHS refuses an extra row: a coefficient is too large (1e15 and more are).")
 
     def remove_rows(self) -> None:
         """Remove the appended rows and go back to the basis from before them.
@@ -173,9 +246,13 @@ class Highs(Backend):
         """
         if not self._extra:
             return
+        if self._spoiled:  # the next call makes a new model, without them
+            self._extra, self._basis_before_rows = [], None
+            return
         first, last = self.space.n_rows, self._highs.getNumRow()
-        self._highs.deleteRows(last - first, np.arange(first, last, dtype=np.int32))
-        if self._basis_before_rows.valid and not self._highs.getBasis().valid:
+        if last > first:
+            self._highs.deleteRows(last - first, np.arange(first, last, dtype=np.int32))
+        if self._basis_before_rows is not None and self._basis_before_rows.valid and not self._highs.getBasis().valid:
             self._highs.setBasis(self._basis_before_rows)
         self._extra, self._basis_before_rows = [], None
 
@@ -183,10 +260,12 @@ class Highs(Backend):
         """Solve, from `start` if the space is integral and from the last basis otherwise."""
         if not self._n:
             return constant_solution(self._current())
+        if self._spoiled:
+            self._renew()
         if start is not None and self._integral:
             self._highs.setSolution(len(start), self._columns, np.asarray(start, dtype=np.float64))
         highs = self._highs
-        highs.run()
+        self._start()
         status = highs.getModelStatus()
         if int(status) != _OPTIMAL_NUMBER:
             return self._second_look(status)
@@ -194,9 +273,26 @@ class Highs(Backend):
             return self._read(Status.OPTIMAL, status)
         return self._read_optimum(status)
 
+    def _start(self) -> None:
+        """Run HiGHS; where that may take long, within the deadline of the surroundings and open to interrupts."""
+        if not self._watched:
+            self._highs.run()
+            return
+        stop = self._watch.stop = current_stop()
+        left = math.inf if stop is None else stop.seconds_left
+        # Until it is known how the run ended, nobody shall trust this model.
+        self._spoiled = True
+        if left < self._time_limit:
+            self._highs.setOptionValue("time_limit", left)
+            self._highs.run()
+            self._highs.setOptionValue("time_limit", self._time_limit)
+        else:
+            self._highs.run()
+        self._spoiled = False
+
     def maximize(self, c: FloatArray, square: float) -> Solution:
         """`set_costs` and `run` in one: the path of every plain LP call, in as few steps as will do."""
-        if square < self._least_square:
+        if not self._least_square <= square <= _LARGEST_SQUARE:
             return super().maximize(c, square)
         highs = self._highs
         highs.changeColsCost(self._n, self._columns, c)
@@ -226,7 +322,7 @@ class Highs(Backend):
         self._highs.clearSolver()
         # A thread pool of another size, made by another model in this thread, is an error to HiGHS.
         highspy.Highs.resetGlobalScheduler(True)
-        self._highs.run()
+        self._start()
         self._highs.setOptionValue("presolve", presolve)
         status = self._highs.getModelStatus()
         if status == _OPTIMAL:
@@ -240,7 +336,7 @@ class Highs(Backend):
             return Solution(Status.INFEASIBLE, None, message=self._words(status))
         if status == _MODEL_STATUS.kUnbounded:
             return Solution(Status.UNBOUNDED, None, message=self._words(status))
-        if status == _MODEL_STATUS.kTimeLimit:
+        if status in _OUT_OF_TIME:
             return self._read(Status.TIME_LIMIT, status)
         if status in _STOPPED:
             return self._read(Status.FAILED, status)
@@ -250,7 +346,7 @@ class Highs(Backend):
         # With no costs nothing is unbounded, so that infeasibility is the only question left.
         costs = self._present_costs()
         self._highs.changeColsCost(self._n, self._columns, np.zeros(self._n))
-        self._highs.run()
+        self._start()
         feasible = self._highs.getModelStatus() == _OPTIMAL
         self._highs.changeColsCost(self._n, self._columns, costs * self._scale)
         status = Status.UNBOUNDED if feasible else Status.INFEASIBLE

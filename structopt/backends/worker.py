@@ -1,29 +1,36 @@
-"""The LP and the MIP of one space side by side, and when to ask which."""
+"""The LP and the MIP of one space side by side, when to ask which, and the check that every answer passes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from structopt.backends.base import Backend, Capability, Solution, Status
-from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.backends.base import Backend, Capability, ExtraRows, Solution, Status
+from structopt.backends.checking import Checker
+from structopt.compiled import CompiledSpace, FloatArray
+from structopt.kernels.snapping import HOLDS
+from structopt.stopping import time_left
 
 __all__ = ["ExtraRows", "Worker"]
 
-ExtraRows = tuple[sp.csr_array, FloatArray, FloatArray]
-
 
 class Worker:
-    """The LP and, where needed, the MIP of one space, used by one thread at a time."""
+    """The LP and, where needed, the MIP of one space, used by one thread at a time.
+
+    After an exception that is not structopt's own (Ctrl-C above all) its models may hold rows of the call that was
+    interrupted: whoever owns the worker drops it then (`structopt.pool`).
+    """
 
     def __init__(self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend]) -> None:
         self._space = space
         self._make = make
         self._relax_only = integral == "relax" or not space.is_integral
         self._mip_only = integral == "force" and space.is_integral
+        self._checker = Checker(space) if space.is_integral else None
         self._lp: Backend | None = None
         self._mip: Backend | None = None
 
@@ -56,20 +63,55 @@ class Worker:
         basis: tuple[Any, Any] | None,
         start: FloatArray | None,
     ) -> tuple[Solution, int, int]:
-        """LP first; the MIP only if its answer is fractional. Returns the solution and how many of each ran."""
+        """LP first; the MIP only if its answer is no label. Returns the solution and how many of each ran."""
         if self._mip_only:
-            return self._run(self._mip_backend(), costs, extra, None, start), 0, 1
+            return self._checked(self._run(self._mip_backend(), costs, extra, None, start), costs, extra), 0, 1
         relaxation = self._run(self._lp_backend(), costs, extra, basis, None)
-        if self._relax_only or relaxation.status is not Status.OPTIMAL or self._is_integral(relaxation.z):
+        if self._checker is None:
             return relaxation, 1, 0
-        exact = self._run(self._mip_backend(), costs, extra, None, start)
+        if self._relax_only:
+            self.snap(costs, relaxation, extra)
+            return relaxation, 1, 0
+        if relaxation.status is not Status.OPTIMAL:
+            return relaxation, 1, 0
+        if relaxation.z is not None and self._checker.snap(costs, relaxation.z, extra) == HOLDS:
+            return relaxation, 1, 0
+        exact = self._checked(self._run(self._mip_backend(), costs, extra, None, start), costs, extra)
+        if exact.status is Status.TIME_LIMIT and exact.z is None:
+            exact = replace(exact, z=self._rounded(costs, relaxation.z, extra))
+        if exact.z is not None and exact.bound > relaxation.bound:
+            exact = replace(exact, bound=relaxation.bound)
         return exact, 1, 1
 
-    def _is_integral(self, z: FloatArray | None) -> bool:
+    def _rounded(self, costs: FloatArray, z: FloatArray | None, extra: ExtraRows | None) -> FloatArray | None:
+        """A label near the relaxation's point for a MIP that had no time to find any; None if none is found at once."""
+        assert self._checker is not None
         if z is None:
-            return False
-        watched = z[self._space.integrality]
-        return bool((np.abs(watched - np.rint(watched)) <= FEASIBILITY_TOLERANCE).all())
+            return None
+        whole = self._space.integrality
+        for rounding in (np.rint, np.floor, np.ceil):
+            label = np.where(whole, rounding(z), z)
+            if self._checker.snap(costs, label, extra) == HOLDS:
+                return label
+        return None
+
+    def snap(self, costs: FloatArray, relaxation: Solution, extra: ExtraRows | None = None) -> None:
+        """Make the integer variables of a relaxation's point exactly integer where that leaves it in the space."""
+        if relaxation.z is not None and self._checker is not None:
+            self._checker.snap(costs, relaxation.z, extra)
+
+    def _checked(self, found: Solution, costs: FloatArray, extra: ExtraRows | None) -> Solution:
+        """The MIP's answer if it is a label after rounding, what can be made of it otherwise."""
+        assert self._checker is not None
+        if found.z is None or found.status not in (Status.OPTIMAL, Status.TIME_LIMIT):
+            return found
+        code = self._checker.snap(costs, found.z, extra)
+        if code == HOLDS:
+            return found
+        from structopt.backends.repair import repaired
+
+        limit = min(float(self._mip_backend().options.get("time_limit", math.inf)), time_left())
+        return repaired(self._space, extra, costs, found, self._checker.complaint(code), limit)
 
     @staticmethod
     def _run(
@@ -86,8 +128,8 @@ class Worker:
             start = None
         if extra is None:
             return backend.run(start)
-        backend.add_rows(*extra)
         try:
+            backend.add_rows(*extra)
             return backend.run(start)
         finally:
             backend.remove_rows()

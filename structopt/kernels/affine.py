@@ -9,10 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from structopt.kernels._common import FloatArray, any_order, kernel
-from structopt.kernels.snapping import snap
 
 __all__ = ["blend", "locate", "mixture", "ranges"]
 
@@ -72,10 +70,8 @@ def blend(both: FloatArray, lam: float, costs: FloatArray) -> float:
 
 
 @any_order
-def locate(
-    both: FloatArray, lam: float, z: FloatArray, integer: npt.NDArray[np.bool_], tolerance: float, bound: float
-) -> Any:
-    """The place of the label that a query for `lam` found, made exactly integer if its integer variables nearly are.
+def locate(both: FloatArray, lam: float, z: FloatArray, bound: float) -> Any:
+    """The place of the label that a query for `lam` found.
 
     Returns
     -------
@@ -84,7 +80,6 @@ def locate(
     bound : float
         The solver's bound on ``h + lam g``, or where the two agree up to rounding, the label's own value.
     """
-    snap(z, integer, tolerance)
     h, g = 0.0, 0.0
     for j in range(len(z)):
         h += both[0, j] * z[j]

@@ -1,40 +1,115 @@
-"""The last look at a solver's answer: integer values made exactly integer, and its value recomputed."""
+"""The last look at a solver's answer: integer values made exactly integer, rows and bounds looked at again."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from structopt.kernels._common import FloatArray, any_order
+from structopt.kernels._common import FloatArray, IntArray, any_order, kernel
 
-__all__ = ["snap", "snap_and_value"]
+__all__ = ["FRACTIONAL", "HOLDS", "WORSE", "first_broken", "snap", "value_of"]
+
+#: What `snap` answers besides the number of a broken row or bound.
+HOLDS, FRACTIONAL, WORSE = -1, -2, -3
 
 
-@any_order
-def snap(z: FloatArray, integer: npt.NDArray[np.bool_], tolerance: float) -> bool:
-    """Round the entries of `z` where `integer`, in place, if all of them are within `tolerance` of an integer.
+@kernel
+def first_broken(
+    z: FloatArray,
+    indptr: IntArray,
+    indices: IntArray,
+    data: FloatArray,
+    row_lower: FloatArray,
+    row_upper: FloatArray,
+    tolerance: float,
+) -> int:
+    """The first row that `z` leaves by more than `tolerance` of the terms that meet there (at least 1), or -1."""
+    for i in range(len(row_lower)):
+        activity = 0.0
+        size = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            term = data[k] * z[indices[k]]
+            activity += term
+            size += abs(term)
+        # NaN is outside of everything.
+        room = tolerance * max(1.0, size)
+        if not (activity >= row_lower[i] - room and activity <= row_upper[i] + room):
+            return i
+    return -1
 
-    Returns whether they are; otherwise `z` is left as it was.
+
+@kernel
+def snap(
+    c: FloatArray,
+    z: FloatArray,
+    integer: npt.NDArray[np.bool_],
+    lower: FloatArray,
+    upper: FloatArray,
+    indptr: IntArray,
+    indices: IntArray,
+    data: FloatArray,
+    row_lower: FloatArray,
+    row_upper: FloatArray,
+    tolerance: float,
+    rounding: float,
+) -> int:
+    """Round the integer entries of `z` in place, if the rounded point is still a label and worth as much.
+
+    Entries that leave their bounds by less than the tolerance are put on them.
+
+    Returns
+    -------
+    int
+        HOLDS; FRACTIONAL if an entry is not within `tolerance` of an integer; WORSE if rounding loses more than
+        `rounding` of the terms of ``c . z``; else the number of the first row that the rounded point breaks, or
+        ``len(row_lower) + j`` if it leaves the bounds of variable j. In all but the first case `z` is left as it was.
     """
-    for j in range(len(z)):
-        if integer[j] and not abs(z[j] - np.rint(z[j])) <= tolerance:
-            return False
-    for j in range(len(z)):
+    n, m = len(z), len(row_lower)
+    loss, size = 0.0, 0.0
+    rounds = False
+    for j in range(n):
+        size += abs(c[j] * z[j])
         if integer[j]:
-            z[j] = np.rint(z[j])
-    return True
+            nearest = np.rint(z[j])
+            off = z[j] - nearest
+            if not abs(off) <= tolerance:
+                return FRACTIONAL
+            if off != 0.0:
+                rounds = True
+                loss += c[j] * off
+    if loss > rounding * size:
+        return WORSE
+    for j in range(n):
+        room = tolerance * max(1.0, abs(z[j]))
+        outside = max(lower[j] - z[j], z[j] - upper[j])
+        if not outside <= room:
+            return m + j
+        rounds |= outside > 0.0
+    kept = z.copy() if rounds else z
+    for j in range(n):
+        if integer[j]:
+            z[j] = np.rint(z[j]) + 0.0  # no negative zeros
+        if z[j] < lower[j]:
+            z[j] = lower[j]
+        elif z[j] > upper[j]:
+            z[j] = upper[j]
+    broken = first_broken(z, indptr, indices, data, row_lower, row_upper, tolerance)
+    if broken >= 0 and rounds:
+        for k in range(n):
+            z[k] = kept[k]
+    return broken  # HOLDS is -1, too
 
 
 @any_order
-def snap_and_value(
-    c: FloatArray, z: FloatArray, integer: npt.NDArray[np.bool_], tolerance: float
-) -> tuple[bool, float]:
-    """`snap`, and ``c . z`` after it.
+def value_of(c: FloatArray, z: FloatArray, integer: npt.NDArray[np.bool_]) -> tuple[bool, float]:
+    """Whether all integer entries of `z` are integers, and ``c . z``.
 
     One compiled pass, because right after a solver's run every further function is paid for by cache misses.
     """
-    integral = snap(z, integer, tolerance)
+    integral = True
     value = 0.0
     for j in range(len(z)):
         value += c[j] * z[j]
+        if integer[j]:
+            integral &= z[j] == np.rint(z[j])
     return integral, value

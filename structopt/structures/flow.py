@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from structopt.batch import Batch, LabelBatch, LossBatch, refusal
+from structopt.batch import Batch, LabelBatch, LossBatch, refusal, slack_of
 from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear, n_examples
@@ -283,9 +283,12 @@ class FlowBatch(Batch):
         Z, values = np.zeros((self.n, len(self.model.arcs))), np.zeros(self.n)
         Z[chosen] = [label.z for label in found]
         values[chosen] = [label.value for label in found]
+        bounds = np.zeros(self.n)
+        bounds[chosen] = [label.bound for label in found]
+        slack = slack_of(values, bounds)
         if loss is not None:
             values[chosen] += weight * loss.const[chosen]
-        return LabelBatch([sp.csr_array(Z)], Z), values
+        return LabelBatch([sp.csr_array(Z)], Z, slack), values
 
 
 # ---- the network ---------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 
 from structopt._hierarchy_input import node_values
 from structopt.backends.combinatorial import Algorithm
-from structopt.batch import Batch, LabelBatch, LossBatch
+from structopt.batch import Batch, LabelBatch, LossBatch, slack_of
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled
@@ -236,7 +237,9 @@ class HierarchyBatch(Batch):
         """The best label of each example under ``score + weight * loss``, and these values."""
         chosen = np.arange(self.n) if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
         parts = self._chunks(chosen)
-        found: list[tuple[sp.csr_array, FloatArray]] = [(sp.csr_array((0, 0)), np.empty(0))] * len(parts)
+        found: list[tuple[sp.csr_array, FloatArray, FloatArray]] = [
+            (sp.csr_array((0, 0)), np.empty(0), np.empty(0))
+        ] * len(parts)
         jobs = n_jobs if n_jobs > 0 else os.cpu_count() or 1
 
         def work(first: int, last: int) -> None:
@@ -246,12 +249,16 @@ class HierarchyBatch(Batch):
 
         # A solver's own batch uses the threads itself.
         in_threads(work, len(parts), jobs if self._fast is not None else 1)
-        values = np.zeros(self.n)
+        values, bounds = np.zeros(self.n), np.zeros(self.n)
         if parts:
-            values[chosen] = np.concatenate([part for _, part in found])
+            values[chosen] = np.concatenate([part for _, part, _ in found])
+            bounds[chosen] = np.concatenate([part for _, _, part in found])
+        labels = replace(
+            self._labels(self._spread(chosen, [rows for rows, _, _ in found])), slack=slack_of(values, bounds)
+        )
         if loss is not None:
             values[chosen] += weight * loss.const[chosen]
-        return self._labels(self._spread(chosen, [rows for rows, _ in found])), values
+        return labels, values
 
     def _chunks(self, examples: IntArray) -> list[IntArray]:
         width = max(1, min(4096, _CHUNK_ENTRIES // len(self.model.hierarchy)))
@@ -270,13 +277,17 @@ class HierarchyBatch(Batch):
             gains[rows.indices, example] += weight * rows.data
         return gains
 
-    def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray]:
+    def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray, FloatArray]:
+        if isinstance(self._fast, LeafSetOracle):
+            return self._fast.columns_and_bounds(gains)
         if self._fast is not None:
-            return self._fast.maximize_columns(gains, part.tolist())
+            rows, values = self._fast.maximize_columns(gains, part.tolist())
+            return rows, values, values
         labels = self.model.oracle().maximize_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
         Z = np.array([label.z for label in labels])
         Z[np.abs(Z) < 1e-9] = 0.0
-        return sp.csr_array(Z), np.array([label.value for label in labels])
+        values, bounds = (np.array([getattr(label, name) for label in labels]) for name in ("value", "bound"))
+        return sp.csr_array(Z), values, bounds
 
     def _spread(self, chosen: IntArray, rows: Sequence[sp.csr_array]) -> sp.csr_array:
         """The rows of the chosen examples among empty ones."""

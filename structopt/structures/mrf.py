@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -136,29 +137,35 @@ class PairwiseBatch(Batch):
             unary = unary + weight * loss.coef[some]
         pair = np.asarray(tables[1][some], dtype=np.float64)
         Y, P = np.zeros((self.n, self.model.n)), np.zeros((self.n, self.model.graph.n_edges))
-        Y[some], P[some], found = self._solve(unary, pair, some, n_jobs)
+        Y[some], P[some], found, bounds = self._solve(unary, pair, some, n_jobs)
         values = np.zeros(self.n)
         values[some] = found if loss is None else found + weight * loss.const[some]
-        return self._labels(Y, P), values
+        slack = None
+        if bounds is not None:
+            slack = np.zeros(self.n)
+            slack[some] = np.maximum(bounds - found, 0.0)
+        return replace(self._labels(Y, P), slack=slack), values
 
     def _solve(self, unary: FloatArray, pair: FloatArray, some: npt.NDArray[np.intp], n_jobs: int) -> Any:
         graph = self.model.graph
         if self.model.relaxed:
             if self._flows is None or len(some) == self.n:
-                return graph.solve_batch(unary, pair, state=self._flows, n_jobs=n_jobs)
+                return *graph.solve_batch(unary, pair, state=self._flows, n_jobs=n_jobs), None
             part = self._flows.take(some)
             found = graph.solve_batch(unary, pair, state=part, n_jobs=n_jobs)
             self._flows.put(some, part)
-            return found
+            return *found, None
         Y, values, proved = graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
         P = self.model._products(Y)
-        oracle = self.model.oracle() if not proved.all() else None
+        if proved.all():
+            return Y, P, values, None
+        oracle, bounds = self.model.oracle(), values.copy()
         for i in np.flatnonzero(~proved):
-            assert oracle is not None
             start = np.concatenate([Y[i], P[i]])
             label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=start)
             Y[i], P[i], values[i] = label.z[: self.model.n], label.z[self.model.n :], label.value
-        return Y, P, values
+            bounds[i] = label.bound
+        return Y, P, values, bounds
 
     def argmax_surrogate(
         self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1

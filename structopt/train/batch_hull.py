@@ -171,6 +171,8 @@ class _Lockstep:
         h = self._heights(labels.tables)[some]
         g = search.batch.loss_values(search.loss, labels)[some]
         height = h + lam * g
+        if labels.slack is not None:
+            height += labels.slack[some]  # what is proved, where the solver stopped early
         line = self.h[some] + lam * self.g[some]
         proved = height <= line + _ABOVE * np.maximum(1.0, np.abs(height))
         self.upper[some] = np.minimum(self.upper[some], np.maximum(np.maximum(height, line), 0.0) ** 2 / (4.0 * lam))

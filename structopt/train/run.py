@@ -10,6 +10,8 @@ import os
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
+from structopt.errors import TimeLimitReached
+from structopt.stopping import deadline
 from structopt.train.checkpoint import Checkpoint, State
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
@@ -73,25 +75,34 @@ class Limits(NamedTuple):
 
 
 def run(method: Method, limits: Limits) -> TrainResult:
-    """Iterate until the gap is closed or a limit reached."""
+    """Iterate until the gap is closed or a limit reached; `max_seconds` reaches into a single long query."""
     problem = dict(method.problem)
     risk = problem.pop("risk")
     if limits.checkpoint is not None:
         problem |= risk.identity()
-    with Monitor(
-        method.name,
-        **limits._asdict(),
-        lower_bound=method.lower_bound,
-        problem=problem,
-        patience=method.patience,
-    ) as monitor:
+    with (
+        deadline(limits.max_seconds),
+        Monitor(
+            method.name,
+            **limits._asdict(),
+            lower_bound=method.lower_bound,
+            problem=problem,
+            patience=method.patience,
+        ) as monitor,
+    ):
         state = monitor.resume()
         if state is None:
             method.start(monitor)
         else:
             method.restore(state)
         while monitor.running:
-            method.iterate(monitor)
+            try:
+                method.iterate(monitor)
+            except TimeLimitReached:
+                if monitor.w is None or not monitor.out_of_time:
+                    raise  # a limit of the solver's own, or nothing to return yet
+                monitor.stop("time")
+                break
             monitor.record(method.state)
         method.finish(monitor)
     return monitor.result(**method.info())

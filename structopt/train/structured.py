@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.model import Model
 from structopt.search import SearchResult
+from structopt.stopping import map_in_threads
 from structopt.surrogates import Margin, Product, Slack, Surrogate
 from structopt.train.batch_hull import HullSearch
 from structopt.train.identity import digest
@@ -132,9 +132,12 @@ class StructuredRisk(Risk):
         """The same from the score tables of `w`, for a trainer that has a cheaper way to them than a product."""
         if isinstance(self.surrogate, Margin):
             labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
-            value = np.maximum(found - self.batch.dot(tables, self.truth), 0.0)
+            margin = found - self.batch.dot(tables, self.truth)
+            value = np.maximum(margin, 0.0)
+            # A solver that stopped at a gap or a time limit proved a bound: the label gives the plane, not the maximum.
+            upper = value if labels.slack is None else np.maximum(margin + labels.slack, 0.0)
             level = self.batch.loss_values(self.loss, labels)
-            return Violations(labels, np.ones(len(self)), level, value, value)
+            return Violations(labels, np.ones(len(self)), level, value, upper)
         if self.search in ("auto", "exact"):
             known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
             if known is not None:
@@ -213,7 +216,7 @@ class StructuredRisk(Risk):
             try:
                 visit(i)
             except SolverFailed as error:
-                raise SolverFailed(f"example {self.examples[i]}: {error}", error.status, error.partial) from error
+                raise type(error)(f"example {self.examples[i]}: {error}", error.status, error.partial) from error
             except StructoptError as error:
                 raise type(error)(f"example {self.examples[i]}: {error}") from error
 
@@ -221,8 +224,7 @@ class StructuredRisk(Risk):
             for i in examples.tolist():
                 guarded(i)
             return
-        with ThreadPoolExecutor(self.n_jobs if self.n_jobs > 0 else None) as pool:
-            list(pool.map(guarded, examples.tolist()))
+        map_in_threads(guarded, examples.tolist(), self.n_jobs)
 
     def _target(self, i: int, x: Any) -> tuple[FloatArray, tuple[FloatArray, float]]:
         """The true label as a point, and its task loss; kept from pass to pass within a memory limit."""

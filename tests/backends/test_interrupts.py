@@ -1,0 +1,211 @@
+"""Ctrl-C and other signals end a long integer program, and leave no trace in the next call."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.backends.highs import Highs
+from structopt.feasibility import contains
+from structopt.stopping import Stop, deadline, map_in_threads, time_left
+from structopt.testing.instances import hard_knapsack, space_of
+
+#: Only to end a run that hangs: these programs take hours.
+HANG = 60.0
+
+
+@pytest.fixture
+def after():
+    """Send SIGINT to this process after some seconds."""
+    timers = []
+
+    def arm(seconds: float) -> None:
+        timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+        timers.append(timer)
+        timer.start()
+
+    yield arm
+    for timer in timers:
+        timer.cancel()
+        timer.join()
+
+
+def answers_right(oracle: so.Oracle) -> None:
+    """Short calls of the same oracle, free and with rows."""
+    n = oracle.space.n_variables
+    assert oracle.maximize(-np.ones(n)).value == 0.0
+    one = np.zeros(n)
+    one[3] = 1.0
+    costs = -np.ones(n)
+    costs[3] = 2.0
+    assert oracle.maximize(costs).value == 2.0
+    assert oracle.maximize(costs, rows=[(one, 0.0, 0.0)]).value == 0.0
+    assert oracle.maximize(costs).value == 2.0
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_ctrl_c_is_heard_inside_a_mip(after, rows):
+    space, costs = hard_knapsack()
+    oracle = so.Oracle(space, "highs", time_limit=HANG)
+    extra = [(np.ones(space.n_variables), -np.inf, 20.0)] if rows else []
+    answers_right(oracle)
+    after(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        oracle.maximize(costs, extra)
+    answers_right(oracle)
+
+
+def test_a_backend_is_made_anew_with_its_costs_and_rows(after):
+    space, costs = hard_knapsack()
+    backend = Highs(space, {"time_limit": HANG})
+    backend.set_costs(costs)
+    backend.add_rows(*_row(space, 20.0))
+    after(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        backend.run()
+    backend.add_rows(*_row(space, 0.0))
+    assert backend.run().z.sum() == 0.0
+    backend.remove_rows()
+    backend.set_costs(-costs)
+    assert backend.run().bound == pytest.approx(0.0, abs=1e-9)
+    backend.add_rows(*_row(space, 1.0))
+    backend.set_costs(costs)
+    assert backend.run().bound == pytest.approx(costs.max())
+
+
+def _row(space, upper):
+    rows = space_of(np.ones((1, space.n_variables)), -np.inf, upper, 0.0, 1.0)
+    return rows.matrix, rows.row_lower, rows.row_upper
+
+
+def test_ctrl_c_ends_the_threads_of_a_batch(after):
+    space, costs = hard_knapsack()
+    oracle = so.Oracle(space, "highs", time_limit=HANG)
+    rng = np.random.default_rng(0)
+    begun = time.monotonic()
+    after(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        oracle.maximize_batch(costs + rng.normal(size=(4, len(costs))), n_jobs=2)
+    assert time.monotonic() - begun < HANG, "the other thread was waited for"
+    answers_right(oracle)
+
+
+def test_any_handler_that_raises_is_heard():
+    """As timeouts of test runners and schedulers do it."""
+
+    class Alarm(Exception):
+        pass
+
+    def handler(*_):
+        raise Alarm
+
+    space, costs = hard_knapsack()
+    oracle = so.Oracle(space, "highs", time_limit=HANG)
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(Alarm):
+            oracle.maximize(costs)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    answers_right(oracle)
+
+
+@pytest.mark.parametrize("moment", ["add_rows", "run", "remove_rows", "set_costs"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_bad_moment_leaves_no_rows_behind(moment, late, monkeypatch):
+    """Ctrl-C between any two steps of a call with rows."""
+    space = space_of([[1.0, 1.0, 1.0]], -np.inf, 2.0, 0.0, 1.0, True)
+    oracle = so.Oracle(space, "highs")
+    costs = np.array([3.0, 2.0, 1.0])
+    assert oracle.maximize(costs).value == 5.0
+    right = getattr(Highs, moment)
+
+    def interrupted(self, *arguments):
+        if late:
+            right(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Highs, moment, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            oracle.maximize(costs, rows=[([1.0, 1.0, 1.0], 0.0, 0.0)])
+    assert oracle.maximize(costs).value == 5.0
+    assert oracle.maximize(costs, rows=[([1.0, 0.0, 0.0], 0.0, 0.0)]).value == 3.0
+    assert oracle.maximize(costs).value == 5.0
+
+
+def test_a_fit_keeps_its_best_weights(after):
+    space, _ = hard_knapsack()
+    declared = so.LabelSpace.from_matrices(space.matrix, space.row_lower, space.row_upper)
+    model = so.Model(declared, {"z": so.features.Linear()}, so.losses.Hamming(), solver="highs")
+    from structopt.train import StructuredRisk, bmrm
+
+    risk = StructuredRisk(model, np.ones((1, 1)), np.zeros((1, space.n_variables)), "margin")
+    risk.violations(np.full(risk.n_features, -1.0))  # compiled before the clock runs
+    calls = []
+
+    def ring(result):
+        if not calls:
+            calls.append(1)
+            after(0.5)
+
+    with deadline(1.0):  # the first query ends with its best label, and gives a point to return
+        first = bmrm(risk, lam=1e-6, max_passes=1)
+    assert np.isfinite(first.objective)
+    after(1.0)
+    try:
+        with deadline(HANG):
+            result = bmrm(risk, lam=1e-6, tol=1e-12, callback=ring)
+    except KeyboardInterrupt:
+        return  # before the first point: nothing to keep
+    assert result.stopped == "interrupted"
+
+
+def test_deadlines_nest_and_cross_threads():
+    assert time_left() == np.inf
+    with deadline(100.0):
+        with deadline(1000.0):
+            assert time_left() <= 100.0
+        with deadline(None):
+            assert time_left() <= 100.0
+        assert max(map_in_threads(lambda _: time_left(), range(4), 2)) <= 100.0
+    assert time_left() == np.inf
+
+
+def test_the_first_error_of_a_thread_ends_the_others():
+    stops: list[Stop] = []
+    ready = threading.Barrier(2, timeout=HANG)
+
+    def work(i: int) -> None:
+        from structopt.stopping import current_stop
+
+        stop = current_stop()
+        assert stop is not None
+        stops.append(stop)
+        ready.wait()
+        if i == 0:
+            raise ValueError("the first")
+        end = time.monotonic() + HANG
+        while stop.seconds_left > 0 and time.monotonic() < end:
+            time.sleep(0.001)
+
+    begun = time.monotonic()
+    with pytest.raises(ValueError, match="the first"):
+        map_in_threads(work, range(2), 2)
+    assert time.monotonic() - begun < HANG
+
+
+def test_a_stopped_program_has_a_label_and_a_bound():
+    space, costs = hard_knapsack()
+    with deadline(0.5):
+        label = so.Oracle(space, "highs").maximize(costs)
+    assert label.status == "time limit" and contains(space, label.z)
+    assert label.value < label.bound < np.inf
