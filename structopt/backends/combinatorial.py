@@ -155,7 +155,7 @@ def fast_algorithm(
     asked_for_lp = relaxed and space.is_integral
     program = space.relaxed() if asked_for_lp else space
     found = recognize(program) if asked_for_lp or structure is None else structure
-    algorithm = algorithm_of(found, space.n_variables)
+    algorithm = algorithm_of(found, program.integrality)
     if algorithm is not None or relaxed or not space.is_integral:
         return algorithm
     return _enumeration(space)

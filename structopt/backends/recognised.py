@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from structopt.backends.combinatorial import Algorithm
-from structopt.backends.structured import Solver, solver_of
+from structopt.backends.structured import Answers, Solver, solver_of
 from structopt.compiled import FloatArray
 from structopt.kernels.products import dot
 from structopt.label import Label
@@ -16,21 +17,26 @@ from structopt.recognize import Structure
 __all__ = ["algorithm_of"]
 
 
-def algorithm_of(structure: Structure, n_variables: int) -> Algorithm | None:
-    """The algorithm for a recognised structure, or None for what only a solver can do."""
+def algorithm_of(structure: Structure, integer: npt.NDArray[np.bool_]) -> Algorithm | None:
+    """The algorithm for a recognised structure, or None for what only a solver can do.
+
+    `integer` marks the integer variables of the space: two labels that agree in them are one.
+    """
     if structure.kind != "product":
         solver = solver_of(structure)
     else:
         parts = [solver_of(part) for part in structure.parts]
         known = [part for part in parts if part is not None]
         solver = Product(structure, known) if len(known) == len(parts) else None
-    return None if solver is None else Recognised(structure, n_variables, solver)
+    return None if solver is None else Recognised(structure, integer, solver)
 
 
 class Recognised(Algorithm):
     """A solver for the free columns, put back among the fixed ones."""
 
-    def __init__(self, structure: Structure, n_variables: int, solver: Solver) -> None:
+    def __init__(self, structure: Structure, integer: npt.NDArray[np.bool_], solver: Solver) -> None:
+        n_variables = integer.size
+        self._integer = integer
         self.name = structure.oracle
         self.structure = structure
         self._solver = solver
@@ -66,8 +72,13 @@ class Recognised(Algorithm):
         values = self._solver.k_best(c[self._columns], k)
         if values is None:
             return None
-        labels = [self._label(c, row) for row in values]
-        return [label for label in labels if label is not None]
+        labels = [label for label in (self._label(c, row) for row in values) if label is not None]
+        if not self._integer.all() and self._integer.any():
+            # Where continuous variables do not follow from the integer ones, several points are one label.
+            parts = np.array([label.z[self._integer] for label in labels]).reshape(len(labels), -1)
+            if len(np.unique(np.rint(parts), axis=0)) < len(labels):
+                return None
+        return labels
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         base_h, base_g = h_const + float(h @ self._template), g_const + float(g @ self._template)
@@ -99,3 +110,16 @@ class Product(Solver):
                 return None
             values[columns] = part
         return values
+
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Answers:
+        values = np.empty((len(C), self._size))
+        settled = np.ones(len(C), dtype=np.bool_)
+        for columns, solver in self._parts:
+            answers = solver.solve_batch(np.ascontiguousarray(C[:, columns]), n_jobs, keys)
+            if isinstance(answers, np.ndarray):
+                values[:, columns] = answers
+                continue
+            for i, part in enumerate(answers):
+                settled[i] &= part is not None
+                values[i, columns] = 0.0 if part is None else part
+        return values if settled.all() else [row if sure else None for row, sure in zip(values, settled, strict=True)]

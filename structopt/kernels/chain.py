@@ -18,9 +18,11 @@ from structopt.kernels import _chain as loops
 from structopt.kernels import _chain_sums as sums
 from structopt.kernels._common import FloatArray, IntArray, as_array, check_front, fail, floats, integers
 
-__all__ = ["k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
+__all__ = ["in_units", "k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
 
 _NUMBERS = "a chain score is NaN or +inf; scores are finite, or -inf where a state or transition is forbidden."
+# Losses that are multiples of one of these fractions of the smallest loss are counted in whole units.
+_FRACTIONS = range(1, 13)
 _EMPTY = "every state sequence of this chain is forbidden; allow a transition or an initial state."
 
 
@@ -213,6 +215,30 @@ def loss_front(
     if status:
         fail(status, _NUMBERS, _EMPTY)
     return values, labels
+
+
+def in_units(g: FloatArray, present: npt.NDArray[np.bool_] | None = None) -> IntArray | None:
+    """A loss by position and state as whole numbers from 0, or None if it does not count in units.
+
+    Every position has exactly one state, so that a position's smallest loss is a constant and may be left out. States
+    that are not `present` count 0.
+
+    Examples
+    --------
+    >>> in_units(np.array([[0.5, 0.0], [1.0, 2.5]])).tolist()
+    [[1, 0], [0, 3]]
+    """
+    known = np.ones(g.shape, dtype=np.bool_) if present is None else present
+    above = np.where(known, g - np.where(known, g, np.inf).min(axis=1, keepdims=True), 0.0)
+    smallest = above[above > 1e-12 * np.abs(g).max(initial=0.0)].min(initial=np.inf)
+    if not np.isfinite(smallest):
+        return np.zeros(g.shape, dtype=np.int64)
+    for parts in _FRACTIONS:
+        units = above * (parts / smallest)
+        whole = np.rint(units)
+        if (np.abs(units - whole) <= 1e-9 * np.maximum(whole, 1.0)).all():
+            return np.asarray(whole, dtype=np.int64)
+    return None
 
 
 def _loss_table(loss: npt.ArrayLike, length: int, n_states: int) -> IntArray:

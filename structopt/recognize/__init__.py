@@ -8,6 +8,7 @@ is an exact comparison, and an unproved guess is not used. The steps, one file e
 ``patterns``    rows read one by one: box, simplices, cardinality, closure, pairwise local polytope
 ``networks``    at most two entries a column: assignment, DAG path, flow
 ``trees``       a chosen node needs a chosen child (MATH.md 6.5)
+``forests``     one-of-many groups joined to chains and trees: local marginal polytopes, forbidden pairs
 ``unimodular``  proof of total unimodularity, only when asked
 ``structure``   the answer: `Structure` and the index arrays of every kind
 """
@@ -21,6 +22,7 @@ from structopt.recognize.structure import (
     Cardinality,
     Closure,
     Flow,
+    GroupForest,
     Pairwise,
     Path,
     Simplices,
@@ -41,5 +43,6 @@ __all__ = [
     "Path",
     "Flow",
     "Tree",
+    "GroupForest",
     "prove_totally_unimodular",
 ]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from structopt.compiled import CompiledSpace
-from structopt.recognize import networks, patterns, trees
+from structopt.recognize import forests, networks, patterns, trees
 from structopt.recognize.grouping import BoolArray
 from structopt.recognize.normalize import NormalForm, Normalized, normalize
-from structopt.recognize.structure import Arrays, Assignment, Closure, Pairwise, Path, Structure
+from structopt.recognize.structure import Arrays, Assignment, Closure, GroupForest, Pairwise, Path, Structure
 
 __all__ = ["recognize"]
 
@@ -34,6 +34,7 @@ _SIMPLE = (
 #: These read a block as one connected graph, so they need the split.
 _CONNECTED = (
     _Kind("tree", trees.tree_blocks, trees.build_tree),
+    _Kind("group forest", forests.forest_blocks, forests.build_forest),
     _Kind("path", networks.path_blocks, networks.build_path),
 )
 
@@ -214,6 +215,12 @@ def _why(name: str, arrays: Arrays, form: NormalForm) -> str:
         return (
             f"{n} arcs over {arrays.order.size} nodes carry one unit from source to sink, without cycles: every "
             "unit flow is a mixture of paths"
+        )
+    if isinstance(arrays, GroupForest):
+        exact = "the rows describe the hull of the labels" if arrays.hull else "the states are integer variables"
+        return (
+            f"{arrays.parent.size} groups with one state each, joined to a forest by {arrays.pair.size} pairs of "
+            f"states that may meet: chosen from the leaves to the roots; {exact}"
         )
     return {
         "box": f"{n} columns with finite bounds and no row that binds",

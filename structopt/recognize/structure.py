@@ -21,6 +21,7 @@ __all__ = [
     "Cardinality",
     "Closure",
     "Flow",
+    "GroupForest",
     "Pairwise",
     "Path",
     "Simplices",
@@ -168,6 +169,28 @@ class Tree(Arrays):
     parent: IntArray
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupForest(Arrays):
+    """One state of every group, and pairs of states that may meet; the groups form a forest.
+
+    Groups are numbered with parents before children; ``parent[g]`` is -1 at a root. Group g has the states
+    ``column[state_ptr[g]:state_ptr[g + 1]]``. The states of g and of its parent that may meet are the pairs
+    ``pair_ptr[g]:pair_ptr[g + 1]``: state `above` of the parent and state `below` of g, each counted within its group,
+    with the pair variable ``pair`` (-1 where there is none). `hull` says whether the rows describe the convex hull of
+    the labels, `integer` whether all states are integer variables, by which labels are told apart.
+    """
+
+    state_ptr: IntArray
+    column: IntArray
+    parent: IntArray
+    pair_ptr: IntArray
+    above: IntArray
+    below: IntArray
+    pair: IntArray
+    hull: bool
+    integer: bool
+
+
 _ORACLES = {
     "box": "signs",
     "simplices": "argmax",
@@ -175,6 +198,7 @@ _ORACLES = {
     "assignment": "linear assignment",
     "tree": "tree dynamic program",
     "path": "DAG path",
+    "group forest": "max-sum on a forest",
     "product": "product",
 }
 
@@ -186,8 +210,9 @@ class Structure:
     Attributes
     ----------
     kind : str
-        "box", "simplices", "cardinality", "closure", "pairwise", "assignment", "tree", "path", "product"
-        (every block has one of these), "flow" (network matrix, solved as an LP), or "general".
+        "box", "simplices", "cardinality", "closure", "pairwise", "assignment", "tree", "group forest" (one-of-many
+        groups joined to chains or trees), "path", "product" (every block has one of these), "flow" (network matrix,
+        solved as an LP), or "general".
     reason : str
         What was found and why it is exact, or what stood in the way.
     arrays : Arrays or None
@@ -236,6 +261,8 @@ class Structure:
             return False
         if self.kind in ("general", "flow", "product"):
             return all(part.integral for part in self.parts) and self._rest_is_integral()
+        if isinstance(self.arrays, GroupForest) and not self.arrays.hull:
+            return False
         return self._fixed_are_whole() and (not isinstance(self.arrays, Pairwise) or self.arrays.forest)
 
     @property

@@ -19,8 +19,6 @@ __all__ = ["ChainOracle"]
 
 # Entries of the front's table, and of the points it returns.
 _FRONT_ENTRIES = 10_000_000
-# Losses that are multiples of one of these fractions of the smallest loss are counted in whole units.
-_FRACTIONS = range(1, 13)
 
 
 class ChainOracle(Algorithm):
@@ -109,7 +107,7 @@ class ChainOracle(Algorithm):
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         if g[self._n_unary : self._n_unary + self._n_pair].any():
             return None
-        losses = _in_units(self._tables(g[None])[0])
+        losses = chain.in_units(self._tables(g[None])[0])
         if losses is None:
             return None
         n_levels = int(losses.max(axis=1).sum()) + 1
@@ -121,20 +119,3 @@ class ChainOracle(Algorithm):
         order = np.arange(n_levels)[::-1]
         before = np.maximum.accumulate(np.concatenate([[-np.inf], values[order][:-1]]))
         return self.points(labels[order[values[order] > before]])
-
-
-def _in_units(g: FloatArray) -> IntArray | None:
-    """A loss by position and state as whole numbers from 0, or None if it does not count in units.
-
-    Every position has exactly one state, so that a position's smallest loss is a constant and may be left out.
-    """
-    above = g - g.min(axis=1, keepdims=True)
-    smallest = above[above > 1e-12 * np.abs(g).max(initial=0.0)].min(initial=np.inf)
-    if not np.isfinite(smallest):
-        return np.zeros(g.shape, dtype=np.int64)
-    for parts in _FRACTIONS:
-        units = above * (parts / smallest)
-        whole = np.rint(units)
-        if (np.abs(units - whole) <= 1e-9 * np.maximum(whole, 1.0)).all():
-            return np.asarray(whole, dtype=np.int64)
-    return None

@@ -18,6 +18,7 @@ from structopt.recognize import (
     Cardinality,
     Closure,
     Flow,
+    GroupForest,
     Pairwise,
     Path,
     Simplices,
@@ -175,6 +176,26 @@ def declare_flow(rng) -> Declaration:
     return A, lo, up, lower, upper + rng.integers(1, 3, len(arcs)), integer
 
 
+def declare_groups(rng) -> Declaration:
+    """Groups of two or three states on a tree: pair variables with their marginals, some pairs forbidden."""
+    n_groups = int(rng.integers(2, 5))
+    sizes = rng.integers(2, 4, n_groups)
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    rows = [({int(first[g] + s): 1.0 for s in range(sizes[g])}, 1.0, 1.0) for g in range(n_groups)]
+    n = int(first[-1])
+    for g in range(1, n_groups):
+        p = int(rng.integers(g))
+        allowed = rng.random((sizes[p], sizes[g])) < 0.8
+        allowed[0] = allowed[:, 0] = True
+        number = {pair: n + k for k, pair in enumerate(zip(*np.nonzero(allowed), strict=True))}
+        for s in range(sizes[p]):
+            rows.append(({**{k: 1.0 for (a, _), k in number.items() if a == s}, int(first[p] + s): -1.0}, 0.0, 0.0))
+        for s in range(sizes[g]):
+            rows.append(({**{k: 1.0 for (_, b), k in number.items() if b == s}, int(first[g] + s): -1.0}, 0.0, 0.0))
+        n += len(number)
+    return build(rows, n)
+
+
 DECLARATIONS: dict[str, Callable[..., Declaration]] = {
     "box": declare_box,
     "simplices": declare_simplices,
@@ -186,6 +207,7 @@ DECLARATIONS: dict[str, Callable[..., Declaration]] = {
     "path": declare_path,
     "tree": declare_tree,
     "flow": declare_flow,
+    "group forest": declare_groups,
 }
 
 
@@ -263,6 +285,28 @@ def claimed_argmax(structure: Structure, c: np.ndarray) -> np.ndarray | None:
 
 def _slow(structure: Structure, c: np.ndarray) -> np.ndarray | None:
     return _SLOW[type(structure.arrays)](structure.arrays, c)
+
+
+def _slow_groups_on_a_forest(a: GroupForest, c):
+    """Every choice of one state per group, without those with a pair that may not meet."""
+    best, top = None, -np.inf
+    sizes = np.diff(a.state_ptr)
+    for states in itertools.product(*map(range, sizes)):
+        z = np.zeros(c.size)
+        for g, s in enumerate(states):
+            z[a.column[a.state_ptr[g] + s]] = 1.0
+            if a.parent[g] < 0:
+                continue
+            pairs = range(a.pair_ptr[g], a.pair_ptr[g + 1])
+            met = [q for q in pairs if (a.above[q], a.below[q]) == (states[a.parent[g]], s)]
+            if not met:
+                break
+            if a.pair[met[0]] >= 0:
+                z[a.pair[met[0]]] = 1.0
+        else:
+            if c @ z > top:
+                best, top = z, c @ z
+    return best
 
 
 def _slow_box(a: Box, c):
@@ -388,6 +432,7 @@ _SLOW: dict[type, Callable[..., np.ndarray | None]] = {
     Tree: _slow_tree,
     Path: _slow_path,
     Flow: _slow_flow,
+    GroupForest: _slow_groups_on_a_forest,
 }
 
 
