@@ -6,18 +6,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from structopt.data._files import lines_of
 from structopt.errors import DeclarationError
 
 __all__ = ["ArffText", "Attribute", "parse_arff"]
 
 _NUMERIC = ("numeric", "real", "integer")
-_KEYWORD = re.compile(r"@(relation|attribute|data)\b\s*(.*)", re.IGNORECASE | re.DOTALL)
-# A value in quotes (a backslash escapes the next character) or up to the next separator.
-_VALUE = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,]*?))\s*(?:,|$)""")
-_NAME = re.compile(r"""(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|(\S+))\s*(.*)""", re.DOTALL)
+_KEYWORD = re.compile(r"@(relation|attribute|data)\b\s*+(.*+)", re.IGNORECASE | re.DOTALL)
+# A value in quotes; a backslash escapes the next character. Nothing here can match in two ways, so that a line takes
+# time in proportion to its length, whatever it holds.
+_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
 # The weight of an example, which Weka writes after it.
-_WEIGHT = re.compile(r"\}\s*,\s*\{[^{}]*\}$")
-_ESCAPE = re.compile(r"\\(.)")
+_WEIGHT = re.compile(r"\}\s*+,\s*+\{[^{}]*+\}$")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_BLANKS = re.compile(r"\s*+")
+_NUMBER_AND_BLANKS = re.compile(r"\s*+[0-9]*+\s*+")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ def parse_arff(text: str, where: str) -> ArffText:
     (['numeric', 'nominal'], [['1', '2'], ['b']], [[0, 1], [0]])
     """
     found = ArffText()
-    lines = enumerate(text.splitlines(), start=1)
+    lines = enumerate(lines_of(text), start=1)
     _read_header(found, lines, where)
     found.rows = [[] for _ in found.attributes]
     found.cells = [[] for _ in found.attributes]
@@ -76,7 +79,7 @@ def _read_header(found: ArffText, lines: Iterator[tuple[int, str]], where: str) 
             )
         keyword, rest = match[1].lower(), match[2]
         if keyword == "relation":
-            found.relation = _name(rest)[0] if rest[:1] in ("'", '"') else rest.strip()
+            found.relation = _name(rest, f"{where}, line {number}")[0] if rest[:1] in ("'", '"') else rest.strip()
         elif keyword == "attribute":
             found.attributes.append(_attribute(rest, f"{where}, line {number}"))
         elif not found.attributes:
@@ -87,44 +90,71 @@ def _read_header(found: ArffText, lines: Iterator[tuple[int, str]], where: str) 
 
 
 def _attribute(text: str, where: str) -> Attribute:
-    name, kind = _name(text)
+    name, kind = _name(text, where)
     lower = kind.lower()
     if kind.startswith("{"):
         if not kind.rstrip().endswith("}"):
             raise DeclarationError(f"{where}: the values of attribute {name!r} do not end in '}}'.")
-        return Attribute(name, "nominal", tuple(_values(kind.strip()[1:-1])))
+        return Attribute(name, "nominal", tuple(_values(kind.strip()[1:-1], where)))
     if lower.startswith("hierarchical"):
-        return Attribute(name, "hierarchical", tuple(_values(kind[len("hierarchical") :])))
+        return Attribute(name, "hierarchical", tuple(_values(kind[len("hierarchical") :], where)))
     if not lower:
         raise DeclarationError(f"{where}: attribute {name!r} has no type.")
     first = lower.split()[0]
     return Attribute(name, "numeric" if first in _NUMERIC else first)
 
 
-def _name(text: str) -> tuple[str, str]:
-    match = _NAME.match(text)
+def _name(text: str, where: str) -> tuple[str, str]:
+    """A name, in quotes or up to the next blank, and what follows it."""
+    if text[:1] in ("'", '"'):
+        name, end = _quoted(text, 0, where)
+        return name, text[end:].strip()
+    name, *rest = text.split(None, 1) or [""]
+    return name, rest[0].strip() if rest else ""
+
+
+def _quoted(text: str, place: int, where: str) -> tuple[str, int]:
+    """The value in quotes that begins at a place, and the place after it."""
+    match = _QUOTED.match(text, place)
     if match is None:
-        return "", ""
-    quoted = match[1] if match[1] is not None else match[2]
-    return (match[3] if quoted is None else _ESCAPE.sub(r"\1", quoted)), match[4].strip()
+        raise DeclarationError(f"{where}: the quotation {text[place : place + 20]!r} has no end.")
+    inside = match[1] if match[1] is not None else match[2]
+    return _ESCAPE.sub(r"\1", inside), match.end()
 
 
-def _values(line: str) -> list[str]:
+def _values(line: str, where: str) -> list[str]:
     """The values between commas; most lines have no quotes and need no grammar."""
     if "'" not in line and '"' not in line:
         return [part.strip() for part in line.split(",")]
-    values: list[str] = []
-    place = 0
-    while place <= len(line):
-        match = _VALUE.match(line, place)
-        if match is None:
-            return [*values, line[place:].strip()]
-        quoted = match[1] if match[1] is not None else match[2]
-        values.append(match[3] if quoted is None else _ESCAPE.sub(r"\1", quoted))
-        if not match[0].endswith(",") or match.end() == place:
-            break
-        place = match.end()
-    return values
+    return [_value(part, where) for part in _parts(line, where)]
+
+
+def _value(part: str, where: str) -> str:
+    """One value without the quotes around it."""
+    part = part.strip()
+    if part[:1] not in ("'", '"'):
+        return part
+    value, end = _quoted(part, 0, where)
+    if end != len(part):
+        raise DeclarationError(f"{where}: {part[end : end + 20]!r} follows a quotation without a comma.")
+    return value
+
+
+def _parts(line: str, where: str, head: re.Pattern[str] = _BLANKS) -> list[str]:
+    """A line cut at the commas outside quotes; a quotation begins after `head`, a quote elsewhere is a letter
+    (don't)."""
+    parts: list[str] = []
+    begin = 0
+    while True:
+        match = head.match(line, begin)
+        end = match.end() if match is not None else begin
+        if line[end : end + 1] in ("'", '"'):
+            end = _quoted(line, end, where)[1]
+        comma = line.find(",", end)
+        if comma < 0:
+            return [*parts, line[begin:]]
+        parts.append(line[begin:comma])
+        begin = comma + 1
 
 
 def _add_row(found: ArffText, line: str, where: str) -> None:
@@ -133,7 +163,7 @@ def _add_row(found: ArffText, line: str, where: str) -> None:
     if line.startswith("{"):
         _add_sparse(found, row, line, where)
         return
-    cells = _values(line)
+    cells = _values(line, where)
     if len(cells) != len(found.attributes):
         raise DeclarationError(f"{where}: {len(cells)} values for {len(found.attributes)} attributes.")
     for rows, column, cell in zip(found.rows, found.cells, cells, strict=True):
@@ -146,18 +176,14 @@ def _add_sparse(found: ArffText, row: int, line: str, where: str) -> None:
     if not line.endswith("}"):
         raise DeclarationError(f"{where}: a sparse row that does not end in '}}'.")
     inside = line[1:-1].strip()
-    for pair in _pairs(inside) if inside else ():
-        place, *cell = pair.split(None, 1)
-        if not (place.isdigit() and cell) or int(place) >= len(found.attributes):
+    for pair in _parts(inside, where, _NUMBER_AND_BLANKS) if inside else ():
+        place, *cell = pair.split(None, 1) or [""]
+        is_number = place.isascii() and place.isdigit() and len(place) < 10
+        if not (is_number and cell) or int(place) >= len(found.attributes):
             raise DeclarationError(
-                f"{where}: {pair.strip()!r} is not 'number value' for one of {len(found.attributes)} attributes."
+                f"{where}: {pair.strip()[:40]!r} is not 'number value' for one of {len(found.attributes)} attributes."
             )
+        if found.rows[int(place)][-1:] == [row]:
+            raise DeclarationError(f"{where}: attribute {int(place)} has two values.")
         found.rows[int(place)].append(row)
-        found.cells[int(place)].append(_values(cell[0].strip())[0])
-
-
-def _pairs(inside: str) -> list[str]:
-    """``3 1, 7 'a, b'`` cut at the commas outside quotes."""
-    if "'" not in inside and '"' not in inside:
-        return inside.split(",")
-    return re.findall(r"""(?:[^,'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")+""", inside)
+        found.cells[int(place)].append(_value(cell[0], where))

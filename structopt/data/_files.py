@@ -1,14 +1,16 @@
-"""Texts as they lie on the disc: plain or gzipped, UTF-8 or Latin-1."""
+"""Texts as they lie on the disc: plain or compressed, UTF-8, UTF-16 or Latin-1."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import zlib
 from pathlib import Path
 
 from structopt.errors import DeclarationError
+from structopt.interop.text import decoded
 
-__all__ = ["existing", "plain_name", "read_text"]
+__all__ = ["existing", "is_number", "lines_of", "plain_name", "read_text"]
 
 _COMPRESSED = (".gz", ".bz2")
 
@@ -16,6 +18,8 @@ _COMPRESSED = (".gz", ".bz2")
 def existing(path: str | Path) -> Path:
     """The path of a file that is there."""
     found = Path(path)
+    if found.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder, not a data file.")
     if not found.is_file():
         raise FileNotFoundError(f"There is no data file {str(path)!r}.")
     return found
@@ -34,14 +38,39 @@ def plain_name(path: Path) -> str:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a file; ``.gz`` is unpacked, and what is not UTF-8 is taken for Latin-1 (older ARFF files)."""
+    """The text of a file; ``.gz`` and ``.bz2`` are unpacked, what is not UTF-8 or UTF-16 is Latin-1 (older ARFF
+    files)."""
     raw = existing(path).read_bytes()
-    if str(path).lower().endswith(".gz"):
-        try:
-            raw = gzip.decompress(raw)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DeclarationError(f"{str(path)!r} ends in .gz but is not a gzip file: {error}.") from error
+    for suffix, name, unpack in ((".gz", "gzip", gzip.decompress), (".bz2", "bzip2", bz2.decompress)):
+        if str(path).lower().endswith(suffix):
+            try:
+                raw = unpack(raw)
+            except (OSError, EOFError, ValueError, zlib.error) as error:
+                raise DeclarationError(f"{str(path)!r} ends in {suffix} but is not a {name} file: {error}.") from error
+    return decoded(raw, str(path))
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, or ``?``.
+
+    Examples
+    --------
+    >>> is_number("-1e3"), is_number("1_000"), is_number("Paris")
+    (True, False, False)
+    """
     try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
+        float(cell)
+    except ValueError:
+        return cell == "?"
+    return "_" not in cell
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text of Unix, Windows or old Macs; other characters that Python takes for line ends are none.
+
+    Examples
+    --------
+    >>> lines_of("a\\r\\nb\\x85c\\n")
+    ['a', 'b\\x85c', '']
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils import Bunch
 
 from structopt.data._arff_text import ArffText, Attribute, parse_arff
-from structopt.data._files import plain_name, read_text
+from structopt.data._files import is_number, plain_name, read_text
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 
@@ -25,6 +26,8 @@ _TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 _COUNT = re.compile(r"-C\s+(-?\d+)")
 # What the root of a DAG is called in the files of Clus, where arcs are written "parent/child".
 _ROOT = "root"
+#: A path of n levels has names of n lengths: more than this is no hierarchy but an attempt to fill the memory.
+_DEEPEST = 200
 
 
 def read_arff(path: str | Path, labels: Labels = None, *, ignore: Sequence[str] = (), dag: bool | None = None) -> Bunch:
@@ -121,6 +124,10 @@ def _places(found: ArffText, wanted: Sequence[str], where: str) -> list[int]:
     missing = [name for name in wanted if name not in place]
     if missing:
         raise DeclarationError(f"{where} has no attribute {missing[0]!r}; it has {', '.join(list(place)[-5:])}, ...")
+    uses = Counter(attribute.name for attribute in found.attributes)
+    twice = [name for name in wanted if uses[name] > 1]
+    if twice:
+        raise DeclarationError(f"{where} has {uses[twice[0]]} attributes called {twice[0]!r}; rename all but one.")
     return [place[name] for name in wanted]
 
 
@@ -178,7 +185,7 @@ def _features(found: ArffText, columns: Sequence[int], where: str) -> tuple[sp.c
         else:
             raise DeclarationError(
                 f"Attribute {attribute.name!r} of {where} is of type {attribute.kind}, which is not a feature; "
-                f"leave it out with ignore=[{attribute.name!r}]."
+                f"leave it out with ignore = [{attribute.name!r}]."
             )
         kept = values != 0  # also NaN
         parts.append((rows[kept], np.full(int(kept.sum()), len(names), dtype=np.intp), values[kept]))
@@ -193,9 +200,16 @@ def _features(found: ArffText, columns: Sequence[int], where: str) -> tuple[sp.c
 def _numbers(found: ArffText, k: int, where: str) -> npt.NDArray[np.float64]:
     cells = found.cells[k]
     try:
+        if any("_" in cell for cell in cells):  # float("1_000") is Python, not ARFF
+            raise ValueError
         return np.array(["nan" if cell == "?" else cell for cell in cells], dtype=np.float64)
-    except ValueError as error:
-        raise DeclarationError(f"Attribute {found.attributes[k].name!r} of {where}: {error}.") from None
+    except ValueError:
+        row, cell = next((found.rows[k][n], cell) for n, cell in enumerate(cells) if not is_number(cell))
+        name = found.attributes[k].name
+        raise DeclarationError(
+            f"{where}: {cell[:40]!r} of example {row} is not a number, but attribute {name!r} is numeric; leave it out "
+            f"with ignore = [{name!r}]."
+        ) from None
 
 
 def _codes(found: ArffText, k: int, where: str) -> npt.NDArray[np.intp]:
@@ -207,7 +221,8 @@ def _codes(found: ArffText, k: int, where: str) -> npt.NDArray[np.intp]:
         codes[found.rows[k]] = [number[cell] for cell in found.cells[k]]
     except KeyError as error:
         raise DeclarationError(
-            f"{error.args[0]!r} is not a value of attribute {attribute.name!r} of {where}."
+            f"{where}: {error.args[0]!r} is not a value of attribute {attribute.name!r} "
+            f"({_shortened(attribute.values)})."
         ) from None
     return codes
 
@@ -222,7 +237,10 @@ def _classes(found: ArffText, k: int, where: str) -> dict[str, npt.NDArray[np.ge
         values[found.rows[k]] = _numbers(found, k, where)
         return {"y": values, "label_names": np.array([attribute.name])}
     if attribute.kind != "nominal":
-        raise DeclarationError(f"Attribute {attribute.name!r} of {where} is of type {attribute.kind}, not a class.")
+        raise DeclarationError(
+            f"Attribute {attribute.name!r} of {where} is of type {attribute.kind}, not a class; say which attributes "
+            "are labels: labels = -14 for the last 14, or their names."
+        )
     codes = _codes(found, k, where)
     if (codes < 0).any():
         raise DeclarationError(f"{where}: example {int(np.argmin(codes))} has no class; remove it.")
@@ -239,6 +257,10 @@ def _label_rows(found: ArffText, places: Sequence[int], where: str) -> dict[str,
     return {"y": y, "label_names": np.array([found.attributes[k].name for k in places])}
 
 
+def _shortened(values: Sequence[str]) -> str:
+    return ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
+
+
 def _truth(cell: str, attribute: Attribute, where: str) -> int:
     value = _TRUTH.get(cell.lower())
     if value is None:
@@ -248,7 +270,7 @@ def _truth(cell: str, attribute: Attribute, where: str) -> int:
 
 def _hierarchical_labels(found: ArffText, k: int, dag: bool | None, where: str) -> dict[str, object]:
     attribute = found.attributes[k]
-    hierarchy = _hierarchy(attribute, dag)
+    hierarchy = _hierarchy(attribute, dag, where)
     y = np.zeros((found.n_rows, len(hierarchy)), dtype=np.uint8)
     for row, cell in zip(found.rows[k], found.cells[k], strict=True):
         names = [name for name in cell.split("@") if name not in ("", "?", _ROOT)]
@@ -259,9 +281,19 @@ def _hierarchical_labels(found: ArffText, k: int, dag: bool | None, where: str) 
     return _in_order(y, hierarchy, hierarchy.nodes)
 
 
-def _hierarchy(attribute: Attribute, dag: bool | None) -> Hierarchy:
+def _hierarchy(attribute: Attribute, dag: bool | None, where: str) -> Hierarchy:
     terms = [term for term in attribute.values if term]
     pairs = [tuple(term.split("/")) for term in terms]
+    deep = [pair for pair in pairs if len(pair) > _DEEPEST]
+    if deep:
+        raise DeclarationError(f"{where}: a term of attribute {attribute.name!r} has {len(deep[0])} levels.")
+    try:
+        return _made(attribute, terms, pairs, dag)
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}, attribute {attribute.name!r}: {error}") from error
+
+
+def _made(attribute: Attribute, terms: list[str], pairs: list[tuple[str, ...]], dag: bool | None) -> Hierarchy:
     if dag is None:
         dag = all(len(pair) == 2 for pair in pairs) and any(pair[0] == _ROOT for pair in pairs)
     if not dag:

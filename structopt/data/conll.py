@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import Bunch
 
-from structopt.data._files import plain_name, read_text
+from structopt.data._files import lines_of, plain_name, read_text
 from structopt.errors import DeclarationError
 
 __all__ = ["read_conll", "token_features"]
@@ -48,7 +48,8 @@ def read_conll(
     -------
     Bunch
         ``X`` (a list with a CSR matrix, token by feature, for every sentence), ``y`` (a list of lists of tags),
-        ``words``, ``label_names`` (tags that occur, sorted), ``sentences`` (all columns), and for CoNLL-U ``heads``.
+        ``words``, ``label_names`` (tags that occur, sorted), ``sentences`` (all columns), and for CoNLL-U ``heads``
+        (if the words have any).
 
     Examples
     --------
@@ -72,8 +73,25 @@ def read_conll(
         sentences=sentences,
     )
     if universal:
-        data["heads"] = [[int(head) for head in row] for row in _column(sentences, _HEAD, path.name)]
+        heads = _heads(sentences, path.name)
+        if heads is not None:
+            data["heads"] = heads
     return data
+
+
+def _heads(sentences: Sequence[Sentence], where: str) -> list[list[int]] | None:
+    """The heads of the words, each a word of the sentence or 0; None if no word has one."""
+    rows = _column(sentences, _HEAD, where)
+    if all(head == "_" for row in rows for head in row):
+        return None
+    for number, row in enumerate(rows):
+        for word, head in enumerate(row):
+            if not (head.isascii() and head.isdigit() and len(head) < 10 and int(head) <= len(row)):
+                raise DeclarationError(
+                    f"{where}: the head {head[:20]!r} of word {word + 1} in sentence {number + 1} is not 0 or a "
+                    "word of it."
+                )
+    return [[int(head) for head in row] for row in rows]
 
 
 def token_features(words: Sequence[str], t: int) -> list[str]:
@@ -109,7 +127,7 @@ def _shape(token: str) -> str:
 
 def _sentences(text: str, universal: bool, where: str) -> list[Sentence]:
     sentences: list[Sentence] = [[]]
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines_of(text), start=1):
         if not line.strip():
             if sentences[-1]:
                 sentences.append([])

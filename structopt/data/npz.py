@@ -46,37 +46,68 @@ def read_npz(path: str | Path, *, max_bytes: int | None = None) -> Bunch:
     path = existing(path)
     meta = path.with_name("meta.npz")
     data = _arrays(path, max_bytes) | (_arrays(meta, max_bytes) if meta.is_file() else {})
-    try:
-        if "X_data" in data:
-            parts = tuple(data.pop(f"X_{part}") for part in ("data", "indices", "indptr"))
-            X = sp.csr_array(parts, shape=tuple(data.pop("X_shape").tolist())).astype(np.float64)
-            X.check_format(full_check=True)  # compiled code indexes memory by its entries
-            data["X"] = X
-        if "Y" in data:
-            data["y"] = data.pop("Y")
-        if "edges" in data:
-            _order_by_hierarchy(data)
-    except UNREADABLE as error:
-        raise DeclarationError(
-            f"{str(path)!r} does not hold a data set: {type(error).__name__}: {error}. It needs X, or X_data, "
-            "X_indices, X_indptr and X_shape of a CSR matrix; with edges also label_names and Y."
-        ) from error
+    if "X_data" in data:
+        data["X"] = _sparse(data, path.name)
+    if "Y" in data:
+        data["y"] = data.pop("Y")
+    for key in ("X", "y"):
+        if key in data and not data[key].shape:
+            raise DeclarationError(f"{path.name}: {key} is a single number, not an array.")
+    if "edges" in data:
+        _order_by_hierarchy(data, path.name)
     return Bunch(**data)
 
 
 def _arrays(file: Path, max_bytes: int | None) -> dict[str, Any]:
     try:
         return dict(read_arrays(file, max_bytes))
+    except PermissionError:
+        raise
     except UNREADABLE as error:
-        raise DeclarationError(f"{str(file)!r} is not an npz file of plain arrays: {error}") from error
+        told = " ".join(str(error).split()) or type(error).__name__
+        raise DeclarationError(f"{str(file)!r} is not an npz file of plain arrays: {told}") from error
 
 
-def _order_by_hierarchy(data: dict[str, Any]) -> None:
-    names = data["label_names"].tolist()
+def _sparse(data: dict[str, Any], where: str) -> sp.csr_array:
+    """The matrix of the four arrays; every index is checked, as products with the matrix would read past its end."""
+    missing = [f"X_{part}" for part in ("indices", "indptr", "shape") if f"X_{part}" not in data]
+    if missing:
+        raise DeclarationError(
+            f"{where} has X_data and no {missing[0]}; a CSR matrix is data, indices, indptr and shape."
+        )
+    parts = tuple(data.pop(f"X_{part}") for part in ("data", "indices", "indptr"))
+    shape = data.pop("X_shape")
+    try:
+        if (
+            shape.shape != (2,)
+            or any(part.ndim != 1 for part in parts)
+            or any(part.dtype.kind not in "iu" for part in parts[1:])
+        ):
+            raise ValueError("one of its arrays has another shape or type")
+        found = sp.csr_array(parts, shape=tuple(int(length) for length in shape))
+        found.check_format(full_check=True)
+        return found.astype(np.float64)
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise DeclarationError(
+            f"{where}: X_data, X_indices, X_indptr and X_shape are not a CSR matrix: {error}."
+        ) from error
+
+
+def _order_by_hierarchy(data: dict[str, Any], where: str) -> None:
     edges = data.pop("edges")
-    if edges.size and not 0 <= edges.min() <= edges.max() < len(names):
-        raise DeclarationError(f"edges must hold label numbers 0..{len(names) - 1}")
-    hierarchy = Hierarchy([(names[p], names[c]) for p, c in edges.tolist()], nodes=names)
+    absent = [key for key in ("label_names", "y") if key not in data]
+    if absent:
+        raise DeclarationError(f"{where} has edges and no {'Y' if absent[0] == 'y' else absent[0]}.")
+    names = data["label_names"].tolist()
+    if not isinstance(names, list) or data["y"].ndim != 2 or data["y"].shape[1] != len(names):
+        raise DeclarationError(f"{where}: Y has shape {data['y'].shape}; edges need a column for each of label_names.")
+    whole = edges.ndim == 2 and edges.shape[1] == 2 and edges.dtype.kind in "iu"
+    if not whole or (edges < 0).any() or (edges >= len(names)).any():
+        raise DeclarationError(f"{where}: edges are pairs (parent, child) of numbers below {len(names)}.")
+    try:
+        hierarchy = Hierarchy([(names[p], names[c]) for p, c in edges.tolist()], nodes=names)
+    except DeclarationError as error:
+        raise DeclarationError(f"{where}: {error}") from error
     column = {name: k for k, name in enumerate(names)}
     order = np.array([column[name] for name in hierarchy.nodes])
     data["hierarchy"], data["y"] = hierarchy, data["y"][:, order]

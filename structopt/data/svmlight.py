@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,14 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
-from structopt.data._files import existing, read_text
+from structopt.data._files import existing, is_number, lines_of, read_text
 from structopt.errors import DeclarationError
 
 __all__ = ["read_svmlight"]
+
+#: Wider data would not fit into any memory as a weight vector: an index beyond it is a mistake of the file.
+_WIDEST = 2**31 - 1
+_MOST_CELLS = 2**31
 
 
 def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_features: int | None = None) -> Bunch:
@@ -45,39 +50,60 @@ def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_fe
     ([[1, 0, 1], [0, 1, 0]], [[0.5, 0.0], [0.0, 1.0]])
     """
     path = existing(path)
-    several, queries = _kind(path)
+    text = read_text(path)
+    several, queries = _kind(text)
     try:
         X, y, *query = load_svmlight_file(
-            str(path), n_features=n_features, multilabel=several, query_id=queries, zero_based="auto"
+            io.BytesIO(text.encode()), n_features=n_features, multilabel=several, query_id=queries, zero_based="auto"
         )
-    except ValueError as error:
-        raise DeclarationError(f"{path.name} is not an svmlight file: {error}.") from error
+    except (ValueError, OverflowError, IndexError) as error:
+        raise DeclarationError(f"{_culprit(text, path.name, n_features or _WIDEST)} ({error}).") from error
+    if X.shape[1] > _WIDEST:
+        raise DeclarationError(f"{_culprit(text, path.name, _WIDEST)}.")
     X = sp.csr_array(X)
     if several:
         return _rows_of_labels(X, y, labels, path.name)
     y = _whole(np.asarray(y))
     if queries:
-        return _by_query(X, y, query[0])
+        return _by_query(X, y, query[0], path.name)
     return Bunch(X=X, y=y, label_names=np.unique(y) if labels is None else np.asarray(labels))
 
 
-def _kind(path: Path) -> tuple[bool, bool]:
+def _kind(text: str) -> tuple[bool, bool]:
     """Whether lines name several labels, and whether they have query numbers."""
-    if path.name.endswith(".bz2"):
-        import bz2
-
-        text = bz2.decompress(path.read_bytes()).decode("utf-8", errors="replace")
-    else:
-        text = read_text(path)
-    lines = [line.split("#", 1)[0].split(None, 2) for line in text.splitlines()]
+    lines = [line.split("#", 1)[0].split(None, 2) for line in lines_of(text)]
     lines = [parts for parts in lines if parts]
     # A line without labels begins with its first feature.
     several = any("," in parts[0] or ":" in parts[0] for parts in lines)
     return several, any(part.startswith("qid:") for parts in lines[:1] for part in parts)
 
 
+def _culprit(text: str, where: str, width: int) -> str:
+    """Which line is not ``label index:value ...`` with indices that grow; scikit-learn does not tell."""
+    for number, line in enumerate(lines_of(text), start=1):
+        words = line.split("#", 1)[0].split()
+        features = [word for word in words if ":" in word and not word.startswith("qid:")]
+        odd = [word for word in words[1:] if ":" not in word]
+        if words and ":" not in words[0]:
+            odd += [label for label in words[0].split(",") if not is_number(label) or label == "?"]
+        last = -1
+        for word in features:
+            index, _, value = word.partition(":")
+            plain = index.isascii() and index.isdigit() and is_number(value) and value != "?"
+            if not plain or len(index) > 18 or int(index) > width or int(index) <= last:
+                odd.append(word)
+                break
+            last = int(index)
+        if odd:
+            return (
+                f"{where}, line {number}: {odd[0][:40]!r} is not understood; a line is a label and index:value pairs, "
+                f"with indices that grow, up to {width}"
+            )
+    return f"{where} is not an svmlight file"
+
+
 def _whole(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return y.astype(np.int64) if (y == np.rint(y)).all() else y
+    return y.astype(np.int64) if ((y == np.rint(y)) & (np.abs(y) < 2.0**53)).all() else y
 
 
 def _rows_of_labels(X: sp.csr_array, y: Sequence[Sequence[float]], labels: Sequence[Any] | None, where: str) -> Bunch:
@@ -87,13 +113,19 @@ def _rows_of_labels(X: sp.csr_array, y: Sequence[Sequence[float]], labels: Seque
     strange = [label for label in found if float(label) not in column]
     if strange:
         raise DeclarationError(f"{where} has the label {strange[0]:g}, which is not among labels=.")
+    if not all(np.isfinite(found)):
+        raise DeclarationError(f"{where} has a label that is not a finite number.")
     rows = np.zeros((len(y), len(names)), dtype=np.uint8)
     for i, row in enumerate(y):
         rows[i, [column[float(label)] for label in row]] = 1
     return Bunch(X=X, y=rows, label_names=names)
 
 
-def _by_query(X: sp.csr_array, y: np.ndarray[Any, Any], query: np.ndarray[Any, Any]) -> Bunch:
+def _by_query(X: sp.csr_array, y: np.ndarray[Any, Any], query: np.ndarray[Any, Any], where: str) -> Bunch:
+    if X.shape[0] * X.shape[1] > _MOST_CELLS:
+        raise DeclarationError(
+            f"{where} has queries, which are read as dense arrays: {X.shape[0]} x {X.shape[1]} numbers are too many."
+        )
     names, group = np.unique(query, return_inverse=True)
     members = [np.flatnonzero(group == k) for k in range(len(names))]
     return Bunch(X=[X[rows].toarray() for rows in members], y=[y[rows] for rows in members], queries=names)

@@ -1,34 +1,35 @@
-"""MPS and LP files in and out. HiGHS reads them; the texts are written here, so that no digit is lost.
+"""MPS and LP files in and out.
 
-A file that `write` made gives back the same space: fingerprint, variable names and row names. What the
-format cannot hold (names with spaces, ranges that round) stands in comments at its top, which other tools
-pass over. As in all tools of this kind a bound of 1e20 or more is infinite.
+A file that `write` made gives back the same space: fingerprint, variable names and row names. What the format cannot
+hold (names with spaces, which two rows are the sides of one) stands in comments at its top, which other tools pass
+over; they read the same set of points. As in all tools of this kind a bound of 1e20 or more is infinite. What a
+reader does not understand it refuses.
 """
 
 from __future__ import annotations
 
 import gzip
 import logging
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
-from structopt.interop.lp import lp_text, normalise
-from structopt.interop.matrices import LinearObjective, assemble
+from structopt.interop.lp import lp_text
+from structopt.interop.lp_reader import read_lp
+from structopt.interop.matrices import LinearObjective, assemble, canonical
 from structopt.interop.mps import mps_text
-from structopt.interop.text import Header
+from structopt.interop.mps_reader import read_mps
+from structopt.interop.program import Program
+from structopt.interop.text import Header, text_of
 
 __all__ = ["read", "read_objective", "read_with_objective", "write"]
 
 logger = logging.getLogger(__name__)
-
-#: HiGHS takes coefficients up to this size for zero (the smallest value that its option allows).
-SMALLEST_COEFFICIENT = 1e-12
 
 _COMMENT = {".mps": "*", ".lp": "\\"}
 
@@ -36,14 +37,15 @@ _COMMENT = {".mps": "*", ".lp": "\\"}
 def read(path: str | Path) -> CompiledSpace:
     """Read the variables and rows of an MPS or LP file (also ``.mps.gz``, ``.lp.gz``); no objective.
 
-    Rows of type N beyond the objective are left out, as HiGHS does.
+    Rows of type N beyond the objective are left out. What the formats' manuals leave open is refused rather than
+    guessed: :mod:`structopt.interop.lp_reader` and :mod:`structopt.interop.mps_reader` list it.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     DeclarationError
-        If the suffix is not one of the above, or the text is malformed.
+        If the suffix is not one of the above, or the text is malformed: with file, line and what stands there.
     UnsupportedModel
         Naming the part that a label space cannot express: semi-continuous variables, SOS, quadratic rows.
 
@@ -119,126 +121,101 @@ def _refuse_unwritable(compiled: CompiledSpace) -> None:
                 "hold; correct the bounds.",
                 rows=(name,),
             )
-    matrix = compiled.matrix
-    tiny = np.flatnonzero(np.abs(matrix.data) <= SMALLEST_COEFFICIENT)
-    if tiny.size:
-        row = int(np.searchsorted(matrix.indptr, tiny[0], side="right")) - 1
-        raise DeclarationError(
-            f"Row {compiled.row_names[row]!r} has the coefficient {matrix.data[tiny[0]]} of "
-            f"{compiled.variable_names[int(matrix.indices[tiny[0]])]!r}; HiGHS reads at most "
-            f"{SMALLEST_COEFFICIENT} as zero, so scale the row."
-        )
 
 
+@dataclass
 class _Loaded:
-    """A file as HiGHS understood it, with what the comments and the LP pass add."""
+    """A file as its reader understood it, with the comments of `write` applied."""
 
-    def __init__(self, path: Path, highs: Any, header: Header, ranges: dict[int, tuple[float, float]]) -> None:
-        self.path = path
-        self.header = header
-        self.ranges = ranges
-        self.lp = highs.getLp()
-        self.is_quadratic = highs.getModel().hessian_.dim_ > 0
-        self.file_rows = _names(self.lp.row_names_, self.lp.num_row_, "r")
-        columns = _names(self.lp.col_names_, self.lp.num_col_, "x")
-        self.row_names = [header.rows.get(name, name) for name in self.file_rows]
-        self.variable_names = [header.variables.get(name, name) for name in columns]
-
-
-def _names(names: list[str], count: int, prefix: str) -> list[str]:
-    # HiGHS forgets all names if two are equal.
-    return list(names) if len(names) == count else [f"{prefix}{k}" for k in range(count)]
+    path: Path
+    program: Program
+    matrix: sp.csr_array
+    row_bounds: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+    row_names: list[str]
+    variable_names: list[str]
+    name: str
+    keep: npt.NDArray[np.intp]  # columns that are variables of the space
 
 
 def _load(path: str | Path) -> _Loaded:
     path = Path(path)
     kind, compressed = _kind(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    raw = path.read_bytes()
-    try:
-        text = (gzip.decompress(raw) if compressed else raw).decode("utf-8", errors="surrogateescape")
-    except (OSError, EOFError) as error:
-        raise DeclarationError(f"{str(path)!r} ends in .gz but is not a gzip file: {error}") from error
-    header = Header.parse(text, _COMMENT[kind])
-    text, ranges = normalise(text) if kind == ".lp" else (text, {})
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / f"model{kind}"
-        plain.write_bytes(text.encode("utf-8", errors="surrogateescape"))
-        return _Loaded(path, _read_with_highs(plain, path), header, ranges)
+    text = text_of(path, compressed=compressed)
+    header = Header.parse(text, _COMMENT[kind], path.name)
+    program = (read_mps if kind == ".mps" else read_lp)(text, path.name)
+    i, j, values = program.entries
+    matrix = canonical(sp.coo_array((values, (i, j)), shape=(len(program.row), len(program.column))))
+    low, high = np.array(program.row_lower), np.array(program.row_upper)
+    rows = _join(header, program, matrix, low, high)
+    names = [*program.column]
+    keep = np.array(
+        [k for k in range(len(names)) if not _is_dummy(header, program, matrix, names[k], k)], dtype=np.intp
+    )
+    file_rows = list(program.row)
+    loaded = _Loaded(
+        path,
+        program,
+        matrix[rows][:, keep],
+        (low[rows], high[rows]),
+        [header.rows.get(file_rows[k], file_rows[k]) for k in rows],
+        [header.variables.get(names[k], names[k]) for k in keep],
+        header.name or path.name.split(".")[0],
+        keep,
+    )
+    for what, own in (("variables", loaded.variable_names), ("rows", loaded.row_names)):
+        if len(set(own)) < len(own):
+            raise DeclarationError(f"{path.name}: the comments of structopt give two {what} one name; remove them.")
+    return loaded
 
 
-def _read_with_highs(plain: Path, shown: Path) -> Any:
-    import highspy
+def _join(
+    header: Header, program: Program, matrix: sp.csr_array, low: np.ndarray, high: np.ndarray
+) -> npt.NDArray[np.intp]:
+    """Give each row that was split its upper half back; the numbers of the rows that are left.
 
-    highs = highspy.Highs()
-    log = plain.with_suffix(".log")
-    highs.setOptionValue("log_to_console", False)
-    highs.setOptionValue("log_file", str(log))
-    # HiGHS would drop coefficients below 1e-9 and refuse those above 1e15.
-    highs.setOptionValue("small_matrix_value", SMALLEST_COEFFICIENT)
-    highs.setOptionValue("large_matrix_value", np.inf)
-    status = highs.readModel(str(plain))
-    highs.setOptionValue("log_file", "")
-    messages = log.read_text(errors="replace").splitlines() if log.exists() else []
-    if status == highspy.HighsStatus.kError:
-        said = "; ".join(line.split(":", 1)[1].strip() for line in messages if line.startswith("ERROR"))
-        said = said.replace(str(plain), shown.name) or "no reason given"
-        if "not supported" in said:
-            raise UnsupportedModel(f"{str(shown)!r} holds more than linear rows and bounds: HiGHS says: {said}.")
-        raise DeclarationError(f"{str(shown)!r} cannot be read: HiGHS says: {said}.")
-    for line in messages:
-        if line.startswith("WARNING"):
-            logger.warning("%s: %s", shown, line.split(":", 1)[1].strip())
-    return highs
+    A pair that is not what `write` makes of one row (someone edited the file) stays two rows, which say the same.
+    """
+    gone = set()
+    for lower_half, upper_half in header.halves.items():
+        k, other = program.row.get(lower_half), program.row.get(upper_half)
+        if k is None or other != k + 1 or not (high[k] == np.inf and low[other] == -np.inf):
+            continue
+        first, second = (slice(matrix.indptr[n], matrix.indptr[n + 1]) for n in (k, other))
+        same = np.array_equal(matrix.indices[first], matrix.indices[second])
+        if same and np.array_equal(matrix.data[first], matrix.data[second]) and other not in gone and k not in gone:
+            high[k] = high[other]
+            gone.add(other)
+    return np.array([k for k in range(len(program.row)) if k not in gone], dtype=np.intp)
+
+
+def _is_dummy(header: Header, program: Program, matrix: sp.csr_array, name: str, k: int) -> bool:
+    if name != header.dummy:
+        return False
+    return program.lower[k] == program.upper[k] == 0 and not (matrix.indices == k).any() and not program.costs.get(k)
 
 
 def _compiled(loaded: _Loaded) -> CompiledSpace:
-    lp = loaded.lp
-    integrality = _integrality(loaded)
-    if loaded.is_quadratic:
+    program = loaded.program
+    if program.quadratic_objective:
         logger.info("%s: the quadratic objective is ignored, as a label space has none.", loaded.path)
-    shape = (lp.num_row_, lp.num_col_)
-    # HiGHS keeps the matrix of a file by columns; start_ is not filled where it is empty.
-    by_column = lp.a_matrix_.value_, lp.a_matrix_.index_, lp.a_matrix_.start_
-    matrix = sp.csc_array(by_column, shape=shape) if len(by_column[0]) else sp.csc_array(shape)
-    low, high = np.array(lp.row_lower_, dtype=np.float64), np.array(lp.row_upper_, dtype=np.float64)
-    place = {name: i for i, name in enumerate(loaded.file_rows)}
-    exact = {place[name]: pair for name, pair in loaded.header.ranges.items() if name in place}
-    for i, (lower, upper) in (loaded.ranges | exact).items():
-        low[i], high[i] = lower, upper
+    lower, upper = (np.array(part, dtype=np.float64)[loaded.keep] for part in program.bounds())
     return assemble(
-        matrix,
-        (low, high),
-        (lp.col_lower_, lp.col_upper_),
-        integrality,
+        loaded.matrix,
+        loaded.row_bounds,
+        (lower, upper),
+        np.array(program.integer, dtype=bool)[loaded.keep],
         loaded.variable_names,
         loaded.row_names,
-        loaded.header.name or loaded.path.name.split(".")[0],
+        loaded.name,
     )
 
 
-def _integrality(loaded: _Loaded) -> np.ndarray:
-    import highspy
-
-    kinds = list(loaded.lp.integrality_) or [highspy.HighsVarType.kContinuous] * loaded.lp.num_col_
-    plain = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    for name, kind in zip(loaded.variable_names, kinds, strict=True):
-        if kind not in plain:
-            raise UnsupportedModel(
-                f"variable {name!r} of {str(loaded.path)!r} is semi-continuous; write it as a continuous variable "
-                "between 0 and its bound times a binary one."
-            )
-    return np.array([kind == highspy.HighsVarType.kInteger for kind in kinds], dtype=bool)
-
-
 def _objective(loaded: _Loaded) -> LinearObjective | None:
-    import highspy
-
-    if loaded.is_quadratic:
+    program = loaded.program
+    if program.quadratic_objective:
         raise UnsupportedModel(f"The objective of {str(loaded.path)!r} is quadratic; only linear ones can be read.")
-    coef = np.array(loaded.lp.col_cost_, dtype=np.float64)
-    if not coef.any() and not loaded.lp.offset_:
+    coef = np.zeros(len(program.column))
+    coef[list(program.costs)] = list(program.costs.values())
+    if not coef.any() and not program.constant:
         return None
-    maximize = loaded.lp.sense_ == highspy.ObjSense.kMaximize
-    return LinearObjective(coef, float(loaded.lp.offset_), "maximize" if maximize else "minimize")
+    return LinearObjective(coef[loaded.keep], program.constant, "maximize" if program.maximize else "minimize")

@@ -1,7 +1,4 @@
-"""A writer of free-format MPS files that loses nothing.
-
-HiGHS's own writer rounds to 15 digits, so the text is made here; HiGHS reads it back.
-"""
+"""A writer of free-format MPS files that loses nothing (HiGHS's own rounds to 15 digits)."""
 
 from __future__ import annotations
 
@@ -11,12 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.compiled import CompiledSpace, FloatArray
+from structopt.interop.lp import upper_names
 from structopt.interop.names import stand_ins
 from structopt.interop.text import Header, exact
 
 __all__ = ["mps_text"]
 
-_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.,:;()\[\]{}#@!~|/+-]{0,253}")
+_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.,:;()\[\]{}#@!~|/+-]{0,99}")
 _RESERVED_WORDS = """
     name rows columns rhs ranges bounds endata objsense objsenses objsect objsection objname refrow marker
     sos sos1 sos2 quadobj quads qmatrix qsection qcmatrix csection indicators lazycons usercuts genconstrs
@@ -33,18 +31,29 @@ def _translate(name: str) -> str:
     return re.sub(r"\s", "_", name)
 
 
+def _one_word(name: str) -> str:
+    """The space's name for other tools, in characters that all of them take; a comment has the name itself."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:100]
+
+
 def mps_text(compiled: CompiledSpace) -> str:
     """The space as the text of an MPS file with a zero objective ``obj``."""
     variables = stand_ins(compiled.variable_names, _is_legal, _translate, "x")
     rows = stand_ins(compiled.row_names, _is_legal, _translate, "r")
     header = Header.of_names(compiled.name, (variables, compiled.variable_names), (rows, compiled.row_names))
     kinds, sides, widths = _row_kinds(compiled.row_lower, compiled.row_upper)
-    for i in _inexact(kinds, sides, widths, compiled):
-        header.ranges[rows[i]] = float(compiled.row_lower[i]), float(compiled.row_upper[i])
-    lines = [*header.lines("*"), f"NAME {_translate(compiled.name)}".rstrip(), "ROWS", " N obj"]
-    lines += [f" {kind} {row}" for kind, row in zip(kinds.tolist(), rows, strict=True)]
-    lines += ["COLUMNS", *_columns(compiled, variables, rows), "RHS"]
-    lines += [f" RHS {row} {side}" for row, side in zip(rows, exact(sides), strict=True) if side != "0"]
+    # A range that rounds is written as two rows: the sum of right-hand side and range would be another bound.
+    split = _inexact(kinds, sides, widths, compiled)
+    header.halves = upper_names(rows, split.tolist())
+    kinds[split], sides[split], widths[split] = "G", compiled.row_lower[split], np.inf
+    lines = [*header.lines("*"), f"NAME {_one_word(compiled.name)}".rstrip(), "ROWS", " N obj"]
+    for kind, row in zip(kinds.tolist(), rows, strict=True):
+        lines += [f" {kind} {row}", *([f" L {header.halves[row]}"] if row in header.halves else [])]
+    lines += ["COLUMNS", *_columns(compiled, variables, rows, header.halves), "RHS"]
+    uppers = exact(compiled.row_upper)
+    for i, (row, side) in enumerate(zip(rows, exact(sides), strict=True)):
+        lines += [f" RHS {row} {side}"] if side != "0" else []
+        lines += [f" RHS {header.halves[row]} {uppers[i]}"] if row in header.halves else []
     ranged = np.flatnonzero(np.isfinite(widths))
     if ranged.size:
         texts = exact(widths[ranged])
@@ -80,10 +89,15 @@ def _inexact(kinds: np.ndarray, sides: FloatArray, widths: FloatArray, compiled:
     return np.flatnonzero(ranged & (sides + sign * np.where(ranged, widths, 0.0) != far))
 
 
-def _columns(compiled: CompiledSpace, variables: list[str], rows: list[str]) -> list[str]:
+def _columns(compiled: CompiledSpace, variables: list[str], rows: list[str], halves: dict[str, str]) -> list[str]:
     matrix = sp.csc_array(compiled.matrix)
     matrix.sort_indices()
-    entries = [f"{rows[i]} {value}" for i, value in zip(matrix.indices, exact(matrix.data), strict=True)]
+    # The upper half of a split row stands on the same line.
+    again = [f" {halves[row]} " if row in halves else "" for row in rows]
+    entries = [
+        f"{rows[i]} {value}{again[i] and again[i] + value}"
+        for i, value in zip(matrix.indices.tolist(), exact(matrix.data), strict=True)
+    ]
     indptr = matrix.indptr.tolist()
     lines: list[str] = []
     integer_before = False

@@ -1,0 +1,606 @@
+"""Files: random spaces through every writer and reader, then damaged texts, and data files of each kind.
+
+LP and MPS texts come from structopt, HiGHS, PuLP and Pyomo. What structopt's reader makes of a text must be what
+HiGHS's own reader makes of it; structopt may refuse what HiGHS takes, never read another program. Where HiGHS is
+known to be wrong (`_highs_misreads`, each with its reason) a text is only read. Data files may be refused with a
+`StructoptError` that names the file, and with nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.compiled import CompiledSpace
+from structopt.data import read as read_data
+from structopt.errors import StructoptError
+from structopt.interop.files import read, read_with_objective, write
+from structopt.interop.lp_reader import _OBJECTIVES, _SECTIONS, _sections, _tokens, read_lp
+from structopt.interop.matrices import assemble
+from structopt.interop.mps_reader import read_mps
+from structopt.interop.program import Program
+from structopt.interop.pulp import to_pulp
+from structopt.interop.pyomo import to_pyomo
+
+NAMES = [
+    "y[0]", "y[1]", "y[0,1]", "a", "b", "x1", "x2", "x_3", "infra", "nanny", "Infinity_2", "e1", "e", "E2x",
+    "eels", "st", "bounds", "bin", "free", "end", "max", "obj", "RHS", "r", "c1", "name", "\u03bb", "x.y",
+    "tag(1)", "tag(2)", "x!y", "s.t.", "x#1", "generals", "inf", "nan", "ENDATA", "RANGES", "MARKER", "z_upper",
+    "1st", "x{2}", "q~", "x&y", "a;b",
+]  # fmt: skip
+_ROWS = [word for word, section in _SECTIONS.items() if section == "rows"]
+PLAIN = [
+    "y[0]",
+    "y[1]",
+    "a",
+    "b",
+    "x1",
+    "x2",
+    "x_3",
+    "tag(1)",
+    "tag(2)",
+    "x.y",
+    "c1",
+    "z_upper",
+    "x!y",
+    "q~",
+    "row_1",
+    "row_2",
+    "alpha",
+    "beta",
+]
+NUMBERS = (1.0, -1.0, 2.0, 0.5, 3.0, -7.25, 1 / 3, 1e-3, 1e-7, 123456789.125, -1e9, 1e15, 0.1, 5e-11, 4.0)
+WORDS = [
+    "st", "subject", "to", "bounds", "bound", "free", "end", "min", "max", "generals", "binary", "inf", "-inf",
+    "infinity", "nan", "1e20", "1e30", "1e400", "0x1F", "1d3", ".5", "5.", ".", "--", "+", "-", "<=", ">=", "<",
+    ">", "=", "=<", "=>", ":", ";", "*", "/", "^", "[", "]", "->", "\\", "NAME", "ROWS", "COLUMNS", "RHS",
+    "RANGES", "BOUNDS", "ENDATA", "OBJSENSE", "MAX", "N", "E", "G", "L", "UP", "LO", "FX", "FR", "MI", "PL",
+    "BV", "LI", "UI", "SC", "'MARKER'", "'INTORG'", "'INTEND'", "x", "r", "1", "-1", "2.5", "0", "*", "$", "#",
+    '"a', "'b", "\u00e9", "\ufeff", "1_000", "\u0663", "1e5x", "2e", "x1", "x2", "a", "b", "semi", "sos", "1,5",
+    "1e", "\u00a0", "\u2003",
+]  # fmt: skip
+
+
+def case(seed: int) -> str:
+    """One random case; what was exercised."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        if rng.random() < 0.3:
+            return _data_case(rng, Path(folder))
+        return _program_case(rng, Path(folder))
+
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+def _program_case(rng: np.random.Generator, folder: Path) -> str:
+    kind = str(rng.choice(["lp", "mps"]))
+    writer = str(rng.choice(["structopt", "structopt", "structopt", "highs", "pulp", "pyomo"]))
+    # PuLP and Pyomo write a keyword as a name, which no reader can take.
+    space = _space(rng, NAMES if writer == "structopt" else PLAIN)
+    path = folder / f"model.{kind}"
+    if not _written(space, writer, path):
+        return f"{kind}, {writer} cannot write it"
+    if rng.random() < 0.35:
+        return f"{kind} of {writer}, {_check_whole(space, writer, path)}"
+    text = path.read_bytes().decode("utf-8")
+    if kind == "lp" and rng.random() < 0.3:
+        return f"lp, rewritten, {_rewritten(rng, text, path)}"
+    for _ in range(int(rng.integers(1, 4))):
+        text = _mutated(rng, text)
+    path.write_bytes(text.encode("utf-8", errors="replace"))
+    return f"{kind}, damaged, {_compared(path, kind)}"
+
+
+def _rewritten(rng: np.random.Generator, text: str, path: Path) -> str:
+    """The same rows in another dress, some of which HiGHS cannot read: refused, or the same space."""
+    before = read_lp(text, path.name)
+    for _ in range(int(rng.integers(1, 6))):
+        text = _DRESSES[int(rng.integers(len(_DRESSES)))](rng, text)
+    path.write_bytes(text.encode())
+    try:
+        read(path)
+        after = read_lp(text, path.name)
+    except StructoptError as error:
+        assert path.name in str(error)
+        return "refused"
+    for part in ("row_lower", "row_upper", "lower", "upper", "integer", "column", "entries"):
+        assert getattr(before, part) == getattr(after, part), f"another {part}:\n{text}"
+    return "read"
+
+
+def _without_label(rng: np.random.Generator, text: str) -> str:
+    return _one(rng, text, r"^ [^\s:]+:(?= [^:\n]*[<>]?=)", lambda match: "")
+
+
+def _turned(rng: np.random.Generator, text: str) -> str:
+    """``r: a >= 3`` as ``r: 3 <= a``."""
+    turn = {">=": "<=", "<=": ">=", "=": "="}
+    return _one(
+        rng,
+        text,
+        r"^( (?:[^\s:]+:)?)([^:<>=\n]+) ([<>]?=) (-?[0-9.e+-]+)$",
+        lambda m: f"{m[1]} {m[4]} {turn[m[3]]} {m[2]}",
+    )
+
+
+def _shifted(rng: np.random.Generator, text: str) -> str:
+    """A constant on both sides."""
+    return _one(
+        rng,
+        text,
+        r"^( [^\s:]+:)([^:<>=\n]+) ([<>]?=) (-?[0-9]{1,5})$",
+        lambda m: f"{m[1]}{m[2]} + 2 {m[3]} {int(m[4]) + 2}",
+    )
+
+
+def _spaced(rng: np.random.Generator, text: str) -> str:
+    return _one(rng, text, r" ", lambda match: str(rng.choice(["  ", "\t", " \t ", "\n ", "\n\n"])))
+
+
+def _signs(rng: np.random.Generator, text: str) -> str:
+    return _one(
+        rng, text, r"<=|>=", lambda match: {"<=": rng.choice(["<", "=<"]), ">=": rng.choice([">", "=>"])}[match[0]]
+    )
+
+
+def _remark(rng: np.random.Generator, text: str) -> str:
+    return _one(rng, text, r"$", lambda match: " \\ 3 <= x + y end")
+
+
+def _keywords(rng: np.random.Generator, text: str) -> str:
+    words = {"minimize": "MIN", "subject to": "s.t.", "bounds": "Bound", "generals": "INT", "end": "End"}
+    return _one(rng, text, r"^(?:minimize|subject to|bounds|generals|end)$", lambda match: words[match[0].lower()])
+
+
+def _one(rng: np.random.Generator, text: str, pattern: str, change: Callable[[re.Match[str]], Any]) -> str:
+    """One match of a pattern changed, below the comments at the top."""
+    below = text.find("\nminimize")
+    found = [m for m in re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE) if m.start() > below]
+    if not found:
+        return text
+    match = found[int(rng.integers(len(found)))]
+    return text[: match.start()] + str(change(match)) + text[match.end() :]
+
+
+_DRESSES = (
+    _without_label,
+    _turned,
+    _turned,
+    _shifted,
+    _spaced,
+    _signs,
+    _remark,
+    _keywords,
+    lambda rng, text: _crlf(rng, text),
+)
+
+
+def _space(rng: np.random.Generator, known: list[str]) -> CompiledSpace:
+    n, m = int(rng.integers(0, 6)), int(rng.integers(0, 5))
+    matrix = rng.choice(NUMBERS, size=(m, n)) * (rng.random((m, n)) < 0.6)
+    low, high = _bounds(rng, m)
+    lower, upper = _bounds(rng, n)
+    integrality = rng.random(n) < 0.5
+    names = rng.choice(known, size=n, replace=False).tolist() if rng.random() < 0.7 else [f"v[{k}]" for k in range(n)]
+    rows = rng.choice(known, size=m, replace=False).tolist() if rng.random() < 0.5 else [f"c[{k}]" for k in range(m)]
+    return assemble(sp.csr_array(matrix), (low, high), (lower, upper), integrality, names, rows, "fuzz")
+
+
+def _bounds(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    low, high = np.sort(rng.choice([*NUMBERS, 0.0, 0.0, 1.0], size=(2, count)), axis=0)
+    kind = rng.integers(0, 6, size=count)
+    low = np.where((kind == 0) | (kind == 1), -np.inf, low)
+    high = np.where((kind == 0) | (kind == 2), np.inf, np.where(kind == 3, low, high))
+    return np.where(kind == 4, 0.0, low), np.where(kind == 4, 1.0, high)
+
+
+def _written(space: CompiledSpace, writer: str, path: Path) -> bool:
+    """Write the space with one of four writers; False where the other tool has no way to."""
+    if writer == "structopt":
+        write(space, path)
+        return True
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        if writer == "highs":
+            write(space, path.with_suffix(".first.mps"))
+            highs = _highs()
+            if highs.readModel(str(path.with_suffix(".first.mps"))) == highspy.HighsStatus.kError:
+                return False
+            return highs.writeModel(str(path)) != highspy.HighsStatus.kError and path.exists()
+        if space.n_variables == 0 or space.n_rows == 0:
+            return False
+        if writer == "pulp":
+            problem = to_pulp(space)
+            problem.writeLP(str(path)) if path.suffix == ".lp" else problem.writeMPS(str(path))
+            return True
+        import pyomo.environ as pyo
+
+        model = to_pyomo(space)
+        model.fuzz_objective = pyo.Objective(expr=sum(v for v in model.component_data_objects(pyo.Var)))
+        try:
+            model.write(str(path), io_options={"symbolic_solver_labels": True})
+        except (ValueError, RuntimeError):
+            return False
+    return True
+
+
+def _check_whole(space: CompiledSpace, writer: str, path: Path) -> str:
+    """An undamaged file is read, and as what was written."""
+    if writer == "structopt":
+        found = read(path)
+        assert found.fingerprint == space.fingerprint, f"another space came back:\n{path.read_text()}"
+        assert list(found.variable_names) == list(space.variable_names), path.read_text()
+        assert list(found.row_names) == list(space.row_names), path.read_text()
+    said = _compared(path, path.suffix[1:], refuse=True)
+    assert said == "as HiGHS", f"{said}:\n{path.read_text()}"
+    return said
+
+
+def _compared(path: Path, kind: str, *, refuse: bool = False) -> str:
+    """A word on how structopt's reading compares with HiGHS's; an AssertionError where both read and differ."""
+    try:
+        _, objective = read_with_objective(path)
+    except StructoptError as error:
+        if refuse:
+            raise AssertionError(f"refused a whole file: {error}\n{path.read_text()}") from error
+        assert path.name in str(error), f"an error that does not name the file: {error}"
+        return "refused"
+    del objective
+    text = path.read_bytes().decode("utf-8-sig")
+    program = (read_lp if kind == "lp" else read_mps)(text, path.name)
+    if _highs_misreads(text, kind):
+        return "read; HiGHS cannot"
+    highs = _highs()
+    status = highs.readModel(str(path))
+    lp = highs.getLp()
+    if status == highspy.HighsStatus.kError and _infeasible_bounds(program):
+        return "read; empty"
+    assert status != highspy.HighsStatus.kError, f"structopt reads what HiGHS refuses:\n{text}"
+    _assert_same(program, lp, text)
+    return "as HiGHS"
+
+
+def _highs() -> Any:
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("small_matrix_value", 1e-12)
+    highs.setOptionValue("large_matrix_value", np.inf)
+    return highs
+
+
+def _infeasible_bounds(program: Program) -> bool:
+    return any(
+        low is not None and high is not None and low > high
+        for low, high in zip(program.lower, program.upper, strict=True)
+    )
+
+
+def _assert_same(program: Program, lp: Any, text: str) -> None:
+    names = list(program.column)
+    assert sorted(lp.col_names_) == sorted(names), f"variables {names} and {lp.col_names_}:\n{text}"
+    order = [list(lp.col_names_).index(name) for name in names]
+    shape = (len(program.row), len(names))
+    assert lp.num_row_ == shape[0], f"{shape[0]} rows and {lp.num_row_}:\n{text}"
+    i, j, values = program.entries
+    ours = sp.coo_array((values, (i, j)), shape=shape).toarray()
+    ours[np.abs(ours) <= 1e-12] = 0.0
+    parts = lp.a_matrix_.value_, lp.a_matrix_.index_, lp.a_matrix_.start_
+    theirs = (sp.csc_array(parts, shape=shape) if len(parts[0]) else sp.csc_array(shape)).toarray()[:, order]
+    lower, upper = program.bounds()
+    kinds = np.array([k == highspy.HighsVarType.kInteger for k in lp.integrality_] or [False] * shape[1], dtype=bool)
+    costs = np.zeros(shape[1])
+    costs[list(program.costs)] = list(program.costs.values())
+    costs = np.where(np.abs(costs) >= 1e20, np.copysign(np.inf, costs), costs)
+    for what, own, other in (
+        ("matrix", ours, theirs),
+        ("row lower", program.row_lower, lp.row_lower_),
+        ("row upper", program.row_upper, lp.row_upper_),
+        ("lower", lower, np.array(lp.col_lower_)[order]),
+        ("upper", upper, np.array(lp.col_upper_)[order]),
+        ("integer", program.integer, kinds[order]),
+        ("costs", costs, np.array(lp.col_cost_)[order]),
+        ("constant", [program.constant], [lp.offset_]),
+        ("sense", [program.maximize], [lp.sense_ == highspy.ObjSense.kMaximize]),
+    ):
+        own, other = np.asarray(own, dtype=float), np.asarray(other, dtype=float)
+        same = own.shape == other.shape and np.allclose(own, other, rtol=1e-13, atol=0, equal_nan=True)
+        assert same, f"{what}: structopt reads {own.tolist()}, HiGHS {other.tolist()}:\n{text}"
+
+
+def _highs_misreads(text: str, kind: str) -> bool:
+    """Texts that the manuals give one meaning and HiGHS 1.15 another one, or none."""
+    if kind == "mps":
+        return False
+    for word, _, lines in _sections(text, "text"):
+        tokens = list(_tokens(lines))
+        kinds = [kind for kind, *_ in tokens]
+        for k, (kind_, text_, *_) in enumerate(tokens):
+            # A name that begins with inf or nan is a number to it: `infra` is infinity times `ra`.
+            if kind_ == "name" and text_.casefold().startswith(("inf", "nan")):
+                return True
+            # `=>` and `=<` are errors to it.
+            if text_ in ("=>", "=<"):
+                return True
+            # A number in a row that is neither a coefficient nor a right-hand side (`2 <= a`, `a + 3 >= 4`) is
+            # dropped, or an error.
+            if word in _ROWS and kind_ == "number" and kinds[k + 1 : k + 2] != ["name"]:
+                before = [kind for kind in kinds[:k] if kind != "sign"][-1:]
+                if before != ["op"]:
+                    return True
+        # The second of two costs of a variable replaces the first.
+        names = [text_ for kind_, text_, *_ in tokens if kind_ == "name"]
+        if word in _OBJECTIVES and len(set(names)) < len(names):
+            return True
+        # `3 >= x >= 2` is an error to it as a bound.
+        if word in ("bounds", "bound"):
+            for _, content in lines:
+                if content.count(">") > 1:
+                    return True
+    return False
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+def _mutated(rng: np.random.Generator, text: str) -> str:
+    changes: list[Callable[[np.random.Generator, str], str]] = [
+        _drop_character, _double_character, _swap_characters, _other_character, _drop_word, _double_word, _swap_words,
+        _other_word, _other_word, _number, _number, _drop_line, _double_line, _swap_lines, _join_lines, _cut_line,
+        _crlf, _tabs, _truncate, _long_line, _comment, _insert_word,
+    ]  # fmt: skip
+    return changes[int(rng.integers(len(changes)))](rng, text)
+
+
+def _at(rng: np.random.Generator, text: str) -> int:
+    return int(rng.integers(len(text))) if text else 0
+
+
+def _drop_character(rng: np.random.Generator, text: str) -> str:
+    k = _at(rng, text)
+    return text[:k] + text[k + 1 :]
+
+
+def _double_character(rng: np.random.Generator, text: str) -> str:
+    k = _at(rng, text)
+    return text[:k] + text[k : k + 1] * 2 + text[k + 1 :]
+
+
+def _swap_characters(rng: np.random.Generator, text: str) -> str:
+    k = _at(rng, text)
+    return text[:k] + text[k : k + 2][::-1] + text[k + 2 :]
+
+
+def _other_character(rng: np.random.Generator, text: str) -> str:
+    k = _at(rng, text)
+    return text[:k] + str(rng.choice(list("0123456789.eE+-<>=:;*/\\ \t\n\rxrNGL'$#\0é\u2003[](),_"))) + text[k + 1 :]
+
+
+def _word_spans(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def _with_word(rng: np.random.Generator, text: str, change: Callable[[str], str]) -> str:
+    spans = _word_spans(text)
+    if not spans:
+        return text
+    a, b = spans[int(rng.integers(len(spans)))]
+    return text[:a] + change(text[a:b]) + text[b:]
+
+
+def _drop_word(rng: np.random.Generator, text: str) -> str:
+    return _with_word(rng, text, lambda word: "")
+
+
+def _double_word(rng: np.random.Generator, text: str) -> str:
+    return _with_word(rng, text, lambda word: f"{word} {word}")
+
+
+def _other_word(rng: np.random.Generator, text: str) -> str:
+    return _with_word(rng, text, lambda word: str(rng.choice(WORDS)))
+
+
+def _insert_word(rng: np.random.Generator, text: str) -> str:
+    return _with_word(rng, text, lambda word: f"{word} {rng.choice(WORDS)}")
+
+
+def _swap_words(rng: np.random.Generator, text: str) -> str:
+    spans = _word_spans(text)
+    if len(spans) < 2:
+        return text
+    k = int(rng.integers(len(spans) - 1))
+    (a, b), (c, d) = spans[k], spans[k + 1]
+    return text[:a] + text[c:d] + text[b:c] + text[a:b] + text[d:]
+
+
+def _number(rng: np.random.Generator, text: str) -> str:
+    spans = [match.span() for match in re.finditer(r"(?<![\w.])[0-9.]+(?:e[+-]?[0-9]+)?", text)]
+    if not spans:
+        return text
+    a, b = spans[int(rng.integers(len(spans)))]
+    return (
+        text[:a]
+        + str(rng.choice(["0", "-1", "1e20", "1e-13", "1e30", "-inf", "2.50", "007", "1e308", "1e400", "+3", "1e+2"]))
+        + text[b:]
+    )
+
+
+def _with_lines(rng: np.random.Generator, text: str, change: Callable[[list[str], int], None]) -> str:
+    lines = text.split("\n")
+    change(lines, int(rng.integers(len(lines))))
+    return "\n".join(lines)
+
+
+def _drop_line(rng: np.random.Generator, text: str) -> str:
+    return _with_lines(rng, text, lambda lines, k: lines.pop(k) and None)
+
+
+def _double_line(rng: np.random.Generator, text: str) -> str:
+    return _with_lines(rng, text, lambda lines, k: lines.insert(k, lines[k]))
+
+
+def _swap_lines(rng: np.random.Generator, text: str) -> str:
+    other = int(rng.integers(text.count("\n") + 1))
+
+    def swap(lines: list[str], k: int) -> None:
+        lines[k], lines[other] = lines[other], lines[k]
+
+    return _with_lines(rng, text, swap)
+
+
+def _join_lines(rng: np.random.Generator, text: str) -> str:
+    ends = [k for k, letter in enumerate(text) if letter == "\n"]
+    if not ends:
+        return text
+    k = int(rng.choice(ends))
+    return text[:k] + " " + text[k + 1 :]
+
+
+def _cut_line(rng: np.random.Generator, text: str) -> str:
+    return _with_word(rng, text, lambda word: f"{word}\n")
+
+
+def _crlf(rng: np.random.Generator, text: str) -> str:
+    return text.replace("\n", "\r\n")
+
+
+def _tabs(rng: np.random.Generator, text: str) -> str:
+    return text.replace(" ", "\t")
+
+
+def _truncate(rng: np.random.Generator, text: str) -> str:
+    return text[: _at(rng, text)]
+
+
+def _long_line(rng: np.random.Generator, text: str) -> str:
+    return _with_word(rng, text, lambda word: word + " " * int(rng.integers(1, 3000)))
+
+
+def _comment(rng: np.random.Generator, text: str) -> str:
+    sign = str(rng.choice(["\\", "*", "\\*", "%", "#", "\n* a comment\n", "\\ a comment\n"]))
+    return _with_word(rng, text, lambda word: f"{word} {sign}" if "\n" in sign else f"{sign} {word}")
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+
+def _data_case(rng: np.random.Generator, folder: Path) -> str:
+    kind = str(rng.choice(["arff", "csv", "conll", "svm", "npz"]))
+    raw = _DATA[kind](rng)
+    damage = str(rng.choice(["none", "text", "bytes", "cut", "gzip"]))
+    suffix = kind
+    if damage == "text" and kind != "npz":
+        text = raw.decode()
+        for _ in range(int(rng.integers(1, 4))):
+            text = _mutated(rng, text)
+        raw = text.encode(str(rng.choice(["utf-8", "utf-8", "utf-16", "latin-1"])), errors="replace")
+    elif damage in ("text", "bytes"):
+        parts = bytearray(raw)
+        for k in rng.integers(0, max(len(parts), 1), size=int(rng.integers(1, 6))):
+            if parts:
+                parts[k] = int(rng.integers(256))
+        raw = bytes(parts)
+    elif damage == "cut":
+        raw = raw[: _at(rng, raw.decode("latin-1"))]
+    elif damage == "gzip" and kind not in ("npz",):
+        raw, suffix = gzip.compress(raw), f"{kind}.gz"
+        if rng.random() < 0.5:
+            raw = raw[: int(rng.integers(len(raw)))]
+    path = folder / f"data.{suffix}"
+    path.write_bytes(raw)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = read_data(path)
+    except StructoptError as error:
+        assert damage != "none", f"an undamaged {kind} file was refused: {error}\n{raw[:2000]!r}"
+        assert path.name in str(error), f"an error that does not name the file: {error}"
+        assert "\n" not in str(error), f"an error of several lines: {error}"
+        return f"{kind}, {damage}, refused"
+    except Exception as error:
+        raise AssertionError(f"{type(error).__name__}: {error} from the {kind} file\n{raw[:2000]!r}") from error
+    assert "X" in found or kind == "npz"
+    return f"{kind}, {damage}, read"
+
+
+def _table(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    n, d = int(rng.integers(1, 6)), int(rng.integers(1, 5))
+    X = np.round(rng.normal(size=(n, d)) * rng.choice([1.0, 1e6, 1e-6]), 4) * (rng.random((n, d)) < 0.7)
+    return X, rng.integers(0, 3, size=n)
+
+
+def _arff(rng: np.random.Generator) -> bytes:
+    X, y = _table(rng)
+    sparse = rng.random() < 0.4
+    lines = [
+        "@relation 'a set'",
+        *(f"@attribute 'x {k}' numeric" for k in range(X.shape[1])),
+        "@attribute class {0,1,2}",
+        "@data",
+    ]
+    for row, label in zip(X.tolist(), y.tolist(), strict=True):
+        cells = [*map(repr, row), str(label)]
+        lines.append(
+            "{" + ", ".join(f"{k} {cell}" for k, cell in enumerate(cells) if float(cell)) + "}"
+            if sparse
+            else ",".join(cells)
+        )
+    return "\n".join(lines).encode()
+
+
+def _csv(rng: np.random.Generator) -> bytes:
+    X, y = _table(rng)
+    head = [",".join([*(f"x{k}" for k in range(X.shape[1])), "label"])] if rng.random() < 0.7 else []
+    rows = [",".join([*map(repr, row), str(label)]) for row, label in zip(X.tolist(), y.tolist(), strict=True)]
+    return "\n".join([*head, *rows, ""]).encode()
+
+
+def _conll(rng: np.random.Generator) -> bytes:
+    lines: list[str] = []
+    for _ in range(int(rng.integers(1, 4))):
+        lines += [
+            f"{rng.choice(['Ada', 'é', 'in', '1.5'])}\t{rng.choice(['O', 'B-PER', 'I-PER'])}"
+            for _ in range(int(rng.integers(1, 5)))
+        ]
+        lines.append("")
+    return "\n".join(lines).encode()
+
+
+def _svm(rng: np.random.Generator) -> bytes:
+    X, y = _table(rng)
+    lines = []
+    for row, label in zip(X.tolist(), y.tolist(), strict=True):
+        lines.append(" ".join([str(label), *(f"{k + 1}:{value!r}" for k, value in enumerate(row) if value)]))
+    return "\n".join([*lines, ""]).encode()
+
+
+def _npz(rng: np.random.Generator) -> bytes:
+    X, y = _table(rng)
+    buffer = io.BytesIO()
+    if rng.random() < 0.5:
+        np.savez(buffer, X=X, y=y)
+    else:
+        S = sp.csr_array(X)
+        np.savez(buffer, X_data=S.data, X_indices=S.indices, X_indptr=S.indptr, X_shape=np.array(S.shape), y=y)
+    return buffer.getvalue()
+
+
+_DATA: dict[str, Callable[[np.random.Generator], bytes]] = {
+    "arff": _arff,
+    "csv": _csv,
+    "conll": _conll,
+    "svm": _svm,
+    "npz": _npz,
+}
