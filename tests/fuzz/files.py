@@ -344,11 +344,11 @@ def _highs_misreads(text: str, kind: str) -> bool:
         names = [text_ for kind_, text_, *_ in tokens if kind_ == "name"]
         if word in _OBJECTIVES and len(set(names)) < len(names):
             return True
-        # `3 >= x >= 2` is an error to it as a bound.
-        if word in ("bounds", "bound"):
-            for _, content in lines:
-                if content.count(">") > 1:
-                    return True
+        # Of bounds with two sides it takes `2 <= x <= 3` alone.
+        for _, content in lines if word in ("bounds", "bound") else ():
+            operators = re.findall("[<>=]+", content)
+            if len(operators) > 1 and operators != ["<=", "<="]:
+                return True
     return False
 
 
