@@ -10,9 +10,14 @@ every example). The two take turns, and the better of several passes counts. The
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+# Before numpy is imported: threads of BLAS that wait for a core would be counted as work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "LabelBatch", "LossBatch", "part_table", "refusal", "slack_of"]
 
 
+# Labels of all examples that are compared at a time: 32 MB of values.
+_COMPARED = 1 << 22
+
+
 @dataclass(frozen=True, eq=False)
 class LabelBatch:
     """One label per example, as part tables.
@@ -82,6 +86,7 @@ class Batch:
         self.n = check_data_set(X)
         if not self.n:
             raise DeclarationError("The data set has no examples.")
+        self._listed_losses: tuple[LossBatch, FloatArray | None] | None = None
         self.rows: list[Any] = []
         self.starts: list[npt.NDArray[np.intp]] = []
         for term in model.features.values():
@@ -255,10 +260,12 @@ class Batch:
         Z: Any = np.zeros((self.n, self.model.space().n_variables)) if self.model.fixed else [None] * self.n
         if self.model.fixed:
             C = costs[chosen] if loss is None else costs[chosen] + weight * loss.coef[chosen]
-            for i, label in zip(
-                chosen, self.model.oracle().maximize_batch(C, n_jobs, keys=chosen.tolist()), strict=True
-            ):
-                Z[i], values[i], bounds[i] = label.z, label.value, label.bound
+            found = self.model.oracle().solve_batch(C, n_jobs, keys=chosen.tolist())
+            values[chosen], bounds[chosen] = found.values, found.bounds
+            if examples is None:
+                Z = found.Z
+            else:
+                Z[chosen] = found.Z
         else:
             for i in range(self.n):
                 Z[i] = np.zeros(len(costs[i]))
@@ -276,9 +283,39 @@ class Batch:
     ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
         """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
 
-        None where the family has no algorithm for whole batches; each example is then searched in its plane.
+        Few labels are compared all at once. None where the family has no algorithm for whole batches; each example is
+        then searched in its plane.
         """
-        return None
+        # A family with a layout of its own for losses and labels knows better.
+        own = type(self).loss is not Batch.loss or type(self).truth is not Batch.truth
+        if own or not self.model.fixed or surrogate.counts:
+            return None
+        listed = self.model.oracle().listed
+        if listed is None:
+            return None
+        costs, margin_const = self.costs(tables), -self.dot(tables, truth)
+        Z, h, g = np.empty((self.n, listed.shape[1])), np.empty(self.n), np.empty(self.n)
+        size = max(1, _COMPARED // len(listed))
+        for first in range(0, self.n, size):
+            some = slice(first, first + size)
+            H = costs[some] @ listed.T + margin_const[some, None]
+            G = self._losses_of(listed, loss, some)
+            psi = surrogate.clipped_array(H, G)
+            best = psi.argmax(axis=1)
+            rows = np.arange(len(best))
+            Z[some], h[some], g[some] = listed[best], H[rows, best], G[rows, best]
+            # The truth is a label of surrogate 0: it stays where nothing is violated.
+            idle = first + np.flatnonzero(psi[rows, best] <= 0.0)
+            Z[idle], h[idle], g[idle] = np.asarray(truth.native)[idle], 0.0, 0.0
+        return self.fold(Z), h, g
+
+    def _losses_of(self, listed: FloatArray, loss: LossBatch, some: slice) -> FloatArray:
+        """The losses of listed labels for some examples; they do not depend on the weights, and are kept."""
+        if self._listed_losses is None or self._listed_losses[0] is not loss:
+            few = self.n * len(listed) <= _COMPARED
+            self._listed_losses = (loss, loss.coef @ listed.T + loss.const[:, None] if few else None)
+        known = self._listed_losses[1]
+        return loss.coef[some] @ listed.T + loss.const[some, None] if known is None else known[some]
 
     def decode(self, labels: LabelBatch) -> list[Any]:
         """The labels in the user's words."""

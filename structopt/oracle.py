@@ -13,10 +13,11 @@ import numpy.typing as npt
 
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, Solution, Status
-from structopt.backends.combinatorial import Algorithm, fast_algorithm
+from structopt.backends.combinatorial import Algorithm, Answers, Enumeration, fast_algorithm
 from structopt.backends.worker import ExtraRows
 from structopt.compiled import CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
+from structopt.enumeration import enumerate_labels
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
 from structopt.extra_rows import Row, extra_rows
 from structopt.kernels.products import dot
@@ -34,6 +35,10 @@ _OPTIMAL, _TIME_LIMIT = Status.OPTIMAL, Status.TIME_LIMIT
 # A batch is cut into pieces that each start cold, so that an answer depends on its piece alone and not on
 # which thread solved what before: n_jobs changes the time, never the labels.
 _PIECE = 64
+
+# Labels are listed for products with all of them if they have no more entries than this.
+_LISTED_ENTRIES = 1 << 16
+_LISTED_INTEGERS = 60
 #: Larger costs may add up to infinity.
 _LARGE_COST = 1e150
 
@@ -100,6 +105,7 @@ class Oracle:
         self._shape = (self.space.n_variables,)
         self._integer = np.array(self.space.integrality)
         self._lock = threading.Lock()
+        self._listed: tuple[FloatArray | None] | None = None
         self._fast_calls = Statistics()
         self._pool = WorkerPool(self.space, self.integral, self._make)
         self._fast = self._recognise() if self.solver == "auto" and self._given is None else self._given
@@ -189,18 +195,58 @@ class Oracle:
         keys : sequence of hashable, optional
             One name per row under which its basis is kept from call to call (see `maximize`).
         """
-        costs = np.ascontiguousarray(C, dtype=np.float64)
-        if costs.ndim != 2:
-            raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
-        self._check_costs(costs)
-        if keys is not None and len(keys) != len(costs):
-            raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
+        costs = self._cost_rows(C, keys)
         if self._fast is None:
             return self._in_pieces(costs, _jobs(n_jobs), keys)
         begun = perf_counter()
         labels = self._fast.maximize_batch(costs, _jobs(n_jobs), keys)
         self._count_fast(len(costs), perf_counter() - begun)
         return [label or self._label(c, self._pool.solve(c)) for c, label in zip(costs, labels, strict=True)]
+
+    def solve_batch(self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None) -> Answers:
+        """`maximize_batch` as arrays: labels, values and proved bounds, without an object for each row.
+
+        Parameters
+        ----------
+        C, n_jobs, keys
+            As in `maximize_batch`.
+
+        Returns
+        -------
+        Answers
+            ``Z`` of shape (n, n_variables), ``values`` and ``bounds`` of shape (n,).
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1)
+        >>> found = so.Oracle(space).solve_batch([[1.0, 3.0, 2.0], [-1.0, -1.0, -1.0]])
+        >>> found.Z, found.values
+        (array([[0., 1., 0.],
+               [0., 0., 0.]]), array([3., 0.]))
+        """
+        costs = self._cost_rows(C, keys)
+        if self._fast is None or type(self).maximize_batch is not Oracle.maximize_batch:
+            labels = self.maximize_batch(costs, n_jobs, keys=keys)
+            Z = np.array([label.z for label in labels]).reshape(costs.shape)
+            return Answers(Z, np.array([label.value for label in labels]), np.array([label.bound for label in labels]))
+        begun = perf_counter()
+        found = self._fast.solve_batch(costs, _jobs(n_jobs), keys)
+        self._count_fast(len(costs), perf_counter() - begun)
+        if found.settled is not None:
+            for i in np.flatnonzero(~found.settled):
+                label = self._label(costs[i], self._pool.solve(costs[i]))
+                found.Z[i], found.values[i], found.bounds[i] = label.z, label.value, label.bound
+        return Answers(found.Z, found.values, found.bounds)
+
+    def _cost_rows(self, C: npt.ArrayLike, keys: Sequence[Hashable] | None) -> FloatArray:
+        costs = np.ascontiguousarray(C, dtype=np.float64)
+        if costs.ndim != 2:
+            raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
+        self._check_costs(costs)
+        if keys is not None and len(keys) != len(costs):
+            raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
+        return costs
 
     def _in_pieces(self, costs: FloatArray, jobs: int, keys: Sequence[Hashable] | None) -> list[Label]:
         size = max(1, min(_PIECE, -(-len(costs) // 8)))
@@ -243,6 +289,35 @@ class Oracle:
         if known is not None:
             self._count_fast(1, perf_counter() - begun)
         return known
+
+    @property
+    def listed(self) -> FloatArray | None:
+        """Every label of a space so small that products with all of them cost less than a search; None for others.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1)).listed
+        array([[0., 1.],
+               [1., 0.]])
+        """
+        if self._listed is None:
+            self._listed = (self._list_labels(),)
+        return self._listed[0]
+
+    def _list_labels(self) -> FloatArray | None:
+        # A solver that was chosen is to be asked, and a subclass may answer otherwise.
+        if self.solver != "auto" or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
+            return None
+        if isinstance(self._fast, Enumeration):
+            return self._fast.labels
+        space = self.space
+        if self._fast is None or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
+            return None
+        try:
+            return enumerate_labels(space, limit=max(1, _LISTED_ENTRIES // space.n_variables))
+        except DeclarationError:  # too many, or continuous variables that do not follow from the integer ones
+            return None
 
     def front(self, h: tuple[npt.ArrayLike, float], g: tuple[npt.ArrayLike, float]) -> FloatArray | None:
         """Labels that hold the maximum of every ``psi(h, g)`` increasing in both, or None if too many to list.

@@ -391,3 +391,41 @@ def test_fractional_bounds_of_integers(solver):
         c = rng.normal(size=3)
         assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-6)
     assert oracle.maximize([-1.0, 3.0, 0.0]).z[0] == 0
+
+
+@pytest.mark.parametrize("solver", ["auto", "highs"])
+def test_arrays_of_a_batch_are_its_labels(solver):
+    """Pairwise models of 18 labels may leave rows to the solver; fixed columns, enumeration and products come along."""
+    rng = np.random.default_rng(5)
+    i, j = np.triu_indices(18, 1)
+    pairwise = so.LabelSpace("pairwise")
+    y, p = pairwise.binary("y", 18), pairwise.continuous("p", len(i), 0, 1)
+    pairwise.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
+    small = so.LabelSpace("budget")
+    z = small.binary("z", 5)
+    small.subject_to(z @ np.array([1.0, 2.0, 3.0, 1.0, 2.0]) <= 4)
+    product = so.LabelSpace("groups and a fixed column")
+    a, b = product.binary("a", 3), product.binary("b", 2)
+    product.subject_to(a.sum() == 1, b[0] <= b[1], b[1] == 1)
+    for space, scale in ((pairwise, 0.5), (small, 1.0), (product, 1.0)):
+        oracle = so.Oracle(space, solver)
+        C = rng.normal(size=(6, space.n_variables)) * scale
+        labels = oracle.maximize_batch(C)
+        found = oracle.solve_batch(C)
+        assert np.allclose(found.values, [label.value for label in labels], atol=1e-9)
+        assert np.allclose(found.values, np.einsum("ij,ij->i", C, found.Z))
+        assert (found.bounds >= found.values - 1e-9).all()
+        assert all(space.contains(row) for row in found.Z)
+
+
+def test_labels_are_listed_where_products_with_all_are_cheap():
+    space = so.LabelSpace("budget")
+    z = space.binary("z", 5)
+    space.subject_to(z @ np.array([1.0, 2.0, 3.0, 1.0, 2.0]) <= 4)
+    listed = so.Oracle(space).listed
+    assert {tuple(row) for row in listed} == {tuple(row) for row in space.enumerate()}
+    assert so.Oracle(space, "highs").listed is None  # a chosen solver is asked
+    assert so.Oracle(space, integral="relax").listed is None
+    large = so.LabelSpace("box")
+    large.binary("y", 40)
+    assert so.Oracle(large).listed is None

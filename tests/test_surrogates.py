@@ -78,7 +78,7 @@ def test_segment_maximum_is_attained_and_certified(psi, seed):
     assert 0.0 <= t <= 1.0
     assert psi.clipped(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])) == pytest.approx(value, rel=1e-9, abs=1e-12)
     grid = np.linspace(0, 1, 2001)
-    best = psi._clipped_array(p[0] + grid * (q[0] - p[0]), p[1] + grid * (q[1] - p[1])).max()
+    best = psi.clipped_array(p[0] + grid * (q[0] - p[0]), p[1] + grid * (q[1] - p[1])).max()
     assert value >= best * (1 - 1e-7) - 1e-12
     assert upper >= max(best, value) * (1 - 1e-14)
     assert upper <= value * (1 + 1e-6) + 1e-6

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from structopt.backends.worker import ExtraRows
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
@@ -18,11 +20,31 @@ from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.label import Label
 from structopt.recognize import Structure, recognize
 
-__all__ = ["Algorithm", "Enumeration", "fast_algorithm"]
+__all__ = ["Algorithm", "Answers", "Enumeration", "fast_algorithm"]
 
 # Listing this many labels and one product with the costs is faster than any solver's call.
 _MOST_LABELS = 4096
 _MOST_INTEGERS = 14
+
+
+class Answers(NamedTuple):
+    """The best labels of a batch, as arrays.
+
+    Attributes
+    ----------
+    Z : ndarray, shape (n, n_variables)
+    values : ndarray, shape (n,)
+        ``c . z``, computed from the labels.
+    bounds : ndarray, shape (n,)
+        No label has a larger value.
+    settled : ndarray of bool, shape (n,), optional
+        Rows that the algorithm could not settle are False, and a solver is asked; None if all are.
+    """
+
+    Z: FloatArray
+    values: FloatArray
+    bounds: FloatArray
+    settled: npt.NDArray[np.bool_] | None = None
 
 
 class Algorithm(ABC):
@@ -43,6 +65,16 @@ class Algorithm(ABC):
     ) -> list[Label | None]:
         """`maximize` for every row of `C`."""
         return [self.maximize(c, None if keys is None else keys[i]) for i, c in enumerate(C)]
+
+    def solve_batch(self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Answers:
+        """`maximize_batch` as arrays, without an object for each row."""
+        labels = self.maximize_batch(C, n_jobs, keys)
+        settled = np.array([label is not None for label in labels], dtype=np.bool_)
+        Z, values, bounds = np.zeros(C.shape), np.zeros(len(C)), np.zeros(len(C))
+        for i, label in enumerate(labels):
+            if label is not None:
+                Z[i], values[i], bounds[i] = label.z, label.value, label.bound
+        return Answers(Z, values, bounds, None if settled.all() else settled)
 
     def k_best(self, c: FloatArray, k: int) -> list[Label] | None:
         """The `k` best labels (fewer if there are fewer), or None if this algorithm cannot list them."""
@@ -109,6 +141,12 @@ class Enumeration(Algorithm):
         values = C @ self.labels.T
         best = values.argmax(axis=1)
         return [self._label(int(k), float(values[i, k])) for i, k in enumerate(best)]
+
+    def solve_batch(self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Answers:
+        products = C @ self.labels.T
+        best = products.argmax(axis=1)
+        values = products[np.arange(len(C)), best]
+        return Answers(self.labels[best], values, values)
 
     def k_best(self, c: FloatArray, k: int) -> list[Label]:
         values = self.labels @ c

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from structopt.backends.combinatorial import Algorithm
-from structopt.backends.structured import Answers, Solver, solver_of
+from structopt.backends.combinatorial import Algorithm, Answers
+from structopt.backends.structured import Solver, Values, solver_of
 from structopt.compiled import FloatArray
 from structopt.kernels.products import dot
 from structopt.label import Label
@@ -68,6 +68,20 @@ class Recognised(Algorithm):
         answers = self._solver.solve_batch(C if self._whole else C[:, self._columns], n_jobs, keys)
         return [self._label(c, values) for c, values in zip(C, answers, strict=True)]
 
+    def solve_batch(self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Answers:
+        found = self._solver.solve_batch(C if self._whole else C[:, self._columns], n_jobs, keys)
+        settled = None
+        if not isinstance(found, np.ndarray):
+            settled = np.array([values is not None for values in found], dtype=np.bool_)
+            nothing = np.zeros(self._columns.size)
+            found = np.array([nothing if values is None else values for values in found]).reshape(len(C), -1)
+        Z = found
+        if not self._whole:
+            Z = np.tile(self._template, (len(C), 1))
+            Z[:, self._columns] = found
+        values = np.einsum("ij,ij->i", C, Z)
+        return Answers(Z, values, values.copy(), None if settled is None or settled.all() else settled)
+
     def k_best(self, c: FloatArray, k: int) -> list[Label] | None:
         values = self._solver.k_best(c[self._columns], k)
         if values is None:
@@ -111,7 +125,7 @@ class Product(Solver):
             values[columns] = part
         return values
 
-    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Answers:
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Values:
         values = np.empty((len(C), self._size))
         settled = np.ones(len(C), dtype=np.bool_)
         for columns, solver in self._parts:

@@ -31,7 +31,7 @@ from structopt.recognize import (
 __all__ = ["Solver", "solver_of"]
 
 #: One answer per row: an array, or a sequence with None where the answer is not settled.
-Answers = FloatArray | Sequence[FloatArray | None]
+Values = FloatArray | Sequence[FloatArray | None]
 
 # Entries of the table of a chain's front, and of the points that it returns.
 _FRONT_ENTRIES = 10_000_000
@@ -73,7 +73,7 @@ class Solver:
         """The best values of the free columns, or None if not settled."""
         raise NotImplementedError
 
-    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Answers:
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Values:
         """`solve` for every row."""
         return [self.solve(c, None if keys is None else keys[i]) for i, c in enumerate(C)]
 
@@ -146,14 +146,14 @@ class PairwiseSolver(Solver):
             y, p, _ = self._graph.solve_warm(self._states[key], unary, pair)
         return self._join(y, p)
 
-    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Answers:
+    def solve_batch(self, C: FloatArray, n_jobs: int, keys: Sequence[Hashable] | None) -> Values:
         unary, pair = C[:, self._label], C[:, self._pair]
         if self._exact:
             Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
             joined = self._join(Y, self._products(Y))
-            return [z if sure else None for z, sure in zip(joined, proved, strict=True)]
+            return joined if proved.all() else [z if sure else None for z, sure in zip(joined, proved, strict=True)]
         Y, P, _ = self._graph.solve_batch(unary, pair, state=self._states.batch(keys), n_jobs=n_jobs)
-        return list(self._join(Y, P))
+        return self._join(Y, P)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         if not self.integral or len(self._label) > _FRONT_LABELS:

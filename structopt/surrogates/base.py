@@ -119,7 +119,7 @@ class Surrogate(ABC):
         low, high = self._bracket(p, q)
         for _ in range(10):
             t = low + (high - low) * _SECTION
-            values = self._clipped_array(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1]))
+            values = self.clipped_array(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1]))
             best = int(np.argmax(values))
             low, high = float(t[max(best - 1, 0)]), float(t[min(best + 1, 64)])
             if high - low <= 1e-13:
@@ -135,14 +135,14 @@ class Surrogate(ABC):
             width /= 16.0
             left = (low[:, None] + width * np.arange(16)).ravel()
             right = left + width
-            values = self._clipped_array(p[0] + right * (q[0] - p[0]), p[1] + right * (q[1] - p[1]))
+            values = self.clipped_array(p[0] + right * (q[0] - p[0]), p[1] + right * (q[1] - p[1]))
             if values.max() > 0.0:
                 centre = float(right[int(np.argmax(values))])
                 return max(0.0, centre - width), min(1.0, centre + width)
             first = self.clipped(*p)
             if first > 0.0:
                 return 0.0, width
-            corners = self._clipped_array(
+            corners = self.clipped_array(
                 p[0] + np.where(q[0] > p[0], right, left) * (q[0] - p[0]),
                 p[1] + np.where(q[1] > p[1], right, left) * (q[1] - p[1]),
             )
@@ -152,7 +152,7 @@ class Surrogate(ABC):
                 return 0.0, 0.0
         return float(low.min()), float(low.max()) + width
 
-    def _clipped_array(self, h: FloatArray, g: FloatArray) -> FloatArray:
+    def clipped_array(self, h: FloatArray, g: FloatArray) -> FloatArray:
         inside = self.inside(h, g)
         if not np.all(inside):
             values = np.zeros(h.shape)

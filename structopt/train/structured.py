@@ -158,11 +158,10 @@ class StructuredRisk(Risk):
 
     def _tangents(self, labels: LabelBatch, h: FloatArray, g: FloatArray) -> Violations:
         """The planes of labels that are known to be the most violated ones."""
-        value, scale = np.zeros(len(self)), np.zeros(len(self))
-        violated = g > 0
-        value[violated] = np.maximum(self.surrogate.psi(h[violated], g[violated]), 0.0)
+        scale = np.zeros(len(self))
+        value = self.surrogate.clipped_array(h, g)
+        violated = value > 0.0
         scale[violated] = self.surrogate.psi_gradient(h[violated], g[violated])[0]
-        scale[value == 0.0] = 0.0
         return Violations(labels, scale, value - scale * h, value, value)
 
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
