@@ -25,10 +25,8 @@ def problem() -> pulp.LpProblem:
 
 
 def model() -> so.Model:
-    declared = so.LabelSpace.from_pulp(problem())
-    # PuLP knows names only (tag_0, tag_1, ...); a model wants them as one array.
-    space = so.LabelSpace.from_matrices(declared.matrix, declared.row_lower, declared.row_upper, name="budget")
-    return so.Model(space, {"z": so.features.Linear()}, loss=so.losses.Hamming())
+    space = so.LabelSpace.from_pulp(problem())  # tag_0, tag_1, ... are one block again
+    return so.Model(space, {"tag": so.features.Linear()}, loss=so.losses.Hamming())
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,7 @@ from structopt.rows import Rows, Shape, canonical, stacked, widen
 from structopt.variables import Block, bounds_of, shape_of
 
 if TYPE_CHECKING:
+    from structopt.interop.names import Block as BlockOfNames
     from structopt.recognize import Structure
 
 __all__ = ["Block", "LabelSpace"]
@@ -339,13 +340,21 @@ class LabelSpace:
     # ---- in and out ------------------------------------------------------------------------------
 
     @classmethod
-    def from_compiled(cls, compiled: CompiledSpace) -> LabelSpace:
-        """A space from its matrix form; blocks are recovered from names such as ``y[0]``, ``y[1]``, ..."""
+    def from_compiled(cls, compiled: CompiledSpace, blocks: Sequence[BlockOfNames] | None = None) -> LabelSpace:
+        """A space from its matrix form.
+
+        Parameters
+        ----------
+        compiled : CompiledSpace
+        blocks : sequence of (name, shape, names of elements), optional
+            The arrays that its variables make, in order; by default they are recovered from names such as ``y[0]``,
+            ``y[1]``, ...
+        """
         from structopt.interop.names import blocks_of
 
         space = cls(compiled.name)
         start = 0
-        for name, shape, names in blocks_of(compiled.variable_names):
+        for name, shape, names in blocks_of(compiled.variable_names) if blocks is None else blocks:
             stop = start + int(np.prod(shape, dtype=np.int64))
             part = slice(start, stop)
             space._append(name, shape, compiled.lower[part], compiled.upper[part], compiled.integrality[part], names)
@@ -399,10 +408,27 @@ class LabelSpace:
 
     @classmethod
     def from_pulp(cls, problem: Any) -> LabelSpace:
-        """A space from the variables and constraints of a PuLP problem; its objective is ignored."""
-        from structopt.interop.pulp import read_pulp
+        """A space from the variables and constraints of a PuLP problem; its objective is ignored.
 
-        return cls.from_compiled(read_pulp(problem))
+        PuLP knows names only. ``LpVariable.dicts("tag", range(10))`` and the like become one block again where the
+        numbers in the names leave no doubt: ``tag_0`` to ``tag_9`` are the block ``tag``, ``x_0_1`` and ``x_(0,_1)``
+        elements of a block ``x``. A gap in the numbers, one variable only, or a variable ``tag`` beside them leaves
+        scalars; keys that are words (``tag_noun``) always do.
+
+        Examples
+        --------
+        >>> import pulp
+        >>> import structopt as so
+        >>> problem = pulp.LpProblem("tags")
+        >>> tag = pulp.LpVariable.dicts("tag", range(10), cat="Binary")
+        >>> problem += pulp.lpSum(tag.values()) == 1, "one"
+        >>> so.LabelSpace.from_pulp(problem)["tag"].shape
+        (10,)
+        """
+        from structopt.interop.pulp import pulp_blocks, read_pulp
+
+        compiled = read_pulp(problem)
+        return cls.from_compiled(compiled, pulp_blocks(problem, compiled.variable_names))
 
     @classmethod
     def read(cls, path: str | Path) -> LabelSpace:
@@ -421,7 +447,8 @@ class LabelSpace:
         """The space as a ``pulp.LpProblem``."""
         from structopt.interop.pulp import to_pulp
 
-        return to_pulp(self.compiled)
+        names = self.compiled.variable_names
+        return to_pulp(self.compiled, [(block.name, block.shape, tuple(names[block.slice])) for block in self])
 
     def write(self, path: str | Path) -> None:
         """Write the space as an MPS or LP file, by the file's suffix."""

@@ -14,16 +14,22 @@ from itertools import groupby, product
 
 from structopt.errors import DeclarationError
 
-__all__ = ["Block", "blocks_of", "natural_key", "refuse_duplicates", "stand_ins"]
+__all__ = ["Block", "blocks_of", "natural_key", "pulp_blocks_of", "refuse_duplicates", "stand_ins"]
 
 #: One block of variables: its name, its shape, and the names of its elements where they are not the
 #: default ``name[0]``, ``name[1]``, ... (for shape ``()``: ``name``).
 Block = tuple[str, tuple[int, ...], "tuple[str, ...] | None"]
 
+#: A name, the array it belongs to, and its index there (empty: it is a scalar).
+Split = tuple[str, str, tuple[str, ...]]
+
+# What PuLP makes of the key (0, 'a'): every one of - + [ ] > / and space is an underscore.
+_TUPLE = re.compile(r"(?P<name>[^()]+)_\((?P<index>[^()]+)\)")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _INDEXED = re.compile(r"(?P<name>[^\[\]]+)\[(?P<index>[^\[\]]+)\]")
 
 
-def blocks_of(names: Sequence[str]) -> list[Block]:
+def blocks_of(names: Sequence[str], split: Callable[[str], Split] | None = None) -> list[Block]:
     """Group a flat sequence of variable names into arrays.
 
     A maximal contiguous run of names ``name[i]``, ``name[i,j]``, ... becomes one block if its indices
@@ -35,6 +41,9 @@ def blocks_of(names: Sequence[str]) -> list[Block]:
     ----------
     names : sequence of str
         Names of all variables, in order.
+    split : callable, optional
+        Of a name: the name itself, the array's name and the index, which is empty for a scalar. By default ``y[0,1]``
+        is element ``("0", "1")`` of ``y``.
 
     Returns
     -------
@@ -51,7 +60,8 @@ def blocks_of(names: Sequence[str]) -> list[Block]:
     >>> blocks_of(["y[0]", "y[2]"])
     [('y[0]', (), None), ('y[2]', (), None)]
     """
-    runs = [list(run) for _, run in groupby(map(_split, names), key=lambda part: (part[1], len(part[2])))]
+    parts = map(split or _split, names)
+    runs = [list(run) for _, run in groupby(parts, key=lambda part: (part[1], len(part[2])))]
     # A block name must belong to one run only: y[0], x, y[1] stays three scalars.
     uses = Counter(run[0][1] for run in runs)
     blocks: list[Block] = []
@@ -66,7 +76,75 @@ def blocks_of(names: Sequence[str]) -> list[Block]:
     return blocks
 
 
-def _split(full: str) -> tuple[str, str, tuple[str, ...]]:
+def pulp_blocks_of(names: Sequence[str]) -> list[Block]:
+    """`blocks_of` for the names that PuLP gives: ``tag_0``, ``x_0_1`` and ``x_(0,_1)``, also ``x_('a',_'b')``.
+
+    Numbers at the end of a name are an index where they are the whole grid of an array of two or more elements that
+    begins at 0 or 1, and no other variable bears the array's name; every other name is a scalar of its own. Labels
+    are told from parts of a name only in parentheses: ``tag_noun`` is a scalar.
+
+    Examples
+    --------
+    >>> pulp_blocks_of(["start_time", "tag_0", "tag_1", "tag_2", "x_1_1", "x_1_2", "x_2_1", "x_2_2"])
+    [('start_time', (), None), ('tag', (3,), ('tag_0', 'tag_1', 'tag_2')), ('x', (2, 2), ('x_1_1', 'x_1_2', 'x_2_1',
+    'x_2_2'))]
+    >>> pulp_blocks_of(["y_0", "y_2", "z", "z_0", "z_1"])
+    [('y_0', (), None), ('y_2', (), None), ('z', (), None), ('z_0', (), None), ('z_1', (), None)]
+    """
+    taken = set(names)
+    found: list[Block] = []
+    # x_1_0 may be element (1, 0) of x or element 0 of x_1: the longest index that makes a whole grid is taken.
+    pending: list[Block] = [(name, (), None) for name in names]
+    for length in (None, 2, 1):
+        found = []
+        for scalar, run in groupby(pending, key=lambda block: not block[1]):
+            if not scalar:
+                found.extend(run)
+                continue
+            found += _grouped([name for name, _, _ in run], length, taken)
+        taken |= {name for name, shape, _ in found if shape}
+        pending = found
+    counts = Counter(name for name, _, _ in found)
+    return [
+        part
+        for block in found
+        for part in ([block] if counts[block[0]] == 1 else [(name, (), None) for name in block[2] or (block[0],)])
+    ]
+
+
+def _grouped(names: list[str], length: int | None, taken: set[str]) -> list[Block]:
+    blocks: list[Block] = []
+    start = 0
+    for name, shape, _ in blocks_of(names, lambda full: _split_pulp(full, length)):
+        stop = start + math.prod(shape)
+        own = tuple(names[start:stop])
+        start = stop
+        if shape and (math.prod(shape) < 2 or name in taken or not _begins_at_0_or_1(own[0], length)):
+            blocks += [(full, (), None) for full in own]
+        else:
+            blocks.append((name, shape, own if shape else None))
+    return blocks
+
+
+def _split_pulp(full: str, length: int | None) -> Split:
+    """``x_0_1`` with an index of at most `length` numbers, or ``x_(0,_1)``."""
+    match = _TUPLE.fullmatch(full)
+    if match is not None:
+        return full, match["name"], tuple(match["index"].split(",_"))
+    parts = full.split("_")
+    numbers = 0
+    while numbers + 1 < len(parts) and numbers != length and _NUMBER.fullmatch(parts[-1 - numbers]):
+        numbers += 1
+    name = "_".join(parts[: len(parts) - numbers])
+    return (full, name, tuple(parts[len(parts) - numbers :])) if numbers and name else (full, full, ())
+
+
+def _begins_at_0_or_1(first: str, length: int | None) -> bool:
+    index = _split_pulp(first, length)[2]
+    return all(part in ("0", "1") or not part.isdecimal() for part in index)
+
+
+def _split(full: str) -> Split:
     """``y[0,1]`` as (full name, ``y``, (``0``, ``1``)); the index is empty for a scalar."""
     match = _INDEXED.fullmatch(full)
     if match is None:
@@ -128,7 +206,12 @@ def stand_ins(
 def natural_key(name: str) -> tuple[tuple[bool, int, str], ...]:
     """Sort key that puts ``y_2`` before ``y_10``."""
     parts = re.split(r"([0-9]+)", name)
-    return tuple((part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts if part)
+    return tuple(
+        (number, int(part) if number else 0, part)
+        for part in parts
+        if part
+        for number in [part.isascii() and part.isdigit() and len(part) < 4000]
+    )
 
 
 def refuse_duplicates(what: str, names: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ that nothing is lost, `to_pulp` writes
 - a double-bounded row ``r`` as two constraints, ``r`` (>=) and ``r__upper`` (<=), which `read_pulp` joins
   again (also in a problem written by hand in this way);
 - a free row as ``>= -1e30``, which PuLP's solvers and `read_pulp` take for no bound;
+- the arrays of variables, in ``problem.structopt_blocks``;
 - the original names, in the order of the space, in the dictionaries ``problem.structopt_variables`` and
   ``problem.structopt_rows``, from PuLP's name to the original one.
 """
@@ -23,9 +24,9 @@ import scipy.sparse as sp
 from structopt.compiled import CompiledSpace
 from structopt.errors import UnsupportedModel
 from structopt.interop.matrices import LinearObjective, assemble
-from structopt.interop.names import natural_key, refuse_duplicates, stand_ins
+from structopt.interop.names import Block, natural_key, pulp_blocks_of, refuse_duplicates, stand_ins
 
-__all__ = ["add_rows", "read_pulp", "read_pulp_objective", "to_pulp"]
+__all__ = ["add_rows", "pulp_blocks", "read_pulp", "read_pulp_objective", "to_pulp"]
 
 #: Ends the name of the constraint that holds the upper side of a double-bounded row.
 UPPER = "__upper"
@@ -113,6 +114,36 @@ def read_pulp_objective(problem: Any, compiled: CompiledSpace) -> LinearObjectiv
     return LinearObjective(coef, float(objective.constant), "maximize" if sense else "minimize")
 
 
+def pulp_blocks(problem: Any, names: Sequence[str]) -> list[Block]:
+    """The arrays among the variables of a problem: those of the space that it was written from, then `pulp_blocks_of`.
+
+    Parameters
+    ----------
+    problem : pulp.LpProblem
+    names : sequence of str
+        Its variables, as `read_pulp` names and orders them.
+
+    Examples
+    --------
+    >>> import pulp
+    >>> problem = pulp.LpProblem("tags")
+    >>> tag = pulp.LpVariable.dicts("tag", range(10), cat="Binary")
+    >>> problem += pulp.lpSum(tag.values()) == 1, "one"
+    >>> [(name, shape) for name, shape, _ in pulp_blocks(problem, read_pulp(problem).variable_names)]
+    [('tag', (10,))]
+    """
+    known: list[Block] = list(getattr(problem, "structopt_blocks", ()))
+    own = [name for _, _, elements in known for name in elements or ()]
+    if own != list(names[: len(own)]):  # a variable was renamed or taken away
+        known, own = [], []
+    taken = {name for name, _, _ in known}
+    found = pulp_blocks_of(names[len(own) :])
+    apart = [block if block[0] not in taken else None for block in found]
+    if None in apart:
+        found = [(name, (), None) for name in names[len(own) :]]
+    return [*known, *found]
+
+
 def _refuse_unreadable(problem: Any) -> None:
     if not hasattr(problem, "constraints") or not hasattr(problem, "variables"):
         raise TypeError(f"read_pulp needs a pulp.LpProblem, got {type(problem).__name__}.")
@@ -191,11 +222,11 @@ def _is_upper_side(previous: tuple[str, Any], name: str, constraint: Any) -> boo
     )
 
 
-def to_pulp(compiled: CompiledSpace) -> Any:
+def to_pulp(compiled: CompiledSpace, blocks: Sequence[Block] = ()) -> Any:
     """Write a space as a ``pulp.LpProblem`` whose objective is zero on every variable.
 
     Set another objective with ``problem.setObjective(expression)``. See the module for the conventions
-    that keep double-bounded rows and names.
+    that keep double-bounded rows and names. `blocks` are the arrays of the space, each with the names of its elements.
 
     Examples
     --------
@@ -214,6 +245,7 @@ def to_pulp(compiled: CompiledSpace) -> Any:
     problem = pulp.LpProblem(_plain(compiled.name) or "NoName")
     problem.structopt_name = compiled.name
     names = stand_ins(compiled.variable_names, _is_legal, _plain, "x")
+    problem.structopt_blocks = list(blocks)
     problem.structopt_variables = dict(zip(names, compiled.variable_names, strict=True))
     with _quiet():
         variables = _declare(problem, compiled, names)

@@ -9,6 +9,7 @@ import pulp
 import pytest
 import scipy.sparse as sp
 
+import structopt as so
 from structopt.errors import DeclarationError, UnsupportedModel
 from structopt.interop.matrices import assemble
 from structopt.interop.pulp import read_pulp, read_pulp_objective, to_pulp
@@ -129,3 +130,102 @@ def test_duplicate_names_are_refused() -> None:
     space = space_of([[1.0]] * 2, [0.0, 0.0], [1.0, 1.0], ["r", "r"])
     with pytest.raises(DeclarationError, match=r"row names must be unique.*'r'"):
         to_pulp(space)
+
+
+# ---- arrays --------------------------------------------------------------------------------------
+
+
+def blocks(problem: pulp.LpProblem) -> dict[str, tuple[int, ...]]:
+    return {block.name: block.shape for block in so.LabelSpace.from_pulp(problem)}
+
+
+def test_dicts_become_one_block_again() -> None:
+    """Ten scalar blocks before: a loss saw tag_0, and predict returned only that."""
+    problem = pulp.LpProblem("tags")
+    tag = pulp.LpVariable.dicts("tag", range(10), cat="Binary")
+    problem += pulp.lpSum(tag.values()) <= 3, "few"
+    space = so.LabelSpace.from_pulp(problem)
+    assert blocks(problem) == {"tag": (10,)}
+    assert list(space.compiled.variable_names) == [f"tag_{k}" for k in range(10)]
+    model = so.Model(space, {"tag": so.features.Linear()}, loss=so.losses.Hamming())
+    truth = np.array([1, 0, 1, 0, 0, 0, 0, 0, 0, 1])
+    coef, constant = model.loss(truth)
+    assert coef @ np.zeros(10) + constant == pytest.approx(3)
+    X = np.random.default_rng(0).normal(size=(30, 4))
+    weights = np.random.default_rng(1).normal(size=(10, 4))
+    Y = [model.decode(label.z) for label in so.Oracle(space).maximize_batch(X @ weights.T)]
+    found = so.StructuredSVM(model, lam=1e-3).fit(X, Y).predict(X)
+    assert np.shape(found) == (30, 10) and np.mean(np.array(found) == np.array(Y)) > 0.9
+
+
+def test_arrays_of_more_than_one_index() -> None:
+    problem = pulp.LpProblem("p")
+    keys = [(i, j) for i in range(2) for j in range(11)]
+    x = pulp.LpVariable.dicts("x", keys, 0, 1)
+    nested = pulp.LpVariable.dicts("flow", (range(1, 4), range(2)), 0, 1)
+    matrix = pulp.LpVariable.matrix("m", (range(2), range(2), range(2)), 0, 1)
+    named = pulp.LpVariable.dicts("pair", [(a, b) for a in "ab" for b in "cde"], 0, 1)
+    word = pulp.LpVariable.dicts("word", ["noun", "verb"], 0, 1)
+    everything = [*x.values(), *(v for row in nested.values() for v in row.values()), *named.values(), *word.values()]
+    problem += pulp.lpSum(everything) + pulp.lpSum(matrix) >= 1
+    assert blocks(problem) == {
+        "flow": (3, 2), "m": (2, 2, 2), "pair": (2, 3), "word_noun": (), "word_verb": (), "x": (2, 11),
+    }  # fmt: skip
+    space = so.LabelSpace.from_pulp(problem)
+    part = space.compiled.variable_names[space["x"].slice]
+    assert part[12] == x[1, 1].name
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["tag_0", "tag_1", "tag_3"], {"tag_0": (), "tag_1": (), "tag_3": ()}),  # a gap
+        (["tag", "tag_0", "tag_1"], {"tag": (), "tag_0": (), "tag_1": ()}),  # whose block would be tag?
+        (["tag_0"], {"tag_0": ()}),
+        (["tag_7", "tag_8"], {"tag_7": (), "tag_8": ()}),
+        (["tag_1", "tag_2"], {"tag": (2,)}),
+        (["tag_00", "tag_01"], {"tag_00": (), "tag_01": ()}),
+        (["x_0", "x_1", "x_1_0", "x_1_1"], {"x": (2,), "x_1_0": (), "x_1_1": ()}),
+        (["a_1_0", "a_1_1", "a_1_2", "a_2_0", "a_2_1"], {"a_1": (3,), "a_2": (2,)}),  # two arrays, not one
+        (["y²1", "_0", "_1"], {"_0": (), "_1": (), "y²1": ()}),
+    ],
+)
+def test_names_that_may_mean_something_else_stay_scalars(
+    names: list[str], expected: dict[str, tuple[int, ...]]
+) -> None:
+    problem = pulp.LpProblem("p")
+    problem += pulp.lpSum(pulp.LpVariable(name, 0, 1) for name in names) >= 1
+    assert blocks(problem) == expected
+
+
+def test_mixed_kinds_and_bounds_in_one_block() -> None:
+    problem = pulp.LpProblem("p")
+    mixed = [
+        pulp.LpVariable("v_0", 0, 1, "Binary"),
+        pulp.LpVariable("v_1", -3, None),
+        pulp.LpVariable("v_2", cat="Integer"),
+    ]
+    problem += pulp.lpSum(mixed) >= 1
+    space = so.LabelSpace.from_pulp(problem)
+    assert blocks(problem) == {"v": (3,)}
+    assert space.compiled.integrality.tolist() == [True, False, True]
+    assert space.compiled.lower.tolist() == [0, -3, -np.inf]
+
+
+def test_arrays_survive_the_way_out_and_back() -> None:
+    problem = pulp.LpProblem("p")
+    tag = pulp.LpVariable.dicts("tag", range(3), cat="Binary")
+    problem += pulp.lpSum(tag.values()) + pulp.LpVariable("slack", 0, 1) >= 1
+    first = so.LabelSpace.from_pulp(problem)
+    again = so.LabelSpace.from_pulp(first.to_pulp())
+    assert [(b.name, b.shape) for b in again] == [(b.name, b.shape) for b in first] == [("slack", ()), ("tag", (3,))]
+    assert again.compiled.fingerprint == first.compiled.fingerprint
+    # Scalars that a user declared stay scalars, and arrays arrays, whatever their names look like.
+    own = so.LabelSpace("own")
+    parts = [own.binary("u_0"), own.binary("u_1"), own.binary("t", (2, 2)).sum()]
+    own.subject_to(parts[0] + parts[1] + parts[2] >= 1)
+    back = so.LabelSpace.from_pulp(own.to_pulp())
+    assert [(b.name, b.shape) for b in back] == [("u_0", ()), ("u_1", ()), ("t", (2, 2))]
+    exported = own.to_pulp()
+    exported += pulp.lpSum(pulp.LpVariable.dicts("new", range(2), 0, 1).values()) <= 1
+    assert blocks(exported) == {"u_0": (), "u_1": (), "t": (2, 2), "new": (2,)}
