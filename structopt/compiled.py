@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,19 @@ class CompiledSpace:
                     f"{what} has shape {array.shape}; the matrix is {n_rows} x {n_variables}, "
                     f"so it must have shape ({length},)."
                 )
+        self._freeze()
+
+    def _freeze(self) -> None:
+        """Arrays that solvers and algorithms were made from must not change behind their backs."""
+        matrix = self.matrix
+        for array in (self.row_lower, self.row_upper, self.lower, self.upper, self.integrality):
             array.flags.writeable = False
+        for array in (matrix.data, matrix.indices, matrix.indptr):
+            array.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._freeze()  # pickle forgets it
 
     @property
     def n_rows(self) -> int:

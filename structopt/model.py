@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Model"]
 
+_USER = "a Model that is in use"
+
 
 class Model:
     """Everything that training and prediction need to know of a structured output.
@@ -32,7 +34,8 @@ class Model:
     Parameters
     ----------
     space : LabelSpace or callable
-        The label space, or ``space(x)`` where it depends on the input; then it is declared once per ``key(x)``.
+        The label space, or ``space(x)`` where it depends on the input; then it is declared once per ``key(x)``. Rows
+        may be added until the model is first used.
     features : mapping of str to Term
         How the blocks of the space are scored (`structopt.features`); blocks left out score 0.
     loss : TaskLoss or mapping of str to TaskLoss, optional
@@ -78,7 +81,7 @@ class Model:
         self._declared = space if isinstance(space, LabelSpace) else None
         self._declare = space if not isinstance(space, LabelSpace) else None
         self.features = dict(features)
-        self._loss = loss
+        self._loss = dict(loss) if isinstance(loss, Mapping) else loss
         self._encode = encode
         self._decode = decode
         self._key = key
@@ -124,14 +127,20 @@ class Model:
         return tuple(np.shape(x)) if not sp.issparse(x) else tuple(x.shape)
 
     def space(self, x: Any = None) -> LabelSpace:
-        """The label space of an input, declared once per `key`."""
+        """The label space of an input, declared once per `key`.
+
+        From the first use on the space is sealed: labels, batches and oracles were made from it as it stands, so that
+        further rows are refused where they are declared (``space.copy()`` takes them).
+        """
         if self._declared is not None:
+            self._declared.seal(_USER)
             return self._declared
         key = self.key(x)
         found = self._spaces.get(key)
         if found is None:
             found = cast(Callable[[Any], LabelSpace], self._declare)(x)
             self._check_blocks(found)
+            found.seal(_USER)
             self._spaces[key] = found
         return found
 
@@ -143,11 +152,17 @@ class Model:
         """The oracle of an input's space, compiled once per `key`."""
         key = self.key(x)
         found = self._oracles.get(key)
-        if found is None:
+        if found is None or not self._is_made_for(found):
             algorithm = self.algorithm(x) if self.solver == "auto" else None
             found = Oracle(self.space(x), self.solver, integral=self.integral, algorithm=algorithm, **self.options)
             self._oracles[key] = found
         return found
+
+    def _is_made_for(self, oracle: Oracle) -> bool:
+        """Whether an oracle has this model's solver and options, which may be set again."""
+        if oracle.solver is not self.solver and oracle.solver != self.solver:
+            return False
+        return bool(oracle.integral == self.integral and oracle.options == self.options)
 
     # ---- features --------------------------------------------------------------------------------
 

@@ -49,7 +49,8 @@ class Oracle:
     Parameters
     ----------
     space : LabelSpace or CompiledSpace
-        What to optimise over. Later changes of a `LabelSpace` do not reach an oracle made before.
+        What to optimise over. An oracle is made for the space as it stands: once more is declared in a `LabelSpace`,
+        its older oracles refuse to answer.
     solver : str, path, Backend subclass
         ``"auto"`` uses a combinatorial algorithm where ``space.structure`` proves one exact, and HiGHS
         otherwise; or the name of a profile in ``solvers/`` (``"highs"``, ``"scipy"``, ``"cbc"``, ...), the path
@@ -151,6 +152,7 @@ class Oracle:
         ------
         InfeasibleSpace, UnboundedObjective, TimeLimitReached, SolverFailed
         """
+        self._check_current()
         costs = c if self._is_clean(c) else self._costs(c)
         extra = self._extra_rows(rows, forbid) if len(rows) or len(forbid) else None
         if self._fast is not None:
@@ -240,6 +242,7 @@ class Oracle:
         return Answers(found.Z, found.values, found.bounds)
 
     def _cost_rows(self, C: npt.ArrayLike, keys: Sequence[Hashable] | None) -> FloatArray:
+        self._check_current()
         costs = np.ascontiguousarray(C, dtype=np.float64)
         if costs.ndim != 2:
             raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
@@ -282,6 +285,7 @@ class Oracle:
 
     def list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
         """`k_best` where the combinatorial algorithm lists labels in order; None where it would take a solver."""
+        self._check_current()
         if self._fast is None:
             return None
         begun = perf_counter()
@@ -310,6 +314,7 @@ class Oracle:
         if self.solver != "auto" or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
             return None
         if isinstance(self._fast, Enumeration):
+            self._check_current()
             return self._fast.labels
         space = self.space
         if self._fast is None or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
@@ -325,6 +330,7 @@ class Oracle:
         Offered where the structure allows it without a search (enumeration of few labels, loss-indexed
         dynamic programs); `structopt.search.exact` then needs no λ at all.
         """
+        self._check_current()
         if self._fast is None:
             return None
         return self._fast.front(self._costs(h[0]), float(h[1]), self._costs(g[0]), float(g[1]))
@@ -348,6 +354,7 @@ class Oracle:
         >>> solve(np.array([3.0, -4.0]), 25.0)
         (array([1., 0.]), 3.0)
         """
+        self._check_current()
         return self._optimum if self._fast is None and type(self).maximize is Oracle.maximize else None
 
     def _optimum(self, costs: FloatArray, square: float) -> tuple[FloatArray, float]:
@@ -398,6 +405,15 @@ class Oracle:
         )
 
     # ---- inputs ----------------------------------------------------------------------------------
+
+    def _check_current(self) -> None:
+        """Refuse to answer for a space that has grown since this oracle was made."""
+        if self.declared is not None and self.declared._compiled is not self.space:
+            raise DeclarationError(
+                f"{self.declared!r} has grown since this oracle was made ({self.space.n_variables} variables, "
+                f"{self.space.n_rows} rows); make a new one with so.Oracle(space). For two versions side by side, "
+                "extend space.copy()."
+            )
 
     def _is_clean(self, c: Any) -> TypeGuard[FloatArray]:
         """Whether `c` can be taken as it is; a backend looks for NaN itself. (numpy is slow right after a run.)"""
@@ -516,6 +532,8 @@ _shared_lock = threading.Lock()
 def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **options: Any) -> Oracle:
     """One oracle for all spaces of the same content: compiled once, kept for the life of the process.
 
+    Nothing more can be declared in the space afterwards, except in a ``space.copy()``.
+
     Examples
     --------
     >>> import structopt as so
@@ -523,8 +541,13 @@ def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **opt
     >>> so.shared_oracle(spaces[0]) is so.shared_oracle(spaces[1])
     True
     """
+    compiled = space
+    if isinstance(space, LabelSpace):
+        # It may serve other declarations of the same content, which must not hear of changes in this one.
+        space.seal("a shared oracle")
+        compiled = space.compiled
     key = (space.fingerprint, str(solver), tuple(sorted((k, str(v)) for k, v in options.items())))
     with _shared_lock:
         if key not in _shared:
-            _shared[key] = Oracle(space, solver, **options)
+            _shared[key] = Oracle(compiled, solver, **options)
         return _shared[key]

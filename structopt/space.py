@@ -66,6 +66,7 @@ class LabelSpace:
         self._n_variables = 0
         self._compiled: CompiledSpace | None = None
         self._structure: Structure | None = None
+        self._sealed = ""
 
     # ---- variables -------------------------------------------------------------------------------
 
@@ -96,6 +97,7 @@ class LabelSpace:
     def _declare(
         self, name: str, shape: int | Shape, lower: npt.ArrayLike, upper: npt.ArrayLike, *, integer: bool
     ) -> Block:
+        self._check_open(f"block {name!r}")
         dimensions = shape_of(name, shape)
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"A variable block needs a name, got {name!r}.")
@@ -149,7 +151,13 @@ class LabelSpace:
             Comparisons such as ``y.sum(axis=1) == 1`` or ``x.between(1, 3)``.
         name : str, optional
             Name of the rows; the elements of an array are ``name[0]``, ``name[1]``, ... Default ``c0``, ``c1``, ...
+
+        Raises
+        ------
+        DeclarationError
+            Also if a `Model` uses the space already, which would not hear of further rows: add them to a `copy`.
         """
+        self._check_open("a row")
         if name is not None and len(rows) > 1 and all(isinstance(r, Rows) for r in rows):
             self._add_rows(stacked([cast(Rows, r) for r in rows]), name)
             return
@@ -197,6 +205,30 @@ class LabelSpace:
     def _changed(self) -> None:
         self._compiled = None
         self._structure = None
+
+    def seal(self, user: str) -> None:
+        """Refuse further declarations from now on, because `user` has compiled the space as it stands.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags")
+        >>> y = space.binary("y", 2)
+        >>> space.seal("a table of all its labels")
+        >>> space.subject_to(y.sum() <= 1)
+        Traceback (most recent call last):
+            ...
+        structopt.errors.DeclarationError: a row cannot be added to <LabelSpace 'tags': ...>: a table of all its ...
+        """
+        if not self._sealed:
+            self._sealed = user
+
+    def _check_open(self, what: str) -> None:
+        if self._sealed:
+            raise DeclarationError(
+                f"{what} cannot be added to {self!r}: {self._sealed} was made from it as it stands and would not hear "
+                "of the change. Declare everything first; or extend space.copy() and make a new one from that."
+            )
 
     # ---- the canonical form ----------------------------------------------------------------------
 
@@ -329,9 +361,29 @@ class LabelSpace:
 
     def relaxed(self) -> LabelSpace:
         """The same rows and bounds without integrality."""
-        copy = LabelSpace(f"{self.name} (relaxed)" if self.name else "")
-        for block, lower, upper in zip(self, self._lower, self._upper, strict=True):
-            copy._append(block.name, block.shape, lower, upper, np.zeros(lower.shape, bool), block.names)
+        return self._copied(f"{self.name} (relaxed)" if self.name else "", keep_integrality=False)
+
+    def copy(self) -> LabelSpace:
+        """The same declaration, open for further blocks and rows; its blocks are ``copy["name"]``.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags")
+        >>> y = space.binary("y", 3)
+        >>> fewer = space.copy()
+        >>> fewer.subject_to(fewer["y"].sum() <= 1)
+        >>> len(space.enumerate()), len(fewer.enumerate())
+        (8, 4)
+        """
+        return self._copied(self.name, keep_integrality=True)
+
+    def _copied(self, name: str, *, keep_integrality: bool) -> LabelSpace:
+        copy = LabelSpace(name)
+        for block, lower, upper, integrality in zip(self, self._lower, self._upper, self._integrality, strict=True):
+            marks = integrality if keep_integrality else np.zeros(lower.shape, bool)
+            names = None if isinstance(block.names, ArrayNames) else block.names
+            copy._append(block.name, block.shape, lower, upper, marks, names)
         copy._rows = list(self._rows)
         copy._row_labels = set(self._row_labels)
         copy.notes = list(self.notes)

@@ -76,7 +76,8 @@ class ExclusiveLabels(HierarchicalLabels):
         self.tighten = tighten
         groups = _groups(hierarchy, self.exclusive)
         self.codec = _ExclusiveCodec(hierarchy, complete, groups)
-        space = self.space()
+        space = self._declared
+        assert space is not None
         y = space["node"]
         for k, group in enumerate(groups):
             above = _lowest_common(hierarchy, group) if tighten else None
