@@ -305,6 +305,7 @@ class Oracle:
         array([[0., 1.],
                [1., 0.]])
         """
+        self._check_current()
         if self._listed is None:
             self._listed = (self._list_labels(),)
         return self._listed[0]
@@ -314,7 +315,6 @@ class Oracle:
         if self.solver != "auto" or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
             return None
         if isinstance(self._fast, Enumeration):
-            self._check_current()
             return self._fast.labels
         space = self.space
         if self._fast is None or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:

@@ -38,6 +38,8 @@ CALLS: dict[str, Callable[[so.Oracle], Any]] = {
     "with rows": lambda o: o.maximize(COSTS, rows=[(COSTS, 0, 2)]),
     "with bans": lambda o: o.maximize(COSTS, forbid=[COSTS]),
     "batch": lambda o: o.maximize_batch(COSTS[None]),
+    "rows of costs": lambda o: o.solve_batch(COSTS[None]),
+    "all labels": lambda o: o.listed,
     "k best": lambda o: o.k_best(COSTS, 2),
     "list": lambda o: o.list_best(COSTS, 2),
     "front": lambda o: o.front((COSTS, 0.0), (COSTS, 0.0)),

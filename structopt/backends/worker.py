@@ -65,13 +65,16 @@ class Worker:
     ) -> tuple[Solution, int, int]:
         """LP first; the MIP only if its answer is no label. Returns the solution and how many of each ran."""
         if self._mip_only:
-            return self._checked(self._run(self._mip_backend(), costs, extra, None, start), costs, extra), 0, 1
+            exact = self._run(self._mip_backend(), costs, extra, None, start)
+            return self._checked(self._without_label(exact, costs, extra), costs, extra), 0, 1
         relaxation = self._run(self._lp_backend(), costs, extra, basis, None)
         if self._checker is None:
             return relaxation, 1, 0
         if self._relax_only:
             self.snap(costs, relaxation, extra)
             return relaxation, 1, 0
+        if relaxation.status is Status.UNBOUNDED:
+            return self._without_label(relaxation, costs, extra), 1, 1
         if relaxation.status is not Status.OPTIMAL:
             return relaxation, 1, 0
         if relaxation.z is not None and self._checker.snap(costs, relaxation.z, extra) == HOLDS:
@@ -82,6 +85,16 @@ class Worker:
         if exact.z is not None and exact.bound > relaxation.bound:
             exact = replace(exact, bound=relaxation.bound)
         return exact, 1, 1
+
+    def _without_label(self, solution: Solution, costs: FloatArray, extra: ExtraRows | None) -> Solution:
+        """An unbounded answer, unless no label exists: a ray of the LP says nothing of the integer points.
+
+        With one label and a ray the objective is unbounded over the labels, too (the data are rational).
+        """
+        if solution.status is not Status.UNBOUNDED or not self._space.is_integral:
+            return solution
+        some = self._run(self._mip_backend(), np.zeros_like(costs), extra, None, None)
+        return some if some.status is Status.INFEASIBLE else solution
 
     def _rounded(self, costs: FloatArray, z: FloatArray | None, extra: ExtraRows | None) -> FloatArray | None:
         """A label near the relaxation's point for a MIP that had no time to find any; None if none is found at once."""

@@ -20,6 +20,7 @@ import structopt
 from structopt._archive import UNREADABLE, read_arrays
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._codec import Decoder, Encoder, NotSavable, checked_solver
+from structopt.train.result import TrainResult
 
 __all__ = ["Persistent", "load"]
 
@@ -205,6 +206,10 @@ def _check_learned(cls: type, name: str, value: Any) -> None:
     """What is learned is data: no name of a method or of a private attribute, and weights that are numbers."""
     if not name.isidentifier() or name.startswith("_") or hasattr(cls, name):
         raise DeclarationError(f"{name!r:.60} is not the name of something that {cls.__name__} learns")
+    if name in ("n_features_in_", "n_iter_") and not (isinstance(value, int) and value >= 0):
+        raise DeclarationError(f"{name} is {value!r:.60}, not a number of something")
+    if name == "result_" and not isinstance(value, TrainResult):
+        raise DeclarationError("result_ is not the result of a training")
     if name in _WEIGHTS:
         numbers = np.asarray(value.data if sp.issparse(value) else value)
         if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
