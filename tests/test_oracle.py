@@ -393,7 +393,6 @@ def test_fractional_bounds_of_integers(solver):
     assert oracle.maximize([-1.0, 3.0, 0.0]).z[0] == 0
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("solver", ["auto", "highs"])
 def test_arrays_of_a_batch_are_its_labels(solver):
     """Pairwise models of 18 labels may leave rows to the solver; fixed columns, enumeration and products come along."""
@@ -430,7 +429,8 @@ def test_labels_are_listed_where_products_with_all_are_cheap():
     large = so.LabelSpace("box")
     large.binary("y", 40)
     assert so.Oracle(large).listed is None
-=======
+
+
 @pytest.mark.parametrize("integral", ["auto", "force"])
 def test_a_ray_of_the_relaxation_is_no_label(integral):
     # 9 a - 9 b = 6 has no integral solution; the LP has, and a free variable that grows for ever.
@@ -445,4 +445,3 @@ def test_a_ray_of_the_relaxation_is_no_label(integral):
         so.Oracle(feasible, "highs", integral=integral).maximize([0.0, 0.0, 1.0])
     with pytest.raises(InfeasibleSpace):
         so.Oracle(feasible, "highs", integral=integral).maximize([0.0, 0.0, 1.0], rows=[([2, 2, 0], 1, 1)])
->>>>>>> b7974e9 (A ray of the relaxation is no label: an integer program without labels is infeasible, not unbounded)
