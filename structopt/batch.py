@@ -223,6 +223,9 @@ class Batch:
         """The given labels, encoded; all that are not in their space are reported together."""
         if n_examples(Y) != self.n:
             raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        together = self.model.encode_batch(Y)
+        if together is not None:
+            return self.fold(together)
         points: list[FloatArray] = []
         refused: list[str] = []
         for i in range(self.n):
@@ -236,6 +239,9 @@ class Batch:
 
     def loss(self, truth: LabelBatch) -> LossBatch:
         """The linear task loss of each example's truth."""
+        together = self.model.loss_batch(np.asarray(truth.native)) if self.model.fixed else None
+        if together is not None:
+            return LossBatch(*together)
         forms = [self.model.loss_at(np.asarray(truth.native[i]), self.input(i)) for i in range(self.n)]
         coef: Any = [c for c, _ in forms]
         return LossBatch(np.array(coef) if self.model.fixed else coef, np.array([k for _, k in forms]))

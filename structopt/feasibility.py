@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,15 @@ def contains(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TO
     return not _excess(value, space.row_lower, space.row_upper, abs(space.matrix) @ np.abs(point), tol).any()
 
 
+def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
+    """`contains` of every row of `Z` (finite values), in one product."""
+    good = ((space.lower - tol <= Z) & (space.upper + tol >= Z)).all(axis=1)
+    integer = Z[:, space.integrality]
+    good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
+    value, scale = (space.matrix @ Z.T).T, (abs(space.matrix) @ np.abs(Z).T).T
+    return np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
+
+
 def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
     """Everything that `z` breaks: rows first, then bounds, then integrality."""
     point = point_of(space, z)
@@ -90,11 +99,12 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
     return found
 
 
-def check_label(space: CompiledSpace, z: npt.ArrayLike, what: str = "The label") -> FloatArray:
-    """`z` as a vector, or `LabelNotInSpace` with the names of what it breaks (at most ten)."""
+def check_label(space: CompiledSpace, z: npt.ArrayLike, label: Any = None) -> FloatArray:
+    """`z` as a vector, or `LabelNotInSpace` with the names of what it breaks (at most ten); `label` is shown."""
     point = point_of(space, z)
     if contains(space, point):
         return point
     broken = violations(space, point)
     listed = "; ".join(str(v) for v in broken[:10]) + ("; ..." if len(broken) > 10 else "")
+    what = "The label" if label is None else f"Label {label!r:.60}"
     raise LabelNotInSpace(f"{what} is not in the space {space.name!r}: {listed}.", tuple(v.name for v in broken))

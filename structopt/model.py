@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt.compiled import FloatArray
 from structopt.enumeration import complete
 from structopt.errors import DeclarationError
-from structopt.feasibility import check_label
+from structopt.feasibility import check_label, rows_in
 from structopt.features import Term
 from structopt.losses import TaskLoss
 from structopt.oracle import Oracle
@@ -216,7 +216,27 @@ class Model:
             point = space.vector(**label)
         else:
             point = self._complete(space, label)
-        return check_label(space.compiled, point, f"Label {label!r:.60}")
+        return check_label(space.compiled, point, label)
+
+    def encode_batch(self, labels: Any) -> FloatArray | None:
+        """Points of labels that are arrays over all variables of the one space, checked in one product.
+
+        None where labels are something else, or one of them is not in the space: `encode` then says which, and why.
+        """
+        if self._declared is None or self._encode is not None or type(self).encode is not Model.encode:
+            return None
+        space, first = self._declared, next(iter(self._declared))
+        if first.size != space.n_variables and first.shape != (space.n_variables,):
+            return None
+        try:
+            points = np.array(labels, dtype=np.float64)  # a copy: the batch owns its labels
+        except (TypeError, ValueError):
+            return None
+        if points.shape[1:] not in (first.shape, (space.n_variables,)):
+            return None
+        points = points.reshape(len(points), space.n_variables)
+        sound = bool(np.isfinite(points).all()) and bool(rows_in(space.compiled, points).all())
+        return points if sound else None
 
     @staticmethod
     def _complete(space: LabelSpace, label: Any) -> FloatArray:
@@ -254,6 +274,18 @@ class Model:
             block = space[name]
             part, offset = loss.linear(z[block.slice])
             coef[block.slice] += part
+            const += offset
+        return coef, const
+
+    def loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """`loss_at` for every row of points of the one space; None where spaces differ or a subclass has its own."""
+        if self._declared is None or type(self).loss_at is not Model.loss_at:
+            return None
+        coef, const = np.zeros(Z.shape), np.zeros(len(Z))
+        for name, loss in self._losses(self._declared).items():
+            block = self._declared[name]
+            part, offset = loss.linear_batch(Z[:, block.slice])
+            coef[:, block.slice] += part
             const += offset
         return coef, const
 
