@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test test-all test-bounds test-notebooks docs lint types unit fuzz bench clean
+.PHONY: demo test coverage test-all test-bounds test-notebooks docs lint types unit fuzz bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -33,6 +33,9 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
+
+coverage: $(VENV)/.dev  ## the same tests with the lines that they reach, at twice the time
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term -q
 
 test-all: lint types  ## everything, the slow tests too, with examples that no run has seen
