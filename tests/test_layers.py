@@ -23,7 +23,7 @@ LAYERS = (
     ("points", "halfplane", "coordinates", "point_plane", "settle", "plane"),
     ("surrogates",),
     ("search",),
-    ("features", "losses"),
+    ("frames", "features", "losses"),
     ("model", "batch"),
     ("library", "structures"),
     ("train",),

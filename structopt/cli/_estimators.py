@@ -60,8 +60,8 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "hierarchy": (list, dict),
     "kernel_params": (dict,),
 }
-#: Parameters that are no keys: the model has a section, the others make sense in Python only.
-NOT_KEYS = ("model", "verbose", "template")
+#: Parameters that are no keys: the model has a section, the others make sense in Python only (one command is one fit).
+NOT_KEYS = ("model", "verbose", "template", "warm_start")
 
 
 def recipe_of(name: Any, where: str) -> Recipe:

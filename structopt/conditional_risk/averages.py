@@ -76,6 +76,8 @@ class KernelAverages:
     intercept : bool
     n_landmarks, random_state, landmarks
         For the Nyström approximation: how many inputs to draw, or the landmarks themselves.
+    sample_weight : ndarray, optional
+        Weights of the examples over their mean.
 
     Examples
     --------
@@ -98,7 +100,9 @@ class KernelAverages:
         n_landmarks: int = 1000,
         random_state: Any = 0,
         landmarks: Any = None,
+        sample_weight: FloatArray | None = None,
     ) -> None:
+        self.sample_weight = sample_weight
         self.X, self.kernel, self.params, self.intercept = X, kernel, params, intercept
         self.method = self._choose(method)
         self.landmarks = landmarks
@@ -153,18 +157,18 @@ class KernelAverages:
         """Compute the weights for one `lam`: the whole of training."""
         self.lam = float(lam)
         if self.method in ("primal", "nystroem"):
-            self.weights = FeatureWeights(self.rows(self.X), self.lam, self.intercept)
+            self.weights = FeatureWeights(self.rows(self.X), self.lam, self.intercept, self.sample_weight)
         elif self.method == "eigen":
             self.weights = self.spectrum()
         else:
-            self.weights = CholeskyWeights(self._gram(), self.lam, self.intercept)
+            self.weights = CholeskyWeights(self._gram(), self.lam, self.intercept, self.sample_weight)
         return self
 
     def spectrum(self) -> Spectrum:
         """One eigendecomposition for every `lam`."""
         if self.method in ("primal", "nystroem"):
-            return Spectrum.of_features(self.rows(self.X), self.intercept)
-        return Spectrum(self._gram(), self.intercept)
+            return Spectrum.of_features(self.rows(self.X), self.intercept, self.sample_weight)
+        return Spectrum(self._gram(), self.intercept, self.sample_weight)
 
     def rows(self, X: Any) -> FloatArray:
         """What the weights of new inputs are computed from: rows of the kernel, or features."""

@@ -53,7 +53,7 @@ def leave_one_out_path(
     loss = np.empty(len(lams))
     for k, lam in enumerate(lams):
         found = program.solve(spectrum.leave_one_out(program.targets, float(lam)), n_jobs)
-        loss[k] = program.losses(found.Z, program.truths).mean()
+        loss[k] = np.average(program.losses(found.Z, program.truths), weights=spectrum.sample_weight)
     return RegularizationPath(np.array(lams), loss)
 
 

@@ -5,6 +5,9 @@ The estimate of any quantity q at x is ``sum_i w_i(x) q_i``, with weights that d
     w(x) = (K + m lam I)^-1 v(x),                     without an intercept;
     w(x) = (H K H + m lam I)^-1 v~(x) + 1/m,          with one: centred in feature space, and the weights sum to 1.
 
+With weights s_i of the examples, over their mean, the squared error of example i counts s_i times: K is replaced by
+``S^1/2 K S^1/2``, rows and quantities by those times ``S^1/2``, and means are weighted.
+
 So one factorisation serves every label and every loss. Many quantities at many points are never weighted one by one:
 the factor is applied to the quantities once, and each new point costs one row of a matrix product (`Regression`).
 """
@@ -110,6 +113,7 @@ class KernelWeights(ABC):
     n_examples: int
     lam: float
     intercept: bool
+    sample_weight: FloatArray | None
 
     @abstractmethod
     def weights(self, rows: FloatArray) -> FloatArray:
@@ -135,6 +139,8 @@ class CholeskyWeights(KernelWeights):
         As in ECRM (2): the ridge is ``m lam``.
     intercept : bool
         Centre in feature space.
+    sample_weight : ndarray, shape (m,), optional
+        Weights of the examples over their mean.
 
     Examples
     --------
@@ -149,29 +155,32 @@ class CholeskyWeights(KernelWeights):
     array([[ 0.50605,  0.51331, -0.01936]])
     """
 
-    def __init__(self, gram: FloatArray, lam: float, intercept: bool) -> None:
+    def __init__(self, gram: FloatArray, lam: float, intercept: bool, sample_weight: FloatArray | None = None) -> None:
         self.n_examples, self.lam, self.intercept = len(gram), float(lam), intercept
-        self.means, self.mean = _means(gram, intercept)
-        system = centred(gram) if intercept else np.array(gram)
+        self.sample_weight = sample_weight
+        self.means, self.mean = _means(gram, intercept, sample_weight)
+        system = _scaled(centred(gram, sample_weight) if intercept else np.array(gram), sample_weight)
         system.flat[:: len(gram) + 1] += len(gram) * self.lam
         self._factor = _factorise(system, "kernel", self)
 
     def weights(self, rows: FloatArray) -> FloatArray:
         if not self.intercept:
             return np.ascontiguousarray(self._solve(rows.T).T)
-        shifted = rows - rows.mean(axis=1, keepdims=True) - self.means + self.mean
-        return np.asarray(self._solve(shifted.T).T + 1 / self.n_examples)
+        shifted = rows - _mean(rows.T, self.sample_weight)[:, None] - self.means + self.mean
+        own = 1.0 if self.sample_weight is None else self.sample_weight
+        return np.asarray(self._solve(shifted.T).T + own / self.n_examples)
 
     def regress(self, quantities: FloatArray) -> Regression:
         if not self.intercept:
             return Regression(self._solve(quantities), np.zeros(quantities.shape[1]))
-        mean = quantities.mean(axis=0)
+        mean = _mean(quantities, self.sample_weight)
         coef = self._solve(quantities - mean)
         # The columns of coef sum to zero, so that of the centred row only this much is left beside the plain one.
         return Regression(coef, mean - self.means @ coef)
 
     def _solve(self, right: FloatArray) -> FloatArray:
-        return np.asarray(la.cho_solve(self._factor, right, check_finite=False))
+        root = 1.0 if self.sample_weight is None else np.sqrt(self.sample_weight)[:, None]
+        return np.asarray(root * la.cho_solve(self._factor, root * right, check_finite=False))
 
 
 class FeatureWeights(KernelWeights):
@@ -182,25 +191,31 @@ class FeatureWeights(KernelWeights):
     Parameters
     ----------
     features : ndarray, shape (m, p)
-    lam, intercept
+    lam, intercept, sample_weight
         As for `CholeskyWeights`.
     """
 
-    def __init__(self, features: FloatArray, lam: float, intercept: bool) -> None:
+    def __init__(
+        self, features: FloatArray, lam: float, intercept: bool, sample_weight: FloatArray | None = None
+    ) -> None:
         self.n_examples, self.lam, self.intercept = len(features), float(lam), intercept
-        self.centre = features.mean(axis=0) if intercept else np.zeros(features.shape[1])
+        self.sample_weight = sample_weight
+        self.centre = _mean(features, sample_weight) if intercept else np.zeros(features.shape[1])
         self._features = features - self.centre if intercept else features
-        system = self._features.T @ self._features
+        # Weighed on the side of the examples only: for `weights`, and for the quantities in `regress`.
+        self._weighted = self._features if sample_weight is None else self._features * sample_weight[:, None]
+        system = self._features.T @ self._weighted
         system.flat[:: len(system) + 1] += self.n_examples * self.lam
         self._factor = _factorise(system, "feature", self)
 
     def weights(self, rows: FloatArray) -> FloatArray:
         part = la.cho_solve(self._factor, (rows - self.centre).T, check_finite=False)
-        return np.asarray((self._features @ part).T + (1 / self.n_examples if self.intercept else 0.0))
+        own = 1.0 if self.sample_weight is None else self.sample_weight
+        return np.asarray((self._weighted @ part).T + (own / self.n_examples if self.intercept else 0.0))
 
     def regress(self, quantities: FloatArray) -> Regression:
-        coef = np.asarray(la.cho_solve(self._factor, self._features.T @ quantities, check_finite=False))
-        mean = quantities.mean(axis=0) if self.intercept else np.zeros(quantities.shape[1])
+        coef = np.asarray(la.cho_solve(self._factor, self._weighted.T @ quantities, check_finite=False))
+        mean = _mean(quantities, self.sample_weight) if self.intercept else np.zeros(quantities.shape[1])
         return Regression(coef, mean - self.centre @ coef)
 
 
@@ -232,18 +247,21 @@ class Spectrum:
     ----------
     gram : ndarray, shape (m, m)
     intercept : bool
+    sample_weight : ndarray, shape (m,), optional
+        As for `CholeskyWeights`.
 
     Notes
     -----
     The estimates at the training points are ``S q`` with a fixed matrix S, and leaving example i out changes the i-th
     one to ``(S q - S_ii q_i) / (1 - S_ii)``. This is exact when the fit without it keeps the ridge ``m lam``, that is
-    uses ``lam m / (m - 1)``.
+    uses ``lam m / (m - 1)``, and where all of its weight is left out.
     """
 
-    def __init__(self, gram: FloatArray, intercept: bool) -> None:
-        self.n_examples, self.intercept = len(gram), intercept
-        self.means, _ = _means(gram, intercept)
-        values, self.vectors = la.eigh(centred(gram) if intercept else gram, check_finite=False)
+    def __init__(self, gram: FloatArray, intercept: bool, sample_weight: FloatArray | None = None) -> None:
+        self.n_examples, self.intercept, self.sample_weight = len(gram), intercept, sample_weight
+        self.means, _ = _means(gram, intercept, sample_weight)
+        system = _scaled(centred(gram, sample_weight) if intercept else gram, sample_weight)
+        values, self.vectors = la.eigh(system, check_finite=False)
         floor = -1e-10 * max(values[-1], 0.0) * self.n_examples
         if values[0] < floor:
             raise DeclarationError(
@@ -252,15 +270,20 @@ class Spectrum:
         self.values = np.maximum(values, 0.0)
 
     @classmethod
-    def of_features(cls, features: FloatArray, intercept: bool) -> Spectrum:
+    def of_features(cls, features: FloatArray, intercept: bool, sample_weight: FloatArray | None = None) -> Spectrum:
         """The spectrum of ``features @ features.T``, from a thin decomposition; for `leave_one_out` only."""
         made = cls.__new__(cls)
-        made.n_examples, made.intercept = len(features), intercept
-        part = features - features.mean(axis=0) if intercept else features
+        made.n_examples, made.intercept, made.sample_weight = len(features), intercept, sample_weight
+        part = made._root * (features - _mean(features, sample_weight) if intercept else features)
         made.vectors, roots, _ = la.svd(part, full_matrices=False, check_finite=False)
         # Ascending, as eigh has them.
         made.vectors, made.values = made.vectors[:, ::-1], np.square(roots[::-1])
         return made
+
+    @property
+    def _root(self) -> Any:
+        """``S^1/2`` as a column."""
+        return 1.0 if self.sample_weight is None else np.sqrt(self.sample_weight)[:, None]
 
     def _shrink(self, lam: float) -> FloatArray:
         total = self.values + self.n_examples * lam
@@ -271,13 +294,16 @@ class Spectrum:
     def leverages(self, lam: float) -> FloatArray:
         """The diagonal of S: how much each example decides its own estimate."""
         own = (self.vectors**2) @ self._shrink(lam)
-        return np.asarray(own + 1 / self.n_examples if self.intercept else own)
+        share = 1.0 if self.sample_weight is None else self.sample_weight
+        return np.asarray(own + share / self.n_examples if self.intercept else own)
 
     def leave_one_out(self, quantities: FloatArray, lam: float) -> FloatArray:
         """Estimates at each example from the others, in closed form."""
-        mean = quantities.mean(axis=0) if self.intercept else 0.0
-        inner = self.vectors.T @ (quantities - mean)
-        fitted = self.vectors @ (self._shrink(lam)[:, None] * inner) + mean
+        if self.sample_weight is not None and not self.sample_weight.all():
+            raise DeclarationError("The leave-one-out loss is of examples with positive weights; drop the others.")
+        mean = _mean(quantities, self.sample_weight) if self.intercept else 0.0
+        inner = self.vectors.T @ (self._root * (quantities - mean))
+        fitted = (self.vectors @ (self._shrink(lam)[:, None] * inner)) / self._root + mean
         own = self.leverages(lam)[:, None]
         return np.asarray((fitted - own * quantities) / (1 - own))
 
@@ -289,8 +315,8 @@ class Spectrum:
         joint : ndarray, shape (n_quantities, n_quantities), optional
             Symmetric positive semi-definite B: quantities a, b at x, x' have the kernel ``B_ab k(x, x')``.
         """
-        mean = quantities.mean(axis=0) if self.intercept else np.zeros(quantities.shape[1])
-        inner = self.vectors.T @ (quantities - mean)
+        mean = _mean(quantities, self.sample_weight) if self.intercept else np.zeros(quantities.shape[1])
+        inner = self.vectors.T @ (self._root * (quantities - mean))
         ridge = self.n_examples * lam
         if joint is None:
             self._shrink(lam)
@@ -303,21 +329,35 @@ class Spectrum:
             if not system.min() > 0:
                 raise DeclarationError(_SINGULAR.format(what="joint kernel", m=self.n_examples, lam=lam, why=""))
             coef = self.vectors @ ((inner @ basis) * spread / system) @ basis.T
+        coef = self._root * coef
         return Regression(coef, mean - self.means @ coef)
 
     def __repr__(self) -> str:
         return f"<Spectrum of {self.n_examples} examples, largest eigenvalue {self.values[-1]:.3g}>"
 
 
-def centred(gram: FloatArray) -> FloatArray:
-    """``H K H`` with ``H = I - 11'/m``, the kernel matrix centred in feature space."""
-    means = gram.mean(axis=0)
-    return np.asarray(gram - means - means[:, None] + means.mean())
+def centred(gram: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """``H K H'`` with ``H = I - 11'/m``, the kernel matrix centred in feature space; with weights ``H = I - 1s'/m``."""
+    means, mean = _means(gram, True, weight)
+    return np.asarray(gram - means - means[:, None] + mean)
 
 
-def _means(gram: FloatArray, intercept: bool) -> tuple[FloatArray, float]:
-    means = gram.mean(axis=0) if intercept else np.zeros(len(gram))
-    return means, float(means.mean())
+def _mean(rows: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """The (weighted) mean over the first axis."""
+    return np.asarray(rows.mean(axis=0) if weight is None else weight @ rows / len(rows))
+
+
+def _means(gram: FloatArray, intercept: bool, weight: FloatArray | None) -> tuple[FloatArray, float]:
+    means = _mean(gram, weight) if intercept else np.zeros(len(gram))
+    return means, float(_mean(means, weight))
+
+
+def _scaled(system: FloatArray, weight: FloatArray | None) -> FloatArray:
+    """``S^1/2 system S^1/2``."""
+    if weight is None:
+        return system
+    root = np.sqrt(weight)
+    return np.asarray(root[:, None] * system * root)
 
 
 def _factorise(system: FloatArray, what: str, weights: KernelWeights) -> tuple[npt.NDArray[Any], bool]:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
+from structopt.estimators._fitting import Fitting, taken, used_examples
 from structopt.estimators.persistence import Persistent
 from structopt.train.bmrm import bmrm
 from structopt.train.checkpoint import Checkpoint
@@ -27,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 Trainer = Callable[..., TrainResult]
 
 
-class LinearEstimator(Persistent, BaseEstimator):
+class LinearEstimator(Fitting, Persistent, BaseEstimator):
     """Scores ``<coef, x> + intercept`` learned by minimising ``lam/2 ||w||^2 + risk(w)`` to a certified gap."""
 
     coef_: FloatArray
@@ -45,6 +46,7 @@ class LinearEstimator(Persistent, BaseEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         self.lam = lam
         self.tol = tol
@@ -52,21 +54,36 @@ class LinearEstimator(Persistent, BaseEstimator):
         self.max_seconds = max_seconds
         self.checkpoint = checkpoint
         self.verbose = verbose
+        self.warm_start = warm_start
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
-    def _check_data(self, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Any, Any]:
-        return validate_data(  # type: ignore[no-any-return]
+    def _check_data(
+        self, X: Any, y: Any, sample_weight: Any = None, *, y_numeric: bool = False
+    ) -> tuple[Any, Any, FloatArray | None]:
+        """Checked features, targets and weights, without the examples of weight 0."""
+        X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric
-        )
+        )  # fmt: skip
+        rows, weights = used_examples(sample_weight, X.shape[0], self)
+        X, y = taken(X, rows), taken(y, rows)
+        self._begin_fit()
+        return X, y, weights
 
     def _train(
-        self, risk: Risk, trainer: Trainer = bmrm, *, part: str = "", lam: float | None = None, **options: Any
+        self,
+        risk: Risk,
+        trainer: Trainer = bmrm,
+        *,
+        part: str = "",
+        lam: float | None = None,
+        w0: FloatArray | None = None,
+        **options: Any,
     ) -> TrainResult:
-        """Run a trainer with this estimator's limits; `part` tells apart the runs of one fit."""
+        """Run a trainer with this estimator's limits; `part` tells apart the runs of one fit, `w0` is of its last."""
         checkpoint = self.checkpoint
         if checkpoint is not None and part:
             every = {"every": checkpoint.every} if isinstance(checkpoint, Checkpoint) else {}
@@ -80,6 +97,7 @@ class LinearEstimator(Persistent, BaseEstimator):
             max_seconds=self.max_seconds,
             checkpoint=checkpoint,
             verbose=self.verbose,
+            warm=self._warm(part, w0),
             **options,
         )
 
@@ -110,20 +128,23 @@ class BinaryEstimator(ClassifierMixin, LinearEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _check_binary(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
-        """Checked features, and labels as -1 and +1."""
-        X, y = self._check_data(X, y)
+    def _check_binary(self, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, FloatArray, FloatArray | None]:
+        """Checked features, labels as -1 and +1, and weights."""
+        X, y, weights = self._check_data(X, y, sample_weight)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind != "binary":
             raise DeclarationError(f"Only binary classification is supported. The type of the target is {kind}.")
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            only = self.classes_.tolist()[0]
+        classes, codes = np.unique(y, return_inverse=True)
+        if classes.size < 2:
+            only = classes.tolist()[0]
             raise DeclarationError(
-                f"{type(self).__name__} needs examples of two classes; all of y is one class, {only!r}."
+                f"{type(self).__name__} needs examples of two classes; all of y is one class, {only!r}"
+                f"{' (examples of weight 0 do not count)' if weights is not None else ''}."
             )
-        return X, np.where(codes == 1, 1.0, -1.0)
+        self._refuse_other("classes", getattr(self, "classes_", None), classes)
+        self.classes_ = classes
+        return X, np.where(codes == 1, 1.0, -1.0), weights
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores, positive where the second class is predicted."""

@@ -21,7 +21,7 @@ _CURES = {
     "time": "raise max_seconds, lam or tol",
     "stalled": "raise tol or lam, or scale the features",
     "callback": "let the callback go on for longer",
-    "interrupted": "fit again and let it run for longer",
+    "interrupted": "fit again with warm_start=True to go on from these weights",
     "failed": "see the error; what had been learned is kept",
 }
 
@@ -66,4 +66,4 @@ def warn_unfinished(message: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, ConvergenceWarning, stacklevel=level - 1)
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)

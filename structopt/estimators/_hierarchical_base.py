@@ -19,7 +19,9 @@ from structopt import metrics
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
+from structopt.estimators._fitting import Fitting, taken, used_examples
 from structopt.estimators.persistence import Persistent
+from structopt.frames import plain_labels
 from structopt.hierarchy import Hierarchy
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.result import TrainResult
@@ -64,7 +66,7 @@ def as_hierarchy(given: Any) -> Hierarchy:
     return Hierarchy(given)
 
 
-class HierarchicalEstimator(Persistent, BaseEstimator):
+class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     """Node scores ``coef_ x + intercept_`` and the best label of a hierarchy under their sum."""
 
     hierarchy: Any
@@ -94,19 +96,27 @@ class HierarchicalEstimator(Persistent, BaseEstimator):
 
     # ---- data ------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any) -> tuple[Any, sp.csr_array]:
-        """Checked features, with the constant if there is one, and labels as sparse rows over the nodes."""
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, sp.csr_array, FloatArray | None]:
+        """Checked features, with the constant if there is one, labels as sparse rows over the nodes, and weights.
+
+        Examples of weight 0 are left out.
+        """
         if self.kind not in ("leaf", "leaves", "closure"):
             raise DeclarationError(f"kind must be 'leaf', 'leaves' or 'closure', got {self.kind!r}.")
         if np.dtype(self.dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise DeclarationError(f"dtype must be float64 or float32, got {self.dtype!r}.")
         if y is None:
             raise DeclarationError(f"{type(self).__name__} needs labels: fit(X, y).")
-        self.hierarchy_ = as_hierarchy(self.hierarchy)
+        hierarchy = as_hierarchy(self.hierarchy)
+        self._refuse_other("hierarchy", *_edges(self.__dict__.get("hierarchy_"), hierarchy))
+        self.hierarchy_ = hierarchy
         X = self._features(X, reset=True)
-        labels = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(y, X.shape[0])
+        labels = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(plain_labels(y), X.shape[0])
+        rows, weights = used_examples(sample_weight, X.shape[0], self)
+        X, labels = taken(X, rows), taken(labels, rows)
+        self._begin_fit()
         self._report_unseen(labels)
-        return append_constant(X, 1.0 if self.fit_intercept else 0.0), labels
+        return append_constant(X, 1.0 if self.fit_intercept else 0.0), labels, weights
 
     def _features(self, X: Any, reset: bool) -> Any:
         X = validate_data(
@@ -205,7 +215,7 @@ class HierarchicalEstimator(Persistent, BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """Accuracy: the share of examples whose whole label is right, as scikit-learn has it for sets of labels."""
         predicted = self.predict_nodes(X)
-        truth = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(y, predicted.shape[0])
+        truth = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(plain_labels(y), predicted.shape[0])
         return metrics.accuracy(truth, predicted, self.hierarchy_)
 
     @property
@@ -213,6 +223,11 @@ class HierarchicalEstimator(Persistent, BaseEstimator):
         """The leaves, in the order of ``hierarchy_.leaves``."""
         check_is_fitted(self, "hierarchy_")
         return np.asarray(_array_of(list(self.hierarchy_.leaves)))
+
+
+def _edges(before: Hierarchy | None, now: Hierarchy) -> tuple[Any, Any]:
+    """Two hierarchies as what must agree for weights to go from one to the other."""
+    return (None, None) if before is None else (repr(tuple(before.edges)), repr(tuple(now.edges)))
 
 
 def _row_of(X: Any, entry: int) -> int:

@@ -28,6 +28,8 @@ from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.sgd import default_batch_size
 from structopt.train.structured import StructuredRisk, difference
+from structopt.train.warm import WarmStart
+from structopt.train.weights import relative_weights
 
 __all__ = ["Pattern", "hierarchical_sgd", "seen_features"]
 
@@ -55,6 +57,8 @@ def hierarchical_sgd(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    sample_weight: Any = None,
+    warm: WarmStart | None = None,
 ) -> tuple[TrainResult, Any]:
     """Minimise ``lam/2 ||W||^2 + risk(W)`` over node weights, for sparse examples.
 
@@ -73,10 +77,12 @@ def hierarchical_sgd(
     batch_size : int, optional
         Examples per step. By default 1 for single leaves of a tree, which one compiled loop visits, and half the root
         of their number elsewhere; in a first pass fresh weights are worth much.
-    tol, max_passes, certify, max_seconds, callback, checkpoint, verbose, random_state
+    tol, max_passes, certify, max_seconds, callback, checkpoint, verbose, random_state, warm
         As in `structopt.train.sgd`. There is a lower bound in float64 only: rounding would invalidate it.
     n_jobs : int
         Threads over the examples of a mini-batch.
+    sample_weight : array of shape (n,), optional
+        As of `structopt.train.StructuredRisk`: steps are as long as their examples are heavy, visits equally frequent.
 
     Returns
     -------
@@ -100,6 +106,11 @@ def hierarchical_sgd(
     X = sp.csr_array(X, dtype=dtype)
     n, n_nodes = X.shape[0], len(model.hierarchy)
     labels = sp.csr_array(model.codec.encode_many(Y, n))
+    weight = relative_weights(sample_weight, n, "hierarchical_sgd")
+    if weight is not None and not weight.all():
+        kept = np.flatnonzero(weight)
+        X, labels, n = X[kept], labels[kept], len(kept)
+        weight = relative_weights(weight[kept], n, "hierarchical_sgd")
     if batch_size is not None and batch_size < 1:
         raise DeclarationError(f"batch_size must be at least 1, got {batch_size!r}.")
     single = _error_weights(model, surrogate)
@@ -108,7 +119,7 @@ def hierarchical_sgd(
     order = rng.permutation(n)
     groups: Any = order if single and size == 1 else np.array_split(order, math.ceil(n / size))
     store: Weights = AllWeights(X.shape[1], n_nodes, dtype) if pattern is None else SeenWeights(pattern, dtype)
-    steps = _Steps(model.private_twin(), X, labels, surrogate, store, lam, n_jobs)
+    steps = _Steps(model.private_twin(), X, labels, surrogate, store, lam, n_jobs, weight)
     leaves = _LeafSteps(steps, single) if single and size == 1 else None
     problem = {"lam": lam, "batch_size": size, "weights": store.v.size, "examples": n, "dtype": str(np.dtype(dtype))}
     problem["random_state"] = random_state
@@ -121,12 +132,15 @@ def hierarchical_sgd(
         checkpoint=checkpoint,
         verbose=verbose,
         lower_bound=0.0,
-        problem=problem if checkpoint is None else problem | _identity(model, X, labels, surrogate, pattern),
+        problem=problem if checkpoint is None else problem | _identity(model, X, labels, surrogate, pattern, weight),
     ) as monitor:
         state = monitor.resume()
         if state is not None:
             steps.restore(state)
             rng.bit_generator.state = state["random"]
+        elif warm is not None and (start := warm.weights(store.v.size)) is not None:
+            steps.restart(start, len(groups))
+            monitor.offer(start)
         while monitor.running:
             try:
                 (_one_pass if leaves is None else leaves.one_pass)(monitor, steps, groups, rng)
@@ -148,11 +162,15 @@ def hierarchical_sgd(
             monitor.offer(w, 0.5 * lam * float(w @ w) + value)
             monitor.record()
     result = monitor.result(batch_size=size, n_weights=int(store.v.size))
+    if warm is not None:
+        warm.w = result.w
     store.release()
     return result, store.matrix(result.w)
 
 
-def _identity(model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, pattern: Any) -> dict[str, Any]:
+def _identity(
+    model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, pattern: Any, weight: Any
+) -> dict[str, Any]:
     """Hashes of what determines the objective."""
     loss = model._loss
     return {
@@ -162,6 +180,7 @@ def _identity(model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, pa
         "loss": digest(loss),
         "surrogate": digest(getattr(surrogate, "name", surrogate)),
         "pattern": digest(pattern),
+        "sample_weight": digest(weight),
     }
 
 
@@ -202,6 +221,8 @@ class _LeafSteps:
         self.tree = h.parent_of.copy(), h.is_leaf.copy(), factor
         self.error = error
         self.rows = steps.X.data, steps.X.indices, steps.X.indptr
+        own = np.ones(steps.X.shape[0]) if steps.weight is None else steps.weight
+        self.steps = own / steps.lam
         pattern = getattr(steps.store, "pattern", None)
         self.layout = (np.zeros(0, np.int64), np.zeros(0, np.int32)) if pattern is None else (pattern.ptr, pattern.node)
 
@@ -211,8 +232,8 @@ class _LeafSteps:
         for at in range(0, visits.size, _SLAB):
             part = visits[at : at + _SLAB]
             with monitor.part("oracle and steps"):
-                steps.levels += leaf_steps(
-                    part, self.rows, self.truth, self.tree, self.error, self.layout, v, u, steps.t, 1.0 / steps.lam
+                steps.levels += steps.lam * leaf_steps(
+                    part, self.rows, self.truth, self.tree, self.error, self.layout, v, u, steps.t, self.steps
                 )
             steps.t += part.size
             steps.share = float(steps.t)
@@ -226,8 +247,17 @@ class _Steps:
     """Pegasos steps on the mini-batches of one data set; the iterate is ``v / t`` (Notes of `structopt.train.sgd`)."""
 
     def __init__(
-        self, model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, store: Weights, lam: float, n_jobs: int
+        self,
+        model: HierarchicalLabels,
+        X: Any,
+        labels: Any,
+        surrogate: Any,
+        store: Weights,
+        lam: float,
+        n_jobs: int,
+        weight: FloatArray | None = None,
     ) -> None:
+        self.weight = weight
         self.model, self.X, self.labels, self.surrogate = model, X, labels, surrogate
         self.store, self.lam, self.n_jobs = store, lam, n_jobs if n_jobs > 0 else os.cpu_count() or 1
         self.t = 0
@@ -239,6 +269,7 @@ class _Steps:
     def _asked(self, examples: npt.NDArray[np.intp]) -> tuple[Any, StructuredRisk, Any]:
         X = self.X[examples]
         risk = StructuredRisk(self.model, X, self.labels[examples], self.surrogate, n_jobs=self.n_jobs)
+        risk.weight = None if self.weight is None else self.weight[examples]
         scores = self.store.scores(X, 1.0 / self.t if self.t else 0.0, self.n_jobs)
         return X, risk, risk.violations_of([scores])
 
@@ -271,6 +302,13 @@ class _Steps:
         """Value of the feasible dual point of whole passes: the uniform mixture of all planes found."""
         w = self.store.v.ravel()
         return self.levels * weight / self.t - 0.5 * self.lam * float(w @ w) / self.t**2
+
+    def restart(self, w: FloatArray, t: int) -> None:
+        """Stand at `w` as if `t` equal iterates had led to it; no dual point is known that belongs to it."""
+        self.t, self.share, self.whole = t, float(t), False
+        # The mean is (share v - u) / total: u is what makes it w.
+        self.store.v.reshape(-1)[:] = t * w
+        self.store.u.reshape(-1)[:] = (t * t - 0.5 * t * (t + 1)) * w
 
     def state(self) -> dict[str, Any]:
         """Everything that later steps depend on."""

@@ -50,17 +50,26 @@ class TrainedHierarchy(HierarchicalEstimator):
     random_state: int
     checkpoint: Any
 
-    def _train(self, plan: Plan, model: HierarchicalLabels, X: Any, labels: sp.csr_array) -> tuple[Any, TrainResult]:
+    def _train(
+        self, plan: Plan, model: HierarchicalLabels, X: Any, labels: sp.csr_array, weights: FloatArray | None
+    ) -> tuple[Any, TrainResult]:
         """Node weights (nodes, features) and the result of the run."""
         surrogate: Any = Divided() if isinstance(model, DividedLabels) else "margin"
         if plan.trainer == "sgd" and sp.issparse(X):
             options = self._options(hierarchical_sgd)
             pattern = self._pattern(X, labels) if plan.support == "seen" else None
             result, W = hierarchical_sgd(
-                model, X, labels, surrogate=surrogate, pattern=pattern, dtype=np.dtype(self.dtype), **options
+                model,
+                X,
+                labels,
+                surrogate=surrogate,
+                pattern=pattern,
+                dtype=np.dtype(self.dtype),
+                sample_weight=weights,
+                **options,
             )
             return W, result
-        risk = _Risk(model, X, labels, surrogate, n_jobs=self.n_jobs)
+        risk = _Risk(model, X, labels, surrogate, n_jobs=self.n_jobs, sample_weight=weights)
         minimise = _TRAINERS[plan.trainer]
         result = minimise(risk, **self._options(minimise))
         return result.w.reshape(len(model.hierarchy), -1), result
@@ -85,6 +94,7 @@ class TrainedHierarchy(HierarchicalEstimator):
             "checkpoint": self.checkpoint,
             "random_state": self.random_state,
             "max_seconds": self.max_seconds,
+            "warm": self._warm(),
         }
         if self.max_passes is not None:
             wanted["max_passes"] = self.max_passes

@@ -21,7 +21,9 @@ from structopt.conditional_risk.weights import Spectrum
 from structopt.errors import DeclarationError
 from structopt.estimators.persistence import Persistent
 from structopt.features import n_examples
+from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
+from structopt.train.weights import relative_weights
 
 __all__ = ["ConditionalRiskMinimizer", "RegularizationPath"]
 
@@ -149,16 +151,19 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
 
     # ---- training --------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> ConditionalRiskMinimizer:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConditionalRiskMinimizer:
         """Factorise the kernel matrix of the inputs; a copy of these and the labels are kept.
 
         Parameters
         ----------
         X : matrix (n, d), dense or sparse; a kernel matrix if precomputed; anything that a callable kernel takes
         y : labels, as the model takes them
+        sample_weight : array of shape (n,), optional
+            Weights of the examples in the squared error of the regression of losses: weight 2 is an example given
+            twice, 0 one left out, and all weights times a number change nothing. Equal by default.
         """
         lams = regularizations(self.lam)
-        self._prepare(X, y)
+        self._prepare(X, y, sample_weight)
         self.__dict__.pop("path_", None)
         if len(lams) > 1:
             self.path_ = self._path(self.averages_.spectrum(), lams)
@@ -167,12 +172,16 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         self.n_iter_ = 1  # one factorisation: nothing is iterated
         return self
 
-    def _prepare(self, X: Any, y: Any) -> None:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> None:
         inputs = owned(self._inputs(X, reset=True))
+        weights = relative_weights(sample_weight, n_examples(inputs), type(self).__name__)
         self.template_ = self._template(inputs)
-        self._compile(inputs, encode_labels(self._model(), self.template_, y, n_examples(inputs)))
+        truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(inputs))
+        self._compile(inputs, truths, weights)
 
-    def _compile(self, inputs: Any, truths: Any, landmarks: Any = None) -> None:
+    def _compile(
+        self, inputs: Any, truths: Any, sample_weight: FloatArray | None = None, landmarks: Any = None
+    ) -> None:
         self.program_ = risk_program(
             self._model(), self.template_, truths, self.solver, self.rtol, self.max_programs
         )  # fmt: skip
@@ -187,6 +196,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             n_landmarks=self.n_landmarks,
             random_state=self.random_state,
             landmarks=landmarks,
+            sample_weight=sample_weight,
         )
         self._averager: Averager | None = None
 
@@ -247,7 +257,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     def losses(self, X: Any, y: Any) -> FloatArray:
         """The task loss of the prediction for each input."""
         check_is_fitted(self, "lam_")
-        truths = encode_labels(self._model(), self.template_, y, n_examples(X))
+        truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(X))
         return self.program_.losses(self.minimize_risk(X).Z, truths)
 
     def _averages(self, X: Any) -> Iterator[FloatArray]:
@@ -310,7 +320,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         program = self._linear_program("generalization_bound")
         self._check_theorem()
         inputs = self._inputs(X, reset=False)
-        truths = encode_labels(self._model(), self.template_, y, n_examples(inputs))
+        truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(inputs))
         if not same(inputs, self.averages_.X) or not same(truths, program.truths):
             raise DeclarationError("Theorem 4.2 is about the training set: give the X and y of fit.")
         L = self._largest_loss(loss_bound)
@@ -321,7 +331,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         """``min(L, max over y' of loss(y', y) + (min R - R(y'|x)) / rho)`` of ECRM (10): two programs an example."""
         risk = np.column_stack(self.conditional_risk(X))
         program = self._linear_program("ramp_surrogate")
-        truths = encode_labels(self._model(), self.template_, y, n_examples(X))
+        truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(X))
         return ramp_surrogates(program, risk, truths, rho, self._largest_loss(loss_bound), self.n_jobs)
 
     def _largest_loss(self, given: float | None) -> float:
@@ -329,7 +339,9 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
 
     def _check_theorem(self) -> None:
         problem = None
-        if self.intercept:
+        if self.averages_.sample_weight is not None:
+            problem = "weights of examples; fit without sample_weight"
+        elif self.intercept:
             problem = "intercept=True; use intercept=False, and add a constant to the kernel if one is needed"
         elif hasattr(self, "path_"):
             problem = "a lam chosen from the data; give one value"
@@ -350,6 +362,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             if hasattr(self, name)
         }
         kept |= {"X": self.averages_.X, "truths": self.program_.truths, "landmarks": self.averages_.landmarks}
+        if self.averages_.sample_weight is not None:
+            kept["sample_weight"] = self.averages_.sample_weight
         return kept | ({"lams": self.path_.lams, "loss": self.path_.loss} if hasattr(self, "path_") else {})
 
     def _restore(self, learned: dict[str, Any]) -> None:
@@ -358,8 +372,9 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         X, truths, landmarks = (learned.pop(name) for name in ("X", "truths", "landmarks"))
         if "lams" in learned:
             self.path_ = RegularizationPath(learned.pop("lams"), learned.pop("loss"))
+        weights = learned.pop("sample_weight", None)
         super()._restore(learned)
-        self._compile(X, truths, landmarks)
+        self._compile(X, truths, weights, landmarks)
         self.averages_.factorise(self.lam_)
 
     # ---- arguments -------------------------------------------------------------------------------
@@ -375,7 +390,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         if not n_examples(X):
             raise DeclarationError("The data set has no examples.")
         if callable(self.kernel):
-            return X
+            return plain_inputs(X)
         inputs = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         if reset and self.kernel == "precomputed" and inputs.shape[0] != inputs.shape[1]:
             raise DeclarationError(f"A precomputed kernel matrix is square, got shape {inputs.shape}.")

@@ -11,8 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
+from structopt.estimators._fitting import named_inputs, taken, used_examples
+from structopt.features import n_examples
+from structopt.frames import plain_labels
 from structopt.risks.crf import ChainCRF, chain_marginals
-from structopt.structures.chain import Chain
+from structopt.structures.chain import Chain, ChainBatch
 
 __all__ = ["CRF"]
 
@@ -39,7 +42,7 @@ class CRF(LinearEstimator):
         Certified relative gap of the objective at which to stop.
     n_jobs : int
         Threads for the forward-backward passes.
-    max_passes, max_seconds, checkpoint, verbose
+    max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
 
     Attributes
@@ -54,6 +57,8 @@ class CRF(LinearEstimator):
         A view of the weights of the transitions.
     result_ : TrainResult
     n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray
+        Names of the columns, where X had some.
 
     Examples
     --------
@@ -82,9 +87,16 @@ class CRF(LinearEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
-            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+            lam,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            warm_start=warm_start,
         )
         self.states = states
         self.transitions = transitions
@@ -93,20 +105,31 @@ class CRF(LinearEstimator):
         self.initial_weights = initial_weights
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from sequences.
 
         Parameters
         ----------
-        X : list of arrays or sparse matrices of shape (T, n_features)
+        X : list of arrays, sparse matrices or frames of shape (T, n_features)
         y : list
             T states for each.
+        sample_weight : array, optional
+            Weights of the sequences in the mean: weight 2 is a sequence given twice, 0 one left out, and all weights
+            times a number change nothing. Equal by default.
         """
-        self.states_ = _states(y) if self.states is None else list(self.states)
+        X, y = named_inputs(self, X, reset=True), plain_labels(y)
+        rows, weights = used_examples(sample_weight, n_examples(X), self)
+        if rows is not None and n_examples(y) != n_examples(X):
+            raise DeclarationError(f"{n_examples(X)} inputs but {n_examples(y)} labels.")
+        X, y = taken(X, rows), taken(y, rows)
+        self._begin_fit()
+        states = _states(y) if self.states is None else list(self.states)
+        self._refuse_other("states", getattr(self, "states_", None), states)
+        self.states_ = states
         self.model_ = Chain(
             self.states_, self.transitions, self.initial, bias=self.bias, initial_weights=self.initial_weights
         )
-        risk = ChainCRF(self.model_, X, y, n_jobs=self.n_jobs)
+        risk = ChainCRF(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
         result = self._train(risk)
         self.w_ = np.array(result.w)
         self.n_features_in_ = int(X[0].shape[1] if hasattr(X[0], "shape") else np.shape(X[0])[1])
@@ -130,36 +153,36 @@ class CRF(LinearEstimator):
         n, start = len(self.states_), self._unary().size
         return self.w_[start : start + n * n].reshape(n, n)
 
+    def _batch(self, X: Any) -> ChainBatch:
+        check_is_fitted(self, "w_")
+        return self.model_.batch(named_inputs(self, X, reset=False))
+
     def predict(self, X: Any) -> list[list[Any]]:
         """The most likely states of each sequence (Viterbi)."""
-        check_is_fitted(self, "w_")
-        batch = self.model_.batch(X)
+        batch = self._batch(X)
         labels, _ = batch.argmax(batch.tables(self.w_), n_jobs=self.n_jobs)
         return [list(label) for label in batch.decode(labels)]
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
         """Of each sequence the probabilities of the states at its positions, arrays of shape (T, n_states)."""
-        check_is_fitted(self, "w_")
-        batch = self.model_.batch(X)
+        batch = self._batch(X)
         return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.ptr[1:-1])
 
     def decision_function(self, X: Any) -> list[FloatArray]:
         """Of each sequence the scores of the states at its positions, without transitions."""
-        check_is_fitted(self, "w_")
-        batch = self.model_.batch(X)
+        batch = self._batch(X)
         return np.split(batch.tables(self.w_)[0], batch.ptr[1:-1])
 
     def log_likelihood(self, X: Any, y: Any) -> FloatArray:
         """``log P(y | x)`` of each sequence."""
-        check_is_fitted(self, "w_")
-        batch = self.model_.batch(X)
-        scores = batch.dot(batch.tables(self.w_), batch.truth(y))
+        batch = self._batch(X)
+        scores = batch.dot(batch.tables(self.w_), batch.truth(plain_labels(y)))
         return np.asarray(scores - chain_marginals(batch, self.w_, self.n_jobs)[0])
 
     def score(self, X: Any, y: Any) -> float:
         """The share of positions whose state is right."""
         found = self.predict(X)
-        truth = [list(label) for label in y]
+        truth = [list(label) for label in plain_labels(y)]
         if [len(label) for label in truth] != [len(label) for label in found]:
             raise DeclarationError("y needs a state for every position of every sequence of X.")
         pairs = [a == b for left, right in zip(found, truth, strict=True) for a, b in zip(left, right, strict=True)]

@@ -27,7 +27,7 @@ class FBetaSVM(BinaryEstimator):
         Certified relative gap of the objective at which to stop.
     fit_intercept, intercept_scaling
         As of `LinearSVM`.
-    max_passes, max_seconds, checkpoint, verbose
+    max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
 
     Attributes
@@ -39,6 +39,8 @@ class FBetaSVM(BinaryEstimator):
     result_ : TrainResult
         Of the objective ``n_samples lam/2 ||w||^2 + risk``.
     n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray
+        Names of the columns, where X had some.
 
     Examples
     --------
@@ -62,20 +64,35 @@ class FBetaSVM(BinaryEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
-            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+            lam,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            warm_start=warm_start,
         )
         self.beta = beta
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows `X` of features, dense or sparse, and their classes `y`."""
-        X, signs = self._check_binary(X, y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their classes `y`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array or column of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            How often each example is there, whole numbers: the score counts examples. Once each by default.
+        """
+        X, signs, weights = self._check_binary(X, y, sample_weight)
         constant = check_constant(self.fit_intercept, self.intercept_scaling)
-        risk = FBeta(append_constant(X, constant), signs, self.beta)
-        result = self._train(risk, lam=self.lam * len(signs))
+        risk = FBeta(append_constant(X, constant), signs, self.beta, sample_weight=weights)
+        result = self._train(risk, lam=self.lam * risk.n_counted)
         self._set_weights(result.w, constant)
         self.coef_, self.intercept_ = self.coef_[np.newaxis], np.array([self.intercept_])
         self._keep(result)

@@ -84,6 +84,9 @@ class HierarchicalSVM(TrainedHierarchy):
         Say what is trained and how much memory it takes, and show a progress bar.
     checkpoint : path, optional
         Written atomically while training; a fit with the same path resumes.
+    warm_start : bool
+        Begin at the weights of the last fit, and from the planes that its trainer knew where the data are the same.
+        Hierarchy and features must be the same.
 
     Attributes
     ----------
@@ -147,6 +150,7 @@ class HierarchicalSVM(TrainedHierarchy):
         random_state: int = 0,
         verbose: bool | int = False,
         checkpoint: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.hierarchy = hierarchy
         self.normalization = normalization
@@ -169,15 +173,24 @@ class HierarchicalSVM(TrainedHierarchy):
         self.random_state = random_state
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on rows of features, dense or sparse, and labels: names, collections of names, or 0/1 rows.
 
         Labels that are not in the hierarchy, NaN features and wrong shapes are reported before training starts.
         Ctrl-C keeps the best weights so far; if a solver fails, they are kept too and the estimator travels with the
         error as ``error.partial``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : labels
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
+            and all weights times a number change nothing. Equal by default.
         """
-        X, labels = self._read(X, y)
+        X, labels, weights = self._read(X, y, sample_weight)
         self.alpha_ = self._node_weights(self.hierarchy_)
         self.margin_ = self._margin()
         loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
@@ -193,7 +206,7 @@ class HierarchicalSVM(TrainedHierarchy):
         self.plan_ = str(plan)
         self._tell(f"{type(self).__name__}: {self.hierarchy_!r}, {X.shape[0]} examples; {plan}")
         try:
-            W, result = self._train(plan, model, X, labels)
+            W, result = self._train(plan, model, X, labels, weights)
         except SolverFailed as error:
             if isinstance(error.partial, TrainResult) and error.partial.w.size == X.shape[1] * len(self.hierarchy_):
                 self._keep(error.partial.w.reshape(len(self.hierarchy_), -1), error.partial)

@@ -52,6 +52,10 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         Where the training writes its state, and resumes from.
     verbose : bool
         Show a progress bar with the certified gap.
+    warm_start : bool
+        Begin at the weights of the last fit (`result_`), and from what its trainer knew where the data are the same:
+        a fit to a smaller `tol`, with another `lam`, or after Ctrl-C takes fewer passes. Classes and features must be
+        the same.
     random_state : int, RandomState or None
         For the order of visits of coordinate descent.
 
@@ -91,10 +95,17 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
         random_state: Any = 0,
     ) -> None:
         super().__init__(
-            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+            lam,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            warm_start=warm_start,
         )
         self.loss = loss
         self.multi_class = multi_class
@@ -103,26 +114,37 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         self.intercept_scaling = intercept_scaling
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows `X` of features, dense or sparse, and their classes `y`."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their classes `y`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array or column of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            The risk is the weighted mean over the examples: weight 2 is an example given twice, 0 one left out, and all
+            weights times a number change nothing. Equal by default.
+        """
         self._check_parameters()
-        X, y = self._check_data(X, y)
+        X, y, weights = self._check_data(X, y, sample_weight)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        n_classes = self.classes_.size
+        classes, codes = np.unique(y, return_inverse=True)
+        n_classes = classes.size
         if n_classes < 2:
             raise DeclarationError(
-                f"LinearSVM needs two classes or more; all of y is one class, {self.classes_.tolist()[0]!r}."
+                f"LinearSVM needs two classes or more; all of y is one class, {classes.tolist()[0]!r}"
+                f"{' (examples of weight 0 do not count)' if weights is not None else ''}."
             )
+        self._refuse_other("classes", getattr(self, "classes_", None), classes)
+        self.classes_ = classes
         constant = check_constant(self.fit_intercept, self.intercept_scaling)
         X = append_constant(X, constant)
         if n_classes == 2:
-            result = self._fit_binary(X, codes == 1)
+            result = self._fit_binary(X, codes == 1, weights)
         elif self.multi_class == "ovr":
-            parts = [self._fit_binary(X, codes == k, part=str(k)) for k in range(n_classes)]
-            result = _joined(parts)
+            result = _joined(self._fit_classes(X, codes, weights))
         else:
-            result = self._train(Multiclass(X, codes, n_classes=n_classes))
+            result = self._train(Multiclass(X, codes, n_classes=n_classes, sample_weight=weights))
         W = np.array(result.w.reshape(-1, X.shape[1]))
         self.coef_ = W[:, :-1] if constant else W
         self.intercept_ = constant * W[:, -1] if constant else np.zeros(len(W))
@@ -139,14 +161,38 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         if self.multi_class == "crammer_singer" and (self.loss != "hinge" or self.trainer == "coordinate"):
             raise DeclarationError("multi_class='crammer_singer' has the hinge loss only, and the trainer 'bmrm'.")
 
-    def _fit_binary(self, X: Any, positive: npt.NDArray[np.bool_], part: str = "") -> TrainResult:
-        risk = _LOSSES[self.loss](X, np.where(positive, 1.0, -1.0))
+    def _fit_classes(self, X: Any, codes: npt.NDArray[np.intp], weights: FloatArray | None) -> list[TrainResult]:
+        """One class against the others, each in turn; after Ctrl-C the others get one pass each."""
+        known = self.__dict__.get("result_")
+        n_classes, size = int(codes.max()) + 1, X.shape[1]
+        before = None if known is None or known.w.size != n_classes * size else known.w.reshape(n_classes, size)
+        parts: list[TrainResult] = []
+        limit = self.max_passes
+        try:
+            for k in range(n_classes):
+                w0 = None if before is None else before[k]
+                parts.append(self._fit_binary(X, codes == k, weights, part=str(k), w0=w0))
+                if parts[-1].stopped == "interrupted":
+                    self.max_passes = 1
+        finally:
+            self.max_passes = limit
+        return parts
+
+    def _fit_binary(
+        self,
+        X: Any,
+        positive: npt.NDArray[np.bool_],
+        weights: FloatArray | None,
+        part: str = "",
+        w0: FloatArray | None = None,
+    ) -> TrainResult:
+        risk = _LOSSES[self.loss](X, np.where(positive, 1.0, -1.0), sample_weight=weights)
         descends = self.trainer == "coordinate" or (self.trainer == "auto" and sp.issparse(X))
         if not descends:
-            return self._train(risk, part=part)
+            return self._train(risk, part=part, w0=w0)
         trainer: Trainer = coordinate_descent
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return self._train(risk, trainer, part=part, random_state=seed)
+        return self._train(risk, trainer, part=part, w0=w0, random_state=seed)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of shape (n,), positive for the second class; or (n, n_classes), the largest is predicted."""

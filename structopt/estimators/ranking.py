@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from structopt.errors import DeclarationError
 from structopt.estimators._base import BinaryEstimator, FloatArray, LinearEstimator
+from structopt.estimators._fitting import taken, used_examples
 from structopt.ranking_measures import RankingMeasure
 from structopt.risks.ordinal import Ordinal
 from structopt.risks.preference import Preference
@@ -36,7 +37,7 @@ class RankSVM(LinearEstimator):
         Weights of the positions in those risks, as of `structopt.risks.Ranking`.
     tol : float
         Certified relative gap of the objective at which to stop.
-    max_passes, max_seconds, checkpoint, verbose
+    max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
 
     Attributes
@@ -44,6 +45,8 @@ class RankSVM(LinearEstimator):
     coef_ : ndarray of shape (n_features,)
     result_ : TrainResult
     n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray
+        Names of the columns, where X had some.
 
     Notes
     -----
@@ -70,9 +73,16 @@ class RankSVM(LinearEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
-            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+            lam,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            warm_start=warm_start,
         )
         self.measure = measure
         self.decay = decay
@@ -82,7 +92,7 @@ class RankSVM(LinearEstimator):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any, query: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, query: Any = None, sample_weight: Any = None) -> Self:
         """Learn from documents.
 
         Parameters
@@ -92,24 +102,30 @@ class RankSVM(LinearEstimator):
             Relevances; more is better.
         query : array of shape (n_documents,), optional
             To which query each document belongs; all to one by default.
+        sample_weight : array of shape (n_documents,), optional
+            Of weight 2 is what is there twice: with ``measure="pairs"`` a document, so that a pair counts by the
+            product of its two weights; with the other measures a query, so that its documents share one weight.
         """
-        X, y = self._check_data(X, y, y_numeric=True)
-        result = self._train(self._risk(X, y, _queries(query, len(y))))
+        X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
+        rows, _ = used_examples(sample_weight, np.size(sample_weight), self)
+        queries = _queries(query, len(y) if rows is None else np.size(sample_weight))
+        queries = np.unique(taken(queries, rows), return_inverse=True)[1]
+        result = self._train(self._risk(X, y, queries, weights))
         self._set_weights(result.w, 0.0)
         self._keep(result)
         return self
 
-    def _risk(self, X: Any, y: FloatArray, query: npt.NDArray[np.intp]) -> Risk:
+    def _risk(self, X: Any, y: FloatArray, query: npt.NDArray[np.intp], weights: FloatArray | None) -> Risk:
         if not (isinstance(self.measure, str) and self.measure == "pairs"):
-            return Ranking(X, y, query, self.measure, self.decay)
+            return Ranking(X, y, query, self.measure, self.decay, sample_weight=weights)
         if np.ptp(y) == 0.0:
             raise DeclarationError(
                 f"RankSVM: every relevance is {float(y[0]):g} (n_samples = {len(y)}), so there is no pair to compare; "
                 "pass documents of two relevances or more."
             )
         if query.max() == 0:
-            return Ordinal(X, y)  # all pairs of one query in O(m log m)
-        return Preference(X, _pairs(y, query))
+            return Ordinal(X, y, sample_weight=weights)  # all pairs of one query in O(m log m)
+        return Preference(X, _pairs(y, query), sample_weight=weights)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores; a higher one ranks before a lower one."""
@@ -156,7 +172,7 @@ class AUCMaximizer(BinaryEstimator):
         Weight of the regulariser.
     tol : float
         Certified relative gap of the objective at which to stop.
-    max_passes, max_seconds, checkpoint, verbose
+    max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
 
     Attributes
@@ -169,6 +185,8 @@ class AUCMaximizer(BinaryEstimator):
         largest, so that `predict` has a threshold.
     result_ : TrainResult
     n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray
+        Names of the columns, where X had some.
 
     Examples
     --------
@@ -180,12 +198,20 @@ class AUCMaximizer(BinaryEstimator):
     (1.0, array(['ham', 'spam'], dtype='<U4'))
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows `X` of features, dense or sparse, and their classes `y`."""
-        X, signs = self._check_binary(X, y)
-        result = self._train(ROCArea(X, signs))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their classes `y`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array or column of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            An example of weight 2 counts as two, a pair by the product of its weights. Equal by default.
+        """
+        X, signs, weights = self._check_binary(X, y, sample_weight)
+        result = self._train(ROCArea(X, signs, sample_weight=weights))
         self.coef_ = np.array(result.w)[np.newaxis]
-        self.intercept_ = np.array([-_threshold(np.asarray(X @ result.w), signs > 0)])
+        self.intercept_ = np.array([-_threshold(np.asarray(X @ result.w), signs > 0, weights)])
         self._keep(result)
         return self
 
@@ -216,10 +242,11 @@ def _pairs(y: FloatArray, query: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     return pairs
 
 
-def _threshold(f: FloatArray, positive: npt.NDArray[np.bool_]) -> float:
+def _threshold(f: FloatArray, positive: npt.NDArray[np.bool_], weights: FloatArray | None = None) -> float:
     """The middle of the gap between scores at which sensitivity + specificity is largest."""
     order = np.argsort(f, kind="stable")
-    gain = np.where(positive[order], -1.0 / positive.sum(), 1.0 / (~positive).sum())
+    own = np.ones(len(f)) if weights is None else weights
+    gain = np.where(positive, -own / own[positive].sum(), own / own[~positive].sum())[order]
     ordered = f[order]
     above = np.cumsum(gain)[:-1]  # of putting the threshold after each example but the last
     above[ordered[1:] == ordered[:-1]] = -np.inf

@@ -34,7 +34,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         that the prediction without features is that quantile, wherever zero is).
     intercept_scaling : float
         Value of the constant feature.
-    max_passes, max_seconds, checkpoint, verbose
+    max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
 
     Attributes
@@ -44,6 +44,8 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
     result_ : TrainResult
         Of the problem with targets less their quantile.
     n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray
+        Names of the columns, where X had some.
 
     Examples
     --------
@@ -68,23 +70,40 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
-            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+            lam,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            warm_start=warm_start,
         )
         self.tau = tau
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows `X` of features, dense or sparse, and their targets `y`."""
-        X, y = self._check_data(X, y, y_numeric=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their targets `y`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array or column of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            The risk is the weighted mean over the examples: weight 2 is an example given twice, 0 one left out, and all
+            weights times a number change nothing. Equal by default.
+        """
+        X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         if not 0.0 < self.tau < 1.0:
             raise DeclarationError(f"tau is a quantile and must lie in (0, 1), got {self.tau!r}.")
         constant = check_constant(self.fit_intercept, self.intercept_scaling)
-        origin = float(np.quantile(y, self.tau)) if constant else 0.0
-        result = self._train(Quantile(append_constant(X, constant), y - origin, self.tau))
+        origin = _quantile(y, self.tau, weights) if constant else 0.0
+        risk = Quantile(append_constant(X, constant), y - origin, self.tau, sample_weight=weights)
+        result = self._train(risk)
         self._set_weights(result.w, constant)
         self.intercept_ += origin
         self._keep(result)
@@ -110,7 +129,7 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         What a pair in the wrong order costs, as of `structopt.risks.Ordinal`.
     tol : float
         Certified relative gap of the objective at which to stop.
-    max_passes, max_seconds, checkpoint, verbose
+    max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
 
     Attributes
@@ -122,6 +141,8 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
     coef_ : ndarray of shape (n_features,)
     result_ : TrainResult
     n_features_in_, n_iter_ : int
+    feature_names_in_ : ndarray
+        Names of the columns, where X had some.
 
     Examples
     --------
@@ -143,24 +164,41 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
-            lam, tol=tol, max_passes=max_passes, max_seconds=max_seconds, checkpoint=checkpoint, verbose=verbose
+            lam,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            warm_start=warm_start,
         )
         self.cost = cost
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows `X` of features, dense or sparse, and their levels `y`, any ordered numbers."""
-        X, y = self._check_data(X, y, y_numeric=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows `X` of features, dense or sparse, and their levels `y`, any ordered numbers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : array or column of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            An example of weight 2 counts as two: a pair by the product of its weights, and a distance between
+            prediction and truth by that of its example. Equal by default.
+        """
+        X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
         self.levels_, codes = np.unique(y, return_inverse=True)
         if self.levels_.size < 2:
             raise DeclarationError(
                 f"OrdinalRegressor: every target is {self.levels_[0]:g} (n_samples = {len(y)}), so there is no pair to "
                 "compare; pass two levels or more."
             )
-        result = self._train(Ordinal(X, y, self.cost))
+        result = self._train(Ordinal(X, y, self.cost, sample_weight=weights))
         self._set_weights(result.w, 0.0)
-        self.thresholds_ = _thresholds(np.asarray(X @ self.coef_, dtype=np.float64), codes, self.levels_.size)
+        scores = np.asarray(X @ self.coef_, dtype=np.float64)
+        self.thresholds_ = _thresholds(scores, codes, self.levels_.size, weights)
         self._keep(result)
         return self
 
@@ -174,35 +212,65 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         return np.asarray(self.levels_[np.searchsorted(self.thresholds_, self._scores(X), side="right")])
 
 
-def _thresholds(f: FloatArray, level: npt.NDArray[np.intp], n_levels: int) -> FloatArray:
+def _quantile(y: FloatArray, tau: float, weights: FloatArray | None) -> float:
+    """The middle of the minimisers of the weighted pinball loss: where the weighted share of targets passes `tau`.
+
+    Unlike an interpolated quantile it does not change when every example is given twice.
+
+    Examples
+    --------
+    >>> y = np.array([3.0, 1.0, 2.0, 4.0])
+    >>> _quantile(y, 0.5, None), _quantile(y, 0.5, np.array([1.0, 1.0, 3.0, 1.0])), _quantile(y, 0.9, None)
+    (2.5, 2.0, 4.0)
+    """
+    order = np.argsort(y, kind="stable")
+    share = np.arange(1.0, len(y) + 1.0) if weights is None else np.cumsum(weights[order] / weights.max())
+    share /= share[-1]
+    low, high = np.searchsorted(share, [tau * (1.0 - 1e-12), tau * (1.0 + 1e-12)])
+    low, high = min(int(low), len(y) - 1), min(int(high), len(y) - 1)
+    return float(0.5 * (y[order[low]] + y[order[high]]))
+
+
+def _thresholds(
+    f: FloatArray, level: npt.NDArray[np.intp], n_levels: int, weights: FloatArray | None = None
+) -> FloatArray:
     """Where each level but the first begins; between two training scores, in their middle."""
     order = np.argsort(f, kind="stable")
     ordered, ends = f[order], np.flatnonzero(np.diff(f[order], append=np.inf) > 0)
-    fitted = _isotonic_median(np.split(level[order], ends[:-1] + 1))
+    own = np.ones(len(f)) if weights is None else weights
+    fitted = _isotonic_median(np.split(level[order], ends[:-1] + 1), np.split(own[order], ends[:-1] + 1))
     scores = ordered[ends]
     first = np.searchsorted(fitted, np.arange(1, n_levels))  # the first group at or above each level
     middle = np.concatenate([[-np.inf], 0.5 * (scores[1:] + scores[:-1]), [np.inf]])
     return middle[first]
 
 
-def _isotonic_median(groups: list[npt.NDArray[np.intp]]) -> npt.NDArray[np.intp]:
-    """The non-decreasing sequence, one value per group, with the least sum of absolute differences to its members.
+def _isotonic_median(groups: list[npt.NDArray[np.intp]], weights: list[FloatArray]) -> npt.NDArray[np.intp]:
+    """The non-decreasing sequence, one value per group, with the least weighted sum of distances to its members.
 
     Slope trick: the heap holds the points where the slope of the least cost so far, as a function of the last value,
-    rises; its largest entry is the best last value.
+    rises, and by how much; its largest entry is the best last value.
 
     Examples
     --------
-    >>> _isotonic_median([np.array([0]), np.array([2]), np.array([1, 1]), np.array([3])])
+    >>> levels = [np.array([0]), np.array([2]), np.array([1, 1]), np.array([3])]
+    >>> _isotonic_median(levels, [np.ones(len(group)) for group in levels])
     array([0, 1, 1, 3])
+    >>> _isotonic_median(levels, [np.ones(1), np.full(1, 5.0), np.ones(2), np.ones(1)])
+    array([0, 2, 2, 3])
     """
-    heap: list[int] = []
+    heap: list[tuple[int, float]] = []
     best = np.empty(len(groups), dtype=np.intp)
-    for k, group in enumerate(groups):
-        for value in group.tolist():
-            heapq.heappush(heap, -value)
-            heapq.heappush(heap, -value)
-        for _ in range(len(group)):
+    for k, (group, own) in enumerate(zip(groups, weights, strict=True)):
+        for value, weight in zip(group.tolist(), own.tolist(), strict=True):
+            heapq.heappush(heap, (-value, 2.0 * weight))
+        left = float(own.sum())
+        while left > 0.0:
+            value, rise = heap[0]
+            if rise > left * (1.0 + 1e-12) or len(heap) == 1:
+                heapq.heapreplace(heap, (value, max(rise - left, 0.0)))
+                break
             heapq.heappop(heap)
-        best[k] = -heap[0]
+            left -= rise
+        best[k] = -heap[0][0]
     return np.minimum.accumulate(best[::-1])[::-1]

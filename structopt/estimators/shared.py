@@ -51,8 +51,8 @@ class SharedSVM(TrainedHierarchy):
         How alpha follows from U; see `structopt.norms.shared_alpha`. The published shares do not minimise the
         objective, which may rise with them, and training ends when they move by less than `rounds_tol`. In deep and
         unbalanced trees they lean on the upper nodes more, and may predict better for it (`benchmarks/hierarchy.py`).
-    trainer, tol, fit_intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose
-        As for `HierarchicalSVM`; limits hold for each round.
+    trainer, tol, fit_intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose, warm_start
+        As for `HierarchicalSVM`; limits hold for each round. A warm start begins at the last weights of the nodes, too.
 
     Attributes
     ----------
@@ -102,6 +102,7 @@ class SharedSVM(TrainedHierarchy):
         n_jobs: int = 1,
         random_state: int = 0,
         verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         self.hierarchy = hierarchy
         self.kind = kind
@@ -121,24 +122,35 @@ class SharedSVM(TrainedHierarchy):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
 
     checkpoint = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Alternate training at fixed alpha with the best alpha for the vectors found."""
-        X, labels = self._read(X, y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Alternate training at fixed alpha with the best alpha for the vectors found.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n_samples, n_features)
+        y : labels
+        sample_weight : array of shape (n_samples,), optional
+            Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
+            and all weights times a number change nothing. Equal by default.
+        """
+        X, labels, weights = self._read(X, y, sample_weight)
         self._check()
         size = np.dtype(self.dtype).itemsize
         plan = make_plan(X, labels, trainer=self.trainer, support="all", itemsize=size, max_memory=self.max_memory)
         self.plan_ = str(plan)
         self._tell(f"SharedSVM: {self.hierarchy_!r}, {X.shape[0]} examples; {plan}")
-        self.alpha_ = self._start()
+        self.alpha_ = self.alpha_ if self.warm_start and hasattr(self, "result_") else self._start()
         error = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
         self.n_iter_ = 0
 
         def train() -> Trained:
             self.n_iter_ += 1
-            return self._train(plan, node_model(self.hierarchy_, self.kind, self.alpha_, error), X, labels)
+            model = node_model(self.hierarchy_, self.kind, self.alpha_, error)
+            return self._train(plan, model, X, labels, weights)
 
         W, result = train()
         objectives = [result.objective]

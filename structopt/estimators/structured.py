@@ -13,10 +13,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structopt import train
+from structopt.batch import Batch
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
+from structopt.estimators._fitting import Fitting, named_inputs
 from structopt.estimators.persistence import Persistent
 from structopt.features import Tied
+from structopt.frames import plain_labels
 from structopt.model import Model
 from structopt.plane import Plane
 from structopt.surrogates import Surrogate
@@ -31,7 +34,7 @@ _BYTES_PER_EXAMPLE = 5000
 _MEMORY_LIMIT = 8 << 30
 
 
-class StructuredSVM(Persistent, BaseEstimator):
+class StructuredSVM(Fitting, Persistent, BaseEstimator):
     """Structured support vector machine: ``min_w lam/2 ||w||^2 + 1/n sum_i surrogate_i(w)``.
 
     Parameters
@@ -59,6 +62,10 @@ class StructuredSVM(Persistent, BaseEstimator):
         Say which trainer was chosen and show one progress bar with the gap and the oracle calls.
     checkpoint : path, optional
         Written atomically while training; an interrupted fit with the same path resumes to the same iterates.
+    warm_start : bool
+        Begin at the weights of the last fit, and from the planes that its trainer knew where the data are the same: a
+        fit to a smaller `tol`, with another `lam`, or after Ctrl-C takes fewer passes. The data must need as many
+        weights as before.
 
     Attributes
     ----------
@@ -72,6 +79,8 @@ class StructuredSVM(Persistent, BaseEstimator):
         Passes over the data.
     n_features_in_ : int
         Width of a matrix X (only for models whose inputs are rows).
+    feature_names_in_ : ndarray
+        Names of the columns, where X is a frame or a list of frames.
 
     Examples
     --------
@@ -99,6 +108,7 @@ class StructuredSVM(Persistent, BaseEstimator):
         max_seconds: float | None = None,
         verbose: bool = False,
         checkpoint: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.model = model
         self.surrogate = surrogate
@@ -112,16 +122,29 @@ class StructuredSVM(Persistent, BaseEstimator):
         self.max_seconds = max_seconds
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
 
-    def fit(self, X: Any, Y: Any) -> StructuredSVM:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
         """Train on a data set (DESIGN.md, section Model, says what X and Y look like for each structure).
 
         Labels that are not in their space, NaN features and wrong shapes are reported before training starts. Ctrl-C
         keeps the best weights so far, with their gap; if anything fails, they are kept too and travel with the error.
+
+        Parameters
+        ----------
+        X : matrix, frame or list of inputs
+        Y : matrix, frame, column or list of labels
+        sample_weight : array of shape (n,), optional
+            Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
+            and all weights times a number change nothing. Equal by default.
         """
         if not isinstance(self.model, Model):
             raise DeclarationError(f"model must be a structopt Model, got {type(self.model).__name__}.")
-        risk = StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs)
+        X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
+        self._begin_fit()
+        risk = StructuredRisk(
+            self.model, X, Y, self.surrogate, self.search, self.n_jobs, sample_weight=sample_weight
+        )  # fmt: skip
         name = self._choose(risk)
         minimise = _trainer(name)
         try:
@@ -170,6 +193,7 @@ class StructuredSVM(Persistent, BaseEstimator):
             "checkpoint": self.checkpoint,
             "random_state": self.random_state,
             "max_seconds": self.max_seconds,
+            "warm": self._warm(),
         }
         if self.max_passes is not None:
             wanted["max_passes"] = self.max_passes
@@ -183,17 +207,13 @@ class StructuredSVM(Persistent, BaseEstimator):
 
         An array where the labels have one shape, else a list.
         """
-        check_is_fitted(self, "coef_")
-        batch = self.model.integral_twin().batch(X)
-        self._check_width(batch.n_weights)
+        batch = self._batch(X, self.model.integral_twin)
         labels, _ = batch.argmax(batch.tables(self.coef_), n_jobs=self.n_jobs)
         return _as_array(batch.decode(labels))
 
     def decision_function(self, X: Any) -> Any:
         """Scores of the label's variables: an array ``(n, n_variables)``, or a list where spaces differ."""
-        check_is_fitted(self, "coef_")
-        batch = self.model.batch(X)
-        self._check_width(batch.n_weights)
+        batch = self._batch(X, lambda: self.model)
         return batch.costs(batch.tables(self.coef_))
 
     def score(self, X: Any, Y: Any) -> float:
@@ -201,11 +221,9 @@ class StructuredSVM(Persistent, BaseEstimator):
 
         Accuracy for multiclass, label accuracy for Hamming losses.
         """
-        check_is_fitted(self, "coef_")
-        batch = self.model.integral_twin().batch(X)
-        self._check_width(batch.n_weights)
+        batch = self._batch(X, self.model.integral_twin)
         tables = batch.tables(self.coef_)
-        loss = batch.loss(batch.truth(Y))
+        loss = batch.loss(batch.truth(plain_labels(Y)))
         labels, _ = batch.argmax(tables, n_jobs=self.n_jobs)
         _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss)
         total = float(worst.sum())
@@ -221,6 +239,12 @@ class StructuredSVM(Persistent, BaseEstimator):
         options = {"counted": self.model.counted(x)} if psi.counts else {}
         score = self.model.scores(self.coef_, x)
         return psi.plane(self.model.oracle(x), score, self.model.loss_at(truth, x), truth, **options)
+
+    def _batch(self, X: Any, model: Callable[[], Model]) -> Batch:
+        check_is_fitted(self, "coef_")
+        batch = model().batch(named_inputs(self, X, reset=False))
+        self._check_width(batch.n_weights)
+        return batch
 
     def _check_width(self, n_weights: int) -> None:
         if n_weights != len(self.coef_):

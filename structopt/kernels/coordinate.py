@@ -1,8 +1,8 @@
 """Passes of dual coordinate descent for the hinge and the squared hinge, dense and CSR.
 
-The dual variable of example i lies in ``[0, upper]`` and ``w = step * sum_i alpha_i y_i x_i``. One visit maximises
+The dual variable of example i lies in ``[0, upper]`` and ``w = sum_i step_i alpha_i y_i x_i``. One visit maximises
 
-    sum_i (alpha_i - ridge alpha_i^2 / 2) - ||w||^2 / (2 step)
+    sum_i step_i (alpha_i - ridge alpha_i^2 / 2) - ||w||^2 / 2
 
 over ``alpha_i`` alone: ``upper = 1, ridge = 0`` is the hinge, ``upper = inf, ridge = 1`` the squared hinge (Hsieh et
 al., ICML 2008).
@@ -104,7 +104,7 @@ def descend_csr(
     indptr: npt.NDArray[Any],
     y: FloatArray,
     norms: FloatArray,
-    step: float,
+    step: FloatArray,
     upper: float,
     ridge: float,
     w: FloatArray,
@@ -118,7 +118,7 @@ def descend_csr(
 
     An example at an end of its box is put aside when its derivative points out of the box by more than any violation
     of the last pass; ``bounds`` holds these two extremes and is renewed. Returns the number of examples still active,
-    the sum of the visited examples' parts in the gap, each before its visit, and the number of changes of w.
+    the sum of the visited examples' parts in the gap (over lam), each before its visit, and the number of changes of w.
     """
     _shuffle(order, n_active, seed)
     lowest, highest = np.inf, -np.inf
@@ -137,13 +137,13 @@ def descend_csr(
             order[k], order[n_active] = order[n_active], order[k]
             continue
         k += 1
-        total += _gap(ascent, old, ridge)
+        total += step[i] * _gap(ascent, old, ridge)
         violation = 0.0 if outward else ascent
         lowest = violation if violation < lowest else lowest
         highest = violation if violation > highest else highest
         if abs(violation) > _NEGLIGIBLE:
-            alpha[i] = _maximiser(ascent, old, step * norms[i] + ridge, upper)
-            change = step * y[i] * (alpha[i] - old)
+            alpha[i] = _maximiser(ascent, old, step[i] * norms[i] + ridge, upper)
+            change = step[i] * y[i] * (alpha[i] - old)
             changes += 1
             for p in range(start, stop):
                 w[np.uint64(indices[p])] += change * data[p]
@@ -156,7 +156,7 @@ def descend_dense(
     X: npt.NDArray[Any],
     y: FloatArray,
     norms: FloatArray,
-    step: float,
+    step: FloatArray,
     upper: float,
     ridge: float,
     w: FloatArray,
@@ -180,13 +180,13 @@ def descend_dense(
             order[k], order[n_active] = order[n_active], order[k]
             continue
         k += 1
-        total += _gap(ascent, old, ridge)
+        total += step[i] * _gap(ascent, old, ridge)
         violation = 0.0 if outward else ascent
         lowest = violation if violation < lowest else lowest
         highest = violation if violation > highest else highest
         if abs(violation) > _NEGLIGIBLE:
-            alpha[i] = _maximiser(ascent, old, step * norms[i] + ridge, upper)
-            change = step * y[i] * (alpha[i] - old)
+            alpha[i] = _maximiser(ascent, old, step[i] * norms[i] + ridge, upper)
+            change = step[i] * y[i] * (alpha[i] - old)
             changes += 1
             row = X[i]
             for j in range(w.size):

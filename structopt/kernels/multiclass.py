@@ -1,9 +1,9 @@
 """Dual block-coordinate ascent for Crammer and Singer's multiclass machine (TRAINERS.md 4.4).
 
-The dual point of example i lies on the simplex of the classes and ``W = step * sum_i (e_{y_i} - alpha_i) x_i'`` with
-``step = 1/(lam n)``. One visit maximises the dual over ``alpha_i`` exactly, by a projection on the simplex. A *full*
-visit looks at all classes and renews the list of those that matter to the example; *cached* visits look at these only,
-1.3 to 1.9 of 10 to 26 on average, which is what makes the method level with LIBLINEAR.
+The dual point of example i lies on the simplex of the classes and ``W = sum_i step_i (e_{y_i} - alpha_i) x_i'`` with
+``step_i = weight_i/(lam n)``. One visit maximises the dual over ``alpha_i`` exactly, by a projection on the simplex. A
+*full* visit looks at all classes and renews the list of those that matter to the example; *cached* visits look at these
+only, 1.3 to 1.9 of 10 to 26 on average, which is what makes the method level with LIBLINEAR.
 
 W is class by class, ``(K, d)``, for dense features, where a visit wants whole rows, and feature by feature, ``(d, K)``,
 for sparse ones, where a visit meets few features but of several classes. Features come as
@@ -122,10 +122,13 @@ def _project(v: FloatArray, g: FloatArray, alpha: FloatArray, bend: float) -> No
 
 @kernel
 def ascend_all(
-    order: Any, truth: Any, costs: FloatArray, features: Any, norms: FloatArray, step: float, W: FloatArray,
+    order: Any, truth: Any, costs: FloatArray, features: Any, norms: FloatArray, step: FloatArray, W: FloatArray,
     alpha: FloatArray, active: Any, n_active: Any, gap: FloatArray, scratch: Any,
 ) -> float:  # fmt: skip
-    """Visit every example with all classes and renew its list of active ones; returns the sum of the gaps met."""
+    """Visit every example with all classes and renew its list of active ones; returns the sum of the gaps met.
+
+    A gap is `step` times that of the example's surrogate: its part in the gap of the objective, over lam.
+    """
     g, v, change, moved = scratch
     K = costs.shape[0]
     total = 0.0
@@ -140,14 +143,14 @@ def ascend_all(
         for k in range(K):
             top = max(top, g[k])
             mean += a_i[k] * g[k]
-        gap[i] = max(top - mean, 0.0)
+        gap[i] = step[i] * max(top - mean, 0.0)
         total += gap[i]
-        _project(v, g, a_i, norms[i] * step)
+        _project(v, g, a_i, norms[i] * step[i])
         m, changed = 0, 0
         for k in range(K):
             d = v[k] - a_i[k]
             if d != 0.0:
-                change[changed] = -step * d
+                change[changed] = -step[i] * d
                 moved[changed] = k
                 changed += 1
                 a_i[k] = v[k]
@@ -162,7 +165,7 @@ def ascend_all(
 
 @kernel
 def ascend_active(
-    order: Any, truth: Any, costs: FloatArray, features: Any, norms: FloatArray, step: float, W: FloatArray,
+    order: Any, truth: Any, costs: FloatArray, features: Any, norms: FloatArray, step: FloatArray, W: FloatArray,
     alpha: FloatArray, active: Any, n_active: Any, gap: FloatArray, threshold: float, scratch: Any,
 ) -> float:  # fmt: skip
     """Visit the active classes of the examples whose last gap reached `threshold`; returns the sum of the gaps."""
@@ -184,15 +187,15 @@ def ascend_active(
         for a in range(m):
             top = max(top, g[a])
             mean += change[a] * g[a]
-        gap[i] = max(top - mean, 0.0)
+        gap[i] = step[i] * max(top - mean, 0.0)
         total += gap[i]
-        _project(v[:m], g[:m], change[:m], norms[i] * step)
+        _project(v[:m], g[:m], change[:m], norms[i] * step[i])
         changed = 0
         for a in range(m):
             d = v[a] - change[a]
             if d != 0.0:
                 alpha[i, classes[a]] = v[a]
-                change[changed] = -step * d
+                change[changed] = -step[i] * d
                 moved[changed] = classes[a]
                 changed += 1
         if changed > 0:
@@ -202,10 +205,10 @@ def ascend_active(
 
 @kernel
 def weights_of_dual(
-    truth: Any, costs: FloatArray, features: Any, step: float, W: FloatArray, alpha: FloatArray, active: Any,
+    truth: Any, costs: FloatArray, features: Any, step: FloatArray, W: FloatArray, alpha: FloatArray, active: Any,
     n_active: Any, scratch: Any,
 ) -> float:  # fmt: skip
-    """Add ``step * sum_i (e_{y_i} - alpha_i) x_i'`` to W; returns ``sum_i <alpha_i, costs_i>``."""
+    """Add ``sum_i step_i (e_{y_i} - alpha_i) x_i'`` to W; returns ``sum_i step_i <alpha_i, costs_i>``."""
     _, _, change, _ = scratch
     total = 0.0
     for i in range(truth.size):
@@ -213,21 +216,21 @@ def weights_of_dual(
         off = 0.0
         for a in range(m):
             k = active[i, a]
-            total += alpha[i, k] * costs[y, k]
+            total += step[i] * alpha[i, k] * costs[y, k]
             off += 0.0 if k == y else alpha[i, k]
         if off == 0.0:
             continue
         # The truth's share is minus the others' sum, not 1 - alpha_y, so that the rows of W sum to 0 as they should.
         for a in range(m):
             k = active[i, a]
-            change[a] = step * off if k == y else -step * alpha[i, k]
+            change[a] = step[i] * off if k == y else -step[i] * alpha[i, k]
         _add(i, active[i, :m], change[:m], features, W)
     return total
 
 
 @kernel
-def surrogate_sum(truth: Any, costs: FloatArray, features: Any, W: FloatArray, scratch: Any) -> float:
-    """``sum_i max_k (costs_ik + <W_k - W_{y_i}, x_i>)``."""
+def surrogate_sum(truth: Any, costs: FloatArray, features: Any, step: FloatArray, W: FloatArray, scratch: Any) -> float:
+    """``sum_i step_i max_k (costs_ik + <W_k - W_{y_i}, x_i>)``."""
     g = scratch[0]
     total = 0.0
     for i in range(truth.size):
@@ -237,5 +240,5 @@ def surrogate_sum(truth: Any, costs: FloatArray, features: Any, W: FloatArray, s
         own, top = g[y], 0.0
         for k in range(g.size):
             top = max(top, costs[y, k] + g[k] - own)
-        total += top
+        total += step[i] * top
     return total

@@ -141,8 +141,9 @@ def _find(node: Any, low: int, high: int, wanted: int) -> int:
 
 @kernel
 def leaf_steps(
-    order: IntArray, rows: Any, truth: IntArray, tree: Any, error: Any, layout: Any, v: Any, u: Any, t: int, step: float
-) -> float:
+    order: IntArray, rows: Any, truth: IntArray, tree: Any, error: Any, layout: Any, v: Any, u: Any, t: int,
+    step: FloatArray,
+) -> float:  # fmt: skip
     """Steps of one example each, over single leaves of a tree: score, best leaf, update in one go.
 
     Parameters
@@ -156,12 +157,12 @@ def leaf_steps(
     layout : (ptr, node) of a pattern; an empty `ptr` for all weights
     v, u : the weights and their mean, flat (`structopt.train.sgd`, Notes)
     t : steps so far
-    step : 1 / lam
+    step : 1 / lam, times the weight of each example
 
     Returns
     -------
     float
-        The sum of the levels of the planes found.
+        The sum of the levels of the planes found, each times its step.
     """
     data, indices, indptr = rows
     parent, leaf, factor = tree
@@ -215,9 +216,9 @@ def leaf_steps(
         share = float(t)
         t += 1
         if best != own:
-            levels += 1.0 if divided else best_error
+            levels += step[i] * (1.0 if divided else best_error)
             size = 0
-            by = step / best_error if divided else step
+            by = step[i] / best_error if divided else step[i]
             k = best
             while k >= 0 and not mine[k]:
                 changed[size], change[size] = k, -by * factor[k]

@@ -13,6 +13,7 @@ from structopt.errors import DeclarationError
 from structopt.risks._features import Features, FloatArray, shard_rows
 from structopt.train.identity import digest
 from structopt.train.risk import LinearRisk, Risk
+from structopt.train.weights import checksum, relative_weights
 
 __all__ = ["FeatureRisk", "SeparableRisk"]
 
@@ -28,6 +29,8 @@ class FeatureRisk(Risk):
 
     #: Names of the attributes that tell two risks of one class apart.
     _parameters: ClassVar[tuple[str, ...]] = ()
+    #: Weights of the examples divided by their mean; None where all are equal.
+    _weight: FloatArray | None = None
 
     def __init__(self, X: Any) -> None:
         self._features = Features(X, type(self).__name__)
@@ -53,7 +56,8 @@ class FeatureRisk(Risk):
         return len(self._features)
 
     def fingerprint(self) -> str:
-        return f"{self._name()}({len(self)} examples, {self.n_features} features, targets {self._checksum():08x})"
+        size = f"{len(self)} examples, {self.n_features} features"
+        return f"{self._name()}({size}, targets {self._checksum():08x}{checksum(self._weight)})"
 
     def identity(self) -> dict[str, Any]:
         """Hashes of the features, and of targets, weights and settings."""
@@ -81,14 +85,20 @@ class FeatureRisk(Risk):
 
 
 class SeparableRisk(FeatureRisk, LinearRisk):
-    """A mean over examples of a convex function of each row of ``f``."""
+    """A mean over examples of a convex function of each row of ``f``, weighted by ``sample_weight`` if it is given."""
 
     #: Targets, one entry or row per example.
     y: Any
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, sample_weight: Any = None) -> None:
         super().__init__(X)
         self._scale = 1.0 / len(self)
+        self._weight = relative_weights(sample_weight, len(self), type(self).__name__)
+
+    @property
+    def shares(self) -> FloatArray:
+        """The factor of each example's loss in the risk; they add up to 1 unless this is a shard."""
+        return np.full(len(self), self._scale) if self._weight is None else self._scale * self._weight
 
     def shard(self, k: int, n: int) -> Self:
         rows = shard_rows(k, n, len(self), type(self).__name__)
@@ -98,8 +108,10 @@ class SeparableRisk(FeatureRisk, LinearRisk):
         return part
 
     def _select(self, rows: slice) -> None:
-        """Keep the targets of `rows`."""
+        """Keep the targets and weights of `rows`."""
         self.y = np.ascontiguousarray(self.y[rows])
+        if self._weight is not None:
+            self._weight = np.ascontiguousarray(self._weight[rows])
 
 
 def _brief(value: Any) -> str:

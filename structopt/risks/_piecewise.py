@@ -117,11 +117,11 @@ def table_line_minimum(
     labels: IntArray,
     delta: FloatArray,
     gamma: FloatArray,
-    scale: float,
+    shares: FloatArray,
     slope: float,
     curvature: float,
 ) -> float:
-    """Line minimum for ``scale * sum_i max_k gamma (s_ik - s_iy) + delta`` by a bracketed secant.
+    """Line minimum for ``sum_i shares_i (max_k gamma (s_ik - s_iy) + delta)`` by a bracketed secant.
 
     An example whose highest line is the same at both ends of the bracket is linear inside it and leaves the list, so
     that all but the first few trials cost next to nothing.
@@ -142,8 +142,8 @@ def table_line_minimum(
         for p in range(active.size):
             i = active[p]
             flat[p], down, steep[p], up = _highest_lines(scores, moves, i, labels[i], delta, gamma, t)
-            below += scale * down
-            above += scale * up
+            below += shares[i] * down
+            above += shares[i] * up
         if above >= 0.0 and (below <= 0.0 or t == 0.0):  # zero is a subgradient, or t = 0 is the end of the line
             return t
         if above < 0.0:
@@ -165,7 +165,7 @@ def table_line_minimum(
         for p in range(active.size):
             i = active[p]
             if at_low[i] == at_high[i]:
-                slope += scale * gamma[labels[i], at_low[i]] * (moves[i, at_low[i]] - moves[i, labels[i]])
+                slope += shares[i] * gamma[labels[i], at_low[i]] * (moves[i, at_low[i]] - moves[i, labels[i]])
             else:
                 active[size] = i
                 size += 1

@@ -26,6 +26,7 @@ from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import BoolArray, FloatArray, IntArray, number_between, signs
+from structopt.train.weights import copies
 
 __all__ = ["BalancedAccuracy", "BreakEven", "Contingency", "FBeta", "Jaccard", "PrecisionAt", "RecallAt"]
 
@@ -48,25 +49,35 @@ class Lines(NamedTuple):
 class ContingencyRisk(FeatureRisk):
     """A risk that depends on the labels through the contingency table; a subclass finds the worst table."""
 
-    def __init__(self, X: Any, y: Any) -> None:
+    def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
         super().__init__(X)
         self.y = signs(y, len(self), type(self).__name__)
-        self._positive = np.flatnonzero(self.y > 0)
-        self._negative = np.flatnonzero(self.y < 0)
+        examples = copies(sample_weight, len(self), type(self).__name__)
+        if examples is None:
+            examples = np.arange(len(self))
+        else:
+            self._weight = np.bincount(examples, minlength=len(self)).astype(np.float64)
+        self._positive = examples[self.y[examples] > 0]
+        self._negative = examples[self.y[examples] < 0]
         if not self._positive.size:
             raise DeclarationError(
-                f"{type(self).__name__}: all {len(self)} labels are -1 and the score needs a positive example."
+                f"{type(self).__name__}: all {self.n_negative} labels are -1 and the score needs a positive example."
             )
 
     @property
     def n_positive(self) -> int:
-        """Number of examples labelled +1."""
+        """Number of examples labelled +1, with their copies."""
         return int(self._positive.size)
 
     @property
     def n_negative(self) -> int:
-        """Number of examples labelled -1."""
+        """Number of examples labelled -1, with their copies."""
         return int(self._negative.size)
+
+    @property
+    def n_counted(self) -> int:
+        """Number of examples with their copies: the tables' total."""
+        return self.n_positive + self.n_negative
 
     @abstractmethod
     def _worst(self, positive: FloatArray, negative: FloatArray) -> tuple[float, int, int]:
@@ -76,9 +87,10 @@ class ContingencyRisk(FeatureRisk):
         positive, negative = f[self._positive], f[self._negative]
         best, worst = np.sort(positive)[::-1].copy(), np.sort(negative)[::-1].copy()
         delta, i, q = self._worst(best, worst)
-        derivative = np.zeros(len(self))
-        derivative[self._positive[~_highest(positive, best, i)]] = -2.0
-        derivative[self._negative[_highest(negative, worst, q)]] = 2.0
+        missed = self._positive[~_highest(positive, best, i)]
+        marked = self._negative[_highest(negative, worst, q)]
+        size = len(self)
+        derivative = 2.0 * np.bincount(marked, minlength=size) - 2.0 * np.bincount(missed, minlength=size)
         # Summed afresh: value and slope of the cut agree whatever rounding chose the table.
         return delta + float(derivative @ f), derivative
 
@@ -106,6 +118,8 @@ class FBeta(LineRisk):
         Labels -1 and +1, with at least one +1.
     beta : float
         Weight of recall against precision, positive.
+    sample_weight : array of shape (m,), optional
+        Whole numbers: how often each example is there, in the table and in the sums. All risks of this module take it.
 
     Notes
     -----
@@ -124,13 +138,13 @@ class FBeta(LineRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("beta",)
 
-    def __init__(self, X: Any, y: Any, beta: float = 1.0) -> None:
-        super().__init__(X, y)
+    def __init__(self, X: Any, y: Any, beta: float = 1.0, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
         self.beta = number_between("beta", beta, 0.0, math.inf, "FBeta")
 
     def _lines(self) -> Lines:
         square = self.beta**2
-        predicted = np.arange(len(self) + 1, dtype=np.float64)
+        predicted = np.arange(self.n_counted + 1, dtype=np.float64)
         slopes = (1.0 + square) / (predicted + square * self.n_positive)
         return Lines(np.ones(slopes.size), slopes, 0, True)
 
@@ -162,8 +176,8 @@ class BalancedAccuracy(LineRisk):
     0.6
     """
 
-    def __init__(self, X: Any, y: Any) -> None:
-        super().__init__(X, y)
+    def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
         if not self.n_negative:
             raise DeclarationError("BalancedAccuracy: all labels are +1; pass examples of both classes.")
 
@@ -188,10 +202,11 @@ class PrecisionAt(LineRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("k",)
 
-    def __init__(self, X: Any, y: Any, k: int) -> None:
-        super().__init__(X, y)
-        if not (isinstance(k, (int, np.integer)) and 1 <= k <= len(self)):
-            raise DeclarationError(f"{type(self).__name__}: k must be an integer from 1 to {len(self)}, got {k!r}.")
+    def __init__(self, X: Any, y: Any, k: int, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
+        most = self.n_counted
+        if not (isinstance(k, (int, np.integer)) and 1 <= k <= most):
+            raise DeclarationError(f"{type(self).__name__}: k must be an integer from 1 to {most}, got {k!r}.")
         self.k = int(k)
 
     def _lines(self) -> Lines:
@@ -226,8 +241,8 @@ class BreakEven(PrecisionAt):
 
     _parameters: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, X: Any, y: Any) -> None:
-        ContingencyRisk.__init__(self, X, y)
+    def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
+        ContingencyRisk.__init__(self, X, y, sample_weight=sample_weight)
         self.k = self.n_positive
 
 
@@ -258,8 +273,8 @@ class Contingency(ContingencyRisk):
     0.8
     """
 
-    def __init__(self, X: Any, y: Any, score: Score) -> None:
-        super().__init__(X, y)
+    def __init__(self, X: Any, y: Any, score: Score, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
         if not callable(score):
             raise DeclarationError(f"Contingency: score must be callable as score(tp, fp, fn, tn), got {score!r}.")
         self.score = score

@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import n_examples
+from structopt.frames import plain_inputs, plain_labels
 from structopt.hierarchy import Hierarchy
 from structopt.kernels import chain
 from structopt.kernels.threads import in_threads
@@ -27,6 +28,7 @@ from structopt.risks.vector import VectorRisk
 from structopt.structures.chain import Chain, ChainBatch
 from structopt.train.identity import digest
 from structopt.train.risk import Risk
+from structopt.train.weights import checksum, relative_weights
 
 __all__ = ["ChainCRF", "PathSoftmax", "StructuredLikelihood", "chain_marginals"]
 
@@ -36,9 +38,11 @@ class StructuredLikelihood(Risk):
 
     lower_bound = 0.0
 
-    def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1) -> None:
+    def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         self.model, self.n_jobs = model, n_jobs
+        X, Y = plain_inputs(X), plain_labels(Y)
         self._X, self._Y = X, Y
+        self._weight = relative_weights(sample_weight, n_examples(X), type(self).__name__)
         self._prepare(1.0 / max(n_examples(X), 1))
 
     def _prepare(self, scale: float) -> None:
@@ -47,22 +51,24 @@ class StructuredLikelihood(Risk):
         self._batch, self._scale = batch, scale
         self.n_features = batch.n_weights
         self._truth = labels.native
-        self._observed = batch.joint(labels)
+        self._observed = batch.joint(labels, self._weight)
 
     @abstractmethod
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``log Z(x)`` of each example, and the expected features of all together, its gradient summed."""
+        """``log Z(x)`` of each example, and the expected features of all together, its (weighted) sum's gradient."""
 
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
         w = np.asarray(w, dtype=np.float64)
         log_z, expected = self.log_partition(w)
-        value = float(log_z.sum()) - float(w @ self._observed)
+        total = float(log_z.sum() if self._weight is None else log_z @ self._weight)
+        value = total - float(w @ self._observed)
         return max(value, 0.0) * self._scale, (expected - self._observed) * self._scale
 
     def shard(self, k: int, n: int) -> Self:
         rows = shard_rows(k, n, len(self), type(self).__name__)
         part = copy.copy(self)
         part._X, part._Y = _take(self._X, rows), _take(self._Y, rows)
+        part._weight = None if self._weight is None else self._weight[rows]
         part._prepare(self._scale)  # keeps the weight of an example: the parts add up to this risk
         return part
 
@@ -82,7 +88,8 @@ class StructuredLikelihood(Risk):
         }
 
     def fingerprint(self) -> str:
-        return f"{super().fingerprint()}, labels {zlib.crc32(np.ascontiguousarray(self._truth).tobytes()):08x}"
+        labels = zlib.crc32(np.ascontiguousarray(self._truth).tobytes())
+        return f"{super().fingerprint()}, labels {labels:08x}{checksum(self._weight)}"
 
 
 def _take(part: Any, rows: Any) -> Any:
@@ -104,6 +111,8 @@ class ChainCRF(StructuredLikelihood):
         T states for each.
     n_jobs : int
         Threads for the forward-backward passes.
+    sample_weight : array, optional
+        Weights of the sequences in the mean, not negative; equal by default.
 
     Examples
     --------
@@ -119,14 +128,16 @@ class ChainCRF(StructuredLikelihood):
     model: Chain
     _batch: ChainBatch
 
-    def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1) -> None:
+    def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         if not isinstance(model, Chain):
             raise DeclarationError(f"ChainCRF needs a structures.Chain, got {type(model).__name__}.")
-        super().__init__(model, X, Y, n_jobs)
+        super().__init__(model, X, Y, n_jobs, sample_weight=sample_weight)
 
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         batch = self._batch
-        log_z, node, pairs = chain_marginals(batch, w, self.n_jobs)
+        log_z, node, pairs = chain_marginals(batch, w, self.n_jobs, self._weight)
+        if self._weight is not None:
+            node *= np.repeat(self._weight, np.diff(batch.ptr))[:, None]
         node_features = batch.rows[0].T @ node
         if sp.issparse(node_features):
             node_features = node_features.toarray()
@@ -136,8 +147,12 @@ class ChainCRF(StructuredLikelihood):
         return log_z, np.concatenate(expected)
 
 
-def chain_marginals(batch: ChainBatch, w: FloatArray, n_jobs: int = 1) -> tuple[FloatArray, FloatArray, FloatArray]:
+def chain_marginals(
+    batch: ChainBatch, w: FloatArray, n_jobs: int = 1, weight: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log-partition functions of all sequences, the marginals of their states, and the summed expected transitions.
+
+    With `weight` the transitions of each sequence count so often in the sum.
 
     Returns
     -------
@@ -161,18 +176,22 @@ def chain_marginals(batch: ChainBatch, w: FloatArray, n_jobs: int = 1) -> tuple[
     U, ptr = np.ascontiguousarray(tables[0]), batch.ptr
     if n_jobs == 1:
         log_z, node, pairs = chain.marginals_batch(U, ptr, steps, start)
-        return log_z, node, pairs.sum(axis=0)
+        return log_z, node, _total(pairs, weight)
     log_z, node = np.empty(batch.n), np.empty(U.shape)
     parts: dict[int, FloatArray] = {}
 
     def work(a: int, b: int) -> None:
         rows = slice(ptr[a], ptr[b])
         log_z[a:b], node[rows], pairs = chain.marginals_batch(U[rows], ptr[a : b + 1] - ptr[a], steps, start)
-        parts[a] = pairs.sum(axis=0)
+        parts[a] = _total(pairs, None if weight is None else weight[a:b])
 
     in_threads(work, batch.n, n_jobs)
     # Added in the order of the examples: threads may finish in any.
     return log_z, node, np.add.reduce([parts[a] for a in sorted(parts)])
+
+
+def _total(pairs: FloatArray, weight: FloatArray | None) -> FloatArray:
+    return np.asarray(pairs.sum(axis=0) if weight is None else np.tensordot(weight, pairs, 1))
 
 
 class PathSoftmax(VectorRisk):
@@ -191,6 +210,8 @@ class PathSoftmax(VectorRisk):
         Weights are node-major, in the order of ``hierarchy.nodes``, as those of `HierarchicalLabels`.
     alpha : array of shape (n_nodes,), optional
         Weights of the nodes, at least 0, as of the normalised hierarchical SVM. Default: 1.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples in the mean, not negative; equal by default.
 
     Examples
     --------
@@ -204,8 +225,10 @@ class PathSoftmax(VectorRisk):
     (1.098612, array([ 0.    , -0.3333,  0.3333, -0.6667,  0.3333]))
     """
 
-    def __init__(self, X: Any, y: Sequence[Hashable], hierarchy: Hierarchy, alpha: Any = None) -> None:
-        super().__init__(X)
+    def __init__(
+        self, X: Any, y: Sequence[Hashable], hierarchy: Hierarchy, alpha: Any = None, *, sample_weight: Any = None
+    ) -> None:
+        super().__init__(X, sample_weight)
         self.hierarchy = hierarchy
         self.y = _leaf_numbers(y, hierarchy, len(self))
         paths = hierarchy.closure
@@ -225,10 +248,10 @@ class PathSoftmax(VectorRisk):
         F = self.leaf_scores(f)
         rows = np.arange(len(F))
         log_z = logsumexp(F, axis=1)
-        value = float((log_z - F[rows, self.y]).sum())
+        values = log_z - F[rows, self.y]
         share = np.exp(F - log_z[:, None])
         share[rows, self.y] -= 1.0
-        return max(value, 0.0) * self._scale, np.asarray((self._nodes @ share.T).T) * self._scale
+        return self._mean(values, np.asarray((self._nodes @ share.T).T))
 
 
 def _leaf_numbers(y: Any, hierarchy: Hierarchy, length: int) -> IntArray:

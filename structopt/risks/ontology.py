@@ -36,6 +36,8 @@ class Ontology(Multiclass):
         Cost of answering k where y is true. "path" is the distance ``||phi(y) - phi(k)||_1``. Default: 1 for k != y.
     gamma : array of shape (n_labels, n_labels) or "delta", optional
         Scale of the margins. Default: 1.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples in the mean, not negative; equal by default.
 
     Attributes
     ----------
@@ -69,6 +71,8 @@ class Ontology(Multiclass):
         labels: Sequence[Hashable] | None = None,
         delta: Any = None,
         gamma: Any = None,
+        *,
+        sample_weight: Any = None,
     ) -> None:
         self.nodes, shares, leaves = path_shares(getattr(edges, "edges", edges))
         self.labels = tuple(leaves if labels is None else labels)
@@ -79,7 +83,7 @@ class Ontology(Multiclass):
         self.paths = sp.csr_array(shares[[position[label] for label in self.labels]])
         if isinstance(delta, str):
             delta = self._path_distance(delta)
-        super().__init__(X, self._codes(y), delta, gamma, n_classes=len(self.labels))
+        super().__init__(X, self._codes(y), delta, gamma, n_classes=len(self.labels), sample_weight=sample_weight)
         self._set_outputs(len(self.nodes))
 
     @property

@@ -11,6 +11,7 @@ from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, IntArray, finite_vector
 from structopt.risks._order import ascending
+from structopt.train.weights import relative_weights
 
 __all__ = ["Ordinal"]
 
@@ -27,6 +28,8 @@ class Ordinal(FeatureRisk):
     cost : "constant", "linear" or array of shape (n_levels, n_levels)
         ``C``: 1, the difference ``y_j - y_i``, or a table indexed by the levels in ascending order (the part above the
         diagonal is used).
+    sample_weight : array of shape (m,), optional
+        Weights of the examples, not negative; a pair counts by the product of its two. Equal by default.
 
     Notes
     -----
@@ -44,7 +47,7 @@ class Ordinal(FeatureRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("cost",)
 
-    def __init__(self, X: Any, y: Any, cost: Any = "constant") -> None:
+    def __init__(self, X: Any, y: Any, cost: Any = "constant", *, sample_weight: Any = None) -> None:
         super().__init__(X)
         self.y = finite_vector(y, "y", len(self), "Ordinal")
         self.levels, level = np.unique(self.y, return_inverse=True)
@@ -53,8 +56,12 @@ class Ordinal(FeatureRisk):
                 f"Ordinal: every target is {self.levels[0]:g}, so there is no pair to compare; pass two levels or more."
             )
         self._level = level.astype(np.int64)
-        self._counts = np.bincount(self._level).astype(np.float64)
-        self._scale = 2.0 / (float(len(self)) ** 2 - float(self._counts @ self._counts))
+        self._weight = relative_weights(sample_weight, len(self), "Ordinal")
+        own = np.ones(len(self)) if self._weight is None else self._weight
+        self._counts = np.asarray(np.bincount(self._level, weights=own), dtype=np.float64)
+        if np.count_nonzero(self._counts) < 2:
+            raise DeclarationError("Ordinal: all examples with a weight above 0 have one level; there is no pair.")
+        self._scale = 2.0 / (float(self._counts.sum()) ** 2 - float(self._counts @ self._counts))
         self.cost = cost if isinstance(cost, str) else self._check_cost(cost)
         if isinstance(cost, str) and cost not in ("constant", "linear"):
             raise DeclarationError(f"Ordinal: cost must be 'constant', 'linear' or a table, got {cost!r}.")
@@ -62,10 +69,11 @@ class Ordinal(FeatureRisk):
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         order = ascending(f)
         ordered, level = f[order], self._level[order]
+        own = np.ones(len(self)) if self._weight is None else self._weight[order]
         if isinstance(self.cost, str):
-            counts = _scan_sums(ordered, level, self._counts, self.levels, self.cost == "linear")
+            counts = _scan_sums(ordered, level, own, self._counts, self.levels, self.cost == "linear")
         else:
-            counts = _scan_table(ordered, level, self._counts, self.cost)
+            counts = _scan_table(ordered, level, own, self._counts, self.cost)
         better, worse = counts[0] * self._scale, counts[1] * self._scale
         value = float(worse @ (ordered + 0.5) - better @ (ordered - 0.5))
         derivative = np.empty_like(f)
@@ -84,7 +92,7 @@ class Ordinal(FeatureRisk):
 
 
 @kernel
-def _scan_table(f: FloatArray, level: IntArray, counts: FloatArray, cost: FloatArray) -> FloatArray:
+def _scan_table(f: FloatArray, level: IntArray, weight: FloatArray, counts: FloatArray, cost: FloatArray) -> FloatArray:
     """Weight of each example as the better (row 0) and the worse (row 1) of its pairs of positive loss.
 
     Visits ``f - 1/2`` (the better role) and ``f + 1/2`` (the worse) in ascending order. Both lists have the order
@@ -99,14 +107,14 @@ def _scan_table(f: FloatArray, level: IntArray, counts: FloatArray, cost: FloatA
         if p < f.size and f[p] - 0.5 < f[q] + 0.5:
             own = level[p]
             for a in range(own):
-                result[0, p] += cost[a, own] * worse_ahead[a]
-            better_behind[own] += 1.0
+                result[0, p] += weight[p] * cost[a, own] * worse_ahead[a]
+            better_behind[own] += weight[p]
             p += 1
         else:
             own = level[q]
             for b in range(own + 1, counts.size):
-                result[1, q] += cost[own, b] * better_behind[b]
-            worse_ahead[own] -= 1.0
+                result[1, q] += weight[q] * cost[own, b] * better_behind[b]
+            worse_ahead[own] -= weight[q]
             q += 1
     return result
 
@@ -132,7 +140,9 @@ def _costs_below(tree: FloatArray, position: int, height: float, linear: bool) -
 
 
 @kernel
-def _scan_sums(f: FloatArray, level: IntArray, counts: FloatArray, levels: FloatArray, linear: bool) -> FloatArray:
+def _scan_sums(
+    f: FloatArray, level: IntArray, weight: FloatArray, counts: FloatArray, levels: FloatArray, linear: bool
+) -> FloatArray:
     """As `_scan_table` for C = 1 or C = y_j - y_i: sums over levels in Fenwick trees, O(log n) each."""
     result = np.zeros((2, f.size))
     n = counts.size
@@ -147,12 +157,12 @@ def _scan_sums(f: FloatArray, level: IntArray, counts: FloatArray, levels: Float
     while q < f.size:
         if p < f.size and f[p] - 0.5 < f[q] + 0.5:
             own, height = level[p], levels[level[p]] - origin
-            result[0, p] = _costs_below(worse_ahead, own, height, linear)
-            _add(better_behind, n - 1 - own, 1.0, -height)
+            result[0, p] = weight[p] * _costs_below(worse_ahead, own, height, linear)
+            _add(better_behind, n - 1 - own, weight[p], -height)
             p += 1
         else:
             own, height = level[q], levels[level[q]] - origin
-            result[1, q] = _costs_below(better_behind, n - 1 - own, -height, linear)
-            _add(worse_ahead, own, -1.0, height)
+            result[1, q] = weight[q] * _costs_below(better_behind, n - 1 - own, -height, linear)
+            _add(worse_ahead, own, -weight[q], height)
             q += 1
     return result

@@ -13,6 +13,7 @@ from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, finite_vector, shard_rows
 from structopt.risks._piecewise import scalar_line_minimum
 from structopt.train.risk import LinearRisk
+from structopt.train.weights import relative_weights
 
 __all__ = ["Preference"]
 
@@ -28,6 +29,9 @@ class Preference(FeatureRisk, LinearRisk):
         Rows (i, j): example j is preferred to example i.
     cost : array of shape (n_pairs,), optional
         Cost of breaking each preference, at least 0. Default: 1.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples, not negative; a pair counts by the product of its two. Equal by default. The attribute
+        `cost` has them, too: costs times the pairs' weights over their mean.
 
     Notes
     -----
@@ -45,7 +49,7 @@ class Preference(FeatureRisk, LinearRisk):
     (1.25, array([0.5]))
     """
 
-    def __init__(self, X: Any, pairs: Any, cost: Any = None) -> None:
+    def __init__(self, X: Any, pairs: Any, cost: Any = None, *, sample_weight: Any = None) -> None:
         super().__init__(X)
         self.pairs = self._check_pairs(pairs)
         self.cost = (
@@ -53,6 +57,12 @@ class Preference(FeatureRisk, LinearRisk):
         )
         if np.any(self.cost < 0.0):
             raise DeclarationError("Preference: costs must not be negative, or the risk would not be convex.")
+        if sample_weight is not None:
+            weight = relative_weights(sample_weight, len(self._features), "Preference")
+            product = None if weight is None else weight[self.pairs].prod(axis=1)
+            if product is not None and not product.any():
+                raise DeclarationError("Preference: no pair has two examples with a weight above 0.")
+            self.cost = self.cost if product is None else self.cost * (product / product.mean())
         self._scale = 1.0 / len(self.pairs)
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:

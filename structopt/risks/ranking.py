@@ -16,6 +16,7 @@ from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeas
 from structopt.risks._assignment import first_prices, rank_batch
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, finite_vector, shard_rows
+from structopt.train.weights import relative_weights, sample_weights
 
 __all__ = ["Ranking"]
 
@@ -46,6 +47,9 @@ class Ranking(FeatureRisk):
         What to optimise, e.g. ``NDCG(k=10)`` or ``PrecisionAtN(5)``.
     decay : float or callable
         ``c_i = i^-decay`` for position i from 1, or a function from the number of documents to a decreasing array.
+    sample_weight : array of shape (m,), optional
+        Weights of the queries in the mean, given at each document: equal within a query, not negative; of weight 2 is a
+        query that is there twice. Equal by default.
 
     Notes
     -----
@@ -74,6 +78,8 @@ class Ranking(FeatureRisk):
         query: Any,
         measure: str | RankingMeasure = "ndcg",
         decay: float | Callable[[int], FloatArray] = 0.25,
+        *,
+        sample_weight: Any = None,
     ) -> None:
         super().__init__(X)
         self.measure = _measure(measure)
@@ -82,7 +88,8 @@ class Ranking(FeatureRisk):
         self.y = finite_vector(relevance, "relevance", rows, "Ranking")
         if np.any(self.y < 0.0):
             raise DeclarationError("Ranking: relevances must not be negative; shift them so that 0 means irrelevant.")
-        self._group(_query_codes(query, rows))
+        codes = _query_codes(query, rows)
+        self._group(codes, _query_weights(sample_weight, codes))
         self._scale = 1.0 / len(self)
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
@@ -116,19 +123,22 @@ class Ranking(FeatureRisk):
     def _checksum(self) -> int:
         return zlib.crc32(self._rows.tobytes(), zlib.crc32(self._b.tobytes()))
 
-    def _group(self, codes: np.ndarray[Any, np.dtype[np.intp]]) -> None:
+    def _group(self, codes: np.ndarray[Any, np.dtype[np.intp]], weights: FloatArray | None) -> None:
         """Sort documents by query and decreasing relevance, and weigh those of the queries that order them."""
         order = np.lexsort((-self.y, codes))
         bounds = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-        rows, tables = [], []
+        rows, tables, kept = [], [], []
         skipped = 0
-        for low, high in itertools.pairwise(bounds):
+        for q, (low, high) in enumerate(itertools.pairwise(bounds)):
+            if weights is not None and weights[q] == 0.0:
+                continue
             relevance = self.y[order[low:high]]
             a, b = self.measure.weights(relevance)
             if relevance[0] == relevance[-1] or np.ptp(b) == 0.0:
                 skipped += 1
                 continue
             rows.append(order[low:high])
+            kept.append(q)
             tables.append((a, b, self._positions(relevance.size), first_prices(a, b)))
         if not rows:
             raise DeclarationError(
@@ -143,6 +153,9 @@ class Ranking(FeatureRisk):
         self._rows = np.concatenate(rows)
         self._a, self._b, self._c, self._prices = (np.concatenate(column) for column in zip(*tables, strict=True))
         self._query = np.repeat(np.arange(len(rows)), [part.size for part in rows])
+        weight = None if weights is None else relative_weights(weights[kept], len(kept), "Ranking")
+        if weight is not None:  # a query's loss is linear in its b and c together, and so are the prices in b
+            self._b, self._c, self._prices = (t * weight[self._query] for t in (self._b, self._c, self._prices))
         self._starts = np.concatenate([[0], np.cumsum([part.size for part in rows])])
 
     def _positions(self, size: int) -> FloatArray:
@@ -170,3 +183,19 @@ def _query_codes(query: Any, rows: int) -> np.ndarray[Any, np.dtype[np.intp]]:
     if names.shape != (rows,):
         raise DeclarationError(f"Ranking: query has shape {names.shape}; X has {rows} rows, pass ({rows},).")
     return np.unique(names, return_inverse=True)[1]
+
+
+def _query_weights(sample_weight: Any, codes: np.ndarray[Any, np.dtype[np.intp]]) -> FloatArray | None:
+    """One weight per query; refused where documents of a query differ in theirs."""
+    if sample_weight is None:
+        return None
+    weights = sample_weights(sample_weight, len(codes), "Ranking")
+    found = np.zeros(int(codes.max()) + 1)
+    found[codes] = weights
+    differ = np.flatnonzero(found[codes] != weights)
+    if differ.size:
+        raise DeclarationError(
+            f"Ranking: a ranking measure is of a whole query, so that its documents share one weight; document "
+            f"{int(differ[0])} has {weights[differ[0]]:g} and another of its query {found[codes[differ[0]]]:g}."
+        )
+    return found

@@ -10,8 +10,9 @@ import numpy as np
 from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
-from structopt.risks._features import BoolArray, FloatArray, IntArray, shard_rows, signs
+from structopt.risks._features import FloatArray, IntArray, shard_rows, signs
 from structopt.risks._order import ascending
+from structopt.train.weights import relative_weights
 
 __all__ = ["ROCArea"]
 
@@ -28,6 +29,8 @@ class ROCArea(FeatureRisk):
         One feature vector per row.
     y : array of shape (m,)
         Labels -1 and +1, both present.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples, not negative; a pair counts by the product of its two. Equal by default.
 
     Notes
     -----
@@ -43,22 +46,29 @@ class ROCArea(FeatureRisk):
     (0.65, array([-0.25]))
     """
 
-    def __init__(self, X: Any, y: Any) -> None:
+    def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
         super().__init__(X)
         self.y = signs(y, len(self), type(self).__name__)
+        self._weight = relative_weights(sample_weight, len(self), type(self).__name__)
         positives = int((self.y > 0).sum())
         if positives in (0, len(self)):
             raise DeclarationError(
                 f"ROCArea: all {len(self)} labels are {'+1' if positives else '-1'}, so there is no pair to compare; "
                 "pass examples of both classes."
             )
-        self._scale = 1.0 / (positives * (len(self) - positives))
+        masses = float(positives), float(len(self) - positives)
+        if self._weight is not None:
+            masses = float(self._weight[self.y > 0].sum()), float(self._weight[self.y < 0].sum())
+            if not all(masses):
+                raise DeclarationError("ROCArea: all examples with a weight above 0 are of one class.")
+        self._scale = 1.0 / (masses[0] * masses[1])
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         shifted = -0.5 * self.y
         shifted += f
         derivative = np.empty_like(shifted)
-        _scan(ascending(shifted), self.y > 0.0, self._scale, derivative)
+        signed = self.y if self._weight is None else self.y * self._weight
+        _scan(ascending(shifted), signed, self._scale, derivative)
         return max(float(derivative @ shifted), 0.0), derivative
 
     def shard(self, k: int, n: int) -> Self:
@@ -68,19 +78,23 @@ class ROCArea(FeatureRisk):
         part = copy.copy(self)
         part._features = self._features.rows(rows)
         part.y = self.y[rows]
+        part._weight = None if self._weight is None else self._weight[rows]
         return part
 
 
 @kernel
-def _scan(order: IntArray, positive: BoolArray, scale: float, derivative: FloatArray) -> None:
-    """Count, for each example, the pairs of positive loss that it is in; MATH.md 9.6."""
-    negatives_ahead = positive.size - positive.sum()
-    positives_behind = 0
+def _scan(order: IntArray, signed: FloatArray, scale: float, derivative: FloatArray) -> None:
+    """Weigh, for each example, the pairs of positive loss that it is in; weights have the sign of the class."""
+    negatives_ahead = 0.0
+    for i in range(signed.size):
+        negatives_ahead -= min(signed[i], 0.0)
+    positives_behind = 0.0
     for p in range(order.size):
-        i = order[p]  # the only accesses out of order: one flag, one store
-        if positive[i]:
-            derivative[i] = -scale * negatives_ahead
-            positives_behind += 1
+        i = order[p]  # the only accesses out of order: one number, one store
+        weight = signed[i]
+        if weight > 0.0:
+            derivative[i] = -scale * weight * negatives_ahead
+            positives_behind += weight
         else:
-            derivative[i] = scale * positives_behind
-            negatives_ahead -= 1
+            derivative[i] = -scale * weight * positives_behind
+            negatives_ahead += weight

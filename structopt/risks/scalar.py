@@ -1,6 +1,7 @@
 """Losses of one prediction per example, BMRM Table 5 as corrected in MATH.md 9.4.
 
-Each risk is a mean ``R(w) = (1/m) sum_i loss(<w, x_i>, y_i)``. Labels of the classifiers are -1 and +1.
+Each risk is a mean ``R(w) = (1/m) sum_i loss(<w, x_i>, y_i)``, with ``sample_weight=s`` the weighted mean
+``sum_i s_i loss_i / sum_i s_i``. Labels of the classifiers are -1 and +1.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ _LARGEST_EXPONENT = 40.0
 class ScalarRisk(SeparableRisk):
     """A mean of losses of a scalar prediction; a subclass gives `_pointwise`."""
 
-    def __init__(self, X: Any, y: Any) -> None:
-        super().__init__(X)
+    def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
+        super().__init__(X, sample_weight)
         self.y = self._check_target(y)
 
     def _check_target(self, y: Any) -> FloatArray:
@@ -52,6 +53,8 @@ class ScalarRisk(SeparableRisk):
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         values, derivative = self._pointwise(f)
+        if self._weight is not None:
+            values, derivative = values * self._weight, derivative * self._weight
         return float(values.sum()) * self._scale, derivative * self._scale
 
 
@@ -71,6 +74,9 @@ class PiecewiseLinearRisk(ScalarRisk):
 
     def line_step(self, f: FloatArray, df: FloatArray, slope: float, curvature: float) -> float:
         corners, jumps, left = self._corners()
+        if self._weight is not None:
+            # In terms of s f the loss s l(f) has the slopes of l, with its corners at s times the old ones.
+            f, df, corners = self._weight * f, self._weight * df, self._weight * corners
         return float(scalar_line_minimum(f, df, corners, jumps, left, self._scale, slope, curvature))
 
 
@@ -83,6 +89,8 @@ class Hinge(PiecewiseLinearRisk, BinaryRisk):
         One feature vector per row.
     y : array of shape (m,)
         Labels -1 and +1.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples, not negative; equal by default. All risks of this module take it.
 
     Examples
     --------
@@ -181,8 +189,8 @@ class Novelty(PiecewiseLinearRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("rho",)
 
-    def __init__(self, X: Any, rho: float = 1.0) -> None:
-        super().__init__(X, None)
+    def __init__(self, X: Any, rho: float = 1.0, *, sample_weight: Any = None) -> None:
+        super().__init__(X, None, sample_weight=sample_weight)
         self.rho = number_between("rho", rho, -math.inf, math.inf, type(self).__name__)
 
     def _check_target(self, y: Any) -> FloatArray:
@@ -213,8 +221,9 @@ class LeastSquares(ScalarRisk):
         return 0.5 * residual * residual, residual
 
     def line_step(self, f: FloatArray, df: FloatArray, slope: float, curvature: float) -> float:
-        curvature += self._scale * float(df @ df)
-        slope += self._scale * float((f - self.y) @ df)
+        weighted = df if self._weight is None else self._weight * df
+        curvature += self._scale * float(weighted @ df)
+        slope += self._scale * float((f - self.y) @ weighted)
         return max(-slope / curvature, 0.0) if curvature > 0.0 else 0.0
 
 
@@ -265,8 +274,8 @@ class Quantile(PiecewiseLinearRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("tau",)
 
-    def __init__(self, X: Any, y: Any, tau: float = 0.5) -> None:
-        super().__init__(X, y)
+    def __init__(self, X: Any, y: Any, tau: float = 0.5, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
         self.tau = number_between("tau", tau, 0.0, 1.0, type(self).__name__)
 
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -300,8 +309,8 @@ class EpsilonInsensitive(PiecewiseLinearRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("eps",)
 
-    def __init__(self, X: Any, y: Any, eps: float = 0.1) -> None:
-        super().__init__(X, y)
+    def __init__(self, X: Any, y: Any, eps: float = 0.1, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
         self.eps = number_between("eps", eps, 0.0, math.inf, type(self).__name__, closed=True)
 
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -347,8 +356,8 @@ class Poisson(ScalarRisk):
     (1.0, array([0.]), -0.147918)
     """
 
-    def __init__(self, X: Any, y: Any) -> None:
-        super().__init__(X, y)
+    def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
+        super().__init__(X, y, sample_weight=sample_weight)
         # The tangent must rise faster than y f falls, or the continued loss would have no minimum.
         self._cap = max(_LARGEST_EXPONENT, math.log(max(float(self.y.max()), 1.0)) + 10.0)
         self.lower_bound = self._least()
@@ -372,7 +381,8 @@ class Poisson(ScalarRisk):
         self.lower_bound = self._least()
 
     def _least(self) -> float:
-        least = float((self.y - xlogy(self.y, self.y)).sum()) * self._scale
+        values = self.y - xlogy(self.y, self.y)
+        least = float(values.sum() if self._weight is None else values @ self._weight) * self._scale
         return least - 1e-12 * abs(least)  # a promise survives the rounding of the sum
 
 

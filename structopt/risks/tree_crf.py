@@ -34,6 +34,8 @@ class TreeCRF(StructuredLikelihood):
         One feature vector per row.
     Y : array of shape (m, n)
         0/1 rows.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples in the mean, not negative; equal by default.
 
     Examples
     --------
@@ -49,18 +51,20 @@ class TreeCRF(StructuredLikelihood):
     model: PairwiseMRF
     _batch: PairwiseBatch
 
-    def __init__(self, model: PairwiseMRF, X: Any, Y: Any) -> None:
+    def __init__(self, model: PairwiseMRF, X: Any, Y: Any, *, sample_weight: Any = None) -> None:
         if not isinstance(model, PairwiseMRF):
             raise DeclarationError(f"TreeCRF needs a structures.PairwiseMRF, got {type(model).__name__}.")
         self._order, self._parent, self._edge = rooted(model)
         rows = X if sp.issparse(X) else np.asarray(X)
         if rows.ndim != 2:
             raise DeclarationError(f"TreeCRF: X has shape {rows.shape}; it needs one feature vector per row, (m, d).")
-        super().__init__(model, rows, Y)
+        super().__init__(model, rows, Y, sample_weight=sample_weight)
 
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         unary, pair = self._batch.tables(w)
         log_z, node, both = tree_marginals(unary, pair[0], self._order, self._parent, self._edge)
+        if self._weight is not None:
+            node, both = node * self._weight[:, None], both * self._weight[:, None]
         rows = self._batch.rows[0]
         features = sp.csr_array(rows).T @ node if sp.issparse(rows) else rows.T @ node
         return log_z, np.concatenate([np.asarray(features, dtype=np.float64).T.ravel(), both.sum(axis=0)])

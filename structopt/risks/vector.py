@@ -33,6 +33,12 @@ class VectorRisk(SeparableRisk):
         """Return ``X W'``, of shape (m, n_outputs)."""
         return self._features.forward(self._checked(w).reshape(self.n_outputs, -1).T)
 
+    def _mean(self, values: FloatArray, derivative: FloatArray) -> tuple[float, FloatArray]:
+        """The weighted mean of the examples' losses, which are not negative, and its derivative."""
+        if self._weight is not None:
+            values, derivative = values * self._weight, derivative * self._weight[:, None]
+        return max(float(values.sum()), 0.0) * self._scale, derivative * self._scale
+
 
 class Multiclass(VectorRisk):
     """Soft-margin multiclass risk ``mean max_k gamma[y, k] (f_k - f_y) + delta[y, k]``.
@@ -52,6 +58,8 @@ class Multiclass(VectorRisk):
         Scale of the margins, at least 0. Default: 1.
     n_classes : int, optional
         Default: the size of `delta`, or one more than the largest class.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples in the mean, not negative; equal by default.
 
     Examples
     --------
@@ -67,8 +75,17 @@ class Multiclass(VectorRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("n_classes",)
 
-    def __init__(self, X: Any, y: Any, delta: Any = None, gamma: Any = None, n_classes: int | None = None) -> None:
-        super().__init__(X)
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        delta: Any = None,
+        gamma: Any = None,
+        n_classes: int | None = None,
+        *,
+        sample_weight: Any = None,
+    ) -> None:
+        super().__init__(X, sample_weight)
         owner = type(self).__name__
         self.y, self.n_classes = _classes(y, len(self), n_classes, delta, owner)
         self.delta = _cost_table(delta, self.n_classes, "delta", owner)
@@ -82,12 +99,12 @@ class Multiclass(VectorRisk):
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         f = np.ascontiguousarray(f)
         derivative = np.zeros_like(f)
-        value = _soft_margin(f, self.y, self.delta, self.gamma, self._scale, derivative)
-        return float(value) * self._scale, derivative
+        value = _soft_margin(f, self.y, self.delta, self.gamma, self.shares, derivative)
+        return float(value), derivative
 
     def line_step(self, f: FloatArray, df: FloatArray, slope: float, curvature: float) -> float:
         f, df = np.ascontiguousarray(f), np.ascontiguousarray(df)
-        return float(table_line_minimum(f, df, self.y, self.delta, self.gamma, self._scale, slope, curvature))
+        return float(table_line_minimum(f, df, self.y, self.delta, self.gamma, self.shares, slope, curvature))
 
 
 class Softmax(VectorRisk):
@@ -101,6 +118,8 @@ class Softmax(VectorRisk):
         Classes 0, 1, ..., n_classes - 1.
     n_classes : int, optional
         Default: one more than the largest class.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples in the mean, not negative; equal by default.
 
     Examples
     --------
@@ -113,17 +132,17 @@ class Softmax(VectorRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("n_classes",)
 
-    def __init__(self, X: Any, y: Any, n_classes: int | None = None) -> None:
-        super().__init__(X)
+    def __init__(self, X: Any, y: Any, n_classes: int | None = None, *, sample_weight: Any = None) -> None:
+        super().__init__(X, sample_weight)
         self.y, self.n_classes = _classes(y, len(self), n_classes, None, type(self).__name__)
         self._set_outputs(self.n_classes)
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         rows = np.arange(len(self))
-        value = float((logsumexp(f, axis=1) - f[rows, self.y]).sum())
+        values = logsumexp(f, axis=1) - f[rows, self.y]
         derivative = softmax(f, axis=1)
         derivative[rows, self.y] -= 1.0
-        return max(value, 0.0) * self._scale, derivative * self._scale
+        return self._mean(values, derivative)
 
 
 class MultivariateRegression(VectorRisk):
@@ -137,6 +156,8 @@ class MultivariateRegression(VectorRisk):
         Targets.
     M : array of shape (n_outputs, n_outputs), optional
         Symmetric positive semidefinite weight of the errors. Default: the identity.
+    sample_weight : array of shape (m,), optional
+        Weights of the examples in the mean, not negative; equal by default.
 
     Examples
     --------
@@ -148,8 +169,8 @@ class MultivariateRegression(VectorRisk):
     (1.0, array([-2., -1.]))
     """
 
-    def __init__(self, X: Any, Y: Any, M: Any = None) -> None:
-        super().__init__(X)
+    def __init__(self, X: Any, Y: Any, M: Any = None, *, sample_weight: Any = None) -> None:
+        super().__init__(X, sample_weight)
         self.y = _target_matrix(Y, len(self))
         self._set_outputs(self.y.shape[1])
         self.M = np.eye(self.n_outputs) if M is None else _semidefinite(M, self.n_outputs)
@@ -157,11 +178,12 @@ class MultivariateRegression(VectorRisk):
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         residual = f - self.y
         weighted = residual @ self.M
-        value = 0.5 * float(np.vdot(weighted, residual))
-        return max(value, 0.0) * self._scale, weighted * self._scale
+        return self._mean(0.5 * np.einsum("ij,ij->i", weighted, residual), weighted)
 
     def line_step(self, f: FloatArray, df: FloatArray, slope: float, curvature: float) -> float:
         weighted = self._scale * (df @ self.M)
+        if self._weight is not None:
+            weighted *= self._weight[:, None]
         curvature += float(np.vdot(weighted, df))
         slope += float(np.vdot(weighted, f - self.y))
         return max(-slope / curvature, 0.0) if curvature > 0.0 else 0.0
@@ -169,7 +191,7 @@ class MultivariateRegression(VectorRisk):
 
 @kernel
 def _soft_margin(
-    f: FloatArray, y: IntArray, delta: FloatArray, gamma: FloatArray, scale: float, derivative: FloatArray
+    f: FloatArray, y: IntArray, delta: FloatArray, gamma: FloatArray, shares: FloatArray, derivative: FloatArray
 ) -> float:
     total = 0.0
     for i in range(y.size):
@@ -180,9 +202,9 @@ def _soft_margin(
             if value > height:
                 best, height = k, value
         if best != label:
-            total += height
-            derivative[i, best] += scale * gamma[label, best]
-            derivative[i, label] -= scale * gamma[label, best]
+            total += shares[i] * height
+            derivative[i, best] += shares[i] * gamma[label, best]
+            derivative[i, label] -= shares[i] * gamma[label, best]
     return total
 
 

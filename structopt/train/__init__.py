@@ -17,6 +17,7 @@ from structopt.train.result import History, Record, TrainResult
 from structopt.train.risk import Cut, LinearRisk, Risk
 from structopt.train.sgd import sgd
 from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.warm import WarmStart
 
 __all__ = [
     "Checkpoint",
@@ -30,6 +31,7 @@ __all__ = [
     "StructuredRisk",
     "TrainResult",
     "Violations",
+    "WarmStart",
     "bcfw",
     "block_ascent",
     "bmrm",

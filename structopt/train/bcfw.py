@@ -17,6 +17,7 @@ from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, run
 from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.warm import WarmStart
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["bcfw"]
@@ -35,6 +36,7 @@ def bcfw(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by Frank-Wolfe steps in the dual, one example at a time.
 
@@ -53,7 +55,7 @@ def bcfw(
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     average : bool
         Evaluate the mean of the iterates weighted by their number, which has the better objective, instead of the last.
-    max_passes, max_seconds, callback, checkpoint, verbose
+    max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
         Which examples are asked together, and the order of the visits.
@@ -81,7 +83,7 @@ def bcfw(
     lam = check_lam(lam)
     check_risk(risk, "bcfw")
     method = _FrankWolfe(risk, lam, average, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _FrankWolfe(DualMethod):
@@ -95,6 +97,10 @@ class _FrankWolfe(DualMethod):
 
     def start(self, monitor: Monitor) -> None:
         monitor.offer(self.w)  # an early Ctrl-C has weights to return
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        super().begin_at(monitor, w)
+        self.mean[:] = self.w
 
     def iterate(self, monitor: Monitor) -> None:
         monitor.count(oracle_calls=self.n, passes=1)

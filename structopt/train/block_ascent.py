@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
@@ -22,6 +23,7 @@ from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, run
 from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.warm import WarmStart
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["block_ascent"]
@@ -48,6 +50,7 @@ def block_ascent(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by ascent in its dual, one example's planes at a time.
 
@@ -66,7 +69,7 @@ def block_ascent(
         it is slow (slack rescaling of sequences) or ``lam n`` is below 1.
     planes : int
         Size of a working set.
-    max_passes, max_seconds, callback, checkpoint, verbose
+    max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
         Order of the visits.
@@ -96,10 +99,10 @@ def block_ascent(
     if is_multiclass(risk):  # exact block steps instead of pair steps
         return multiclass_ascent(
             risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
-            callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state,
+            callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state, warm=warm,
         )  # fmt: skip
     method = _BlockAscent(risk, lam, cached_passes, planes, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _BlockAscent(DualMethod):
@@ -125,6 +128,10 @@ class _BlockAscent(DualMethod):
             return
         monitor.count(oracle_calls=self.n, passes=1)
         self.evaluate(monitor, self.w)  # an early Ctrl-C has weights to return, and their gap
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        super().begin_at(monitor, w)
+        self.certify = True
 
     def iterate(self, monitor: Monitor) -> None:
         found = self.evaluate(monitor, self.w) if self.certify else None

@@ -17,6 +17,7 @@ from structopt.train.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.train.result import TrainResult
 from structopt.train.risk import Cut, LinearRisk, Risk, check_lam, check_start
 from structopt.train.run import Limits, Method, run
+from structopt.train.warm import WarmStart
 
 __all__ = ["Point", "bmrm", "evaluate", "first_bound"]
 
@@ -56,6 +57,7 @@ def bmrm(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     w0: Vector | None = None,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam * regularizer(w) + risk(w)`` with cutting planes of the risk.
 
@@ -91,6 +93,8 @@ def bmrm(
         Show a progress bar with the certified gap.
     w0 : ndarray, optional
         Where the first cut is taken; by default at the minimiser of the regulariser.
+    warm : WarmStart, optional
+        Begin where the last run with this object ended, and keep there where this one ends. All trainers take it.
 
     Returns
     -------
@@ -121,7 +125,7 @@ def bmrm(
     start = check_start(w0, regularizer.start(risk.n_features))
     regularizer.check(start)
     method = _Bmrm(risk, regularizer, lam, theta, search, max_cuts, start)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _Bmrm(Method):
@@ -152,6 +156,17 @@ class _Bmrm(Method):
             "line_search": search,
             "max_cuts": max_cuts,
         }
+
+    @property
+    def n_weights(self) -> int:
+        return self.risk.n_features
+
+    def begin_at(self, monitor: Monitor, w: Vector) -> None:
+        self.regularizer.check(w)
+        self.center = self.query = Point(w, None)
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.bundle.restore(_bundle_state(state))  # cuts of the risk, which does not depend on lam
 
     def iterate(self, monitor: Monitor) -> None:
         with monitor.part("risk"):
@@ -196,10 +211,14 @@ class _Bmrm(Method):
         self.center = Point(state["center"], state.get("center.f"))
         self.query = Point(state["query"], state.get("query.f"))
         self.height, self.improving = state["height"], state["run"]
-        self.bundle.restore({name[7:]: value for name, value in state.items() if name.startswith("bundle.")})
+        self.bundle.restore(_bundle_state(state))
 
     def info(self) -> dict[str, Any]:
         return {"n_cuts": self.bundle.n_cuts, "line_search": self.search}
+
+
+def _bundle_state(state: dict[str, Any]) -> dict[str, Any]:
+    return {name[7:]: value for name, value in state.items() if name.startswith("bundle.")}
 
 
 def first_bound(risk: Risk, regularizer: Regularizer, lam: float) -> float:

@@ -17,6 +17,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
 from structopt.train.run import Limits, Method, run
+from structopt.train.warm import WarmStart
 
 __all__ = ["coordinate_descent"]
 
@@ -43,13 +44,14 @@ def coordinate_descent(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` for a `Hinge` or `SquaredHinge` risk, one dual variable at a time.
 
     With ``w = 1/(lam m) sum alpha_i y_i x_i`` any dual variables ``alpha_i`` in [0, 1] give the lower bound
     ``mean(alpha_i) - lam/2 ||w||^2`` of the hinge, and in [0, inf) ``mean(alpha_i - alpha_i^2/2) - lam/2 ||w||^2`` of
-    its square; each visit maximises the bound over one of them. On sparse data this is the fastest certified method,
-    on dense data line-search `bmrm` is (TRAINERS.md 3).
+    its square (weighted means, where the examples have weights); each visit maximises the bound over one of them. On
+    sparse data this is the fastest certified method, on dense data line-search `bmrm` is (TRAINERS.md 3).
 
     Parameters
     ----------
@@ -72,6 +74,8 @@ def coordinate_descent(
         Show a progress bar with the certified gap.
     random_state : int
         Seed of the order of the visits.
+    warm : WarmStart, optional
+        As in `bmrm`.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def coordinate_descent(
     """
     lam = check_lam(lam)
     method = _Descent(risk, lam, bool(shrinking), _seed(random_state))
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _Descent(Method):
@@ -104,6 +108,24 @@ class _Descent(Method):
     def __init__(self, risk: Risk, lam: float, shrinking: bool, seed: int) -> None:
         self.dual, self.shrinking = _Dual(risk, lam, seed), shrinking
         self.problem = {"risk": risk, "lam": lam, "shrinking": shrinking, "random_state": seed}
+
+    @property
+    def n_weights(self) -> int:
+        return self.dual.w.size
+
+    def begin_at(self, monitor: Monitor, w: Vector) -> None:
+        dual = self.dual
+        with monitor.part("certificate"):
+            if not dual.alpha.any():
+                dual.guess(w)
+            dual.rebuild()
+            _, bound = dual.certify()
+            monitor.offer(w, dual.objective_at(w))
+        monitor.count(oracle_calls=dual.size, passes=1)
+        monitor.bound(bound)
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.dual.alpha = np.array(state["alpha"])
 
     def iterate(self, monitor: Monitor) -> None:
         dual = self.dual
@@ -149,7 +171,8 @@ class _Dual:
         self._risk, squared = _check_risk(risk)
         self._lam, self.seed = lam, seed
         self.size = len(risk)
-        self._weight = self._risk._scale  # of one example in the risk; 1/m unless it is a shard
+        self._shares: Vector = self._risk.shares  # of the examples in the risk; 1/m without weights
+        self._step = self._shares / lam
         self._ridge = 1.0 if squared else 0.0
         self._upper = math.inf if squared else 1.0
         matrix = self._risk._features.matrix
@@ -173,26 +196,34 @@ class _Dual:
         """One pass; return the sum of the gaps of the visited examples, each as it was before its visit."""
         bounds = self._bounds if shrinking else np.array([-math.inf, math.inf])
         seed = self.seed * 1_000_003 + self._passes
-        step = self._weight / self._lam
         self.n_active, violation, changes = self._pass(
-            *self._rows, self._risk.y, self._norms, step, self._upper, self._ridge, self.w, self.alpha, self._order,
-            self.n_active, bounds, seed,
+            *self._rows, self._risk.y, self._norms, self._step, self._upper, self._ridge, self.w, self.alpha,
+            self._order, self.n_active, bounds, seed,
         )  # fmt: skip
         self._passes += 1
         self._changes += changes
-        return float(violation * self._weight)
+        return float(violation * self._lam)
 
     def activate(self) -> None:
         """Take all examples back."""
         self.n_active = self.size
         self._bounds[:] = -math.inf, math.inf
 
+    def guess(self, w: Vector) -> None:
+        """The dual variables that belong to `w` if it is optimal: the derivatives of the losses there."""
+        slack = 1.0 - self._risk.y * self._risk.predictions(w)
+        self.alpha = np.maximum(slack, 0.0) if self._ridge else np.where(slack > 0.0, 1.0, 0.0)
+
+    def objective_at(self, w: Vector) -> float:
+        """The objective of any weights."""
+        return 0.5 * self._lam * float(w @ w) + float(self._risk.loss(self._risk.predictions(w))[0])
+
     def certify(self) -> tuple[float, float]:
         """Return the objective on all examples and the dual bound."""
         norm = 0.5 * self._lam * float(self.w @ self.w)
-        objective = norm + self._risk.loss(self._risk.predictions(self.w))[0]
-        gain = float(self.alpha.sum()) - 0.5 * self._ridge * float(self.alpha @ self.alpha)
-        return objective, self._weight * gain - norm - self.drift
+        objective = self.objective_at(self.w)
+        gain = float(self._shares @ (self.alpha - 0.5 * self._ridge * self.alpha**2))
+        return objective, gain - norm - self.drift
 
     @property
     def drift(self) -> float:
@@ -201,7 +232,7 @@ class _Dual:
 
     def rebuild(self) -> None:
         """Compute the weights anew from the dual point."""
-        self.w = self._risk.pull_back(self._risk.y * self.alpha) * (self._weight / self._lam)
+        self.w = self._risk.pull_back(self._risk.y * self.alpha * self._step)
         self._changes = 0
 
     def state(self) -> dict[str, Any]:

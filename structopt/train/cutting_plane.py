@@ -20,6 +20,7 @@ from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
 from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.warm import WarmStart
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, has_one_table
 
 __all__ = ["n_slack", "one_slack"]
@@ -45,6 +46,7 @@ def one_slack(
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of the whole risk, some of them from a cache of labels.
 
@@ -65,7 +67,7 @@ def one_slack(
         Where the next cut is taken, ``(1 - theta) w_best + theta w_t``, in (0, 1].
     cached_labels : int
         Labels kept per example; 0 asks the oracle every time. Models with several tables of features have no cache.
-    max_passes, max_seconds, callback, checkpoint, verbose
+    max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example, cuts from the cache are free.
 
     Returns
@@ -96,7 +98,7 @@ def one_slack(
     if cached_labels < 0:
         raise DeclarationError(f"cached_labels must be at least 0, got {cached_labels!r}.")
     method = _OneSlack(risk, lam, theta, cached_labels)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _OneSlack(Method):
@@ -111,6 +113,18 @@ class _OneSlack(Method):
         self.query, self.best = np.zeros(risk.n_features), np.zeros(risk.n_features)
         self.cached_cuts = 0
         self.problem = {"risk": risk, "lam": lam, "theta": theta, "cached_labels": cached_labels}
+
+    @property
+    def n_weights(self) -> int:
+        return len(self.query)
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        self.query, self.best = w, w.copy()
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.model.restore(_part_of(state, "model."))  # cuts and labels, which do not depend on lam
+        if self.cache is not None:
+            self.cache.restore(_part_of(state, "cache."))
 
     def iterate(self, monitor: Monitor) -> None:
         with monitor.part("oracle"):
@@ -156,12 +170,14 @@ class _OneSlack(Method):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.query, self.best, self.cached_cuts = state["query"], state["best"], int(state["cached_cuts"])
-        self.model.restore({name[6:]: value for name, value in state.items() if name.startswith("model.")})
-        if self.cache is not None:
-            self.cache.restore({name[6:]: value for name, value in state.items() if name.startswith("cache.")})
+        self.take_over(state, self.lam)
 
     def info(self) -> dict[str, Any]:
         return {"n_cuts": self.model.n_cuts, "cached_cuts": self.cached_cuts}
+
+
+def _part_of(state: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name[len(prefix) :]: value for name, value in state.items() if name.startswith(prefix)}
 
 
 def n_slack(
@@ -177,6 +193,7 @@ def n_slack(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of every example's surrogate.
 
@@ -196,7 +213,7 @@ def n_slack(
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     planes : int
         Size of a working set; planes without mass make room, then the lightest are merged.
-    max_passes, max_seconds, callback, checkpoint, verbose
+    max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
         Order of the block steps.
@@ -227,7 +244,7 @@ def n_slack(
     if planes < 2:
         raise DeclarationError(f"planes must be at least 2, got {planes!r}.")
     method = _NSlack(risk, lam, planes, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _NSlack(DualMethod):

@@ -18,6 +18,7 @@ from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
 from structopt.train.run import Limits, Method, run
 from structopt.train.structured import StructuredRisk
+from structopt.train.warm import WarmStart
 
 __all__ = ["is_multiclass", "multiclass_ascent"]
 
@@ -44,6 +45,7 @@ def multiclass_ascent(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` of a multiclass model (Crammer and Singer, any cost matrix).
 
@@ -60,7 +62,7 @@ def multiclass_ascent(
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     cached_passes : int
         At most so many passes over the active classes after each full pass.
-    max_passes, max_seconds, callback, checkpoint, verbose
+    max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass scores all classes of every example.
     random_state : int
         Order of the visits.
@@ -92,7 +94,7 @@ def multiclass_ascent(
     if cached_passes < 0:
         raise DeclarationError(f"cached_passes must be at least 0, got {cached_passes!r}.")
     method = _Multiclass(risk, lam, cached_passes, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _Multiclass(Method):
@@ -111,6 +113,25 @@ class _Multiclass(Method):
     def start(self, monitor: Monitor) -> None:
         self._certify(monitor)
 
+    @property
+    def n_weights(self) -> int:
+        return self.dual.W.size
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        dual = self.dual
+        with monitor.part("certify"):
+            dual.set_weights(w)
+            objective = dual.objective()
+            if not dual.moved:
+                dual.guess()
+            low = dual.rebuild()
+        monitor.count(oracle_calls=dual.n, passes=1)
+        monitor.offer(w, objective)
+        monitor.bound(low)
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.dual.restore(state)
+
     def iterate(self, monitor: Monitor) -> None:
         dual = self.dual
         monitor.count(oracle_calls=dual.n, passes=1)
@@ -122,7 +143,7 @@ class _Multiclass(Method):
             low = dual.rebuild()
         monitor.bound(low)
         # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
-        due = seen / dual.n <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
+        due = seen <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
         if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
             self._certify(monitor)
 
@@ -150,7 +171,9 @@ class _Dual:
     def __init__(self, risk: StructuredRisk, lam: float) -> None:
         batch = risk.batch
         self.lam, self.n = lam, batch.n
-        self.step = 1.0 / (lam * batch.n)
+        # lam times the step is the factor of an example's surrogate in the risk.
+        self.step = np.full(batch.n, 1.0) if risk.weight is None else np.array(risk.weight)
+        self.step /= lam * batch.n
         rows, K = batch.rows[0], batch.columns[0]
         self.truth = np.asarray(risk.truth.native, dtype=np.int64)
         # The loss of an example depends on its class only; classes without examples are never looked up.
@@ -169,8 +192,8 @@ class _Dual:
         self._scratch = (np.zeros(K), np.zeros(K), np.zeros(K), np.zeros(K, dtype=np.int32))
 
     def full_pass(self, order: Any) -> float:
-        """Visit all classes of all examples; returns the sum of the gaps met."""
-        return float(
+        """Visit all classes of all examples; returns their parts in the gap of the objective, as they were met."""
+        return self.lam * float(
             ascend_all(
                 order, self.truth, self.costs, self.features, self.norms, self.step, self.W, self.alpha, self.active,
                 self.n_active, self.gap, self._scratch,
@@ -178,9 +201,9 @@ class _Dual:
         )  # fmt: skip
 
     def cached_pass(self, order: Any) -> float:
-        """Visit the active classes of the examples with a gap worth it; returns the sum of the gaps."""
+        """Visit the active classes of the examples with a gap worth it; returns the sum of the gaps likewise."""
         threshold = _WORTH_A_VISIT * float(self.gap.mean())
-        return float(
+        return self.lam * float(
             ascend_active(
                 order, self.truth, self.costs, self.features, self.norms, self.step, self.W, self.alpha, self.active,
                 self.n_active, self.gap, threshold, self._scratch,
@@ -194,12 +217,33 @@ class _Dual:
             self.truth, self.costs, self.features, self.step, self.W, self.alpha, self.active, self.n_active,
             self._scratch,
         )  # fmt: skip
-        return float(total) / self.n - 0.5 * self.lam * float(np.vdot(self.W, self.W))
+        return self.lam * float(total) - 0.5 * self.lam * float(np.vdot(self.W, self.W))
 
     def objective(self) -> float:
         """The objective at W."""
-        risk = surrogate_sum(self.truth, self.costs, self.features, self.W, self._scratch) / self.n
-        return 0.5 * self.lam * float(np.vdot(self.W, self.W)) + float(risk)
+        risk = surrogate_sum(self.truth, self.costs, self.features, self.step, self.W, self._scratch)
+        return self.lam * (0.5 * float(np.vdot(self.W, self.W)) + float(risk))
+
+    @property
+    def moved(self) -> bool:
+        """Whether any mass has left the true classes."""
+        return bool((self.n_active > 1).any())
+
+    def set_weights(self, w: FloatArray) -> None:
+        """Undo `weights`; the dual point stays."""
+        K = self.costs.shape[0]
+        self.W[...] = w.reshape(K, -1).T if self.sparse else w.reshape(K, -1)
+
+    def guess(self) -> None:
+        """All mass of every example on its most violated class at W: the dual point that belongs to it if optimal."""
+        sparse, X, data, indices, indptr = self.features
+        d = self.W.shape[0] if sparse else self.W.shape[1]
+        rows = sp.csr_array((data, indices, indptr), shape=(self.n, d)) if sparse else X
+        best = np.argmax(np.asarray(rows @ (self.W if sparse else self.W.T)) + self.costs[self.truth], axis=1)
+        self.alpha[:] = 0.0
+        self.alpha[np.arange(self.n), best] = 1.0
+        self.active[:, 0], self.active[:, 1] = np.minimum(best, self.truth), np.maximum(best, self.truth)
+        self.n_active[:] = np.where(best == self.truth, 1, 2)
 
     def weights(self) -> FloatArray:
         """W as the model's weight vector, class by class."""

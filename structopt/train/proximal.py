@@ -19,6 +19,7 @@ from structopt.train.regularizers import L2, Regularizer
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam, check_start
 from structopt.train.run import Limits, Method, run
+from structopt.train.warm import WarmStart
 
 __all__ = ["proximal_bundle"]
 
@@ -40,6 +41,7 @@ def proximal_bundle(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     w0: Vector | None = None,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``J(w) = lam * regularizer(w) + risk(w)`` with cuts of J and a proximal term.
 
@@ -55,7 +57,7 @@ def proximal_bundle(
         First weight of the proximal term, then adapted; `lam` by default.
     rho : float
         Share of the predicted decrease that makes a step serious, in (0, 1).
-    risk, regularizer, lam, tol, max_passes, max_seconds, callback, checkpoint, verbose, w0
+    risk, regularizer, lam, tol, max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `bmrm`. The regulariser must be finite everywhere.
 
     Returns
@@ -85,7 +87,7 @@ def proximal_bundle(
         raise DeclarationError(f"{regularizer!r} is infinite outside the non-negative weights: use bmrm")
     start = check_start(w0, regularizer.start(risk.n_features))
     method = _Proximal(risk, regularizer, lam, zeta, rho, start)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _Proximal(Method):
@@ -106,6 +108,16 @@ class _Proximal(Method):
             "zeta": zeta,
             "rho": rho,
         }
+
+    @property
+    def n_weights(self) -> int:
+        return self.risk.n_features
+
+    def begin_at(self, monitor: Monitor, w: Vector) -> None:
+        self.model.center = self.model.query = w
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.certificate.restore(_certificate_state(state))
 
     def iterate(self, monitor: Monitor) -> None:
         w = self.model.query
@@ -129,10 +141,14 @@ class _Proximal(Method):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.model.restore(state)
-        self.certificate.restore({name[12:]: value for name, value in state.items() if name.startswith("certificate.")})
+        self.certificate.restore(_certificate_state(state))
 
     def info(self) -> dict[str, Any]:
         return {"n_cuts": self.model.qp.n_cuts, "zeta": self.model.qp.lam, "serious": self.model.serious}
+
+
+def _certificate_state(state: dict[str, Any]) -> dict[str, Any]:
+    return {name[12:]: value for name, value in state.items() if name.startswith("certificate.")}
 
 
 class _ProximalModel:

@@ -6,15 +6,20 @@ callback, progress, checkpoints, Ctrl-C) is here and in `structopt.train.monitor
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from structopt.errors import TimeLimitReached
 from structopt.stopping import deadline
 from structopt.train.checkpoint import Checkpoint, State
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
+from structopt.train.warm import WarmStart
 
 __all__ = ["Limits", "Method", "run"]
 
@@ -42,6 +47,19 @@ class Method(ABC):
 
     def start(self, monitor: Monitor) -> None:  # noqa: B027 (most have nothing to do)
         """What a fresh run does before its first iteration."""
+
+    @property
+    @abstractmethod
+    def n_weights(self) -> int:
+        """Length of the weights that it finds."""
+
+    @abstractmethod
+    def begin_at(self, monitor: Monitor, w: NDArray[np.float64]) -> None:
+        """What a run does before its first iteration that begins at given weights."""
+
+    @abstractmethod
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        """Take over what a run on the same risk with the same options learned about it, at this `lam`."""
 
     @abstractmethod
     def iterate(self, monitor: Monitor) -> None:
@@ -72,6 +90,7 @@ class Limits(NamedTuple):
     callback: Callback | None
     checkpoint: str | os.PathLike[str] | Checkpoint | None
     verbose: bool | int
+    warm: WarmStart | None = None
 
 
 def run(method: Method, limits: Limits) -> TrainResult:
@@ -80,21 +99,25 @@ def run(method: Method, limits: Limits) -> TrainResult:
     risk = problem.pop("risk")
     if limits.checkpoint is not None:
         problem |= risk.identity()
+    given = limits._asdict()
+    warm = given.pop("warm")
     with (
         deadline(limits.max_seconds),
         Monitor(
             method.name,
-            **limits._asdict(),
+            **given,
             lower_bound=method.lower_bound,
             problem=problem,
             patience=method.patience,
         ) as monitor,
     ):
         state = monitor.resume()
-        if state is None:
-            method.start(monitor)
-        else:
+        if state is not None:
             method.restore(state)
+        elif warm is None or not warm.begin(method, monitor):
+            method.start(monitor)
+        elif math.isfinite(monitor.objective):
+            monitor.record(method.state)  # the gap may be closed already
         while monitor.running:
             try:
                 method.iterate(monitor)
@@ -105,4 +128,7 @@ def run(method: Method, limits: Limits) -> TrainResult:
                 break
             monitor.record(method.state)
         method.finish(monitor)
-    return monitor.result(**method.info())
+    result = monitor.result(**method.info())
+    if warm is not None:
+        warm.keep(method, result)
+    return result

@@ -20,6 +20,7 @@ from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
 from structopt.train.structured import StructuredRisk, Violations, difference
+from structopt.train.warm import WarmStart
 
 __all__ = ["sgd"]
 
@@ -41,6 +42,7 @@ def sgd(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by steps of length ``1/(lam t)`` along subgradients of mini-batches.
 
@@ -65,7 +67,7 @@ def sgd(
         Which weights are returned: the mean of the iterates weighted by t, their plain mean, or the last.
     certify : bool
         Spend one more pass on the objective at the returned weights; without it the objective is unknown (``inf``).
-    max_seconds, callback, checkpoint, verbose
+    max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`.
     random_state : int
         Which examples go together, and the order of the steps.
@@ -105,7 +107,7 @@ def sgd(
     lam = check_lam(lam)
     size = _check(risk, batch_size, average)
     method = _Sgd(risk, lam, size, average, certify, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _Sgd(Method):
@@ -131,6 +133,27 @@ class _Sgd(Method):
             "random_state": random_state,
         }
 
+    @property
+    def n_weights(self) -> int:
+        return self.point.v.size
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        """Go on after the steps that led here, or, where these are not known, as if one pass had led to `w`."""
+        if self.certify:  # the result is then never worse than the start
+            monitor.count(oracle_calls=self.n, passes=1)
+            self._evaluate(monitor, w)
+        else:
+            monitor.offer(w)
+        if self.point.t == 0:
+            self.point.restart(w, len(self.batches))
+            self.whole = False  # no dual point is known that belongs to w
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.restore(state)
+        self.point.v *= lam / self.lam  # the mixture of planes is the same, its weights are not
+        self.point.u *= lam / self.lam
+        self.evaluated = -1
+
     def iterate(self, monitor: Monitor) -> None:
         point, n_batches = self.point, len(self.batches)
         for k in self.rng.permutation(n_batches):
@@ -152,13 +175,15 @@ class _Sgd(Method):
     def finish(self, monitor: Monitor) -> None:
         if not self.certify or self.point.t <= self.evaluated:
             return
-        w = self.point.result()
-        with monitor.part("certify"):
-            value = float(self.risk.violations(w).upper.mean())
         monitor.count(oracle_calls=self.n, passes=1)
-        monitor.offer(w, 0.5 * self.lam * float(w @ w) + value)
+        self._evaluate(monitor, self.point.result())
         self.evaluated = self.point.t
         monitor.record(self.state)
+
+    def _evaluate(self, monitor: Monitor, w: FloatArray) -> None:
+        with monitor.part("certify"):
+            value = float(self.risk.violations(w).upper.mean())
+        monitor.offer(w, 0.5 * self.lam * float(w @ w) + value)
 
     def state(self) -> dict[str, Any]:
         own = {"levels": self.levels, "whole": self.whole, "evaluated": self.evaluated}
@@ -221,6 +246,15 @@ class _Iterate:
             return self.v * self.scale
         total = self.t if self.average == "uniform" else 0.5 * self.t * (self.t + 1)
         return (self.share * self.v - self.u) / max(total, 1.0)
+
+    def restart(self, w: FloatArray, t: int) -> None:
+        """Stand at `w` as if `t` equal iterates had led to it."""
+        for _ in range(t):
+            self.advance()
+        self.v[:] = t * w
+        # The mean of `result` is (share v - u) / total: u is what makes it w.
+        total = self.t if self.average == "uniform" else 0.5 * self.t * (self.t + 1)
+        self.u[:] = self.share * self.v - total * w
 
     def state(self) -> dict[str, Any]:
         return {"t": self.t, "share": self.share, "v": self.v, "u": self.u}

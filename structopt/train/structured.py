@@ -15,6 +15,8 @@ from structopt import surrogates
 from structopt.batch import LabelBatch
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
+from structopt.features import n_examples
+from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.search import SearchResult
 from structopt.stopping import map_in_threads
@@ -22,6 +24,7 @@ from structopt.surrogates import Margin, Product, Slack, Surrogate
 from structopt.train.batch_hull import HullSearch
 from structopt.train.identity import digest
 from structopt.train.risk import Cut, Risk
+from structopt.train.weights import checksum, relative_weights
 
 __all__ = ["StructuredRisk", "Violations"]
 
@@ -37,7 +40,9 @@ class Violations:
     """The most violated label of every example, and the plane that it gives.
 
     The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being
-    the label found (the tangent in h of psi at it, MATH.md 4); at w it is at most ``upper_i``.
+    the label found (the tangent in h of psi at it, MATH.md 4); at w it is at most ``upper_i``. Where examples have
+    weights all four numbers contain them, so that the mean of such planes bounds the weighted risk, and whoever works
+    with the planes need not know that there are weights.
     """
 
     labels: LabelBatch
@@ -46,9 +51,16 @@ class Violations:
     value: FloatArray
     upper: FloatArray
 
+    def times(self, weight: FloatArray | None) -> Violations:
+        """The planes of ``weight_i`` times each surrogate."""
+        if weight is None:
+            return self
+        numbers = (weight * array for array in (self.scale, self.level, self.value, self.upper))
+        return Violations(self.labels, *numbers)
+
 
 class StructuredRisk(Risk):
-    """``1/n sum_i max_y psi(m_w(x_i, y), L(y, y_i))`` of a model on a data set.
+    """``1/n sum_i max_y psi(m_w(x_i, y), L(y, y_i))`` of a model on a data set, or its weighted mean.
 
     Parameters
     ----------
@@ -64,6 +76,15 @@ class StructuredRisk(Risk):
         Threads over examples.
     rtol : float
         Relative gap at which a search may stop.
+    sample_weight : array of shape (n,), optional
+        Weights of the examples in the mean, not negative; equal by default. Examples of weight 0 are left out.
+
+    Attributes
+    ----------
+    weight : ndarray or None
+        Weights over their mean, of the examples that are not left out; None where all are equal.
+    examples : ndarray
+        Numbers of these examples in the data set.
 
     Examples
     --------
@@ -86,8 +107,18 @@ class StructuredRisk(Risk):
         search: str = "auto",
         n_jobs: int = 1,
         rtol: float = 1e-3,
+        *,
+        sample_weight: Any = None,
     ) -> None:
         self.model = model = model.private_twin()
+        X, Y = plain_inputs(X), plain_labels(Y)
+        self.weight = relative_weights(sample_weight, n_examples(X), "StructuredRisk")
+        kept = np.arange(n_examples(X)) if self.weight is None else np.flatnonzero(self.weight)
+        if self.weight is not None and len(kept) < len(self.weight):
+            if n_examples(Y) != len(self.weight):
+                raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(Y)} labels.")
+            X, Y = _taken(X, kept), _taken(Y, kept)
+            self.weight = relative_weights(self.weight[kept], len(kept), "StructuredRisk")
         self.X, self.Y = X, Y
         self.surrogate = surrogates.get(surrogate)
         self.search = _check_search(search, self.surrogate)
@@ -104,17 +135,17 @@ class StructuredRisk(Risk):
         if type(self.surrogate) is Slack and self._effective_search() in ("exact", "convex_hull"):
             hull = HullSearch(self.batch, self.truth, self.loss)
             self._hull = hull if hull.possible else None
-        self.examples = np.arange(self.batch.n)  # their numbers in the data set, of which this may be a part
+        self.examples = kept  # their numbers in the data set, of which this may be a part
 
     def __len__(self) -> int:
         return self.batch.n
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
-        """The risk of some of the examples (their mean)."""
-        X = self.X[examples] if hasattr(self.X, "shape") else [self.X[i] for i in examples]
-        Y = self.Y[examples] if hasattr(self.Y, "shape") else [self.Y[i] for i in examples]
+        """The risk of some of the examples (the mean of their surrogates times their weights in this risk)."""
+        X, Y = _taken(self.X, examples), _taken(self.Y, examples)
         part = StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
         part.examples = self.examples[examples]
+        part.weight = None if self.weight is None else self.weight[examples]
         return part
 
     def shard(self, k: int, n: int) -> Risk:
@@ -130,6 +161,10 @@ class StructuredRisk(Risk):
 
     def violations_of(self, tables: Sequence[FloatArray]) -> Violations:
         """The same from the score tables of `w`, for a trainer that has a cheaper way to them than a product."""
+        return self._most_violated(tables).times(self.weight)
+
+    def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:
+        """Of every example by itself, without weights."""
         if isinstance(self.surrogate, Margin):
             labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
             margin = found - self.batch.dot(tables, self.truth)
@@ -285,7 +320,6 @@ class StructuredRisk(Risk):
 
     def identity(self) -> dict[str, Any]:
         """Hashes of what determines the objective: features, labels, losses, label spaces and options."""
-        weights = getattr(self, "sample_weight", None)
         return {
             "risk": self.fingerprint(),
             "X": digest(self.batch.rows, self.batch.starts),
@@ -294,7 +328,7 @@ class StructuredRisk(Risk):
             "model": self._model_digest(),
             "surrogate": digest(self.surrogate),
             "search": [self.search, self.rtol],
-            "sample_weight": None if weights is None else digest(np.asarray(weights)),
+            "sample_weight": digest(self.weight),
         }
 
     def _model_digest(self) -> str:
@@ -315,11 +349,15 @@ class StructuredRisk(Risk):
     def fingerprint(self) -> str:
         return (
             f"StructuredRisk({type(self.model).__name__}, {self.surrogate!r}, {self.search}, {len(self)} examples, "
-            f"{self.n_features} weights)"
+            f"{self.n_features} weights{checksum(self.weight)})"
         )
 
     def __repr__(self) -> str:
         return f"<StructuredRisk: {self.surrogate!r} of {type(self.model).__name__}, {len(self)} examples>"
+
+
+def _taken(data: Any, examples: npt.NDArray[np.intp]) -> Any:
+    return data[examples] if hasattr(data, "shape") else [data[i] for i in examples]
 
 
 class _Weighted(Risk):

@@ -216,6 +216,25 @@ class DualMethod(Method):
         self.scale = 1.0 / (lam * self.n)
         self.w = np.zeros(risk.n_features)
 
+    @property
+    def n_weights(self) -> int:
+        return len(self.w)
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        """The labels most violated at `w` are the first planes; those known already give a bound."""
+        monitor.count(oracle_calls=self.n, passes=1)
+        found = self.evaluate(monitor, w)
+        if self.sets.count.any():
+            monitor.bound(self.rebuild())
+        with monitor.part("block steps"):
+            for k, violations in enumerate(found):
+                self.sets.ascend(k, violations, self.w, self.scale, self.rng)
+            low = self.rebuild()
+        monitor.bound(low)
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.sets.restore(state)  # mass and planes, which do not depend on lam; w does
+
     def evaluate(self, monitor: Monitor, w: FloatArray) -> list[Violations]:
         """All oracles at one w: the certified objective, and planes for the next pass."""
         with monitor.part("oracle"):

@@ -25,7 +25,7 @@ def test_stopped_by_passes(case):
         est = case.fit(case.make(tol=1e-14, max_passes=1))
     early = [w for w in told if issubclass(w.category, ConvergenceWarning) and "relative gap" in str(w.message)]
     assert len(early) == 1 and str(early[0].message).startswith(f"{case.kind.__name__} stopped")
-    assert "site-packages" not in early[0].filename and "structopt/structopt" not in early[0].filename
+    assert early[0].filename.endswith("conftest.py")  # the line that called fit
     assert isinstance(est.n_iter_, int) and est.n_iter_ >= 1
     assert not est.result_.converged
 
@@ -52,7 +52,7 @@ def test_interrupted(case, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Monitor, "record", record)
-    with pytest.warns(ConvergenceWarning, match="interrupted by the user; fit again"):
+    with pytest.warns(ConvergenceWarning, match="interrupted by the user; fit again with warm_start=True"):
         est = case.fit(case.make(tol=1e-14))
     assert est.result_.stopped == "interrupted" or "results" in est.result_.info
     assert np.isfinite(est.coef_).all()

@@ -20,6 +20,13 @@ ESTIMATORS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+_TOL = "predictions are compared to 1e-7, and the optimum is certified to tol; see test_sample_weight.py"
+
+
+def _expected(estimator: Any) -> dict[str, str]:
+    return {f"check_sample_weight_equivalence_on_{kind}_data": _TOL for kind in ("dense", "sparse")}
+
+
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=_expected)
 def test_estimator(estimator: Any, check: Any) -> None:
     check(estimator)
