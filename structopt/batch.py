@@ -239,10 +239,18 @@ class Batch:
 
     def loss(self, truth: LabelBatch) -> LossBatch:
         """The linear task loss of each example's truth."""
-        together = self.model.loss_batch(np.asarray(truth.native)) if self.model.fixed else None
+        try:
+            together = self.model.loss_batch(np.asarray(truth.native)) if self.model.fixed else None
+        except DeclarationError:
+            together = None  # one by one, they say whose fault it is
         if together is not None:
             return LossBatch(*together)
-        forms = [self.model.loss_at(np.asarray(truth.native[i]), self.input(i)) for i in range(self.n)]
+        forms = []
+        for i in range(self.n):
+            try:
+                forms.append(self.model.loss_at(np.asarray(truth.native[i]), self.input(i)))
+            except DeclarationError as error:
+                raise DeclarationError(f"example {i}: {error}") from None
         coef: Any = [c for c, _ in forms]
         return LossBatch(np.array(coef) if self.model.fixed else coef, np.array([k for _, k in forms]))
 

@@ -66,7 +66,7 @@ def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> Flo
     point[0, known] = values
     free = np.setdiff1d(np.arange(space.n_variables), known)
     if free.size:
-        low, up = _propagate(space, free, point)
+        low, up = _propagate(space, free, point, space.integrality[free])
         loose = up[0] - low[0] > FEASIBILITY_TOLERANCE
         if loose.any():
             k = int(np.argmax(loose))
@@ -156,8 +156,13 @@ def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray
     return np.asarray(labels[fits])
 
 
-def _propagate(space: CompiledSpace, continuous: np.ndarray, labels: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds of the continuous variables implied by the rows, to a fixed point, for all labels at once."""
+def _propagate(
+    space: CompiledSpace, continuous: np.ndarray, labels: FloatArray, integer: np.ndarray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds of some variables implied by the rows, to a fixed point, for all labels at once.
+
+    `integer` marks those of them that are integers: their bounds are, too.
+    """
     part = space.matrix[:, continuous].tocoo()
     rows, columns, values = part.coords[0], part.coords[1], part.data
     fixed = np.asarray((space.matrix @ labels.T).T)  # continuous entries of `labels` are still 0
@@ -183,6 +188,10 @@ def _propagate(space: CompiledSpace, continuous: np.ndarray, labels: FloatArray)
             break
         tighter_up = np.minimum(up[:, touched], np.minimum.reduceat(new_up[:, order], starts, axis=1))
         tighter_low = np.maximum(low[:, touched], np.maximum.reduceat(new_low[:, order], starts, axis=1))
+        if integer is not None:
+            whole = integer[touched]
+            tighter_up[:, whole] = np.floor(tighter_up[:, whole] + FEASIBILITY_TOLERANCE)
+            tighter_low[:, whole] = np.ceil(tighter_low[:, whole] - FEASIBILITY_TOLERANCE)
         moved = (tighter_up < up[:, touched] - 1e-12).any() or (tighter_low > low[:, touched] + 1e-12).any()
         up[:, touched], low[:, touched] = tighter_up, tighter_low
         if not moved:

@@ -33,6 +33,10 @@ class Halfplane(NamedTuple):
         """Whether a point is outside by more than rounding."""
         return self.excess(point) < -self.tolerance(point)
 
+    def excludes(self, best: Point) -> bool:
+        """Whether every label is outside: `best` answers for the row's own direction, and its bound is for all."""
+        return self.surely_outside(best) and best.bound - self.least < -self.tolerance(best)
+
 
 def angle_sides(bottom: Ray, top: Ray, shrink_bottom: float, shrink_top: float, floor: Ray) -> list[Halfplane]:
     """The two sides of the angle between two rays from the origin, in the open quadrant.

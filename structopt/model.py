@@ -272,7 +272,10 @@ class Model:
         coef, const = np.zeros(space.n_variables), 0.0
         for name, loss in self._losses(space).items():
             block = space[name]
-            part, offset = loss.linear(z[block.slice])
+            try:
+                part, offset = loss.linear(z[block.slice])
+            except DeclarationError as error:
+                raise DeclarationError(f"block {name!r}: {error}") from None
             coef[block.slice] += part
             const += offset
         return coef, const

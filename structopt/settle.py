@@ -61,11 +61,11 @@ def settle(
         return Settled(True, None, p.bound)
     row = min(rows, key=lambda r: r.excess(p))
     q = free(row.a, row.b)
-    if row.surely_outside(q):
+    if row.excludes(q):
         return Settled(True, None, q.bound)
     bound, low, high, best = _lagrangian(free, c, row, rows, p, q, worth)
     if best is not None and _height(c, best) >= bound - 1e-12 * abs(bound):
-        return Settled(True, best, bound)
+        return Settled(True, Point(best.h, best.g, best.label, bound), bound)
     if worth is not None and not worth(bound):
         return Settled(True, None, bound)
     for other in rows:
@@ -115,7 +115,7 @@ def _lagrangian(
 def _separated(free: Callable[[float, float], Point], row: Halfplane, other: Halfplane, q: Point) -> bool:
     """Whether some mixture of the two rows excludes every label."""
     s = free(other.a, other.b)
-    if other.surely_outside(s):
+    if other.excludes(s):
         return True
     # In t the best mixture is a convex piecewise linear function; q and s are its slopes at the two ends.
     left, right = s, q
@@ -129,7 +129,7 @@ def _separated(free: Callable[[float, float], Point], row: Halfplane, other: Hal
             return False
         mixed = Halfplane(*(t * a + (1.0 - t) * b for a, b in zip(row, other, strict=True)))
         r = free(mixed.a, mixed.b)
-        if mixed.surely_outside(r):
+        if mixed.excludes(r):
             return True
         if mixed.excess(left) >= 0.0 or mixed.excess(r) <= mixed.excess(left) + mixed.tolerance(r):
             return False  # the hull itself meets the angle

@@ -24,6 +24,7 @@ from structopt.model import Model
 from structopt.plane import Plane
 from structopt.surrogates import Surrogate
 from structopt.train import StructuredRisk, TrainResult
+from structopt.train.loss_check import check_losses
 
 __all__ = ["StructuredSVM"]
 
@@ -217,17 +218,25 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         return batch.costs(batch.tables(self.coef_))
 
     def score(self, X: Any, Y: Any) -> float:
-        """``1 - sum of task losses / sum of the largest possible ones``.
+        """``1 - sum of task losses / sum of the largest possible ones``, between 0 and 1.
 
         Accuracy for multiclass, label accuracy for Hamming losses.
         """
         batch = self._batch(X, self.model.integral_twin)
         tables = batch.tables(self.coef_)
+<<<<<<< HEAD
         loss = batch.loss(batch.truth(plain_labels(Y)))
+=======
+        truth = batch.truth(Y)
+        loss = batch.loss(truth)
+        check_losses(batch, truth, loss, search=False)
+>>>>>>> aa42995 (A task loss is 0 at the truth and nowhere negative, or refused with the cure: Hamming on integers was -84 there, and scores above 1; surrogates of a user's own are tried out at fit; sets of labels need no search where the loss counts)
         labels, _ = batch.argmax(tables, n_jobs=self.n_jobs)
         _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss)
-        total = float(worst.sum())
-        return 1.0 - float(batch.loss_values(loss, labels).sum()) / total if total > 0 else 1.0
+        values = np.maximum(batch.loss_values(loss, labels), 0.0)
+        # A solver with a limit may miss the largest loss, and then the label predicted has more than it found.
+        total = float(np.maximum(worst, values).sum())
+        return 1.0 - float(values.sum()) / total if total > 0 else 1.0
 
     def predict_plane(self, x: Any, y: Any) -> Plane:
         """The plane of margins and losses of one example at the learned weights, for searches and pictures."""

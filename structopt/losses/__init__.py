@@ -7,6 +7,7 @@ inference, the λ-oracle and conditional risk.
 from structopt.losses.base import TaskLoss
 from structopt.losses.hierarchy import HierarchicalLoss, LeafHamming, Normalized
 from structopt.losses.permutations import Footrule
+from structopt.losses.thermometer import thermometer
 from structopt.losses.variables import CostMatrix, Hamming, ZeroOne
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "Normalized",
     "TaskLoss",
     "ZeroOne",
+    "thermometer",
 ]

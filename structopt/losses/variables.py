@@ -9,7 +9,14 @@ from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.losses.base import TaskLoss
 
-__all__ = ["CostMatrix", "Hamming", "ZeroOne"]
+__all__ = ["CURE", "CostMatrix", "Hamming", "ZeroOne"]
+
+#: What to do for integers.
+CURE = (
+    "|z - truth| is linear in an integer z by its steps: declare them with steps = so.losses.thermometer(space, "
+    "block), give loss={steps: so.losses.Hamming()}, and the loss is the absolute difference."
+)
+_NEARLY = 1e-6
 
 
 class Hamming(TaskLoss):
@@ -44,11 +51,13 @@ class Hamming(TaskLoss):
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
         y = np.asarray(truth, dtype=np.float64).ravel()
+        _refuse_integers(y)
         weights = self._weights(y.size)
         return weights * (1 - 2 * y), float(weights @ y)
 
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         Y = np.asarray(truths, dtype=np.float64).reshape(len(np.asarray(truths)), -1)
+        _refuse_integers(Y)
         weights = self._weights(Y.shape[1])
         return weights * (1 - 2 * Y), Y @ weights
 
@@ -108,7 +117,12 @@ class CostMatrix(TaskLoss):
             raise DeclarationError("A cost matrix is square, finite, non-negative, and zero on the diagonal.")
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        return self.costs[int(np.argmax(np.asarray(truth)))].copy(), 0.0
+        y = np.asarray(truth, dtype=np.float64).ravel()
+        if y.shape != (len(self.costs),):
+            raise DeclarationError(f"A cost matrix of {len(self.costs)} labels cannot serve {y.size} variables.")
+        if abs(y.sum() - 1.0) > _NEARLY or y.max() < 1.0 - _NEARLY:
+            raise DeclarationError("A cost matrix is a loss between one-hot labels: one variable on, all others off.")
+        return self.costs[int(np.argmax(y))].copy(), 0.0
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(self.costs[int(np.argmax(np.asarray(truth))), int(np.argmax(np.asarray(y)))])
@@ -117,3 +131,10 @@ class CostMatrix(TaskLoss):
     def smallest(self) -> float:
         positive = self.costs[self.costs > 0]
         return float(positive.min()) if positive.size else 1.0
+
+
+def _refuse_integers(truths: FloatArray) -> None:
+    """Between 0 and 1 lie truths and means of truths; beyond, |y - truth| has another linear form, or none."""
+    if truths.size and not (truths.min() >= -_NEARLY and truths.max() <= 1.0 + _NEARLY):
+        bad = truths[~((truths >= -_NEARLY) & (truths <= 1.0 + _NEARLY))].flat[0]
+        raise DeclarationError(f"The Hamming loss is between 0/1 variables, and a truth has the value {bad:g}. {CURE}")

@@ -138,7 +138,7 @@ class MulticlassBatch(Batch):
     def argmax_surrogate(
         self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
     ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
-        if surrogate.name == "micro_f1":  # other factors than margin and loss
+        if surrogate.counts:  # other factors than margin and loss
             return None
         rows = np.arange(self.n)
         margin = tables[0] - tables[0][rows, truth.native][:, None]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch, refusal
+from structopt.batch import Batch, LabelBatch, LossBatch, part_table, refusal
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear, n_examples
@@ -17,6 +17,8 @@ from structopt.kernels.cardinality import choose_rows
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.space import LabelSpace
+from structopt.structures._counting import LISTED, equal_weight, list_products, most_violated
+from structopt.surrogates import Slack
 
 __all__ = ["MultiLabel", "binary_rows"]
 
@@ -116,6 +118,21 @@ class MultiLabelBatch(Batch):
         if loss is not None:
             values[some] += weight * loss.const[some]
         return LabelBatch([sp.csr_array(Z)], Z), values
+
+    def argmax_surrogate(
+        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
+    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
+        low, high = self.model.limits
+        limits = (low, high) if low > 0 or high < self.model.n else None
+        scores = np.asarray(tables[0], dtype=np.float64)
+        weight = None if surrogate.counts else equal_weight(loss.coef, loss.const, truth.native)
+        if weight is not None:
+            Y, h, g = most_violated(surrogate, scores, truth.native, weight, limits)
+        elif limits is None and self.model.n <= LISTED and type(surrogate) is Slack:
+            Y, h, g = list_products(scores, loss.coef, loss.const, truth.native, n_jobs)
+        else:
+            return None
+        return LabelBatch([part_table(Y)], Y), h, g
 
 
 def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:

@@ -70,7 +70,7 @@ class HullSearch:
 
     def __init__(self, batch: Batch, truth: LabelBatch, loss: LossBatch) -> None:
         self.batch, self.truth, self.loss = batch, truth, loss
-        self._worst: _Points | None = None
+        self._worst: tuple[_Points, FloatArray] | None = None
         self._last: list[_Points] = []
 
     @property
@@ -81,18 +81,22 @@ class HullSearch:
     def run(self, tables: Sequence[FloatArray], *, integral: bool, rtol: float, n_jobs: int = 1) -> HullBatch:
         """Search all examples at the given score tables."""
         search = _Lockstep(self, tables, n_jobs)
-        search.start(self._farthest(tables, n_jobs), self._last)
+        search.start(*self._farthest(tables, n_jobs), self._last)
         while search.open.any() and search.rounds < _MAX_ROUNDS:
             search.step(rtol, integral)
         found, self._last = search.result(integral)
         return found
 
-    def _farthest(self, tables: Sequence[FloatArray], n_jobs: int) -> _Points:
-        """The label of largest loss of every example: the right end of its hull, whatever the weights."""
+    def _farthest(self, tables: Sequence[FloatArray], n_jobs: int) -> tuple[_Points, FloatArray]:
+        """The label of largest loss of every example: the right end of its hull, whatever the weights.
+
+        With it what no loss exceeds, which is more where the solver stopped early.
+        """
         if self._worst is None:
             nothing = [np.zeros_like(table) for table in tables]
             labels, _ = self.batch.argmax(nothing, self.loss, n_jobs=n_jobs)
-            self._worst = labels.tables, self.batch.loss_values(self.loss, labels)
+            g = self.batch.loss_values(self.loss, labels)
+            self._worst = (labels.tables, g), g if labels.slack is None else g + labels.slack
         return self._worst
 
     def _weigh(self, factors: FloatArray) -> LossBatch | None:
@@ -137,10 +141,11 @@ class _Lockstep:
     def _heights(self, tables: list[sp.csr_array]) -> FloatArray:
         return 1.0 + self._search.batch.dot(self._tables, LabelBatch(tables, None)) - self._score
 
-    def start(self, farthest: _Points, last: Sequence[_Points]) -> None:
+    def start(self, farthest: _Points, largest: FloatArray, last: Sequence[_Points]) -> None:
         """Besides the truth, the label of largest loss and those of the last pass's optimum are known."""
         self.open = farthest[1] > 0
-        self.upper[~self.open] = 0.0
+        # No label has a loss; where only none was found, nothing is known.
+        self.upper[~self.open & (largest <= 1e-12)] = 0.0
         for tables, g in (farthest, *last):
             self._add(self._every, tables, self._heights(tables), g)
 

@@ -377,6 +377,7 @@ def finish_space_case(
     what: str,
 ) -> None:
     points = np.array([(p.h, p.g) for p in (plane.evaluate(z) for z in labels)]).reshape(-1, 2)
+    points[np.abs(points) < 1e-12] = 0.0  # rounding, whose root is not small
     if isinstance(psi, Margin) or not points.size:
         hull = best_label(psi, points)
     else:
