@@ -224,13 +224,9 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         """
         batch = self._batch(X, self.model.integral_twin)
         tables = batch.tables(self.coef_)
-<<<<<<< HEAD
-        loss = batch.loss(batch.truth(plain_labels(Y)))
-=======
-        truth = batch.truth(Y)
+        truth = batch.truth(plain_labels(Y))
         loss = batch.loss(truth)
         check_losses(batch, truth, loss, search=False)
->>>>>>> aa42995 (A task loss is 0 at the truth and nowhere negative, or refused with the cure: Hamming on integers was -84 there, and scores above 1; surrogates of a user's own are tried out at fit; sets of labels need no search where the loss counts)
         labels, _ = batch.argmax(tables, n_jobs=self.n_jobs)
         _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss)
         values = np.maximum(batch.loss_values(loss, labels), 0.0)

@@ -139,12 +139,8 @@ class StructuredRisk(Risk):
         if type(self.surrogate) is Slack and self._effective_search() in ("exact", "convex_hull"):
             hull = HullSearch(self.batch, self.truth, self.loss)
             self._hull = hull if hull.possible else None
-<<<<<<< HEAD
-        self.examples = kept  # their numbers in the data set, of which this may be a part
-=======
         self._check_losses()
-        self.examples = np.arange(self.batch.n)  # their numbers in the data set, of which this may be a part
->>>>>>> aa42995 (A task loss is 0 at the truth and nowhere negative, or refused with the cure: Hamming on integers was -84 there, and scores above 1; surrogates of a user's own are tried out at fit; sets of labels need no search where the loss counts)
+        self.examples = kept  # their numbers in the data set, of which this may be a part
 
     def __len__(self) -> int:
         return self.batch.n
@@ -153,16 +149,9 @@ class StructuredRisk(Risk):
         check_losses(self.batch, self.truth, self.loss)
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
-<<<<<<< HEAD
         """The risk of some of the examples (the mean of their surrogates times their weights in this risk)."""
         X, Y = _taken(self.X, examples), _taken(self.Y, examples)
-        part = StructuredRisk(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
-=======
-        """The risk of some of the examples (their mean)."""
-        X = self.X[examples] if hasattr(self.X, "shape") else [self.X[i] for i in examples]
-        Y = self.Y[examples] if hasattr(self.Y, "shape") else [self.Y[i] for i in examples]
         part = _Part(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
->>>>>>> aa42995 (A task loss is 0 at the truth and nowhere negative, or refused with the cure: Hamming on integers was -84 there, and scores above 1; surrogates of a user's own are tried out at fit; sets of labels need no search where the loss counts)
         part.examples = self.examples[examples]
         part.weight = None if self.weight is None else self.weight[examples]
         return part
@@ -377,16 +366,15 @@ class StructuredRisk(Risk):
         return f"<StructuredRisk: {self.surrogate!r} of {type(self.model).__name__}, {len(self)} examples>"
 
 
-<<<<<<< HEAD
 def _taken(data: Any, examples: npt.NDArray[np.intp]) -> Any:
     return data[examples] if hasattr(data, "shape") else [data[i] for i in examples]
-=======
+
+
 class _Part(StructuredRisk):
     """A part of a risk whose losses are checked already."""
 
     def _check_losses(self) -> None:
         pass
->>>>>>> aa42995 (A task loss is 0 at the truth and nowhere negative, or refused with the cure: Hamming on integers was -84 there, and scores above 1; surrogates of a user's own are tried out at fit; sets of labels need no search where the loss counts)
 
 
 class _Weighted(Risk):
