@@ -107,6 +107,20 @@ class CompiledSpace:
         mask.flags.writeable = False
         return mask
 
+    @cached_property
+    def row_units(self) -> FloatArray:
+        """What counts as one in each row: 1, or its largest coefficient where that is smaller.
+
+        Tolerances are multiples of it: a row in units of 1e-9 is judged as the same row in units of 1.
+        """
+        units = np.ones(self.n_rows)
+        filled = np.flatnonzero(np.diff(self.matrix.indptr))
+        if filled.size:
+            units[filled] = np.minimum(1.0, np.maximum.reduceat(np.abs(self.matrix.data), self.matrix.indptr[filled]))
+        units[units == 0.0] = 1.0
+        units.flags.writeable = False
+        return units
+
     def relaxed(self) -> CompiledSpace:
         """The same rows and bounds without integrality."""
         return replace(self, integrality=np.zeros(self.n_variables, dtype=bool))

@@ -110,7 +110,7 @@ def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArr
         ends = np.stack([coefficients * lower[j], coefficients * upper[j]])
         low[:, rows] += np.outer(chosen, coefficients) - ends.min(axis=0)
         up[:, rows] += np.outer(chosen, coefficients) - ends.max(axis=0)
-        tol = FEASIBILITY_TOLERANCE
+        tol = FEASIBILITY_TOLERANCE * space.row_units[rows]
         alive = ((low[:, rows] <= space.row_upper[rows] + tol) & (up[:, rows] >= space.row_lower[rows] - tol)).all(
             axis=1
         )
@@ -151,7 +151,7 @@ def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray
         # Propagated bounds carry rounding; snap what is integral up to it.
         labels[:, continuous] = np.where(np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle)
     activity = np.asarray((space.matrix @ labels.T).T)
-    tol = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.asarray((abs(space.matrix) @ np.abs(labels).T).T))
+    tol = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, np.asarray((abs(space.matrix) @ np.abs(labels).T).T))
     fits = ((activity <= space.row_upper + tol) & (activity >= space.row_lower - tol)).all(axis=1)
     return np.asarray(labels[fits])
 

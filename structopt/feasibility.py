@@ -46,8 +46,13 @@ def _excess(
     value: FloatArray, lower: FloatArray, upper: FloatArray, scale: FloatArray, tol: float
 ) -> npt.NDArray[np.bool_]:
     # Relative to the size of the terms, so that rows with large coefficients are not judged harshly.
-    room = tol * np.maximum(1.0, scale)
+    room = tol * scale
     return np.asarray((value < lower - room) | (value > upper + room))
+
+
+def _scales(space: CompiledSpace, point: FloatArray) -> FloatArray:
+    """The size of the terms that meet in each row, at least one of the row's units."""
+    return np.asarray(np.maximum(space.row_units, abs(space.matrix) @ np.abs(point)))
 
 
 def contains(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
@@ -59,7 +64,7 @@ def contains(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TO
     if (np.abs(integer - np.rint(integer)) > tol).any():
         return False
     value = space.matrix @ point
-    return not _excess(value, space.row_lower, space.row_upper, abs(space.matrix) @ np.abs(point), tol).any()
+    return not _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol).any()
 
 
 def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
@@ -75,7 +80,7 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
     """Everything that `z` breaks: rows first, then bounds, then integrality."""
     point = point_of(space, z)
     value = space.matrix @ point
-    bad_rows = _excess(value, space.row_lower, space.row_upper, abs(space.matrix) @ np.abs(point), tol)
+    bad_rows = _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol)
     found = [
         Violation(space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k]))
         for k in np.flatnonzero(bad_rows).tolist()

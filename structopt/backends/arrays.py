@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.backends.base import Solution, Status
+from structopt.backends.base import ExtraRows, Solution, Status
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.kernels.products import dot
@@ -22,9 +24,13 @@ __all__ = [
     "constant_solution",
     "costs_and_scale",
     "drop_idle_rows",
+    "holding_rows",
     "recession_ray",
+    "row_factors",
+    "scaled_extra",
     "snapped",
     "with_rows",
+    "with_scaled_rows",
 ]
 
 _FLOAT64 = np.dtype(np.float64)
@@ -101,6 +107,40 @@ def as_rows(
         rows.sum_duplicates()
         rows.eliminate_zeros()
     return rows, lower, upper
+
+
+def holding_rows(extra: ExtraRows, labels: Any) -> npt.NDArray[np.bool_]:
+    """Which of the rows of `labels` (dense or sparse) hold every extra row, by the tolerance of all checks."""
+    matrix, lower, upper = extra
+    activity, size = (np.asarray(_dense(m @ z.T).T) for m, z in ((matrix, labels), (abs(matrix), abs(labels))))
+    units = np.ones(len(lower))
+    filled = np.flatnonzero(np.diff(matrix.indptr))
+    if filled.size:
+        units[filled] = np.minimum(1.0, np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled]))
+    room = FEASIBILITY_TOLERANCE * np.maximum(units, size)
+    return np.asarray(((activity >= lower - room) & (activity <= upper + room)).all(axis=1))
+
+
+def _dense(table: Any) -> Any:
+    return table.toarray() if sp.issparse(table) else table
+
+
+def scaled_extra(matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
+    """Extra rows, those of small coefficients scaled as in `with_scaled_rows`."""
+    data = matrix.data
+    # Nearly all rows have a coefficient of 1/2 or more, and need nothing.
+    if not len(data) or (len(lower) == 1 and max(data.max(), -data.min()) >= 0.5):
+        return matrix, lower, upper
+    filled = np.flatnonzero(np.diff(matrix.indptr))
+    largest = np.ones(len(lower))
+    largest[filled] = np.maximum.reduceat(np.abs(data), matrix.indptr[filled])
+    factors = np.ldexp(1.0, np.maximum(-np.frexp(np.minimum(largest, 1.0))[1], 0))
+    if (factors == 1.0).all():
+        return matrix, lower, upper
+    scaled = sp.csr_array(
+        (data * np.repeat(factors, np.diff(matrix.indptr)), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+    return scaled, lower * factors, upper * factors
 
 
 def snapped(z: FloatArray, space: CompiledSpace) -> FloatArray:
@@ -183,10 +223,40 @@ def drop_idle_rows(space: CompiledSpace) -> tuple[CompiledSpace, bool]:
     return kept, bool(false.any())
 
 
+def row_factors(space: CompiledSpace) -> FloatArray:
+    """The powers of two that lift the largest coefficient of each row to at least 1/2; 1 where it is larger.
+
+    Rows are never scaled down: what a solver overlooks in a scaled row is worth more in the row as declared.
+    """
+    exponents = np.frexp(space.row_units)[1]
+    return np.ldexp(1.0, np.maximum(-exponents, 0))
+
+
+def with_scaled_rows(space: CompiledSpace) -> CompiledSpace:
+    """The same labels with rows of small coefficients times a power of two.
+
+    The tolerances of solvers on rows are absolute: with coefficients of 1e-9 HiGHS ignores a row, with 1e-7 CBC calls a
+    feasible program infeasible.
+    """
+    factors = row_factors(space)
+    if (factors == 1.0).all():
+        return space
+    matrix = space.matrix
+    return replace(
+        space,
+        matrix=sp.csr_array(
+            (matrix.data * np.repeat(factors, np.diff(matrix.indptr)), matrix.indices, matrix.indptr),
+            shape=matrix.shape,
+        ),
+        row_lower=space.row_lower * factors,
+        row_upper=space.row_upper * factors,
+    )
+
+
 def breaks_rows(space: CompiledSpace, z: FloatArray, tolerance: float) -> bool:
     """Whether `z` leaves a row or a bound by more than `tolerance` of the numbers that meet there."""
     activity = space.matrix @ z
-    slack = tolerance * np.maximum(1.0, abs(space.matrix) @ np.abs(z))
+    slack = tolerance * np.maximum(space.row_units, abs(space.matrix) @ np.abs(z))
     margin = tolerance * np.maximum(1.0, np.abs(z))
     return bool(
         (activity < space.row_lower - slack).any()
@@ -215,8 +285,10 @@ def recession_ray(space: CompiledSpace, costs: FloatArray) -> FloatArray | None:
     """
     from structopt.backends.highs import Highs
 
-    if not (np.isinf(space.lower) | np.isinf(space.upper)).any():
+    open_ended = np.isinf(space.lower) | np.isinf(space.upper)
+    if not open_ended.any():
         return None
+    costs = np.where(open_ended, costs, 0.0)  # the others stay where they are, however much they cost
     cone = replace(
         space.relaxed(),
         row_lower=np.where(np.isfinite(space.row_lower), 0.0, -np.inf),

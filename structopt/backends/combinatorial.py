@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structopt.backends.arrays import holding_rows
 from structopt.backends.worker import ExtraRows
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.enumeration import enumerate_labels
@@ -154,10 +155,7 @@ class Enumeration(Algorithm):
         return [self._label(int(j), float(values[j])) for j in order]
 
     def maximize_constrained(self, c: FloatArray, extra: ExtraRows) -> Label:
-        matrix, lower, upper = extra
-        activity = (matrix @ self.labels.T).T
-        tol = FEASIBILITY_TOLERANCE
-        allowed = np.flatnonzero(((activity >= lower - tol) & (activity <= upper + tol)).all(axis=1))
+        allowed = np.flatnonzero(holding_rows(extra, self.labels))
         if not allowed.size:
             raise InfeasibleSpace("No label of the space satisfies the extra rows of this call.")
         values = self.labels[allowed] @ c

@@ -18,8 +18,11 @@ from structopt.backends.arrays import (
     constant_solution,
     costs_and_scale,
     recession_ray,
+    row_factors,
+    scaled_extra,
     snapped,
     with_rows,
+    with_scaled_rows,
 )
 from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.compiled import CompiledSpace, FloatArray
@@ -187,7 +190,7 @@ class Highs(Backend):
             )
 
     def _load(self) -> None:
-        space = self.space
+        space = with_scaled_rows(self.space)
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = space.n_variables, space.n_rows
         lp.col_cost_ = self._costs
@@ -233,6 +236,7 @@ class Highs(Backend):
             self._basis_before_rows = self._highs.getBasis()
         # First told, then done: an interrupt in between leaves nothing behind that `remove_rows` does not know of.
         self._extra.append((rows, lower, upper))
+        rows, lower, upper = scaled_extra(rows, lower, upper)
         starts, indices = rows.indptr[:-1].astype(np.int32, copy=False), rows.indices.astype(np.int32, copy=False)
         status = self._highs.addRows(len(lower), lower, upper, rows.nnz, starts, indices, rows.data)
         if status == highspy.HighsStatus.kError:
@@ -329,6 +333,18 @@ class Highs(Backend):
             return self._read(Status.OPTIMAL, status)
         if status == _MODEL_STATUS.kUnboundedOrInfeasible:
             return self._unbounded_or_infeasible()
+        return self._settled(status) or self._with_costs_of_one()
+
+    def _with_costs_of_one(self) -> Solution:
+        """A last attempt with costs of size 1: tolerances on them are absolute, and 1e-9 of 1e8 is below rounding."""
+        costs = self._present_costs()
+        self._scale = math.ldexp(1.0, -math.frexp(float(np.abs(costs).max(initial=0.0)))[1])
+        self._highs.changeColsCost(self._n, self._columns, costs * self._scale)
+        self._highs.clearSolver()
+        self._start()
+        status = self._highs.getModelStatus()
+        if status == _OPTIMAL:
+            return self._read(Status.OPTIMAL, status)
         return self._settled(status) or self._read(Status.FAILED, status)
 
     def _settled(self, status: Any) -> Solution | None:
@@ -408,4 +424,5 @@ class Highs(Backend):
 
         Non-negative where a row is held at its upper bound, non-positive at its lower one.
         """
-        return np.array(self._highs.getSolution().row_dual, dtype=np.float64) / self._scale
+        duals = np.array(self._highs.getSolution().row_dual, dtype=np.float64) / self._scale
+        return duals * row_factors(self._current())

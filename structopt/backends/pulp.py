@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import math
+import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from structopt.backends.arrays import drop_idle_rows, with_rows
+from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.executables import cbc_executable, missing_package, missing_program
+from structopt.backends.programs import SupervisedProgram
 from structopt.backends.recording import RecordingBackend
 from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SolverNotAvailable
@@ -78,6 +81,8 @@ class Pulp(RecordingBackend):
 
     #: CBC writes eight digits.
     _rounding: ClassVar[float] = 5e-8
+    _is_audited: ClassVar[bool] = True
+    _program: SupervisedProgram | None = None
 
     @classmethod
     def unavailable(cls, options: Mapping[str, Any]) -> str | None:
@@ -96,7 +101,7 @@ class Pulp(RecordingBackend):
         if missing is not None:
             raise SolverNotAvailable(f"solver {self._solver_name!r} of PuLP: {missing}.")
         self._solver = self._make_solver()
-        rows, self._contradiction = drop_idle_rows(self.space)
+        rows, self._contradiction = drop_idle_rows(with_scaled_rows(self.space))
         self._problem, self._variables = _problem(rows)
         self._extra_contradiction = False
         self._extra_names: list[str] = []
@@ -114,6 +119,10 @@ class Pulp(RecordingBackend):
             name, wanted["path"] = "COIN_CMD", cbc_executable()
         if "executable" in self.options:
             wanted["path"] = self.options["executable"]
+        program = shutil.which(str(wanted.get("path") or _PROGRAMS.get(name, "")))
+        if program is not None:
+            self._program = SupervisedProgram(program, keep_output=True)
+            wanted["path"] = self._program.path
         for key, value in self._common.items():
             if value is not None:
                 wanted[_COMMON_NAMES[key]] = value
@@ -145,7 +154,7 @@ class Pulp(RecordingBackend):
                 row_upper=np.zeros(0),
                 row_names=[],
             )
-            extra, self._extra_contradiction = drop_idle_rows(with_rows(empty, self._extra))
+            extra, self._extra_contradiction = drop_idle_rows(with_scaled_rows(with_rows(empty, self._extra)))
             extra = replace(extra, row_names=[f"extra{i}" for i in range(extra.n_rows)])
             add_rows(self._problem, extra, self._variables)
         self._extra_names = [name for name in constraints if name not in before]
@@ -164,11 +173,20 @@ class Pulp(RecordingBackend):
         with tempfile.TemporaryDirectory() as folder:
             if hasattr(solver, "tmpDir"):
                 solver.tmpDir = folder  # some interfaces of PuLP (GLPK_CMD) leave files behind
+            if not math.isinf(self._limit) and hasattr(solver, "timeLimit"):
+                whole = self._solver_name == "GLPK_CMD"  # glpsol reads whole seconds
+                solver.timeLimit = math.ceil(self._limit) if whole else self._limit
             try:
-                problem.solve(solver)
-            except (pulp.PulpError, pulp.apis.PulpSolverError) as error:
-                return Solution(Status.FAILED, None, message=str(error))
-        return self._read(problem)
+                with self._program.watched(self._limit) if self._program is not None else nullcontext():
+                    problem.solve(solver)
+                return self._read(problem)
+            except Exception as error:  # PuLP's readers raise whatever a strange file makes them raise
+                return Solution(Status.FAILED, None, message=self._account(error))
+
+    def _account(self, error: Exception) -> str:
+        told = self._program.account() if self._program is not None else ""
+        name = self._program.program if self._program is not None else self._solver_name
+        return f"{name}: {type(error).__name__}: {error}{'; ' + told if told else ''}"
 
     def _read(self, problem: Any) -> Solution:
         import pulp
@@ -181,14 +199,14 @@ class Pulp(RecordingBackend):
         # A limit with an incumbent is "Optimal", with a solution that is only "Feasible".
         stopped = problem.sol_status == pulp.LpSolutionIntegerFeasible
         if problem.status != pulp.LpStatusOptimal:
-            timed = problem.status == pulp.LpStatusNotSolved and "time_limit" in self.options
+            timed = problem.status == pulp.LpStatusNotSolved and not math.isinf(self._limit)
             return Solution(Status.TIME_LIMIT if timed else Status.FAILED, None, message=words)
         values = [variable.varValue for variable in self._variables]
         z = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
         z = np.where(np.isnan(z), np.clip(0.0, self.space.lower, self.space.upper), z)
         if not stopped:
             return Solution(Status.OPTIMAL, z, -math.inf, message=words)
-        return Solution(Status.TIME_LIMIT if "time_limit" in self.options else Status.FAILED, z, message=words)
+        return Solution(Status.FAILED if math.isinf(self._limit) else Status.TIME_LIMIT, z, message=words)
 
 
 def _problem(space: CompiledSpace) -> tuple[Any, list[Any]]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
+import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from structopt.backends.arrays import drop_idle_rows, with_rows
+from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.executables import cbc_executable, missing_package, missing_program
+from structopt.backends.programs import SupervisedProgram
 from structopt.backends.recording import RecordingBackend
 from structopt.compiled import FloatArray
 from structopt.errors import SolverNotAvailable
@@ -20,6 +24,9 @@ from structopt.errors import SolverNotAvailable
 __all__ = ["Pyomo"]
 
 _DEFAULT_SOLVER = "appsi_highs"
+#: Pyomo redirects the output of the whole process and keeps one stack of temporary files: two solves at a time
+#: wait for each other for ever.
+_one_at_a_time = threading.Lock()
 #: Pyomo's solvers that are programs, and the programs.
 _PROGRAMS = {"cbc": "cbc", "glpk": "glpsol", "scip": "scip", "gurobi": "gurobi_cl", "cplex": "cplex"}
 #: Pyomo's solvers that are Python packages, and the packages.
@@ -75,6 +82,8 @@ class Pyomo(RecordingBackend):
     name: ClassVar[str] = "pyomo"
     capabilities: ClassVar[Capability] = Capability.LP | Capability.MIP | Capability.ROWS | Capability.TIME_LIMIT
     _rounding: ClassVar[float] = 5e-8
+    _is_audited: ClassVar[bool] = True
+    _program: SupervisedProgram | None = None
 
     @classmethod
     def unavailable(cls, options: Mapping[str, Any]) -> str | None:
@@ -100,7 +109,7 @@ class Pyomo(RecordingBackend):
         missing = self.unavailable(self.options)
         if missing is not None:
             raise SolverNotAvailable(f"solver {self._solver_name!r} of Pyomo: {missing}.")
-        rows, self._contradiction = drop_idle_rows(self.space)
+        rows, self._contradiction = drop_idle_rows(with_scaled_rows(self.space))
         self._extra_contradiction = False
         self._model = to_pyomo(
             replace(
@@ -120,9 +129,18 @@ class Pyomo(RecordingBackend):
         name, executable = self._solver_name, self.options.get("executable")
         if executable is None and name == "cbc":
             executable = cbc_executable()
-        with _quiet_pyomo():
-            solver = pyo.SolverFactory(name, **({"executable": executable} if executable else {}))
-            usable = solver.available(exception_flag=False)
+        program = shutil.which(str(executable or _PROGRAMS.get(name, "")))
+        if program is not None:
+            self._program = SupervisedProgram(program, keep_output=False)  # Pyomo reads what it prints
+            executable = self._program.path
+        try:
+            with _quiet_pyomo():
+                solver = pyo.SolverFactory(name, **({"executable": executable} if executable else {}))
+                usable = solver.available(exception_flag=False)
+        except Exception as error:  # a program that does not answer when asked for its version
+            raise SolverNotAvailable(
+                f"Pyomo cannot run {program or name!r}: {type(error).__name__}: {error}"
+            ) from error
         if not usable:
             raise SolverNotAvailable(
                 f"Pyomo cannot run the solver {name!r}: check its name in `pyomo help --solvers`, that it is "
@@ -150,7 +168,7 @@ class Pyomo(RecordingBackend):
         none = replace(
             self.space, matrix=self.space.matrix[:0], row_lower=np.zeros(0), row_upper=np.zeros(0), row_names=[]
         )
-        extra, self._extra_contradiction = drop_idle_rows(with_rows(none, self._extra))
+        extra, self._extra_contradiction = drop_idle_rows(with_scaled_rows(with_rows(none, self._extra)))
         if extra.n_rows:
             # A name with an index, so that one component holds all extra rows and goes with them.
             extra = replace(extra, row_names=[f"extra[{i}]" for i in range(extra.n_rows)])
@@ -167,16 +185,22 @@ class Pyomo(RecordingBackend):
         for variable in self._variables:
             variable.set_value(None, skip_validation=True)
         arguments: dict[str, Any] = {"load_solutions": False}
-        if "time_limit" in self.options:
-            limit = self.options["time_limit"]
+        if not math.isinf(self._limit):
             # glpsol reads whole seconds
-            arguments["timelimit"] = math.ceil(limit) if self._solver_name == "glpk" else limit
+            arguments["timelimit"] = math.ceil(self._limit) if self._solver_name == "glpk" else self._limit
+        watched = self._program.watched(self._limit) if self._program is not None else nullcontext()
         try:
-            with _quiet_pyomo():
+            with _one_at_a_time, _quiet_pyomo(), watched:
                 results = self._solver.solve(self._model, **arguments)
                 return self._read(results)
-        except (RuntimeError, ValueError, OSError) as error:
-            return Solution(Status.FAILED, None, message=f"{type(error).__name__}: {error}")
+        except Exception as error:  # Pyomo's readers raise whatever a strange file makes them raise
+            return Solution(Status.FAILED, None, message=self._account(error))
+
+    def _account(self, error: Exception) -> str:
+        told = [self._program.account()] if self._program is not None else []
+        told.append(f"last words: {' '.join(str(getattr(self._solver, '_log', '') or '').split())[-300:]}")
+        name = self._program.program if self._program is not None else self._solver_name
+        return f"{name}: {type(error).__name__}: {error}; {', '.join(part for part in told if part)}"
 
     def _read(self, results: Any) -> Solution:
         words = str(results.solver.termination_condition)
@@ -191,7 +215,7 @@ class Pyomo(RecordingBackend):
         if words == "optimal":
             return Solution(Status.OPTIMAL, z, -math.inf, message=words)
         # glpsol reports its incumbent at the time limit as "feasible".
-        timed = words == "maxTimeLimit" or (words == "feasible" and "time_limit" in self.options)
+        timed = words == "maxTimeLimit" or (words == "feasible" and not math.isinf(self._limit))
         return Solution(Status.TIME_LIMIT if timed else Status.FAILED, z, message=words)
 
     def _load(self, results: Any) -> FloatArray:

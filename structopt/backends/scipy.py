@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.optimize
 
+from structopt.backends.arrays import with_scaled_rows
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.recording import RecordingBackend
 from structopt.compiled import CompiledSpace, FloatArray
@@ -59,15 +61,14 @@ class Scipy(RecordingBackend):
                 f"{', '.join(_OPTIONS)}, time_limit and mip_gap."
             )
         self._options: dict[str, Any] = {"mip_rel_gap": self.options.get("mip_gap", 0.0), **self._native}
-        if "time_limit" in self.options:
-            self._options["time_limit"] = float(self.options["time_limit"])
-        self._rows: CompiledSpace = self.space
+        self._rows: CompiledSpace = with_scaled_rows(self.space)
 
     def _rows_changed(self) -> None:
-        self._rows = self._current()
+        self._rows = with_scaled_rows(self._current())
 
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
         rows = self._rows
+        options = self._options if math.isinf(self._limit) else {**self._options, "time_limit": self._limit}
         result = scipy.optimize.milp(
             -costs,  # milp minimises
             integrality=rows.integrality.astype(np.uint8),
@@ -75,7 +76,7 @@ class Scipy(RecordingBackend):
             constraints=(
                 scipy.optimize.LinearConstraint(rows.matrix, rows.row_lower, rows.row_upper) if rows.n_rows else ()
             ),
-            options=self._options,
+            options=options,
         )
         status = _STATUS.get(result.status, Status.FAILED)
         if status is Status.TIME_LIMIT and "ime limit" not in result.message:

@@ -75,14 +75,19 @@ class Worker:
             return relaxation, 1, 0
         if relaxation.status is Status.UNBOUNDED:
             return self._without_label(relaxation, costs, extra), 1, 1
-        if relaxation.status is not Status.OPTIMAL:
+        if relaxation.status not in (Status.OPTIMAL, Status.FAILED):
             return relaxation, 1, 0
-        if relaxation.z is not None and self._checker.snap(costs, relaxation.z, extra) == HOLDS:
+        # A relaxation that failed (a file that rounds 2e-9 to 0 will do) proves nothing, and the MIP may yet answer.
+        if (
+            relaxation.z is not None
+            and relaxation.status is Status.OPTIMAL
+            and self._checker.snap(costs, relaxation.z, extra) == HOLDS
+        ):
             return relaxation, 1, 0
         exact = self._checked(self._run(self._mip_backend(), costs, extra, None, start), costs, extra)
         if exact.status is Status.TIME_LIMIT and exact.z is None:
             exact = replace(exact, z=self._rounded(costs, relaxation.z, extra))
-        if exact.z is not None and exact.bound > relaxation.bound:
+        if exact.z is not None and relaxation.status is Status.OPTIMAL and exact.bound > relaxation.bound:
             exact = replace(exact, bound=relaxation.bound)
         return exact, 1, 1
 

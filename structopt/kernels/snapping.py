@@ -23,16 +23,18 @@ def first_broken(
     row_upper: FloatArray,
     tolerance: float,
 ) -> int:
-    """The first row that `z` leaves by more than `tolerance` of the terms that meet there (at least 1), or -1."""
+    """The first row that `z` leaves by more than `tolerance` of the terms that meet there (or of its unit), or -1."""
     for i in range(len(row_lower)):
         activity = 0.0
         size = 0.0
+        unit = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             term = data[k] * z[indices[k]]
             activity += term
             size += abs(term)
-        # NaN is outside of everything.
-        room = tolerance * max(1.0, size)
+            unit = max(unit, abs(data[k]))
+        # As `CompiledSpace.row_units` has it; NaN is outside of everything.
+        room = tolerance * max(min(1.0, unit) if unit > 0.0 else 1.0, size)
         if not (activity >= row_lower[i] - room and activity <= row_upper[i] + room):
             return i
     return -1

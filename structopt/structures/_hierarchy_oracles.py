@@ -11,10 +11,11 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from structopt.backends.arrays import holding_rows
 from structopt.backends.combinatorial import Algorithm
 from structopt.backends.structured import ClosureSolver
 from structopt.backends.worker import ExtraRows
-from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
+from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.hierarchy import Hierarchy
 from structopt.kernels import tree
@@ -86,10 +87,7 @@ class LeafOracle(Algorithm):
         return [self._label(int(leaf), c) for leaf in order]
 
     def maximize_constrained(self, c: FloatArray, extra: ExtraRows) -> Label:
-        matrix, lower, upper = extra
-        activity = (matrix @ self._paths.T).T.toarray()
-        room = FEASIBILITY_TOLERANCE
-        allowed = np.flatnonzero(((activity >= lower - room) & (activity <= upper + room)).all(axis=1))
+        allowed = np.flatnonzero(holding_rows(extra, self._paths))
         if not allowed.size:
             raise InfeasibleSpace("No leaf satisfies the extra rows of this call.")
         return self._label(int(allowed[(self._paths[allowed] @ c).argmax()]), c)

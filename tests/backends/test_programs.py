@@ -1,0 +1,204 @@
+"""Programs that lie, crash or hang: whatever a solver's program does, it ends in an error of ours or in the truth."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.backends import programs
+from structopt.backends.arrays import with_scaled_rows
+from structopt.backends.base import Status
+from structopt.backends.profiles import make_backend
+from structopt.backends.programs import SupervisedProgram
+from structopt.errors import SolverFailed, TimeLimitReached
+from structopt.feasibility import contains
+from structopt.testing.instances import brute_force, hard_knapsack, space_of
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="the false programs are shell scripts"),
+    # A reader of Pyomo's own that outlives a program which was ended.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
+
+SPACE = space_of([[2.0, 3.0, 4.0]], -np.inf, 5.0, 0.0, 1.0, True)
+COSTS = np.array([3.0, 4.0, 5.0])  # best: the first two, 7
+HANG = 60.0
+
+#: Where the answer is to be written, and a line for each variable under PuLP's names and Pyomo's.
+FIND = """
+out=""; previous=""
+for word in "$@"; do
+  case "$previous" in -solution|-solu) out="$word";; esac
+  case "$word" in -stop) echo "Version: 2.10.3"; exit 0;; esac
+  previous="$word"
+done
+label() {
+  echo "      0 X0000000 $1 0"; echo "      1 X0000001 $2 0"; echo "      2 X0000002 $3 0"
+  if [ -z "$PULP" ]; then echo "      0 x1 $1 0"; echo "      1 x2 $2 0"; echo "      2 x3 $3 0"; fi
+}
+"""
+FAKES = {
+    "crash": 'echo "Segmentation fault: it was the cosmic rays"; exit 139',
+    "nothing": "exit 0",
+    "garbage": 'head -c 3000 /dev/urandom > "$out"; head -c 3000 /dev/urandom; exit 0',
+    "half a line": 'printf "Optimal - objective value 7\\n  0 X00" > "$out"; exit 0',
+    "words for numbers": '(echo "Optimal - objective value seven"; label one one none) > "$out"; exit 0',
+    "empty file": ': > "$out"; exit 0',
+    "another problem": '(echo "Optimal - objective value 99"; echo "  0 elephants 12 0") > "$out"; exit 0',
+    "infeasible": '(echo "Infeasible - objective value 0"; label 0 0 0) > "$out"; echo "Infeasible"; exit 0',
+    "unbounded": '(echo "Unbounded - objective value 0"; label 0 0 0) > "$out"; echo "Unbounded"; exit 0',
+    "poor label": '(echo "Optimal - objective value 7"; label 0 0 0) > "$out"; echo "Optimal solution found"; exit 0',
+    "no label": '(echo "Optimal - objective value 12"; label 1 1 1) > "$out"; echo "Optimal solution found"; exit 0',
+    "fraction": '(echo "Optimal - objective value 7"; label 1 0.99 0) > "$out"; echo "Optimal solution found"; exit 0',
+    "nan": '(echo "Optimal - objective value nan"; label nan nan nan) > "$out"; echo "Optimal solution found"; exit 0',
+}
+BACKENDS = {"cbc": "pulp", "pyomo-cbc": "pyomo"}
+
+
+@pytest.fixture
+def fake(tmp_path):
+    def write(body: str) -> str:
+        path = tmp_path / "cbc"
+        path.write_text(f"#!/bin/sh\n{FIND}\n{body}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("integral", ["force", "relax"])
+@pytest.mark.parametrize("kind", FAKES)
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_a_false_program_is_not_believed(fake, solver, kind, integral):
+    oracle = so.Oracle(SPACE, solver, integral=integral, executable=fake(FAKES[kind]))
+    with pytest.raises(SolverFailed) as caught:
+        oracle.maximize(COSTS)
+    assert not isinstance(caught.value, TimeLimitReached)
+    if kind == "crash":
+        assert "exit code 139" in str(caught.value) or "cosmic rays" in str(caught.value)
+        assert "cbc" in str(caught.value)
+    # The same oracle with a real program behind it would answer: nothing of the lie is kept.
+    assert so.Oracle(SPACE, solver).maximize(COSTS).value == 7.0
+
+
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_an_empty_space_is_empty_whatever_the_program_says(fake, solver):
+    space = space_of([[2.0, 2.0, 2.0]], 3.0, 3.0, 0.0, 1.0, True)
+    for kind in ("crash", "infeasible", "poor label", "unbounded"):
+        with pytest.raises(so.errors.StructoptError):
+            so.Oracle(space, solver, integral="force", executable=fake(FAKES[kind])).maximize(COSTS)
+
+
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_a_program_that_hangs_is_ended(fake, solver, monkeypatch):
+    monkeypatch.setattr(programs, "_GRACE", 0.5)
+    oracle = so.Oracle(SPACE, solver, integral="force", time_limit=0.5, executable=fake("sleep 1000"))
+    begun = time.monotonic()
+    with pytest.raises(SolverFailed):
+        oracle.maximize(COSTS)
+    assert time.monotonic() - begun < HANG
+
+
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_ctrl_c_ends_the_program(fake, solver, tmp_path):
+    mark = tmp_path / "pid"
+    oracle = so.Oracle(SPACE, solver, integral="force", executable=fake(f'echo $$ > "{mark}"; sleep 1000'))
+
+    def interrupt():
+        end = time.monotonic() + HANG
+        while not (mark.exists() and mark.read_text().strip()) and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        oracle.maximize(COSTS)
+    thread.join()
+    number = int(mark.read_text())
+    for _ in range(200):
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            return
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(number)], capture_output=True, text=True).stdout
+        if not state.strip() or state.strip().startswith("Z"):
+            return
+        time.sleep(0.05)
+    raise AssertionError("the program goes on")
+
+
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_a_gap_is_told(solver):
+    """A program that may stop at 50 % promises 50 %, not its label."""
+    rng = np.random.default_rng(3)
+    weights = rng.integers(10, 60, (2, 14)).astype(float)
+    space = space_of(weights, -np.inf, weights.sum(axis=1) // 3, 0.0, 1.0, True)
+    costs = rng.integers(10, 60, 14).astype(float)
+    label = so.Oracle(space, solver, integral="force", mip_gap=0.5).maximize(costs)
+    assert contains(space, label.z)
+    assert label.bound >= brute_force(space, costs) - 1e-6
+
+
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_an_incumbent_at_the_time_limit_is_not_an_optimum(solver):
+    space, costs = hard_knapsack()
+    label = so.Oracle(space, solver, integral="force", time_limit=1).maximize(costs)
+    assert label.status == "time limit"
+    assert label.value < label.bound < np.inf
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-9, 1e-4, 1e6, 1e12])
+@pytest.mark.parametrize("what", ["costs", "rows", "both"])
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_units_do_not_matter(solver, what, size):
+    rng = np.random.default_rng(5)
+    weights = rng.uniform(1.0, 9.0, (2, 6))
+    factor = size if what != "costs" else 1.0
+    space = space_of(weights * factor, -np.inf, weights.sum(axis=1) / 2.5 * factor, 0.0, 1.0, True)
+    plain = space_of(weights, -np.inf, weights.sum(axis=1) / 2.5, 0.0, 1.0, True)
+    costs = rng.uniform(1.0, 9.0, 6)
+    scale = size if what != "rows" else 1.0
+    backend = make_backend(solver, space)
+    backend.set_costs(costs * scale)
+    found = backend.run()
+    assert found.status is Status.OPTIMAL
+    assert costs @ found.z == pytest.approx(brute_force(plain, costs), rel=1e-6)
+
+
+def test_rows_are_scaled_by_powers_of_two():
+    space = space_of([[1e-7, 3e-7], [2e9, 1.0], [1.0, 2.0], [0.0, 0.0]], -1.0, [1e-7, 1e9, 2.0, 1.0], 0.0, 1.0)
+    scaled = with_scaled_rows(space)
+    factor = scaled.row_upper / space.row_upper
+    assert (np.frexp(factor)[0] == 0.5).all()
+    assert factor[1:].tolist() == [1.0, 1.0, 1.0]
+    assert (scaled.matrix.toarray() == space.matrix.toarray() * factor[:, None]).all()
+    assert np.abs(scaled.matrix.toarray()[:3]).max(axis=1).min() >= 0.5
+
+
+def test_the_account_of_a_program(tmp_path):
+    path = tmp_path / "a program with spaces"
+    path.write_text("#!/bin/sh\necho first; echo last >&2; exit 7\n")
+    path.chmod(0o755)
+    program = SupervisedProgram(str(path), keep_output=True)
+    with program.watched(np.inf):
+        assert subprocess.run([program.path, "one argument"]).returncode == 7
+    assert program.account() == "exit code 7, last words: first last"
+
+
+@pytest.mark.parametrize("solver", ["pyomo-highs", "pyomo-cbc", "cbc"])
+def test_batches_in_threads_end(solver):
+    """Pyomo redirects the output of the process: two solves at a time waited for each other for ever."""
+    rng = np.random.default_rng(0)
+    costs = rng.uniform(1.0, 2.0, (8, 3))
+    found = so.Oracle(SPACE, solver).maximize_batch(costs, n_jobs=2)
+    best = [brute_force(SPACE, c) for c in costs]
+    assert [label.value for label in found] == pytest.approx(best, rel=1e-6)
