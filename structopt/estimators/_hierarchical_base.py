@@ -23,6 +23,7 @@ from structopt.estimators._fitting import Fitting, taken, used_examples
 from structopt.estimators.persistence import Persistent
 from structopt.frames import plain_labels
 from structopt.hierarchy import Hierarchy
+from structopt.kernels.csr import checked_csr
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.result import TrainResult
 
@@ -127,7 +128,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
             dense = np.isfinite(X).all(axis=1) if not sp.issparse(X) else None
             place = int(np.argmin(dense)) if dense is not None else _row_of(X, int(np.argmin(np.isfinite(data))))
             raise DeclarationError(f"The features of example {place} contain NaN or infinity; impute or drop it first.")
-        return sp.csr_array(X) if sp.issparse(X) else X
+        return checked_csr(X, "X", X.dtype) if sp.issparse(X) else X
 
     def _report_unseen(self, labels: sp.csr_array) -> None:
         seen = np.zeros(len(self.hierarchy_), np.bool_)

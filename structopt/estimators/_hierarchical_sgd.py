@@ -18,6 +18,7 @@ from structopt.batch import LabelBatch
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._node_weights import AllWeights, Pattern, SeenWeights, Weights, seen_features
+from structopt.kernels.csr import checked_csr
 from structopt.kernels.node_weights import leaf_steps
 from structopt.losses import Hamming, LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
@@ -103,7 +104,7 @@ def hierarchical_sgd(
     ((3, 4), True)
     """
     lam = check_lam(lam)
-    X = sp.csr_array(X, dtype=dtype)
+    X = checked_csr(X if sp.issparse(X) else sp.csr_array(X), "X", dtype)
     n, n_nodes = X.shape[0], len(model.hierarchy)
     labels = sp.csr_array(model.codec.encode_many(Y, n))
     weight = relative_weights(sample_weight, n, "hierarchical_sgd")

@@ -77,11 +77,10 @@ def arborescence_batch(
     values : ndarray, shape (n,)
     """
     scores, counts = floats(W, "W", 1), integers(sizes, "sizes", 1)
-    # Each size alone first: the square of a large one overflows, and might seem to fit.
-    if (counts < 1).any() or (counts > scores.size).any() or (counts * counts).sum() != scores.size:
-        raise DeclarationError(
-            f"W has {scores.size} entries; it needs the sum of the squares of sizes, each at least 1."
-        )
+    # Squared in Python's integers, which do not overflow: a large size must not seem to fit.
+    needed = sum(size * size for size in counts.tolist())
+    if (counts < 1).any() or needed != scores.size:
+        raise DeclarationError(f"W has {scores.size} entries; sizes, all of them positive, needs {needed}.")
     heads, values, status, index = solve_batch(scores, counts, single_root, projective)
     if status:
         fail(status, _NUMBERS, _EMPTY, index)

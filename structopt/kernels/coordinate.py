@@ -20,9 +20,6 @@ from structopt.kernels._common import FloatArray, IntArray, kernel
 
 __all__ = ["descend_csr", "descend_dense", "squared_norms_csr", "squared_norms_dense"]
 
-# A derivative of the dual below this moves nothing.
-_NEGLIGIBLE = 1e-12
-
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
 def _dot(row: npt.NDArray[Any], w: FloatArray) -> float:
@@ -141,9 +138,11 @@ def descend_csr(
         violation = 0.0 if outward else ascent
         lowest = violation if violation < lowest else lowest
         highest = violation if violation > highest else highest
-        if abs(violation) > _NEGLIGIBLE:
-            alpha[i] = _maximiser(ascent, old, step[i] * norms[i] + ridge, upper)
-            change = step[i] * y[i] * (alpha[i] - old)
+        # Only what rounds to no move at all is left out: objectives may be as small as they like.
+        best = old if outward else _maximiser(ascent, old, step[i] * norms[i] + ridge, upper)
+        if best != old:
+            alpha[i] = best
+            change = step[i] * y[i] * (best - old)
             changes += 1
             for p in range(start, stop):
                 w[np.uint64(indices[p])] += change * data[p]
@@ -184,9 +183,10 @@ def descend_dense(
         violation = 0.0 if outward else ascent
         lowest = violation if violation < lowest else lowest
         highest = violation if violation > highest else highest
-        if abs(violation) > _NEGLIGIBLE:
-            alpha[i] = _maximiser(ascent, old, step[i] * norms[i] + ridge, upper)
-            change = step[i] * y[i] * (alpha[i] - old)
+        best = old if outward else _maximiser(ascent, old, step[i] * norms[i] + ridge, upper)
+        if best != old:
+            alpha[i] = best
+            change = step[i] * y[i] * (best - old)
             changes += 1
             row = X[i]
             for j in range(w.size):

@@ -14,8 +14,8 @@ __all__ = ["checked_csr"]
 _INT32 = np.iinfo(np.int32).max
 
 
-def checked_csr(matrix: Any, name: str) -> sp.csr_array:
-    """A sparse matrix as CSR of float64 with sorted int32 indices, all of them inside, and no entry twice.
+def checked_csr(matrix: Any, name: str, dtype: Any = np.float64) -> sp.csr_array:
+    """A sparse matrix as CSR of one number type with sorted int32 indices, all of them inside, and no entry twice.
 
     The index arrays of a matrix can be written to, and scipy looks at them only when it is made: a column outside
     would be read, and written, past the end of a vector. Numbers and indices have one type each, because every
@@ -27,6 +27,8 @@ def checked_csr(matrix: Any, name: str) -> sp.csr_array:
     matrix : sparse matrix or array of any format, of one or two dimensions
     name : str
         For error messages.
+    dtype : dtype
+        Of the numbers; float32 only where half the memory is what was asked for.
 
     Examples
     --------
@@ -43,7 +45,7 @@ def checked_csr(matrix: Any, name: str) -> sp.csr_array:
         _check_compressed(given, *((width, n) if given.format == "csc" else (n, width)), name)
     elif given.format == "coo":
         _check_places(given, name)
-    rows = sp.csr_array(given, dtype=np.float64)
+    rows = sp.csr_array(given, dtype=dtype)
     if not rows.has_canonical_format:
         rows = rows.copy() if rows.data is given.data or np.shares_memory(rows.data, given.data) else rows
         rows.sum_duplicates()

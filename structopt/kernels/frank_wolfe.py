@@ -16,6 +16,7 @@ from structopt.kernels.planes import (
     fresh_score,
     gram_row,
     heights,
+    is_news,
     locate,
     merge_lightest,
     reserve,
@@ -93,7 +94,7 @@ def remember(
         top = heights(i, planes, arena, scratch)
         level = new_level[i - first_example]
         height = level - fresh_score(first, last, new_value, scratch)
-        if last == first or height <= top + 1e-9 * max(1.0, abs(top)):
+        if last == first or not is_news(height, top, level):
             continue
         if count[i] == slots:
             oldest = 0

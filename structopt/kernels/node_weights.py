@@ -208,7 +208,7 @@ def leaf_steps(
                 differ = 0.0
             far = np.sqrt(differ) if rooted else differ
             if divided:
-                value = 1.0 + (path[k] - path[own]) / far if far > 1e-12 else 0.0
+                value = 1.0 + (path[k] - path[own]) / far if far > 0.0 else 0.0
             else:
                 value = path[k] - path[own] + far
             if value > best_value:

@@ -90,6 +90,15 @@ def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
 
 
 @kernel
+def is_news(height: float, top: float, level: float) -> bool:
+    """Whether a plane is above all known ones, by more than the rounding of its level and score: known planes are not.
+
+    The sizes of the terms set the scale and not the height, which goes to 0 with the gap.
+    """
+    return height > top + 1e-12 * (abs(level) + abs(level - height) + abs(top))
+
+
+@kernel
 def fresh_score(first: int, last: int, value: Any, scratch: Any) -> float:
     """<w, psi> of a new plane after `locate` and `scores`."""
     s, fresh = scratch[0], scratch[4]

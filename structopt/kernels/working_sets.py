@@ -17,6 +17,7 @@ from structopt.kernels.planes import (
     fresh_score,
     gram_row,
     heights,
+    is_news,
     locate,
     make_slot,
     reserve,
@@ -142,7 +143,7 @@ def ascend_new(
         scores(i, n_parts, unions, features, w, scratch)
         top = heights(i, planes, arena, scratch)
         height = new_level[i - shift] - fresh_score(first, last, new_value, scratch)
-        if last > first and height > top + 1e-9 * max(1.0, abs(top)):
+        if last > first and is_news(height, top, new_level[i - shift]):
             if count[i] == slots:
                 make_slot(i, planes, arena, ends, unions, scratch)
                 heights(i, planes, arena, scratch)

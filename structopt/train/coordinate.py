@@ -133,7 +133,7 @@ class _Descent(Method):
             self._descend(monitor)
         with monitor.part("certificate"):
             objective, bound = dual.certify()
-            if dual.drift > 0.1 * max(objective - bound, _EPS):
+            if dual.drift > 0.1 * max(objective - bound, _EPS * abs(objective)):
                 dual.rebuild()
                 objective, bound = dual.certify()
         monitor.offer(dual.w, objective)
@@ -181,7 +181,9 @@ class _Dual:
             self._pass: Any = loops.descend_csr
             self._norms = loops.squared_norms_csr(matrix.data, matrix.indptr)
         else:
-            self._rows = (np.ascontiguousarray(matrix),)
+            # In float64, whatever the risk keeps: another type would be another kernel to compile.
+            rows = np.ascontiguousarray(matrix, dtype=np.float64)
+            self._rows = (rows if rows.flags.writeable else rows.copy(),)
             self._pass = loops.descend_dense
             self._norms = loops.squared_norms_dense(*self._rows)
         self.alpha: Vector = np.zeros(self.size)

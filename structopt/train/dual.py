@@ -10,6 +10,7 @@ pairs crawl (ill-conditioned bundles) an interior-point method, piqp, finishes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -19,13 +20,24 @@ from numpy.typing import ArrayLike, NDArray
 from structopt.errors import DeclarationError
 from structopt.kernels.pair_ascent import pair_ascent
 
-__all__ = ["DualSolution", "SimplexQP", "solve_simplex_qp"]
+__all__ = ["DualSolution", "SimplexQP", "power_of_two", "solve_simplex_qp"]
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 # Above this size the interior point method's cubic cost exceeds that of more ascent.
 _PIQP_LIMIT = 1500
+
+
+def power_of_two(size: float) -> float:
+    """The power of two below a positive finite number; 1 for any other.
+
+    Examples
+    --------
+    >>> power_of_two(5.0), power_of_two(0.3), power_of_two(0.0)
+    (4.0, 0.25, 1.0)
+    """
+    return math.ldexp(1.0, math.frexp(size)[1] - 1) if 0.0 < size < math.inf else 1.0
 
 
 class DualSolution(NamedTuple):
@@ -239,7 +251,9 @@ class SimplexQP:
         solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
         solver.settings.check_duality_gap = True
         solver.settings.eps_duality_gap_abs = solver.settings.eps_duality_gap_rel = 1e-10
-        P, c = np.asfortranarray(self.gram / self.lam), -self.b.copy()
+        # Its tolerances are absolute: the objective is scaled to about 1, by a power of two, which rounds nothing.
+        unit = power_of_two(float(np.abs(self.b).max(initial=0.0)))
+        P, c = np.asfortranarray(self.gram / (self.lam * unit)), -self.b / unit
         rows, mass = np.asfortranarray(rows[present]), self.mass[present]
         if self.zero_plane:
             solver.setup(P, c, None, None, rows, None, mass, np.zeros(n), None)

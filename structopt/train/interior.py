@@ -61,7 +61,8 @@ class InteriorBundle(SimplexBundle):
     @staticmethod
     def _ceiling(scores: Vector) -> float:
         spread = float(scores.max() - scores.min())
-        return float(scores.max()) + 0.1 * spread + 1e-3 * (1.0 + abs(float(scores.max())))
+        size = float(np.abs(scores).max())
+        return float(scores.max()) + 0.1 * spread + 1e-3 * (size if size > 0.0 else 1.0)
 
     def _bound(self, weight: Vector) -> float:
         return self.regularizer.dual_point(weight @ self._rows[: weight.size], float(weight @ self.qp.b), self.lam)[1]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.train.bundle import IDLE_LIMIT, Bundle, ModelPoint
+from structopt.train.dual import power_of_two
 from structopt.train.regularizers import Regularizer
 
 __all__ = ["LinearBundle"]
@@ -57,6 +58,11 @@ class LinearBundle(Bundle):
     def n_cuts(self) -> int:
         return len(self._b)
 
+    @property
+    def _unit(self) -> float:
+        """The size of the cuts' offsets, as a power of two."""
+        return power_of_two(max(map(abs, self._b), default=0.0))
+
     def add(self, a: Vector, b: float) -> None:
         if not (np.isfinite(a).all() and math.isfinite(b)):
             raise DeclarationError("a cut must be finite: the risk's value or subgradient overflowed")
@@ -78,11 +84,13 @@ class LinearBundle(Bundle):
         # Without a floor a slope over lam by rounding gives no bound at all: keep a little inside.
         cost = np.full(2 * d + 1, 1.0 if bounded else 1.0 - 1e-8)
         cost[-1] = 1.0
-        lower, upper = np.zeros(2 * d + 1), np.full(2 * d + 1, min(self._box, highspy.kHighsInf))
-        lower[-1] = self.floor / self.lam if bounded else -highspy.kHighsInf
+        # In units of the risk, since HiGHS's tolerances are absolute; a power of two, which rounds nothing.
+        unit = self._unit * self.lam
+        lower, upper = np.zeros(2 * d + 1), np.full(2 * d + 1, min(self._box / self._unit, highspy.kHighsInf))
+        lower[-1] = self.floor / unit if bounded else -highspy.kHighsInf
         upper[-1] = highspy.kHighsInf
         lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, lower, upper
-        lp.row_lower_, lp.row_upper_ = np.array(self._b) / self.lam, np.full(n, highspy.kHighsInf)
+        lp.row_lower_, lp.row_upper_ = np.array(self._b) / unit, np.full(n, highspy.kHighsInf)
         scaled = self._rows[:n] / self.lam
         matrix = scipy.sparse.csr_array(np.hstack([-scaled, scaled, np.ones((n, 1))]))
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
@@ -125,13 +133,13 @@ class LinearBundle(Bundle):
         basis = highs.getBasis()
         self._basis = _statuses(basis.col_status), _statuses(basis.row_status)
         solution = highs.getSolution()
-        columns = np.array(solution.col_value)
+        columns = self._unit * np.array(solution.col_value)
         d = self._rows.shape[1]
         w = columns[:d] - columns[d : 2 * d]
         alpha = np.maximum(np.array(solution.row_dual), 0.0)
         bound = self._bound(alpha)
         if math.isfinite(self._box):
-            self._watch_box(w, self.lam * float(highs.getInfo().objective_function_value))
+            self._watch_box(w, self._unit * self.lam * float(highs.getInfo().objective_function_value))
         self._idle = np.where(alpha > 1e-12, 0, self._idle + 1)
         self._drop_idle()
         return ModelPoint(w, bound)
@@ -149,7 +157,8 @@ class LinearBundle(Bundle):
 
     def _watch_box(self, w: Vector, value: float) -> None:
         """Double the box if it binds and the model has settled inside it."""
-        self._settled = self._settled + 1 if value - self._value <= 1e-3 * max(1.0, abs(value)) else 0
+        size = max(abs(value), *np.abs(self._b))
+        self._settled = self._settled + 1 if value - self._value <= 1e-3 * size else 0
         self._value = value
         if self._settled < 5 or not (np.abs(w) >= 0.999 * self._box).any():
             return

@@ -122,6 +122,7 @@ class Monitor:
         self.patience = patience
 
         self.objective = math.inf
+        self._scale = 1.0  # the first objective
         self.lower_bound = float(lower_bound)
         self.w: Vector | None = None
         self.oracle_calls = 0
@@ -143,7 +144,7 @@ class Monitor:
     @property
     def gap(self) -> float:
         """The certified relative gap."""
-        return relative_gap(self.objective, self.lower_bound)
+        return relative_gap(self.objective, self.lower_bound, self._scale)
 
     @property
     def absolute_gap(self) -> float:
@@ -194,10 +195,16 @@ class Monitor:
             self._moved |= objective < self.objective
             point = np.array(w, dtype=np.float64)
             point.setflags(write=False)
+            if math.isinf(self.objective):
+                self._set_scale(objective)
             self.w, self.objective = point, float(objective)
             self._check_bound()
             return True
         return False
+
+    def _set_scale(self, objective: float) -> None:
+        """What "small" means in this run: nothing is measured in absolute numbers, losses may have any unit."""
+        self._scale = abs(float(objective)) if 0.0 < abs(objective) < math.inf else 1.0
 
     def bound(self, lower_bound: float) -> bool:
         """Tell a certified lower bound; return whether it is the best so far."""
@@ -210,7 +217,7 @@ class Monitor:
 
     def _check_bound(self) -> None:
         # A bound above an objective means an invalid cut: say so instead of reporting a closed gap (TRAINERS.md 5).
-        slack = 1e-9 * max(1.0, abs(self.objective))
+        slack = max(1e-9 * max(self._scale, abs(self.objective)), _PRECISION)
         if self.lower_bound > self.objective + slack:
             raise DeclarationError(
                 f"the lower bound {self.lower_bound!r} exceeds an objective {self.objective!r}: the risk is not "
@@ -254,7 +261,7 @@ class Monitor:
         gap = self.gap
         if gap <= self.tol:
             self.stop("tol")
-        elif gap <= _PRECISION or self.absolute_gap <= TINY * _PRECISION:
+        elif gap <= _PRECISION or self.absolute_gap <= TINY * _PRECISION * self._scale:
             self.stop("precision")
         elif self.passes >= self.max_passes:
             self.stop("passes")
@@ -294,6 +301,8 @@ class Monitor:
         self.history = History.from_arrays(
             {name[8:]: value for name, value in saved.items() if name.startswith("history.")}
         )
+        if len(self.history):
+            self._set_scale(float(self.history["objective"][0]))
         self._seconds_before = saved["seconds"]
         self._idle = saved["idle"]
         if self.gap <= max(self.tol, _PRECISION):  # the finished run's own limits may since have been loosened

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 __all__ = ["History", "Record", "TrainResult", "relative_gap"]
 
-#: Objectives below this are measured on an absolute scale.
+#: Objectives below this share of what the run began with are measured by that.
 TINY = 1e-12
 
 
-def relative_gap(objective: float, lower_bound: float) -> float:
-    """Return ``(objective - lower_bound) / max(|objective|, tiny)``, never negative.
+def relative_gap(objective: float, lower_bound: float, scale: float = 1.0) -> float:
+    """Return ``(objective - lower_bound) / max(|objective|, 1e-12 scale)``, never negative.
+
+    `scale` is the objective that a run began with: an objective that is 0 up to rounding has no relative gap.
 
     Examples
     --------
@@ -27,7 +29,7 @@ def relative_gap(objective: float, lower_bound: float) -> float:
     """
     if not (math.isfinite(objective) and math.isfinite(lower_bound)):
         return math.inf
-    return max(objective - lower_bound, 0.0) / max(abs(objective), TINY)
+    return max(objective - lower_bound, 0.0) / max(abs(objective), TINY * scale)
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ class TrainResult:
     lower_bound : float
         No weights have a smaller objective; from a feasible dual point (MATH.md 9.1). ``-inf`` if unknown.
     gap : float
-        ``(objective - lower_bound) / max(|objective|, 1e-12)``.
+        ``(objective - lower_bound) / max(|objective|, 1e-12 s)``, where s is the objective at the first point.
     history : History
         Objective, bound, gap, oracle calls, passes, seconds, seconds by part, over the run.
     stopped : str

@@ -195,7 +195,7 @@ class StructuredRisk(Risk):
         found = hull.run(tables, integral=over_labels, rtol=0.3 * self.rtol, n_jobs=self.n_jobs)
         known = self._tangents(LabelBatch(found.tables, None), found.h - 1.0, found.g)
         upper = np.maximum(found.upper, known.value)
-        unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12)
+        unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12 * float(upper.max(initial=0.0)))
         result = Violations(known.labels, known.scale, known.level, known.value, upper)
         if not over_labels:
             unproved = unproved[~np.isfinite(upper[unproved])]  # where the solver found no label to start from

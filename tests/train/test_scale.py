@@ -1,0 +1,133 @@
+"""No number is small in itself: the same problem in other units takes the same way.
+
+The units are powers of two, so that every product rounds as before and any difference is a threshold that is absolute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt.risks import Hinge, SquaredHinge
+from structopt.train import block_ascent, bmrm, n_slack, one_slack, proximal_bundle
+from structopt.train import regularizers as r
+from structopt.train.bcfw import bcfw
+from structopt.train.coordinate import coordinate_descent
+from structopt.train.multiclass import multiclass_ascent
+from structopt.train.result import relative_gap
+
+UNITS = [2.0**-40, 2.0**20]
+
+
+def data(n: int = 24, d: int = 4) -> tuple[Any, Any]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, d))
+    return X, (X @ rng.normal(size=(d, 3)) + 0.5 * rng.normal(size=(n, 3))).argmax(axis=1)
+
+
+def multiclass(loss_unit: float = 1.0, feature_unit: float = 1.0, surrogate: str = "margin") -> Any:
+    X, y = data()
+    model = so.structures.Multiclass(3, loss=loss_unit * np.array([[0, 1, 2], [1, 0, 1], [2, 1, 0.0]]))
+    return so.train.StructuredRisk(model, feature_unit * X, y, surrogate)
+
+
+TRAINERS = {
+    "block_ascent": block_ascent,
+    "bcfw": bcfw,
+    "n_slack": n_slack,
+    "one_slack": one_slack,
+    "bmrm": bmrm,
+    "proximal_bundle": proximal_bundle,
+    "multiclass_ascent": multiclass_ascent,
+}
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("unit", UNITS)
+def test_losses_in_another_unit(name: str, unit: float) -> None:
+    """``lam/2 |w|^2 + max_y L(y) + <w, dphi>``: losses times s, lam over s and w times s give s times the objective."""
+    train: Any = TRAINERS[name]
+    options = {"tol": 0.05 if name == "bcfw" else 1e-5, "max_passes": 1000}
+    wanted = train(multiclass(), lam=0.02, **options)
+    found = train(multiclass(unit), lam=0.02 / unit, **options)
+    assert wanted.converged and found.converged
+    assert found.passes == pytest.approx(wanted.passes, rel=0.05, abs=2)
+    assert found.objective / unit == pytest.approx(wanted.objective, rel=2 * options["tol"])
+    assert found.lower_bound / unit == pytest.approx(wanted.lower_bound, rel=2 * options["tol"])
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_features_in_another_unit(name: str, unit: float) -> None:
+    train: Any = TRAINERS[name]
+    options = {"tol": 0.05 if name == "bcfw" else 1e-5, "max_passes": 1000}
+    wanted = train(multiclass(), lam=0.02, **options)
+    found = train(multiclass(1.0, unit), lam=0.02 * unit**2, **options)
+    assert found.converged and found.passes == pytest.approx(wanted.passes, rel=0.05, abs=2)
+    assert found.objective == pytest.approx(wanted.objective, rel=2 * options["tol"])
+
+
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_slack_rescaling_in_another_unit(unit: float) -> None:
+    """``L(y) (1 + <w, dphi>)``: losses and lam times s give s times the objective at the same weights."""
+    wanted = block_ascent(multiclass(surrogate="slack"), lam=0.02, tol=1e-6)
+    found = block_ascent(multiclass(unit, surrogate="slack"), lam=0.02 * unit, tol=1e-6)
+    assert found.converged and found.objective / unit == pytest.approx(wanted.objective, rel=2e-6)
+
+
+class Scaled(so.train.Risk):
+    """A risk in another unit, as a user might write one."""
+
+    lower_bound = 0.0
+
+    def __init__(self, risk: Any, unit: float) -> None:
+        self.risk, self.unit, self.n_features = risk, unit, risk.n_features
+
+    def value_and_subgradient(self, w: Any) -> Any:
+        value, subgradient = self.risk(w)
+        return self.unit * value, self.unit * subgradient
+
+
+@pytest.mark.parametrize("regularizer", [r.L2(), r.L1(), r.Lp(3.0), r.Lp(1.5)], ids=repr)
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-20, 2.0**20])
+def test_a_bundle_of_any_regulariser_in_another_unit(regularizer: Any, unit: float) -> None:
+    X, y = data()
+    risk = Hinge(X, np.where(y == 0, 1, -1))
+    wanted = bmrm(Scaled(risk, 1.0), regularizer, lam=0.01, tol=1e-5)
+    found = bmrm(Scaled(risk, unit), regularizer, lam=0.01 * unit, tol=1e-5)
+    assert wanted.converged and found.converged
+    assert found.objective / unit == pytest.approx(wanted.objective, rel=2e-5)
+    np.testing.assert_allclose(found.lower_bound / unit, wanted.lower_bound, rtol=2e-5)
+
+
+@pytest.mark.parametrize("Risk", [Hinge, SquaredHinge])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("lam", [1e-4, 1e-6, 1e-9])
+def test_small_objectives_do_not_stall_coordinate_descent(Risk: Any, storage: Any, lam: float) -> None:
+    """Separable data and little regularisation: the objective is about lam, far below the derivatives of the dual."""
+    rng = np.random.default_rng(400)
+    X = rng.normal(size=(2, 5)) * (rng.random((2, 5)) < 0.8)
+    y = np.where(X @ rng.normal(size=5) > 0, 1, -1)
+    result = coordinate_descent(Risk(storage(X), y), lam=lam, tol=1e-6)
+    assert result.converged and result.gap <= 1e-6 and result.objective < 10 * lam
+    optimum = bmrm(Risk(storage(X), y), lam=lam, tol=1e-7)
+    assert result.lower_bound <= optimum.objective * (1 + 1e-9) and optimum.lower_bound <= result.objective * (1 + 1e-9)
+
+
+def test_the_example_that_stalled() -> None:
+    rng = np.random.default_rng(400)
+    X = rng.normal(size=(2, 5)) * (rng.random((2, 5)) < 0.4)
+    y = np.where(X @ rng.normal(size=5) + 0.5 * rng.normal(size=2) > 0, 1, -1)
+    result = coordinate_descent(Hinge(sp.csr_array(X), y), lam=1e-4, tol=1e-8, random_state=400)
+    assert result.stopped == "tol" and result.objective == pytest.approx(1.2501411661891683e-05, rel=1e-7)
+
+
+def test_no_run_converges_because_its_losses_are_small() -> None:
+    """An objective of 1e-15 at w = 0 had a relative gap of 1e-3, measured by an absolute 1e-12."""
+    found = bmrm(Scaled(Hinge(*[(a := data())[0], np.where(a[1] == 0, 1, -1)]), 1e-15), lam=1e-17, tol=1e-3)
+    assert found.converged and found.passes > 2 and found.objective < 0.9e-15
+    assert relative_gap(1e-15, 0.0, 1e-15) == 1.0 and relative_gap(0.0, 0.0, 1e-15) == 0.0
