@@ -164,6 +164,12 @@ class Model:
             return False
         return bool(oracle.integral == self.integral and oracle.options == self.options)
 
+    @property
+    def solver_runs(self) -> tuple[int, int]:
+        """Linear and integer programs that this model's oracles have handed to a solver so far."""
+        figures = [oracle.statistics for oracle in self._oracles.values()]
+        return sum(f.lp for f in figures), sum(f.mip for f in figures)
+
     # ---- features --------------------------------------------------------------------------------
 
     def n_weights(self, x: Any) -> int:

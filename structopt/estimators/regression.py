@@ -18,6 +18,9 @@ from structopt.risks.scalar import Quantile
 __all__ = ["OrdinalRegressor", "QuantileRegressor"]
 
 
+_LARGEST = float(np.finfo(np.float64).max)
+
+
 class QuantileRegressor(RegressorMixin, LinearEstimator):
     """Linear prediction of a quantile: ``lam/2 ||w||^2 + mean pinball loss``, to a certified gap.
 
@@ -198,6 +201,10 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         result = self._train(Ordinal(X, y, self.cost, sample_weight=weights))
         self._set_weights(result.w, 0.0)
         scores = np.asarray(X @ self.coef_, dtype=np.float64)
+        if not np.isfinite(scores).all():
+            raise DeclarationError(
+                "OrdinalRegressor: the scores of the training examples overflow; scale the features to about unit size."
+            )
         self.thresholds_ = _thresholds(scores, codes, self.levels_.size, weights)
         self._keep(result)
         return self
@@ -234,15 +241,17 @@ def _quantile(y: FloatArray, tau: float, weights: FloatArray | None) -> float:
 def _thresholds(
     f: FloatArray, level: npt.NDArray[np.intp], n_levels: int, weights: FloatArray | None = None
 ) -> FloatArray:
-    """Where each level but the first begins; between two training scores, in their middle."""
+    """Where each level but the first begins, ascending and finite; between two training scores, in their middle."""
     order = np.argsort(f, kind="stable")
     ordered, ends = f[order], np.flatnonzero(np.diff(f[order], append=np.inf) > 0)
     own = np.ones(len(f)) if weights is None else weights
     fitted = _isotonic_median(np.split(level[order], ends[:-1] + 1), np.split(own[order], ends[:-1] + 1))
     scores = ordered[ends]
     first = np.searchsorted(fitted, np.arange(1, n_levels))  # the first group at or above each level
-    middle = np.concatenate([[-np.inf], 0.5 * (scores[1:] + scores[:-1]), [np.inf]])
-    return middle[first]
+    # Levels that no training score reaches begin beyond all of them, by the margin that the risk asks of a pair.
+    beyond = np.maximum(1.0, 1e-6 * np.abs(scores[[0, -1]])) * [-1.0, 1.0] + scores[[0, -1]]
+    middle = np.concatenate([beyond[:1], 0.5 * scores[1:] + 0.5 * scores[:-1], beyond[1:]])
+    return np.asarray(np.clip(middle[first], -_LARGEST, _LARGEST))
 
 
 def _isotonic_median(groups: list[npt.NDArray[np.intp]], weights: list[FloatArray]) -> npt.NDArray[np.intp]:

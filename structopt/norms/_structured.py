@@ -26,6 +26,7 @@ def newton(U: FloatArray, hierarchy: Hierarchy, rtol: float) -> Solution:
     """Interior-point method in alpha; dense in the nodes."""
     A = hierarchy.closure
     dense = A.toarray()
+    some_leaf = dense.argmax(axis=0)  # a path through every node
 
     last: list[Any] = [None, None]  # value and slope are asked for at the same point
 
@@ -49,9 +50,14 @@ def newton(U: FloatArray, hierarchy: Hierarchy, rtol: float) -> Solution:
         R, half = solve(alpha)
         value = float((half**2).sum())
         gains = ((dense.T @ multipliers(R, half)) ** 2).sum(axis=1)
-        # Prices of the paths that cover the gain of every node bound it; the interior-point multipliers nearly do.
-        price = mu * float((gains / (dense.T @ mu)).max())
-        return value, value**2 / float(price.sum())
+        # Prices of the paths that cover the gain of every node bound it; the interior-point multipliers nearly do. What
+        # a node lacks is made up for by a factor on all prices, or by a surcharge on one path through it: where a class
+        # vector is 0 both its gain and its price vanish, and their ratio means nothing.
+        covered = dense.T @ mu
+        surcharge = np.zeros(mu.size)
+        np.maximum.at(surcharge, some_leaf, gains - covered)
+        price = min(float(mu.sum()) * float((gains / covered).max()), float((mu + surcharge).sum()))
+        return value, value**2 / price
 
     start = np.full(len(hierarchy), 0.9 / np.diff(A.indptr).max())
     start[hierarchy.leaf_index] += 0.95 - A @ start

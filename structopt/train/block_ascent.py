@@ -7,6 +7,7 @@ within a working set are what make it converge (TRAINERS.md 4.1): plain Frank-Wo
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from structopt.train.risk import check_lam
 from structopt.train.run import Limits, run
 from structopt.train.structured import StructuredRisk, Violations
 from structopt.train.warm import WarmStart
+from structopt.train.watch import CACHED_VISIT
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["block_ascent"]
@@ -34,6 +36,14 @@ _CACHED_ENOUGH = 0.4
 _FIRST_CACHED = 3
 # A bound needs w anew from the dual point: every so many passes, and whenever the next one certifies.
 _BOUND_EVERY = 3
+# Passes from one certificate to the next, and before the early ones: a run that is stopped has something to return.
+_CERTIFY_EVERY, _EARLY = 10, (2, 5)
+# A pass through the oracles is expensive from so many passes over the working sets on.
+_EXPENSIVE = 20.0
+# Progress is slow where the gap is more than this share of what it was at the last certificate.
+_SLOW = 0.5
+# Where rounds ask the oracles (see `n_slack`).
+_THETA = 0.5
 
 
 def block_ascent(
@@ -53,6 +63,9 @@ def block_ascent(
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by ascent in its dual, one example's planes at a time.
+
+    Where a pass through the oracles costs far more than one over the working sets and ``lam n`` is below 1, or where
+    ten passes do not halve the gap, it goes over to the rounds of `n_slack`, with the planes it has.
 
     Parameters
     ----------
@@ -112,7 +125,10 @@ class _BlockAscent(DualMethod):
         rng = np.random.default_rng(random_state)
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
         self.cached_passes = cached_passes
-        self.certify = False  # the next pass asks all oracles at one w
+        self.certify = True  # the next pass asks all oracles at one w
+        self.settled = False  # by the stale gap the next certificate is the last: ask at w itself
+        self.rounds = False  # oracles so expensive, or progress so slow, that each round solves the restricted dual
+        self.last_gap = math.inf  # the certified gap some passes ago
         self.problem = {
             "risk": risk,
             "lam": lam,
@@ -121,33 +137,43 @@ class _BlockAscent(DualMethod):
             "random_state": random_state,
         }
 
-    def start(self, monitor: Monitor) -> None:
-        if monitor.max_passes <= 1:
-            self.certify = True
-            monitor.offer(self.w)
-            return
-        monitor.count(oracle_calls=self.n, passes=1)
-        self.evaluate(monitor, self.w)  # an early Ctrl-C has weights to return, and their gap
-
     def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
         super().begin_at(monitor, w)
         self.certify = True
 
     def iterate(self, monitor: Monitor) -> None:
-        found = self.evaluate(monitor, self.w) if self.certify else None
-        monitor.count(oracle_calls=self.n, passes=1)
+        if self.rounds:
+            self.round(monitor, _THETA)
+            return
+        found = self._certify(monitor) if self.certify else None
+        number = monitor.passes + 1
         gap = self._oracle_pass(monitor, found)
+        monitor.count(oracle_calls=self.n, passes=1)
         with monitor.part("block steps"):
-            most = self.cached_passes if monitor.passes > 2 else min(self.cached_passes, _FIRST_CACHED)
+            most = self.cached_passes if number > 2 else min(self.cached_passes, _FIRST_CACHED)
             for _ in range(most):
                 left = self.sets.ascend_cached(self.w, self.scale, self.rng)
                 if left < _CACHED_ENOUGH * gap or monitor.out_of_time:
                     break
         # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
-        self.certify = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * monitor.lower_bound or monitor.passes % 10 == 0
-        self.certify |= monitor.passes + 1 >= monitor.max_passes
-        if self.certify or monitor.passes % _BOUND_EVERY == 0:
+        self.settled = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * monitor.lower_bound
+        self.certify = self.settled or number % _CERTIFY_EVERY == 0 or number + 1 >= monitor.max_passes
+        self.certify |= number in _EARLY
+        if self.certify or number % _BOUND_EVERY == 0:
             self._bound(monitor)
+        if number % _CERTIFY_EVERY == 1:  # right after a certificate
+            self._choose(monitor)
+
+    def _certify(self, monitor: Monitor) -> list[Violations]:
+        theta = 1.0 if self.settled or self.improved else 0.5
+        return self.evaluate(monitor, self.candidate(monitor, theta))
+
+    def _choose(self, monitor: Monitor) -> None:
+        """Go over to rounds where few oracle calls count for more than fresh weights, or these do not help."""
+        expensive = self.pass_work > _EXPENSIVE * CACHED_VISIT * self.n
+        slow = monitor.passes > 1 and monitor.gap > _SLOW * self.last_gap
+        self.rounds = (expensive and self.lam * self.n < 1.0) or slow
+        self.last_gap = monitor.gap
 
     def _bound(self, monitor: Monitor) -> None:
         with monitor.part("block steps"):
@@ -156,25 +182,41 @@ class _BlockAscent(DualMethod):
 
     def _oracle_pass(self, monitor: Monitor, found: Sequence[Violations] | None) -> float:
         """Ask the groups in turn (unless they have been asked already) and ascend; returns the sum of the gaps seen."""
-        gap = 0.0
-        for k in self.rng.permutation(len(self.sets.groups)):
-            with monitor.part("oracle"):
-                violations = self.sets.groups[k].violations(self.w) if found is None else found[k]
+        if found is not None:
             with monitor.part("block steps"):
-                gap += self.sets.ascend(k, violations, self.w, self.scale, self.rng)
+                return self._ascend(found)
+        gap = 0.0
+        with self.timed():
+            for k in self.rng.permutation(len(self.sets.groups)):
+                # What is left must do for one more pass: the certificate of the weights that are returned.
+                monitor.check_time(1.1 * self.pass_seconds)
+                with monitor.part("oracle"):
+                    violations = self.sets.groups[k].violations(self.w)
+                with monitor.part("block steps"):
+                    gap += self.sets.ascend(k, violations, self.w, self.scale, self.rng)
         return gap
+
+    def _ascend(self, found: Sequence[Violations]) -> float:
+        order = self.rng.permutation(len(found))
+        return sum(self.sets.ascend(k, found[k], self.w, self.scale, self.rng) for k in order)
 
     def finish(self, monitor: Monitor) -> None:
         if not np.isfinite(monitor.objective) or monitor.stopped in ("time", "callback"):
             self._bound(monitor)
-            self.evaluate(monitor, self.w)
+            if not self.rounds or not np.isfinite(monitor.objective):  # a round has evaluated its point
+                self._certify(monitor)
+                monitor.count(oracle_calls=self.n, passes=1)
+                monitor.record(self.state)
 
     def state(self) -> dict[str, Any]:
-        return {"certify": self.certify, **super().state()}
+        own = {name: getattr(self, name) for name in ("certify", "settled", "rounds")}
+        return {**own, "last_gap": float(self.last_gap), **super().state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        self.certify = bool(state["certify"])
+        for name in ("certify", "settled", "rounds"):
+            setattr(self, name, bool(state[name]))
+        self.last_gap = float(state["last_gap"])
 
     def info(self) -> dict[str, Any]:
-        return {"planes": int(self.sets.count.sum())}
+        return {"planes": int(self.sets.count.sum()), "rounds": self.rounds}

@@ -19,7 +19,7 @@ from structopt.train.regularizers import L2, Regularizer, check_l2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
-from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.structured import StructuredRisk, Violations, check_scale
 from structopt.train.warm import WarmStart
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, has_one_table
 
@@ -29,8 +29,6 @@ __all__ = ["n_slack", "one_slack"]
 _LOOSENESS = 0.1
 # Cuts from the cache before the oracle is asked again, should the test below keep firing.
 _MOST_CACHED = 100
-# Passes over the working sets before the next round of oracles, should the restricted dual converge slowly.
-_MOST_INNER = 500
 
 
 def one_slack(
@@ -106,6 +104,7 @@ class _OneSlack(Method):
     patience = 500
 
     def __init__(self, risk: StructuredRisk, lam: float, theta: float, cached_labels: int) -> None:
+        check_scale(risk, lam)
         self.lam, self.theta, self.n = lam, theta, len(risk)
         self.cache = _LabelCache(risk, cached_labels) if cached_labels and has_one_table(risk) else None
         self.parts: Sequence[StructuredRisk] = [risk] if self.cache is None else self.cache.groups
@@ -128,7 +127,7 @@ class _OneSlack(Method):
 
     def iterate(self, monitor: Monitor) -> None:
         with monitor.part("oracle"):
-            cut, found = _oracle_cut(self.parts, self.query)
+            cut, found = _oracle_cut(self.parts, self.query, monitor)
         monitor.count(oracle_calls=self.n, passes=1)
         if monitor.offer(self.query, 0.5 * self.lam * float(self.query @ self.query) + cut.value):
             self.best = self.query.copy()
@@ -186,6 +185,7 @@ def n_slack(
     *,
     lam: float,
     tol: float = 1e-3,
+    theta: float = 0.5,
     planes: int = 30,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
@@ -211,6 +211,9 @@ def n_slack(
         Weight of the regulariser, positive.
     tol : float
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
+    theta : float
+        Where the oracles are asked, ``(1 - theta) w_best + theta w``, in (0, 1]; it grows with every improvement in a
+        row. 1 asks at the weights of the dual point, far from the best ones in the beginning where ``lam n`` is small.
     planes : int
         Size of a working set; planes without mass make room, then the lightest are merged.
     max_passes, max_seconds, callback, checkpoint, verbose, warm
@@ -243,7 +246,9 @@ def n_slack(
     check_risk(risk, "n_slack")
     if planes < 2:
         raise DeclarationError(f"planes must be at least 2, got {planes!r}.")
-    method = _NSlack(risk, lam, planes, random_state)
+    if not 0.0 < theta <= 1.0:
+        raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
+    method = _NSlack(risk, lam, theta, planes, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
@@ -251,31 +256,14 @@ class _NSlack(DualMethod):
     name = "n-slack"
     patience = 100
 
-    def __init__(self, risk: StructuredRisk, lam: float, planes: int, random_state: int) -> None:
+    def __init__(self, risk: StructuredRisk, lam: float, theta: float, planes: int, random_state: int) -> None:
         rng = np.random.default_rng(random_state)
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
-        self.problem = {"risk": risk, "lam": lam, "planes": planes, "random_state": random_state}
+        self.theta = theta
+        self.problem = {"risk": risk, "lam": lam, "theta": theta, "planes": planes, "random_state": random_state}
 
     def iterate(self, monitor: Monitor) -> None:
-        found = self.evaluate(monitor, self.w)
-        monitor.count(oracle_calls=self.n, passes=1)
-        with monitor.part("block steps"):
-            self._solve_restricted(monitor, found)
-            low = self.rebuild()
-        monitor.bound(low)
-
-    def _solve_restricted(self, monitor: Monitor, found: Sequence[Violations]) -> None:
-        """Add the labels found and ascend until the restricted dual is solved to a share of the gap."""
-        for k, violations in enumerate(found):
-            self.sets.ascend(k, violations, self.w, self.scale, self.rng)
-        enough = _LOOSENESS * self.n * monitor.absolute_gap
-        for _ in range(_MOST_INNER):
-            # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
-            if (
-                self.sets.ascend_cached(self.w, self.scale, self.rng) <= enough
-                and self.sets.ascend_cached(self.w, self.scale, self.rng, worth=0.0) <= enough
-            ) or monitor.out_of_time:
-                break
+        self.round(monitor, self.theta)
 
     def info(self) -> dict[str, Any]:
         return {"planes": int(self.sets.count.sum())}
@@ -297,9 +285,15 @@ class _Model(QuadraticBundle):
         return float((self._rows[: self.n_cuts] @ w + self.qp.b).max(initial=-math.inf))
 
 
-def _oracle_cut(parts: Sequence[StructuredRisk], w: FloatArray) -> tuple[_Composed, list[Violations]]:
+def _oracle_cut(
+    parts: Sequence[StructuredRisk], w: FloatArray, monitor: Monitor | None = None
+) -> tuple[_Composed, list[Violations]]:
     """The cut of the most violated labels, which are returned too."""
-    found = [part.violations(w) for part in parts]
+    found = []
+    for part in parts:
+        if monitor is not None:
+            monitor.check_time()
+        found.append(part.violations(w))
     value, offset, slope = 0.0, 0.0, np.zeros(len(w))
     for part, violations in zip(parts, found, strict=True):
         value += float(violations.upper.sum())

@@ -154,7 +154,9 @@ class SimplexQP:
         if row.shape != (n + 1,):
             raise DeclarationError(f"a new cut needs {n + 1} inner products, got an array of shape {row.shape}")
         if not (np.isfinite(row).all() and np.isfinite(b)):
-            raise DeclarationError("a cut must be finite: the risk's value or subgradient overflowed")
+            raise DeclarationError(
+                "a cut must be finite: the risk's value or subgradient overflowed; scale the features to unit size"
+            )
         if not 0 <= block < self.mass.size:
             raise DeclarationError(f"block {block} of {self.mass.size} simplices")
         if n == self._b.size:

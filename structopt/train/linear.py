@@ -65,7 +65,9 @@ class LinearBundle(Bundle):
 
     def add(self, a: Vector, b: float) -> None:
         if not (np.isfinite(a).all() and math.isfinite(b)):
-            raise DeclarationError("a cut must be finite: the risk's value or subgradient overflowed")
+            raise DeclarationError(
+                "a cut must be finite: the risk's value or subgradient overflowed; scale the features to unit size"
+            )
         self._append_row(a)
         self._b.append(float(b))
         self._idle = np.append(self._idle, 0)

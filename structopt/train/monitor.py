@@ -37,7 +37,7 @@ from structopt.train.checkpoint import Checkpoint, State, read_checkpoint, write
 from structopt.train.identity import same
 from structopt.train.result import TINY, History, Record, TrainResult, relative_gap
 
-__all__ = ["Callback", "Monitor", "check_tol", "is_interrupt"]
+__all__ = ["Callback", "Monitor", "OutOfTime", "check_tol", "is_interrupt"]
 
 Vector = NDArray[np.float64]
 
@@ -46,8 +46,14 @@ Callback = Callable[[TrainResult], Any]
 
 # Relative gaps below this are rounding errors of sums of some thousand terms.
 _PRECISION = 1e-12
+# Seconds that the first evaluation may exceed the limit.
+_GRACE = 1.0
 #: Seconds between two pictures of the bar: on a screen, and where every picture is kept as a line of a file.
 _BAR_PAUSE, _LOG_PAUSE = 0.1, 10.0
+
+
+class OutOfTime(Exception):
+    """`max_seconds` have passed in the middle of an iteration: it is given up, and the run ends with what it has."""
 
 
 class Monitor:
@@ -164,7 +170,21 @@ class Monitor:
     @property
     def out_of_time(self) -> bool:
         """Whether `max_seconds` have passed; to be asked inside long passes."""
-        return time.perf_counter() - self._start >= self.max_seconds
+        return self.seconds_left <= 0.0
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of `max_seconds`."""
+        return self.max_seconds - (time.perf_counter() - self._start)
+
+    def check_time(self, reserve: float = 0.0) -> None:
+        """Raise `OutOfTime`, which ends the run, once no more than `reserve` seconds are left.
+
+        As long as no point has been evaluated there is a second's grace: better an answer that is so late than none.
+        """
+        grace = _GRACE if math.isinf(self.objective) and not reserve else 0.0
+        if self.seconds_left + grace <= reserve:
+            raise OutOfTime
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -192,7 +212,7 @@ class Monitor:
                 "finite there. Check the data for NaN, and losses that overflow (scale the features or raise lam)."
             )
         if objective < self.objective or (self.w is None or math.isinf(self.objective)):
-            self._moved |= objective < self.objective
+            self._moved |= objective < self.objective - self._least_move
             point = np.array(w, dtype=np.float64)
             point.setflags(write=False)
             if math.isinf(self.objective):
@@ -210,10 +230,16 @@ class Monitor:
         """Tell a certified lower bound; return whether it is the best so far."""
         if math.isnan(lower_bound) or not lower_bound > self.lower_bound:
             return False
-        self._moved |= lower_bound > self.lower_bound + 1e-15 * abs(lower_bound)
+        self._moved |= lower_bound > self.lower_bound + self._least_move
         self.lower_bound = float(lower_bound)
         self._check_bound()
         return True
+
+    @property
+    def _least_move(self) -> float:
+        """What counts as progress: not the last digits of a number, nor a gap that would take for ever to close."""
+        gap = self.absolute_gap
+        return 1e-5 * gap if math.isfinite(gap) else 0.0
 
     def _check_bound(self) -> None:
         # A bound above an objective means an invalid cut: say so instead of reporting a closed gap (TRAINERS.md 5).
@@ -419,6 +445,8 @@ class Monitor:
             return True
         if error is not None:
             self.stop("failed")
+        if is_interrupt(error) and not isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt from error  # nothing to keep yet, but no error of ours either
         if isinstance(error, Exception) and getattr(error, "partial", None) is None and self.w is not None:
             with suppress(AttributeError):  # the model so far travels with the failure, whoever raised it
                 error.partial = self.result()  # type: ignore[attr-defined]

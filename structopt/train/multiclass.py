@@ -17,7 +17,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.risk import Risk, check_lam
 from structopt.train.run import Limits, Method, run
-from structopt.train.structured import StructuredRisk
+from structopt.train.structured import StructuredRisk, check_scale
 from structopt.train.warm import WarmStart
 
 __all__ = ["is_multiclass", "multiclass_ascent"]
@@ -99,8 +99,10 @@ def multiclass_ascent(
 
 class _Multiclass(Method):
     name = "multiclass ascent"
+    patience = 100
 
     def __init__(self, risk: StructuredRisk, lam: float, cached_passes: int, random_state: int) -> None:
+        check_scale(risk, lam)
         self.dual, self.cached_passes = _Dual(risk, lam), cached_passes
         self.rng = np.random.default_rng(random_state)
         self.problem = {

@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +20,10 @@ from numpy.typing import NDArray
 from structopt.errors import TimeLimitReached
 from structopt.stopping import deadline
 from structopt.train.checkpoint import Checkpoint, State
-from structopt.train.monitor import Callback, Monitor
+from structopt.train.monitor import Callback, Monitor, OutOfTime
 from structopt.train.result import TrainResult
 from structopt.train.warm import WarmStart
+from structopt.train.watch import never as _never
 
 __all__ = ["Limits", "Method", "run"]
 
@@ -80,6 +84,10 @@ class Method(ABC):
         """What the trainer adds to its result."""
         return {}
 
+    def fallback(self) -> NDArray[np.float64]:
+        """The weights to return where time did not suffice to evaluate any."""
+        return np.zeros(self.problem["risk"].n_features)
+
 
 class Limits(NamedTuple):
     """When to stop, and whom to tell: the parameters that all trainers have (see `structopt.train.bmrm`)."""
@@ -112,23 +120,49 @@ def run(method: Method, limits: Limits) -> TrainResult:
         ) as monitor,
     ):
         state = monitor.resume()
-        if state is not None:
-            method.restore(state)
-        elif warm is None or not warm.begin(method, monitor):
-            method.start(monitor)
-        elif math.isfinite(monitor.objective):
-            monitor.record(method.state)  # the gap may be closed already
-        while monitor.running:
-            try:
-                method.iterate(monitor)
-            except TimeLimitReached:
-                if monitor.w is None or not monitor.out_of_time:
-                    raise  # a limit of the solver's own, or nothing to return yet
-                monitor.stop("time")
-                break
-            monitor.record(method.state)
-        method.finish(monitor)
+        with _watched(risk, monitor):
+            if state is not None:
+                method.restore(state)
+            else:
+                _in_time(method, monitor, partial(_begin, method, monitor, warm))
+            while monitor.running:
+                _in_time(method, monitor, partial(method.iterate, monitor))
+                monitor.record(method.state)
+            _in_time(method, monitor, partial(method.finish, monitor))
     result = monitor.result(**method.info())
     if warm is not None:
         warm.keep(method, result)
     return result
+
+
+def _begin(method: Method, monitor: Monitor, warm: WarmStart | None) -> None:
+    if warm is None or not warm.begin(method, monitor):
+        method.start(monitor)
+    elif math.isfinite(monitor.objective):
+        monitor.record(method.state)  # the gap may be closed already
+
+
+def _in_time(method: Method, monitor: Monitor, action: Callable[[], None]) -> None:
+    """Do something that ends the run if it takes too long."""
+    try:
+        action()
+    except (OutOfTime, TimeLimitReached) as error:
+        if isinstance(error, TimeLimitReached) and not monitor.out_of_time:
+            raise  # a limit of the solver's own
+        monitor.stop("time")
+        if monitor.w is None:
+            monitor.offer(method.fallback())
+
+
+@contextmanager
+def _watched(risk: Any, monitor: Monitor) -> Iterator[None]:
+    """A risk that asks its examples one by one looks at the clock between them."""
+    watch = getattr(risk, "watch", None)
+    if watch is None:
+        yield
+        return
+    watch.check = monitor.check_time
+    try:
+        yield
+    finally:
+        watch.check = _never

@@ -19,7 +19,7 @@ from structopt.train.regularizers import Regularizer, check_l2
 from structopt.train.result import TrainResult
 from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
-from structopt.train.structured import StructuredRisk, Violations, difference
+from structopt.train.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.train.warm import WarmStart
 
 __all__ = ["sgd"]
@@ -116,6 +116,7 @@ class _Sgd(Method):
     def __init__(
         self, risk: StructuredRisk, lam: float, size: int, average: str, certify: bool, random_state: int
     ) -> None:
+        check_scale(risk, lam)
         self.risk, self.lam, self.size, self.certify, self.n = risk, lam, size, certify, len(risk)
         self.rng = np.random.default_rng(random_state)
         parts = np.array_split(self.rng.permutation(self.n), math.ceil(self.n / size))
@@ -164,8 +165,11 @@ class _Sgd(Method):
                 batch.step(found, point, n_batches / self.n)
             self.levels += float(found.level.sum())
             monitor.count(oracle_calls=len(batch.risk))
-            if monitor.out_of_time:
+            # What is left must do for the certificate of the weights that are returned.
+            asked = monitor.parts["oracle"] / max(monitor.oracle_calls, 1)
+            if monitor.seconds_left <= (1.1 * asked * self.n if self.certify else 0.0):
                 self.whole = self.whole and point.t % n_batches == 0
+                monitor.stop("time")
                 break
         monitor.count(passes=monitor.oracle_calls / self.n - monitor.passes)
         if self.whole and self.risk.is_convex:

@@ -26,6 +26,7 @@ from structopt.train.batch_hull import HullSearch
 from structopt.train.identity import digest
 from structopt.train.loss_check import check_losses
 from structopt.train.risk import Cut, Risk
+from structopt.train.watch import Watch
 from structopt.train.weights import checksum, relative_weights
 
 __all__ = ["StructuredRisk", "Violations"]
@@ -132,6 +133,7 @@ class StructuredRisk(Risk):
         if self.surrogate.counts:
             model.counted(self.batch.input(0))  # refused now, or not at all
         self.n_features = self.batch.n_weights
+        self.watch = Watch()
         self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
         self._lams: list[float | None] = [None] * self.batch.n
         self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
@@ -154,6 +156,7 @@ class StructuredRisk(Risk):
         part = _Part(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
         part.examples = self.examples[examples]
         part.weight = None if self.weight is None else self.weight[examples]
+        part.watch = self.watch
         return part
 
     def shard(self, k: int, n: int) -> Risk:
@@ -174,6 +177,7 @@ class StructuredRisk(Risk):
     def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:
         """Of every example by itself, without weights."""
         if isinstance(self.surrogate, Margin):
+            self._count(1)
             labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
             margin = found - self.batch.dot(tables, self.truth)
             value = np.maximum(margin, 0.0)
@@ -184,6 +188,7 @@ class StructuredRisk(Risk):
         if self.search in ("auto", "exact"):
             known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
             if known is not None:
+                self._count(1)
                 return self._tangents(*known)
         if self._hull is not None:
             return self._search_together(self._hull, tables)
@@ -193,6 +198,7 @@ class StructuredRisk(Risk):
         """All examples in step; those whose best label the hull does not prove best are searched one by one."""
         over_labels = self._effective_search() == "exact"
         found = hull.run(tables, integral=over_labels, rtol=0.3 * self.rtol, n_jobs=self.n_jobs)
+        self._count(found.rounds)
         known = self._tangents(LabelBatch(found.tables, None), found.h - 1.0, found.g)
         upper = np.maximum(found.upper, known.value)
         unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12 * float(upper.max(initial=0.0)))
@@ -208,6 +214,16 @@ class StructuredRisk(Risk):
         violated = value > 0.0
         scale[violated] = self.surrogate.psi_gradient(h[violated], g[violated])[0]
         return Violations(labels, scale, value - scale * h, value, value)
+
+    @property
+    def work(self) -> float:
+        """Typical seconds of all that this risk and its parts have been asked: counted, so the same in every run."""
+        return self.watch.with_solver(*self.model.solver_runs)
+
+    def _count(self, calls: int) -> None:
+        """Tell the work of batch inferences of all examples."""
+        self.watch.check()
+        self.watch.inferences(calls, calls * len(self))
 
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
         cut = self.cut(w)
@@ -237,6 +253,7 @@ class StructuredRisk(Risk):
             scale, level, value, upper = (np.array(a) for a in (known.scale, known.level, known.value, known.upper))
 
         def visit(i: int) -> None:
+            self.watch.search()
             x = self.batch.input(i)
             truth, loss = self._target(i, x)
             result, margin = self._search_one(i, x, costs[i], truth, loss)
@@ -423,6 +440,24 @@ def _patched(
         rows = np.repeat(taken, np.diff(start))
         tables.append(sp.csr_array(sp.diags_array(1.0 - rows) @ a + sp.diags_array(rows) @ b))
     return LabelBatch(tables, None)
+
+
+def check_scale(risk: StructuredRisk, lam: float) -> None:
+    """Refuse features so large that steps of the trainers overflow: they would go nowhere for as long as they may."""
+    with np.errstate(over="ignore"):
+        largest = max((float(np.abs(_values(rows)).max(initial=0.0)) for rows in risk.batch.rows), default=0.0)
+        size = largest * largest * max((float(rows.shape[1]) for rows in risk.batch.rows), default=1.0)
+        most = max((int(np.diff(start).max(initial=1)) for start in risk.batch.starts), default=1)
+        overflows = not np.isfinite(4.0 * size * float(most) ** 2 / (lam * len(risk)) * max(1.0, 1.0 / lam))
+    if overflows:
+        raise DeclarationError(
+            f"The largest feature is {largest:.3g}: squared, over lam * n = {lam * len(risk):.3g}, it overflows. "
+            "Scale the features to about unit size (sklearn.preprocessing.StandardScaler), or raise lam."
+        )
+
+
+def _values(rows: Any) -> FloatArray:
+    return np.asarray(rows.data if sp.issparse(rows) else rows)
 
 
 def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:

@@ -6,7 +6,9 @@ planes, `bcfw` keeps one mixture of them, `one_slack` uses them as a cache of la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,8 @@ from structopt.kernels.planes import compact, weights_of
 from structopt.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
 from structopt.train.run import Method
-from structopt.train.structured import StructuredRisk, Violations
+from structopt.train.structured import StructuredRisk, Violations, check_scale
+from structopt.train.watch import CACHED_CALL, CACHED_VISIT
 
 __all__ = ["DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
 
@@ -34,6 +37,10 @@ _WORTH_A_VISIT = 0.2
 _PAIR_STEPS = 5
 # Oracle visits without mass after which a plane is forgotten.
 _PATIENCE = 4
+# A restricted dual is solved to this share of the outer gap (TRAINERS.md 1.6).
+_LOOSENESS = 0.1
+# Passes over the working sets before the next round of oracles, should the restricted dual converge slowly.
+_LEAST_INNER, _MOST_INNER = 50, 500
 # Parts per example that there is room for at first.
 _FIRST_ROOM = 160
 
@@ -210,11 +217,17 @@ class WorkingSets:
 class DualMethod(Method):
     """A trainer whose iterate is the dual point of working sets, and the weights ``w`` that belong to it."""
 
+    patience: int | None = 100
+
     def __init__(self, risk: StructuredRisk, sets: WorkingSets, lam: float, rng: np.random.Generator) -> None:
-        self.sets, self.lam, self.rng = sets, lam, rng
+        check_scale(risk, lam)
+        self.risk, self.sets, self.lam, self.rng = risk, sets, lam, rng
         self.n = len(risk)
         self.scale = 1.0 / (lam * self.n)
         self.w = np.zeros(risk.n_features)
+        self.improved = 0  # evaluations in a row that found a better point
+        self.pass_seconds = 0.0  # of the last pass through all oracles: what a certificate takes
+        self.pass_work = 0.0  # of the same, in counted work
 
     @property
     def n_weights(self) -> int:
@@ -237,11 +250,63 @@ class DualMethod(Method):
 
     def evaluate(self, monitor: Monitor, w: FloatArray) -> list[Violations]:
         """All oracles at one w: the certified objective, and planes for the next pass."""
-        with monitor.part("oracle"):
-            found = [group.violations(w) for group in self.sets.groups]
+        with monitor.part("oracle"), self.timed():
+            found = []
+            for group in self.sets.groups:
+                monitor.check_time()
+                found.append(group.violations(w))
         total = sum(float(violations.upper.sum()) for violations in found)
-        monitor.offer(w, 0.5 * self.lam * float(w @ w) + total / self.n)
+        better = monitor.offer(w, 0.5 * self.lam * float(w @ w) + total / self.n)
+        self.improved = self.improved + 1 if better else 0
         return found
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Measure one pass through all oracles."""
+        start, work = time.perf_counter(), self.risk.work
+        yield
+        self.pass_seconds, self.pass_work = time.perf_counter() - start, self.risk.work - work
+
+    def candidate(self, monitor: Monitor, theta: float) -> FloatArray:
+        """Where to evaluate next: ``(1 - theta) w_best + theta w``.
+
+        The weights of an early dual point may be far worse than 0 where ``lam n`` is small; on the way to them from the
+        best point there are better ones.
+        """
+        if monitor.w is None or theta >= 1.0:
+            return self.w
+        return (1.0 - theta) * monitor.w + theta * self.w
+
+    def round(self, monitor: Monitor, theta: float) -> None:
+        """Ask all oracles at one point near the best, then ascend until the dual over all known planes is solved.
+
+        Improvements in a row say that the model is right: theta grows with them.
+        """
+        stretched = min(1.0, theta * 2.0 ** max(0, self.improved - 2))
+        found = self.evaluate(monitor, self.candidate(monitor, stretched))
+        monitor.count(oracle_calls=self.n, passes=1)
+        with monitor.part("block steps"):
+            self._solve_restricted(monitor, found)
+            low = self.rebuild()
+        monitor.bound(low)
+
+    def _solve_restricted(self, monitor: Monitor, found: Sequence[Violations]) -> None:
+        """Add the labels found and ascend until the restricted dual is solved to a share of the gap.
+
+        No longer than ten times what the oracles took: beyond, the next labels are worth more.
+        """
+        for k, violations in enumerate(found):
+            self.sets.ascend(k, violations, self.w, self.scale, self.rng)
+        enough = _LOOSENESS * self.n * monitor.absolute_gap
+        most = int(10.0 * self.pass_work / (CACHED_CALL + CACHED_VISIT * self.n))
+        most = min(max(most, _LEAST_INNER), _MOST_INNER)
+        for _ in range(most):
+            # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
+            if (
+                self.sets.ascend_cached(self.w, self.scale, self.rng) <= enough
+                and self.sets.ascend_cached(self.w, self.scale, self.rng, worth=0.0) <= enough
+            ) or monitor.out_of_time:
+                break
 
     def rebuild(self) -> float:
         """w anew from the dual point, so that the bound that is returned is of exactly this w."""
@@ -249,10 +314,12 @@ class DualMethod(Method):
         return levels / self.n - 0.5 * self.lam * float(self.w @ self.w)
 
     def state(self) -> dict[str, Any]:
-        return {"w": self.w, "random": self.rng.bit_generator.state, **self.sets.state()}
+        own = {"w": self.w, "improved": self.improved, "random": self.rng.bit_generator.state}
+        return {**own, **self.sets.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.w[:] = state["w"]
+        self.improved = int(state["improved"])
         self.rng.bit_generator.state = state["random"]
         self.sets.restore(state)
 
