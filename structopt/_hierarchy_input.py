@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from structopt.checks import converted, walkable
 from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray
 from structopt.kernels.dag import topological_order
@@ -42,7 +43,7 @@ def edge_pairs(edges: Any) -> Sequence[Edge]:
 
 def in_order(names: Iterable[Any]) -> list[Any]:
     """A list of what is given; a set, whose order changes from run to run, sorted by how its members look."""
-    return sorted(names, key=repr) if isinstance(names, set | frozenset) else list(names)
+    return sorted(names, key=repr) if isinstance(names, set | frozenset) else list(walkable("names", names))
 
 
 def number_names(names: list[Hashable], pairs: Sequence[Edge]) -> tuple[list[Hashable], IntArray]:
@@ -132,7 +133,7 @@ def node_values(hierarchy: Hierarchy, values: Any, what: str) -> FloatArray:
             raise DeclarationError(f"{what} has no value for the node {missing[0]!r}.")
         hierarchy.indices(values)
         values = [values[name] for name in hierarchy.nodes]
-    found = np.array(values, dtype=np.float64).ravel()
+    found = np.array(converted(what, values)).ravel()
     if found.size != len(hierarchy):
         raise DeclarationError(f"{what} has {found.size} values for {len(hierarchy)} nodes.")
     wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))

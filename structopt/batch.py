@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import converted, examples, floats
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import Term, check_data_set, n_examples, stack_rows
@@ -23,7 +24,7 @@ from structopt.kernels.part_tables import add_scores, fill_rows
 if TYPE_CHECKING:
     from structopt.model import Model
 
-__all__ = ["Batch", "LabelBatch", "LossBatch", "part_table", "refusal", "slack_of"]
+__all__ = ["Batch", "LabelBatch", "LossBatch", "labels_given", "part_table", "refusal", "slack_of"]
 
 
 # Labels of all examples that are compared at a time: 32 MB of values.
@@ -82,6 +83,7 @@ class Batch:
 
     def __init__(self, model: Model, X: Any) -> None:
         self.model = model
+        X = examples("X", X)
         self.X = X
         self.n = check_data_set(X)
         if not self.n:
@@ -138,6 +140,7 @@ class Batch:
 
     def split(self, w: FloatArray) -> list[FloatArray]:
         """``w`` as one matrix ``(K, d)`` per term (views)."""
+        w = converted("w", w)
         if w.shape != (self.n_weights,):
             raise DeclarationError(f"w has shape {w.shape}; this model and data need ({self.n_weights},).")
         parts, start = [], 0
@@ -217,12 +220,18 @@ class Batch:
             tables.append(part_table(np.concatenate(parts)))
         return LabelBatch(tables, Z)
 
+    def points(self, Z: Any) -> Any:
+        """Points given by a caller, checked: one for each example, of the length of its space."""
+        Z = labels_given(Z, self.n)
+        if self.model.fixed:
+            return floats("Z", Z, (self.n, self.model.space().n_variables))
+        return [floats(f"Z[{i}]", Z[i], (self.model.space(self.input(i)).n_variables,)) for i in range(self.n)]
+
     # ---- what families override ------------------------------------------------------------------
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
         """The given labels, encoded; all that are not in their space are reported together."""
-        if n_examples(Y) != self.n:
-            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        Y = labels_given(Y, self.n)
         together = self.model.encode_batch(Y)
         if together is not None:
             return self.fold(together)
@@ -353,6 +362,14 @@ def slack_of(values: FloatArray, bounds: FloatArray) -> FloatArray | None:
     """
     slack = np.maximum(bounds - values, 0.0)
     return slack if slack.any() else None
+
+
+def labels_given(Y: Any, n: int) -> Any:
+    """The labels of a data set, checked to be as many as its `n` examples."""
+    Y = examples("Y", Y)
+    if n_examples(Y) != n:
+        raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
+    return Y
 
 
 def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:

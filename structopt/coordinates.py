@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import converted, number, shown
 from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.halfplane import Halfplane
@@ -58,7 +60,12 @@ class Coordinates:
         self._space = space
         self.both = both = np.empty((2, n))
         self._costs = np.empty(n)
-        self.h0, self.g0 = h0, g0 = float(h[1]), float(g[1])
+        if type(h) is not tuple or type(g) is not tuple or len(h) != 2 or len(g) != 2:
+            h, g = _affine(h, "h"), _affine(g, "g")
+        h0, g0 = h[1], g[1]
+        if type(h0) is not float or type(g0) is not float:
+            h0, g0 = number("The constant of h", h0), number("The constant of g", g0)
+        self.h0, self.g0 = h0, g0
         # One pass for the check, the box and the truth: coordinates are made for every example of every pass.
         at = space.lower if truth is None else truth
         total, h_low, h_high, h_at, g_low, g_high, g_at = ranges(
@@ -136,10 +143,17 @@ class Coordinates:
         return h_scale or 1.0, g_scale or 1.0
 
 
+def _affine(function: Any, name: str) -> Affine:
+    if not isinstance(function, tuple | list) or len(function) != 2:
+        raise DeclarationError(f"{name} must be a pair (coefficients, constant), got {shown(function)}.")
+    return function[0], function[1]
+
+
 def _coefficients(function: Affine, n: int, name: str) -> FloatArray:
     coef = function[0]
     if type(coef) is not np.ndarray or coef.dtype is not _FLOAT64 or not coef.flags.carray:
-        coef = np.array(coef, dtype=float)  # for numba a read-only array is another type: a copy is never one
+        # For numba a read-only array is another type: a copy is never one.
+        coef = np.array(converted(f"The coefficients of {name}", coef))
     if coef.shape != (n,):
         raise SpaceMismatch(f"The coefficients of {name} have shape {coef.shape}; the space has {n} variables.")
     return coef

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import converted, floats, instance, sequence, whole
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.rows import Rows, Shape, widen
@@ -82,7 +83,7 @@ class Expression:
 
     def value(self, z: npt.ArrayLike) -> FloatArray:
         """The value at a point ``z`` of the space, in the expression's shape."""
-        point = np.asarray(z, dtype=np.float64)
+        point = floats("z", z)
         n_known = self.matrix.shape[1]
         if point.ndim != 1 or point.shape[0] < n_known:
             raise SpaceMismatch(f"z has shape {point.shape}; the space has {self.space.n_variables} variables.")
@@ -100,8 +101,11 @@ class Expression:
 
     def reshape(self, *shape: int | Shape) -> Expression:
         """The same functions in another shape (one entry may be -1)."""
-        new = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
-        resolved = np.empty(self.shape, dtype=np.bool_).reshape(new).shape  # type: ignore[arg-type]
+        new = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        try:
+            resolved = np.empty(self.shape, dtype=np.bool_).reshape(tuple(new)).shape  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise DeclarationError(f"An expression of shape {self.shape} has no shape {new!r:.60}.") from None
         return Expression(self.space, resolved, self.matrix, self.constant)
 
     def ravel(self) -> Expression:
@@ -124,7 +128,7 @@ class Expression:
         if axis is None:
             target = np.zeros(self.size, dtype=np.int64)
         else:
-            axes = (axis,) if isinstance(axis, int) else tuple(axis)
+            axes = tuple(whole("axis", a) for a in (axis if isinstance(axis, tuple | list) else (axis,)))
             if any(not -self.ndim <= a < self.ndim for a in axes):
                 raise DeclarationError(f"sum over axis {axis} of an expression of shape {self.shape}.")
             axes = tuple(a % self.ndim for a in axes)
@@ -272,8 +276,12 @@ def concatenate(expressions: Sequence[Expression], axis: int = 0) -> Expression:
     >>> so.concatenate([a, b]).shape
     (5,)
     """
-    if not expressions:
+    expressions = sequence("expressions", expressions)
+    for part in expressions:
+        instance("What is concatenated", part, Expression)
+    if not len(expressions):
         raise DeclarationError("Nothing to concatenate.")
+    axis = whole("axis", axis)
     space = expressions[0].space
     if any(e.space is not space for e in expressions):
         raise SpaceMismatch("The expressions to concatenate belong to different spaces.")
@@ -281,7 +289,7 @@ def concatenate(expressions: Sequence[Expression], axis: int = 0) -> Expression:
     numbers = [np.arange(e.size).reshape(e.shape) + s for e, s in zip(expressions, starts, strict=False)]
     try:
         order = np.concatenate(numbers, axis=axis)
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise DeclarationError(str(error)) from None
     n_columns = max(e.matrix.shape[1] for e in expressions)
     matrix = sp.vstack([widen(e.matrix, n_columns) for e in expressions], format="csr")
@@ -315,7 +323,7 @@ def _positions(shape: Shape, key: Any) -> npt.NDArray[np.intp]:
             return np.array(np.ravel_multi_index(wrapped, shape))
     try:
         return np.asarray(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)[key])
-    except IndexError as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise IndexError(f"{error} (an expression of shape {shape})") from None
 
 
@@ -323,20 +331,18 @@ def _common_shape(a: Shape, b: Shape) -> Shape:
     if a == b:
         return a
     try:
-        return np.broadcast_shapes(a, b)
+        common = np.broadcast_shapes(a, b)
     except ValueError:
         raise DeclarationError(f"Shapes {a} and {b} do not broadcast together.") from None
+    if 0 in common and (0 not in a or 0 not in b):
+        raise DeclarationError(f"Shapes {a} and {b} leave nothing: one of them is empty.")
+    return common
 
 
 def _numbers(value: Any) -> FloatArray:
     if sp.issparse(value):
         value = value.toarray()
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DeclarationError(
-            f"Expected numbers or an expression, got {type(value).__name__}: {value!r:.80}."
-        ) from None
+    array = converted("A number in an expression", value)
     if np.isnan(array).any():
         raise DeclarationError("NaN in an expression; check the array it is combined with.")
     return array

@@ -10,6 +10,8 @@ import scipy.sparse as sp
 
 from structopt.backends.worker import ExtraRows
 from structopt.bans import no_good_rows
+from structopt.checks import converted, shown
+from structopt.checks import number as real
 from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.kernels.compression import compressed
@@ -35,11 +37,16 @@ def _dense_rows(rows: Sequence[Row], n: int) -> ExtraRows:
     """Rows given as vectors, as one sparse matrix; built by hand, because scipy takes longer than the solver."""
     dense = np.empty((len(rows), n))
     bounds = np.empty((2, len(rows)))
-    for number, (a, low, up) in enumerate(rows):
-        vector = np.asarray(a, dtype=np.float64)
+    for number, row in enumerate(rows):
+        if not isinstance(row, tuple | list) or len(row) != 3:
+            raise DeclarationError(f"Extra row {number} must be (a, lower, upper), got {shown(row)}.")
+        a, low, up = row
+        vector = converted(f"Extra row {number}", a)
         if vector.shape != (n,):
             raise SpaceMismatch(f"Extra row {number} has shape {vector.shape}.")
         dense[number] = vector
+        if type(low) is not float or type(up) is not float:
+            low, up = (real(f"A bound of extra row {number}", bound) for bound in (low, up))
         bounds[:, number] = low, up
     if not np.isfinite(dense).all() or np.isnan(bounds).any():
         wrong = ~np.isfinite(dense).all(axis=1) | np.isnan(bounds).any(axis=0)

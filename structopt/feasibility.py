@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import converted
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, SpaceMismatch
 
@@ -31,7 +32,7 @@ class Violation(NamedTuple):
 
 def point_of(space: CompiledSpace, z: npt.ArrayLike) -> FloatArray:
     """`z` as a float vector of the space's length, checked."""
-    point = np.asarray(z, dtype=np.float64)
+    point = converted("z", z)
     if point.shape != (space.n_variables,):
         raise SpaceMismatch(
             f"A point of {space.name or 'this space'!r} has {space.n_variables} entries, got {point.shape}."

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import checked, floats, numeric, shown
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.kernels.csr import checked_csr
@@ -44,6 +45,7 @@ class Term(ABC):
         Append the constant 1 to every feature row.
     """
 
+    @checked
     def __init__(self, field: Any = None, bias: bool = False) -> None:
         self.field = field
         self.bias = bias
@@ -58,8 +60,14 @@ class Term(ABC):
 
     def rows(self, x: Any) -> Matrix:
         """The feature rows ``(R, d)`` of one input."""
-        part = x if self.field is None else x[self.field]
+        part = x if self.field is None else self._part(x)
         return _with_bias(as_rows(part)) if self.bias else as_rows(part)
+
+    def _part(self, x: Any) -> Any:
+        try:
+            return x[self.field]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise DeclarationError(f"An input has no field {self.field!r}; got {shown(x)}.") from None
 
     def fold(self, x: Any, block: FloatArray) -> FloatArray:
         """Values of a block's variables as a table ``(R, K)``."""
@@ -114,9 +122,16 @@ class Scaled(Linear):
         As for every term.
     """
 
+    @checked
     def __init__(self, factor: npt.ArrayLike, field: Any = None, bias: bool = False) -> None:
         super().__init__(field, bias)
-        self.factor = np.array(factor, dtype=np.float64)
+        self.factor = np.array(floats("factor", factor, ndim=1))
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        size = super().n_columns(shape)
+        if self.factor.shape != (size,):
+            raise DeclarationError(f"Scaled has {self.factor.size} factors for a block of {size} variables.")
+        return size
 
     def fold(self, x: Any, block: FloatArray) -> FloatArray:
         return (block.ravel() * self.factor)[None, :]
@@ -171,6 +186,7 @@ class Tied(Term):
         Number of distinct weights; ``max(index) + 1`` by default. Needed with a callable.
     """
 
+    @checked
     def __init__(
         self, index: npt.ArrayLike | Callable[[Any], npt.NDArray[np.intp]] | None = None, n_weights: int | None = None
     ) -> None:
@@ -244,6 +260,14 @@ def _weight_numbers(index: Any, n_weights: int | None) -> npt.NDArray[np.intp]:
     return given.astype(np.intp)
 
 
+def checked_rows(rows: Matrix) -> Matrix:
+    """Feature rows of one input, refused where they are not finite."""
+    data = rows.data if sp.issparse(rows) else rows
+    if not np.isfinite(data).all():
+        raise DeclarationError("The features of this input contain NaN or infinity; impute them first.")
+    return rows
+
+
 def as_rows(x: Any) -> Matrix:
     """An input as a 2-D array or CSR matrix of feature rows; axes before the last are flattened.
 
@@ -251,9 +275,9 @@ def as_rows(x: Any) -> Matrix:
     """
     if sp.issparse(x):
         return checked_csr(x, "X")
-    rows = np.asarray(x)
-    if rows.dtype.kind not in "fiub":
-        raise DeclarationError(f"Features must be numbers, got an input of type {type(x).__name__} ({rows.dtype}).")
+    rows = numeric("Features", x)
+    if rows.ndim < 2 and not rows.size:
+        raise DeclarationError("An input has no features.")
     if rows.ndim >= 2 and rows.shape[-1] == 0:
         raise DeclarationError(f"An input of shape {rows.shape} has no features; its last axis must not be empty.")
     if rows.dtype != np.float64:
@@ -268,6 +292,7 @@ def _with_bias(rows: Matrix) -> Matrix:
     return np.hstack([rows, ones])
 
 
+@checked
 def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
     """Feature rows of a whole data set, and where each example's rows begin.
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._hierarchy_input import check_arcs, children_in, edge_pairs, in_order, number_names, parents_first
+from structopt.checks import checked, walkable
 from structopt.errors import DeclarationError
 from structopt.kernels._common import IntArray
 from structopt.kernels.dag import ancestor_sets, levels
@@ -70,6 +71,7 @@ class Hierarchy:
     parent: IntArray
     child: IntArray
 
+    @checked
     def __init__(
         self,
         edges: Iterable[Edge],
@@ -216,7 +218,7 @@ class Hierarchy:
 
     def indices(self, names: Iterable[Hashable]) -> IntArray:
         """Positions of many nodes."""
-        listed = list(names)
+        listed = names if isinstance(names, list) else list(walkable("names", names))
         try:
             return np.fromiter(map(self._place.__getitem__, listed), np.int64, len(listed))
         except (KeyError, TypeError):

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear
@@ -80,6 +81,7 @@ def available_models() -> dict[str, str]:
     return {path.stem: _first_line(_docstring(path)) for path in _shipped()}
 
 
+@checked
 def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
     """The model of this name in ``models/``, or in a file of one's own.
 

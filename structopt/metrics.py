@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from sklearn import metrics as skm
 
 from structopt._hierarchy_input import node_values
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
@@ -27,6 +28,7 @@ __all__ = ["accuracy", "hierarchical_f1", "hierarchical_loss", "jaccard", "label
 Nodes = Literal["all", "leaves"]
 
 
+@checked
 def accuracy(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None) -> float:
     """Fraction of examples whose whole label is right (exact match).
 
@@ -48,6 +50,7 @@ def accuracy(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None) -> fl
     return float(np.mean(np.asarray(differs).ravel() == 0))
 
 
+@checked
 def jaccard(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, nodes: Nodes = "all") -> float:
     """Mean over the examples of ``|both| / |either|``, the "accuracy" of much of the multi-label literature.
 
@@ -72,6 +75,7 @@ def jaccard(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, nod
     return float(np.mean(np.where(either > 0, both / np.maximum(either, 1), 1.0)))
 
 
+@checked
 def label_loss(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, nodes: Nodes = "all") -> float:
     """Fraction of wrong entries over all examples and labels: the Hamming loss.
 
@@ -92,6 +96,7 @@ def label_loss(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, 
     return float(skm.hamming_loss(*_targets(truth, guess)))
 
 
+@checked
 def micro_f1(
     y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, nodes: Nodes = "all", zero_division: float = 0.0
 ) -> float:
@@ -117,6 +122,7 @@ def micro_f1(
     return _f1(truth, guess, "micro", zero_division)
 
 
+@checked
 def macro_f1(
     y_true: Any,
     y_pred: Any,
@@ -154,6 +160,7 @@ def macro_f1(
     return _f1(truth[:, seen], guess[:, seen], "macro", zero_division)
 
 
+@checked
 def hierarchical_f1(
     y_true: Any, y_pred: Any, hierarchy: Hierarchy, *, root: bool = False, zero_division: float = 0.0
 ) -> float:
@@ -183,6 +190,7 @@ def hierarchical_f1(
     return _f1(truth, guess, "micro", zero_division)
 
 
+@checked
 def hierarchical_loss(y_true: Any, y_pred: Any, hierarchy: Hierarchy, *, weights: Any = None) -> float:
     """Mean weighted number of mistakes at nodes whose ancestors are all right (ECRM 3.0.1).
 

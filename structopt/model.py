@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import checked, converted, floats, function, instance
 from structopt.compiled import FloatArray
 from structopt.enumeration import complete
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.feasibility import check_label, rows_in
-from structopt.features import Term
+from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
@@ -65,6 +66,7 @@ class Model:
     (array([-1., -1.,  1.]), 2.0)
     """
 
+    @checked
     def __init__(
         self,
         space: LabelSpace | Callable[[Any], LabelSpace],
@@ -78,6 +80,12 @@ class Model:
         integral: Any = "auto",
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        if not isinstance(space, LabelSpace):
+            function("space", space, 1)
+        for name, term in features.items():
+            instance(f"The feature term of block {name!r}", term, Term)
+        for name, part in loss.items() if isinstance(loss, Mapping) else ():
+            instance(f"The loss of block {name!r}", part, TaskLoss)
         self._declared = space if isinstance(space, LabelSpace) else None
         self._declare = space if not isinstance(space, LabelSpace) else None
         self.features = dict(features)
@@ -139,6 +147,7 @@ class Model:
         found = self._spaces.get(key)
         if found is None:
             found = cast(Callable[[Any], LabelSpace], self._declare)(x)
+            instance("What space(x) returned", found, LabelSpace)
             self._check_blocks(found)
             found.seal(_USER)
             self._spaces[key] = found
@@ -181,7 +190,7 @@ class Model:
         terms = []
         for name, term in self.features.items():
             shape = space[name].shape
-            rows, wanted = term.rows(x), term.n_rows(shape)
+            rows, wanted = checked_rows(term.rows(x)), term.n_rows(shape)
             if wanted is not None and rows.shape[0] != wanted:
                 raise DeclarationError(
                     f"The input has {rows.shape[0]} feature rows for the block {name!r}, where {term!r} takes {wanted}."
@@ -191,7 +200,7 @@ class Model:
 
     def scores(self, w: npt.ArrayLike, x: Any) -> FloatArray:
         """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``."""
-        weights = np.asarray(w, dtype=np.float64)
+        weights = floats("w", w, ndim=1)
         space = self.space(x)
         costs = np.zeros(space.n_variables)
         terms = self._terms(x)
@@ -207,8 +216,11 @@ class Model:
 
     def joint(self, x: Any, z: npt.ArrayLike) -> FloatArray:
         """The joint feature vector of an input and a point, linear in ``z``."""
-        blocks = self.space(x).blocks(z)
-        parts = [(rows.T @ term.fold(x, blocks[name])).T.ravel() for name, term, rows, _ in self._terms(x)]
+        blocks = self.space(x).blocks(floats("z", z))
+        parts = []
+        for name, term, rows, _ in self._terms(x):
+            table = term.fold(x, blocks[name])
+            parts.append((rows.T @ table).T.ravel())
         return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]) if parts else np.empty(0)
 
     # ---- labels and losses -----------------------------------------------------------------------
@@ -217,9 +229,9 @@ class Model:
         """The point ``z`` of a label, checked to lie in the space (`LabelNotInSpace` otherwise)."""
         space = self.space(x)
         if self._encode is not None:
-            point = np.asarray(self._encode(label), dtype=np.float64)
+            point = floats("What encode returned", self._encode(label))
         elif isinstance(label, Mapping):
-            point = space.vector(**label)
+            point = space.vector(**{str(name): value for name, value in label.items()})
         else:
             point = self._complete(space, label)
         return check_label(space.compiled, point, label)
@@ -235,8 +247,8 @@ class Model:
         if first.size != space.n_variables and first.shape != (space.n_variables,):
             return None
         try:
-            points = np.array(labels, dtype=np.float64)  # a copy: the batch owns its labels
-        except (TypeError, ValueError):
+            points = np.array(converted("Y", labels))  # a copy: the batch owns its labels
+        except DeclarationError:
             return None
         if points.shape[1:] not in (first.shape, (space.n_variables,)):
             return None
@@ -246,7 +258,7 @@ class Model:
 
     @staticmethod
     def _complete(space: LabelSpace, label: Any) -> FloatArray:
-        given = np.asarray(label, dtype=np.float64)
+        given = floats("A label", label)
         if given.shape == (space.n_variables,):
             return given
         first = next(iter(space))
@@ -259,10 +271,12 @@ class Model:
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
         """The label of a point."""
-        point = np.asarray(z, dtype=np.float64)
+        point = floats("z", z, ndim=1)
         if self._decode is not None:
             return self._decode(point)
         space = self.space(x)
+        if point.size != space.n_variables:
+            raise SpaceMismatch(f"z has {point.size} entries; the space has {space.n_variables} variables.")
         first = next(iter(space))
         values = point[first.slice].reshape(first.shape)
         nearest = np.rint(values)
@@ -365,12 +379,12 @@ class Model:
     def scores_batch(self, w: npt.ArrayLike, X: Any) -> Any:
         """`scores` of every input: an array ``(n, n_variables)``, or a list where spaces differ."""
         batch = self.batch(X)
-        return batch.costs(batch.tables(np.asarray(w, dtype=np.float64)))
+        return batch.costs(batch.tables(floats("w", w)))
 
     def joint_batch(self, X: Any, Z: Any) -> FloatArray:
         """The sum of `joint` over a data set (a gradient), as one matrix product."""
         batch = self.batch(X)
-        return batch.joint(batch.fold(Z))
+        return batch.joint(batch.fold(batch.points(Z)))
 
     def __repr__(self) -> str:
         space = repr(self._declared) if self._declared is not None else "a space for each input"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import perf_counter
@@ -14,7 +15,9 @@ import numpy.typing as npt
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, Solution, Status
 from structopt.backends.combinatorial import Algorithm, Answers, Enumeration, fast_algorithm
+from structopt.backends.profiles import Profile, check_limits
 from structopt.backends.worker import ExtraRows
+from structopt.checks import checked, converted, floats, hashable, instance, number, sequence, shown, whole
 from structopt.compiled import CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
 from structopt.enumeration import enumerate_labels
@@ -41,6 +44,9 @@ _LISTED_ENTRIES = 1 << 16
 _LISTED_INTEGERS = 60
 #: Larger costs may add up to infinity.
 _LARGE_COST = 1e150
+
+# The default of the sequences of a call: one object, so that a plain call is known at once.
+_NOTHING: tuple[Any, ...] = ()
 
 
 class Oracle:
@@ -79,6 +85,7 @@ class Oracle:
     [3.0, 2.0, 1.0]
     """
 
+    @checked
     def __init__(
         self,
         space: LabelSpace | CompiledSpace,
@@ -90,6 +97,13 @@ class Oracle:
     ) -> None:
         if integral not in ("auto", "relax", "force"):
             raise DeclarationError(f"integral must be 'auto', 'relax' or 'force', got {integral!r}.")
+        if not isinstance(solver, str | os.PathLike | Profile | type):
+            raise DeclarationError(
+                f"solver must be 'auto', the name or path of a profile, or a Backend class; got {shown(solver)}."
+            )
+        check_limits(options)
+        if algorithm is not None:
+            instance("algorithm", algorithm, Algorithm)
         self.declared = space if isinstance(space, LabelSpace) else None
         self.space: CompiledSpace = space.compiled if isinstance(space, LabelSpace) else space
         self.solver = solver
@@ -121,8 +135,8 @@ class Oracle:
     def maximize(
         self,
         c: npt.ArrayLike,
-        rows: Sequence[Row] = (),
-        forbid: Sequence[npt.ArrayLike] = (),
+        rows: Sequence[Row] = _NOTHING,
+        forbid: Sequence[npt.ArrayLike] = _NOTHING,
         *,
         key: Hashable | None = None,
         start: npt.ArrayLike | None = None,
@@ -154,7 +168,11 @@ class Oracle:
         """
         self._check_current()
         costs = c if self._is_clean(c) else self._costs(c)
+        if rows is not _NOTHING or forbid is not _NOTHING:
+            rows, forbid = sequence("rows", rows), sequence("forbid", forbid)
         extra = self._extra_rows(rows, forbid) if len(rows) or len(forbid) else None
+        if key is not None:
+            hashable("key", key)
         if self._fast is not None:
             begun = perf_counter()
             label = self._combinatorial(self._fast, costs, extra, rows, forbid, key)
@@ -163,7 +181,7 @@ class Oracle:
                 return label
         if extra is None and key is None and start is None:
             return self._label(costs, self._pool.maximize(costs, dot(costs, costs)))
-        first = None if start is None else np.asarray(start, dtype=np.float64)
+        first = None if start is None else floats("start", start, self._shape)
         return self._label(costs, self._pool.solve(costs, extra, key, first), extra is not None)
 
     @staticmethod
@@ -197,6 +215,7 @@ class Oracle:
         keys : sequence of hashable, optional
             One name per row under which its basis is kept from call to call (see `maximize`).
         """
+        whole("n_jobs", n_jobs)
         costs = self._cost_rows(C, keys)
         if self._fast is None:
             return self._in_pieces(costs, _jobs(n_jobs), keys)
@@ -243,12 +262,15 @@ class Oracle:
 
     def _cost_rows(self, C: npt.ArrayLike, keys: Sequence[Hashable] | None) -> FloatArray:
         self._check_current()
-        costs = np.ascontiguousarray(C, dtype=np.float64)
+        costs = np.ascontiguousarray(converted("C", C))
         if costs.ndim != 2:
             raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
         self._check_costs(costs)
-        if keys is not None and len(keys) != len(costs):
-            raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
+        if keys is not None:
+            for key in sequence("keys", keys):
+                hashable("A key", key)
+            if len(keys) != len(costs):
+                raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
         return costs
 
     def _in_pieces(self, costs: FloatArray, jobs: int, keys: Sequence[Hashable] | None) -> list[Label]:
@@ -267,8 +289,8 @@ class Oracle:
 
     def k_best(self, c: npt.ArrayLike, k: int, rows: Sequence[Row] = ()) -> list[Label]:
         """The `k` best labels in decreasing value; fewer if the space has fewer."""
-        if k < 0:
-            raise DeclarationError(f"k must not be negative, got {k}.")
+        k = whole("k", k, low=0)
+        rows = sequence("rows", rows)
         costs = self._costs(c)
         known = self.list_best(costs, k) if not rows else None
         if known is not None:
@@ -289,7 +311,7 @@ class Oracle:
         if self._fast is None:
             return None
         begun = perf_counter()
-        known = self._fast.k_best(self._costs(c), k)
+        known = self._fast.k_best(self._costs(c), whole("k", k, low=0))
         if known is not None:
             self._count_fast(1, perf_counter() - begun)
         return known
@@ -331,9 +353,8 @@ class Oracle:
         dynamic programs); `structopt.search.exact` then needs no λ at all.
         """
         self._check_current()
-        if self._fast is None:
-            return None
-        return self._fast.front(self._costs(h[0]), float(h[1]), self._costs(g[0]), float(g[1]))
+        (h_coef, h_const), (g_coef, g_const) = self._affine("h", h), self._affine("g", g)
+        return None if self._fast is None else self._fast.front(h_coef, h_const, g_coef, g_const)
 
     # ---- the work --------------------------------------------------------------------------------
 
@@ -423,11 +444,16 @@ class Oracle:
         return dot(c, c) < math.inf
 
     def _costs(self, c: npt.ArrayLike) -> FloatArray:
-        costs = np.ascontiguousarray(c, dtype=np.float64)
+        costs = np.ascontiguousarray(converted("c", c))
         if costs.ndim != 1:
             raise SpaceMismatch(f"c must have shape ({self.space.n_variables},), got {costs.shape}.")
         self._check_costs(costs)
         return costs
+
+    def _affine(self, name: str, function: Any) -> tuple[FloatArray, float]:
+        if not isinstance(function, tuple | list) or len(function) != 2:
+            raise DeclarationError(f"{name} must be a pair (coefficients, constant), got {shown(function)}.")
+        return self._costs(function[0]), number(f"The constant of {name}", function[1], finite=True)
 
     def _check_costs(self, costs: FloatArray) -> None:
         if costs.shape[-1] != self.space.n_variables:
@@ -520,8 +546,6 @@ def _jobs(n_jobs: int) -> int:
         raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
     if n_jobs > 0:
         return n_jobs
-    import os
-
     return os.cpu_count() or 1
 
 
@@ -529,6 +553,7 @@ _shared: dict[tuple[Any, ...], Oracle] = {}
 _shared_lock = threading.Lock()
 
 
+@checked
 def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **options: Any) -> Oracle:
     """One oracle for all spaces of the same content: compiled once, kept for the life of the process.
 
@@ -541,6 +566,7 @@ def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **opt
     >>> so.shared_oracle(spaces[0]) is so.shared_oracle(spaces[1])
     True
     """
+    instance("space", space, (LabelSpace, CompiledSpace))
     compiled = space
     if isinstance(space, LabelSpace):
         # It may serve other declarations of the same content, which must not hear of changes in this one.

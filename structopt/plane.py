@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked, floats, having, sequence, whole
 from structopt.compiled import FloatArray
 from structopt.coordinates import Affine, Coordinates
 from structopt.errors import InfeasibleSpace, SpaceMismatch
@@ -22,7 +23,7 @@ from structopt.halfplane import Halfplane, angle_sides, corner_sides
 from structopt.kernels.affine import mixture
 from structopt.label import Label
 from structopt.point_plane import PointPlane
-from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam
+from structopt.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam, pair
 from structopt.settle import Settled, settle
 
 __all__ = ["Bounds", "Plane", "Point", "PointPlane", "Precision", "SearchPlane"]
@@ -81,6 +82,7 @@ class Plane:
     #: Relative accuracy of ``h + λ g`` at an answer: what a simplex method promises.
     tolerance = 1e-8
 
+    @checked
     def __init__(
         self,
         oracle: Any,
@@ -93,6 +95,7 @@ class Plane:
         h_min: float = 1e-5,
         product_shift: float = 0.0,
     ) -> None:
+        having("oracle", oracle, ("maximize",), "an Oracle")
         self.oracle = oracle
         self.product_shift = product_shift
         self.shrink = shrink
@@ -115,13 +118,13 @@ class Plane:
         The points of the old coordinates are dropped; the counts go on.
         """
         space = self.oracle.space
-        self.truth = None if truth is None else np.ascontiguousarray(truth, dtype=float)
+        self.truth = None if truth is None else np.ascontiguousarray(floats("truth", truth))
         if self.truth is not None and self.truth.shape != space.lower.shape:
             raise SpaceMismatch(
                 f"The truth has shape {self.truth.shape}; this space has {space.n_variables} variables."
             )
         self.coordinates = Coordinates(h, g, space, self.truth)
-        self.rows: list[tuple[Any, float, float]] = list(rows)
+        self.rows: list[tuple[Any, float, float]] = list(sequence("rows", rows))
         self.points: list[Point] = []
         self._bounds: Bounds | None = None
         self._precision: Precision | None = None
@@ -216,6 +219,8 @@ class Plane:
         """
         if type(lam) is not float or not lam >= 0.0:
             lam = check_lam(lam)
+        if type(forbid) is not tuple and type(forbid) is not list:
+            forbid = sequence("forbid", forbid)
         if bottom is None and top is None and above is None and not self.rows and not len(forbid):
             if not ties or 0.0 < lam < math.inf:
                 return self._query_freely(lam)
@@ -331,21 +336,23 @@ class Plane:
             # Half of the smallest positive loss separates g > 0 from g = 0.
             floor = (self.precision.h_min, 0.5 * self.bounds.g_positive or self.precision.g_min)
             sides += angle_sides(
-                bottom or (1.0, 0.0),
-                top or (0.0, 1.0),
+                (1.0, 0.0) if bottom is None else pair(bottom, "bottom"),
+                (0.0, 1.0) if top is None else pair(top, "top"),
                 shrink if open_bottom else 0.0,
                 shrink if open_top else 0.0,
                 floor,
             )
         if above is not None:
-            sides += corner_sides(above, self.precision.h_step, 0.5 * self._lattice or self.precision.g_step)
+            sides += corner_sides(
+                pair(above, "above"), self.precision.h_step, 0.5 * self._lattice or self.precision.g_step
+            )
         return sides
 
     def evaluate(self, label: Any) -> Point:
         """A vector z (or a point of an earlier search) at the current h and g."""
         if label is self.truth:
             return Point(*self.coordinates.at_truth, label)
-        z = np.asarray(label.label if isinstance(label, Point) else label, dtype=float)
+        z = floats("A label", label.label if isinstance(label, Point) else label)
         space = self.oracle.space
         if z.shape != space.lower.shape:
             raise SpaceMismatch(f"A cached label has shape {z.shape}; this space has {space.n_variables} variables.")
@@ -367,10 +374,11 @@ class Plane:
 
     def k_best(self, lam: float, k: int) -> list[Point] | None:
         """The `k` best labels for ``h + lam g`` (fewer if there are fewer), where the oracle lists them cheaply."""
+        lam, k = check_lam(lam), whole("k", k, low=0)
         listing = getattr(self.oracle, "list_best", None)
         if listing is None or self.convex or self.rows:
             return None
-        costs, const = self.coordinates.costs(check_lam(lam))
+        costs, const = self.coordinates.costs(lam)
         labels = listing(costs, k)
         if labels is None:
             return None

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from structopt.checks import checked, integers, numeric, shown, whole
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.points import Bounds, Point, Precision, Ray, check_lam, check_ray
+from structopt.points import Bounds, Point, Precision, Ray, check_lam, check_ray, pair
 
 __all__ = ["PointPlane"]
 
@@ -43,19 +44,22 @@ class PointPlane:
     {'free': 1, 'constrained': 2, 'banned': 0}
     """
 
+    @checked
     def __init__(
         self, points: Iterable[tuple[float, float]], *, convex: bool = False, truth: int | None = None
     ) -> None:
-        array = np.array([(float(h), float(g)) for h, g in points], dtype=float).reshape(-1, 2)
+        array = np.array(numeric("points", points), dtype=float)
         if not array.size:
             raise DeclarationError("A PointPlane needs at least one point (h, g).")
+        if array.ndim != 2 or array.shape[1] != 2:
+            raise DeclarationError(f"points must be pairs (h, g), an array of shape (n, 2); got shape {array.shape}.")
         if not np.isfinite(array).all():
             index = int(np.argwhere(~np.isfinite(array))[0, 0])
             raise DeclarationError(f"Point {index} is ({array[index, 0]}, {array[index, 1]}); points must be finite.")
         self.h: FloatArray = np.ascontiguousarray(array[:, 0])
         self.g: FloatArray = np.ascontiguousarray(array[:, 1])
         self.convex = convex
-        self.truth = truth
+        self.truth = None if truth is None else whole("truth", truth, 0, len(array) - 1)
         self.counts = {"free": 0, "constrained": 0, "banned": 0}
         self.queries = 0
         self.tolerance = 1e-12
@@ -108,9 +112,15 @@ class PointPlane:
             side = ray_g * h - ray_h * g
             allowed &= (side > 0.0) if open_top else (side >= 0.0)
         if above is not None:
-            allowed &= (h > above[0]) & (g > above[1])
+            corner = pair(above, "above")
+            allowed &= (h > corner[0]) & (g > corner[1])
+        if not hasattr(forbid, "__len__"):
+            raise DeclarationError(f"forbid must be a sequence of indices, got {shown(forbid)}.")
         if len(forbid):
-            allowed[np.asarray(forbid, dtype=int)] = False
+            banned = integers("forbid", list(forbid))
+            if banned.min() < 0 or banned.max() >= h.size:
+                raise DeclarationError(f"forbid must hold indices of the {h.size} points, got {shown(forbid)}.")
+            allowed[banned] = False
         self._count(bottom is not None or top is not None or above is not None, bool(len(forbid)))
         if not allowed.any():
             return None
@@ -130,7 +140,7 @@ class PointPlane:
 
     def evaluate(self, label: Any) -> Point:
         """The point with this index."""
-        index = int(label.label if isinstance(label, Point) else label)
+        index = whole("A label", label.label if isinstance(label, Point) else label, 0, self.h.size - 1)
         return Point(float(self.h[index]), float(self.g[index]), index)
 
     def mix(self, p: Point, q: Point, t: float) -> Point:
@@ -148,6 +158,8 @@ class PointPlane:
 
     def k_best(self, lam: float, k: int) -> list[Point] | None:
         """None, as for `front`."""
+        check_lam(lam)
+        whole("k", k, low=0)
         return None
 
     def front(self) -> list[Point] | None:

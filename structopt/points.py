@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
+from structopt.checks import number, shown
 from structopt.errors import DeclarationError
 
-__all__ = ["Bounds", "Point", "Precision", "Ray", "SearchPlane", "check_lam", "check_ray"]
+__all__ = ["Bounds", "Point", "Precision", "Ray", "SearchPlane", "check_lam", "check_ray", "pair"]
 
 Ray = tuple[float, float]
 
@@ -167,7 +168,7 @@ class SearchPlane(Protocol):
 
 def check_lam(lam: float) -> float:
     """A λ in [0, inf]."""
-    lam = float(lam)
+    lam = number("lam", lam)
     if not lam >= 0.0:
         raise DeclarationError(f"lam must be in [0, inf], got {lam}: a negative weight on g asks for a smaller loss.")
     return lam
@@ -175,7 +176,16 @@ def check_lam(lam: float) -> float:
 
 def check_ray(ray: Ray, name: str) -> Ray:
     """A ray from the origin as a vector, never as a quotient (MATH.md 1)."""
-    h, g = float(ray[0]), float(ray[1])
+    h, g = pair(ray, name)
     if not (h >= 0.0 and g >= 0.0 and h + g > 0.0 and math.isfinite(h + g)):
         raise DeclarationError(f"{name} must be a direction (h, g) in the first quadrant, got ({h:g}, {g:g}).")
     return h, g
+
+
+def pair(given: Ray, name: str) -> Ray:
+    """Two numbers (h, g)."""
+    try:
+        h, g = given
+    except (TypeError, ValueError):
+        raise DeclarationError(f"{name} must be a pair (h, g), got {shown(given)}.") from None
+    return number(f"h of {name}", h), number(f"g of {name}", g)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from structopt.checks import number, whole
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 
@@ -54,8 +55,8 @@ class NDCG(RankingMeasure):
     k: int | None = None
 
     def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise DeclarationError(f"NDCG: k must be at least 1, got {self.k!r}.")
+        if self.k is not None:
+            whole("NDCG: k", self.k, low=1)
 
     def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
         a = 1.0 / np.log2(2.0 + np.arange(relevance.size))
@@ -101,8 +102,7 @@ class PrecisionAtN(RankingMeasure):
     n: int = 10
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise DeclarationError(f"PrecisionAtN: n must be at least 1, got {self.n!r}.")
+        whole("PrecisionAtN: n", self.n, low=1)
 
     def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
         a = np.where(np.arange(relevance.size) < self.n, 1.0 / self.n, 0.0)
@@ -125,8 +125,9 @@ class ERU(RankingMeasure):
     neutral: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.half_life > 1.0:
+        if not number("ERU: half_life", self.half_life) > 1.0:
             raise DeclarationError(f"ERU: half_life is a position beyond the first, got {self.half_life!r}.")
+        number("ERU: neutral", self.neutral, finite=True)
 
     def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
         a = np.exp2(-np.arange(relevance.size) / (self.half_life - 1.0))

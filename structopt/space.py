@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import checked, converted, examples, floats, instance, number, whole
 from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.enumeration import enumerate_labels
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
@@ -54,6 +55,7 @@ class LabelSpace:
     470
     """
 
+    @checked
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.notes: list[str] = []
@@ -70,10 +72,12 @@ class LabelSpace:
 
     # ---- variables -------------------------------------------------------------------------------
 
+    @checked
     def binary(self, name: str, shape: int | Shape = ()) -> Block:
         """Declare an array of 0/1 variables."""
         return self._declare(name, shape, 0.0, 1.0, integer=True)
 
+    @checked
     def integer(
         self,
         name: str,
@@ -84,6 +88,7 @@ class LabelSpace:
         """Declare an array of integer variables; bounds broadcast over the shape."""
         return self._declare(name, shape, lower, upper, integer=True)
 
+    @checked
     def continuous(
         self,
         name: str,
@@ -174,7 +179,7 @@ class LabelSpace:
     def _add_rows(self, rows: Rows, name: str | None) -> None:
         if rows.space is not self:
             raise SpaceMismatch(f"These rows are about variables of {rows.space!r}, not of {self!r}.")
-        label = f"c{len(self._rows)}" if name is None else name
+        label = f"c{len(self._rows)}" if name is None else instance("name", name, str)
         if label in self._row_labels:
             raise DeclarationError(f"The space already has rows named {label!r}; names must differ.")
         matrix = canonical(rows.matrix)
@@ -334,7 +339,7 @@ class LabelSpace:
             raise DeclarationError(f"vector() needs each block once: {'; '.join(told)}.")
         z = np.empty(self._n_variables)
         for name, block in self._blocks.items():
-            value = np.asarray(values[name], dtype=np.float64)
+            value = floats(f"Block {name!r}", values[name])
             if value.shape != block.shape:
                 raise DeclarationError(f"Block {name!r} has shape {block.shape}, got {value.shape}.")
             z[block.slice] = value.ravel()
@@ -342,22 +347,23 @@ class LabelSpace:
 
     def blocks(self, z: npt.ArrayLike) -> dict[str, FloatArray]:
         """The parts of ``z``, by block name and in the block's shape (views, not copies)."""
-        point = np.asarray(z, dtype=np.float64)
+        point = floats("z", z)
         if point.shape != (self._n_variables,):
             raise SpaceMismatch(f"z has shape {point.shape}; {self!r} needs ({self._n_variables},).")
         return {name: point[block.slice].reshape(block.shape) for name, block in self._blocks.items()}
 
     def contains(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
         """Whether ``z`` is a label: rows, bounds and integrality hold within `tol`."""
-        return contains(self.compiled, z, tol)
+        return contains(self.compiled, z, number("tol", tol, low=0.0))
 
     def violations(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
         """What ``z`` breaks, by name."""
-        return violations(self.compiled, z, tol)
+        return violations(self.compiled, z, number("tol", tol, low=0.0))
 
+    @checked
     def enumerate(self, limit: int = 100_000) -> FloatArray:
         """Every integral label of a small space, one per row, in lexicographic order."""
-        return enumerate_labels(self.compiled, limit)
+        return enumerate_labels(self.compiled, whole("limit", limit, low=0))
 
     def relaxed(self) -> LabelSpace:
         """The same rows and bounds without integrality."""
@@ -404,6 +410,7 @@ class LabelSpace:
         """
         from structopt.interop.names import blocks_of
 
+        instance("compiled", compiled, CompiledSpace)
         space = cls(compiled.name)
         start = 0
         for name, shape, names in blocks_of(compiled.variable_names) if blocks is None else blocks:
@@ -418,6 +425,7 @@ class LabelSpace:
         return space
 
     @classmethod
+    @checked
     def from_matrices(
         cls,
         matrix: npt.ArrayLike | sp.sparray | sp.spmatrix,
@@ -438,13 +446,22 @@ class LabelSpace:
         >>> so.LabelSpace.from_matrices([[1, 1, 1]], 1, 1, name="one of three")
         <LabelSpace 'one of three': 3 binary variables, 1 row>
         """
-        rows = sp.csr_array(np.atleast_2d(np.asarray(matrix, dtype=np.float64)) if not sp.issparse(matrix) else matrix)
+        if sp.issparse(matrix):
+            rows = examples("matrix", matrix)
+        else:
+            dense = np.atleast_2d(converted("matrix", matrix))
+            if dense.ndim != 2:
+                raise DeclarationError(f"matrix must have two axes, got shape {dense.shape}.")
+            rows = sp.csr_array(dense)
         if not np.isfinite(rows.data).all():
             raise DeclarationError("The matrix has NaN or infinite entries.")
         space = cls(name)
         n_rows, n = rows.shape
         low, up = bounds_of("z", (n,), lower, upper)
-        space._append("z", (n,), low, up, np.broadcast_to(np.asarray(integrality) != 0, (n,)).copy())
+        kinds = floats("integrality", integrality)
+        if kinds.shape not in ((), (1,), (n,)):
+            raise DeclarationError(f"integrality has shape {kinds.shape}; the matrix has {n} columns.")
+        space._append("z", (n,), low, up, np.broadcast_to(kinds != 0, (n,)).copy())
         bounds = [_vector(what, value, n_rows) for what, value in (("row_lower", row_lower), ("row_upper", row_upper))]
         if n_rows:
             matrix_rows = sp.csr_array(rows, dtype=np.float64)
@@ -483,6 +500,7 @@ class LabelSpace:
         return cls.from_compiled(compiled, pulp_blocks(problem, compiled.variable_names))
 
     @classmethod
+    @checked
     def read(cls, path: str | Path) -> LabelSpace:
         """A space from an MPS or LP file; its objective is ignored."""
         from structopt.interop.files import read
@@ -502,6 +520,7 @@ class LabelSpace:
         names = self.compiled.variable_names
         return to_pulp(self.compiled, [(block.name, block.shape, tuple(names[block.slice])) for block in self])
 
+    @checked
     def write(self, path: str | Path) -> None:
         """Write the space as an MPS or LP file, by the file's suffix."""
         from structopt.interop.files import write
@@ -522,7 +541,7 @@ class LabelSpace:
 
 
 def _vector(what: str, value: npt.ArrayLike, length: int) -> FloatArray:
-    array = np.asarray(value, dtype=np.float64)
+    array = floats(what, value, finite=False)
     if array.shape not in ((), (1,), (length,)):
         raise DeclarationError(f"{what} has shape {array.shape}; the matrix has {length} rows.")
     return np.broadcast_to(array, (length,)).copy()

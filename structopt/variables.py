@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import converted
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.expressions import Expression
@@ -48,10 +49,11 @@ class Block(Expression):
         return f"<Block {self.name!r} of shape {self.shape}: z[{self.slice.start}:{self.slice.stop}]>"
 
 
-def shape_of(name: str, shape: int | Shape) -> Shape:
+def shape_of(name: str, shape: Any) -> Shape:
     """The shape of a block as a tuple, checked."""
-    dimensions = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
-    if any(not isinstance(n, int | np.integer) or n < 0 for n in dimensions):
+    several = isinstance(shape, tuple | list) or (isinstance(shape, np.ndarray) and shape.ndim == 1)
+    dimensions = tuple(shape) if several else (shape,)
+    if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in dimensions):
         raise DeclarationError(f"Block {name!r}: a shape is made of non-negative integers, got {shape!r}.")
     return tuple(int(n) for n in dimensions)
 
@@ -60,7 +62,7 @@ def bounds_of(name: str, shape: Shape, lower: npt.ArrayLike, upper: npt.ArrayLik
     """Flat bounds, one pair a variable, broadcast over the shape and checked to leave room."""
     found = []
     for what, value in (("lower", lower), ("upper", upper)):
-        array = np.asarray(value, dtype=np.float64)
+        array = converted(f"The {what} bound of {name!r}", value)
         if np.isnan(array).any():
             raise DeclarationError(f"Block {name!r}: {what} bound is NaN.")
         try:

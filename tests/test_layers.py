@@ -16,6 +16,7 @@ ROOT = Path(structopt.__file__).parent
 LAYERS = (
     ("errors",),
     ("kernels", "compiled", "stopping", "views", "_archive"),
+    ("checks",),
     ("naming", "feasibility", "enumeration", "rows", "expressions", "variables", "label", "ranking_measures"),
     ("interop", "recognize", "space", "_hierarchy_input", "_hierarchy_view", "hierarchy"),
     ("backends", "bans", "diagnosis", "norms"),

@@ -30,10 +30,11 @@ from typing import Any
 from structopt.backends.base import Backend
 from structopt.backends.executables import split_cure
 from structopt.backends.registry import BACKENDS, backend_class
+from structopt.checks import checked, instance, number, whole
 from structopt.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace
 from structopt.errors import DeclarationError, SolverNotAvailable
 
-__all__ = ["Profile", "available_profiles", "load_profile", "make_backend"]
+__all__ = ["Profile", "check_limits", "available_profiles", "load_profile", "make_backend"]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 #: Package data after an install, the top of the checkout during development.
@@ -91,6 +92,7 @@ def available_profiles() -> dict[str, Profile]:
     return {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))}
 
 
+@checked
 def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
     """The profile of this name, or in this file.
 
@@ -114,6 +116,7 @@ def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
     return _read(path)
 
 
+@checked
 def make_backend(
     solver: str | os.PathLike[str] | Profile | type[Backend], compiled: CompiledSpace, **overrides: Any
 ) -> Backend:
@@ -141,6 +144,7 @@ def make_backend(
     >>> make_backend("highs", space, time_limit=5)
     <Highs backend on <CompiledSpace: 1 variables (1 integer), 0 rows, 0 non-zeros>; time_limit=5>
     """
+    check_limits(overrides)
     if isinstance(solver, type):
         if not issubclass(solver, Backend):
             raise DeclarationError(f"{solver.__name__} is not a subclass of structopt.backends.Backend.")
@@ -148,7 +152,7 @@ def make_backend(
         if missing is not None:
             raise SolverNotAvailable(f"The {solver.__name__} backend cannot run here: {missing}.")
         return solver(compiled, overrides)
-    profile = solver if isinstance(solver, Profile) else load_profile(solver)
+    profile = solver if isinstance(solver, Profile) else load_profile(instance("solver", solver, (str, os.PathLike)))
     missing = profile.unavailable(**overrides)
     if missing is not None:
         what, cure = split_cure(missing)
@@ -156,6 +160,16 @@ def make_backend(
         told = f"; get it with: {cure}" if cure else ""
         raise SolverNotAvailable(f"The solver {profile.name!r} cannot run here: {what}{told}.")
     return backend_class(profile.backend)(compiled, {**profile.options, **overrides})
+
+
+def check_limits(options: Mapping[str, Any]) -> None:
+    """The options that all backends have."""
+    if options.get("time_limit") is not None:
+        number("time_limit", options["time_limit"], low=0.0)
+    if options.get("mip_gap") is not None:
+        number("mip_gap", options["mip_gap"], low=0.0, finite=True)
+    if options.get("threads") is not None:
+        whole("threads", options["threads"], 0, 2**31 - 1)
 
 
 def _folder() -> Path:

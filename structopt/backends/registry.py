@@ -6,6 +6,7 @@ import importlib
 from typing import cast
 
 from structopt.backends.base import Backend
+from structopt.checks import checked, choice
 
 __all__ = ["BACKENDS", "backend_class"]
 
@@ -17,6 +18,7 @@ BACKENDS = {
 }
 
 
+@checked
 def backend_class(name: str) -> type[Backend]:
     """The backend registered under `name`.
 
@@ -25,5 +27,5 @@ def backend_class(name: str) -> type[Backend]:
     >>> backend_class("scipy").__name__
     'Scipy'
     """
-    module, _, attribute = BACKENDS[name].partition(":")
+    module, _, attribute = BACKENDS[choice("name", name, BACKENDS)].partition(":")
     return cast("type[Backend]", getattr(importlib.import_module(module), attribute))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
+from structopt.checks import checked, hashable, walkable
 from structopt.data._arff_text import ArffText, Attribute, parse_arff
 from structopt.data._files import is_number, plain_name, read_text
 from structopt.errors import DeclarationError
@@ -30,6 +31,7 @@ _ROOT = "root"
 _DEEPEST = 200
 
 
+@checked
 def read_arff(path: str | Path, labels: Labels = None, *, ignore: Sequence[str] = (), dag: bool | None = None) -> Bunch:
     """Read an ARFF file, dense or sparse, also ``.arff.gz``.
 
@@ -107,11 +109,11 @@ def _label_places(found: ArffText, labels: Labels, path: Path) -> tuple[list[int
     if isinstance(labels, str | Path):
         wanted, arcs = _read_xml(Path(labels))
         return _places(found, wanted, path.name), arcs
-    if isinstance(labels, int):
+    if isinstance(labels, int | np.integer):
         if abs(labels) > len(names):
             raise DeclarationError(f"{path.name} has {len(names)} attributes; {abs(labels)} of them cannot be labels.")
         return (list(range(labels)) if labels >= 0 else list(range(len(names) + labels, len(names)))), None
-    return _places(found, labels or [], path.name), None
+    return _places(found, [] if labels is None else labels, path.name), None
 
 
 def _asked_for_rows(labels: Labels, found: ArffText) -> bool:
@@ -121,6 +123,7 @@ def _asked_for_rows(labels: Labels, found: ArffText) -> bool:
 
 def _places(found: ArffText, wanted: Sequence[str], where: str) -> list[int]:
     place = {attribute.name: k for k, attribute in enumerate(found.attributes)}
+    wanted = [hashable("The name of an attribute", name) for name in walkable("The names of attributes", wanted)]
     missing = [name for name in wanted if name not in place]
     if missing:
         raise DeclarationError(f"{where} has no attribute {missing[0]!r}; it has {', '.join(list(place)[-5:])}, ...")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sklearn.utils import Bunch
 
+from structopt.checks import checked
 from structopt.data.npz import read_npz
 from structopt.errors import DeclarationError
 
@@ -15,11 +16,13 @@ __all__ = ["benchmark_folder", "load_benchmark"]
 _BESIDE = Path(__file__).parents[3] / "shared" / "data"
 
 
+@checked
 def benchmark_folder(folder: str | Path | None = None) -> Path:
     """Where the sets are: the argument, the environment variable STRUCTOPT_DATA, or ``../shared/data``."""
     return Path(folder or os.environ.get("STRUCTOPT_DATA") or _BESIDE)
 
 
+@checked
 def load_benchmark(name: str, split: str = "train", *, folder: str | Path | None = None) -> Bunch:
     """One split of a benchmark set.
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import Bunch
 
+from structopt.checks import checked, shown
 from structopt.data._files import lines_of, plain_name, read_text
 from structopt.errors import DeclarationError
 
@@ -22,6 +23,7 @@ Sentence = list[tuple[str, ...]]
 _FORM, _UPOS, _HEAD = 1, 3, 6
 
 
+@checked
 def read_conll(
     path: str | Path,
     labels: int | None = None,
@@ -94,6 +96,7 @@ def _heads(sentences: Sequence[Sentence], where: str) -> list[list[int]] | None:
     return [[int(head) for head in row] for row in rows]
 
 
+@checked
 def token_features(words: Sequence[str], t: int) -> list[str]:
     """What a tagger sees of token `t`: the word, its ends, its shape, and its neighbours.
 
@@ -102,6 +105,8 @@ def token_features(words: Sequence[str], t: int) -> list[str]:
     >>> token_features(["In", "Paris"], 1)
     ['bias', 'word=paris', 'prefix=par', 'suffix=ris', 'suffix=is', 'shape=Xx', 'before=in', 'after=</s>']
     """
+    if not 0 <= t < len(words) or not all(isinstance(word, str) for word in words):
+        raise DeclarationError(f"words must be texts and t the place of one of them, got {shown(words)} and {t}.")
     token = words[t]
     lower = token.lower()
     return [

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import Bunch, check_random_state
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.kernels._common import FloatArray, IntArray
 
@@ -77,6 +78,7 @@ class PathChoice:
         )
 
 
+@checked
 def synthetic_flow(
     network: Any = "paper",
     *,

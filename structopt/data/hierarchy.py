@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray
@@ -17,6 +18,7 @@ __all__ = ["synthetic_hierarchy"]
 _PAPER = {"balanced": (4, 15_000, 1000), "unbalanced": (10, 10_000, 1000)}
 
 
+@checked
 def synthetic_hierarchy(
     kind: Literal["balanced", "unbalanced"] = "balanced",
     *,

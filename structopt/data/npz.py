@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils import Bunch
 
 from structopt._archive import UNREADABLE, read_arrays
+from structopt.checks import checked
 from structopt.data._files import existing
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
@@ -17,6 +18,7 @@ from structopt.hierarchy import Hierarchy
 __all__ = ["read_npz"]
 
 
+@checked
 def read_npz(path: str | Path, *, max_bytes: int | None = None) -> Bunch:
     """Read an npz file, and ``meta.npz`` beside it if there is one; nothing is unpickled.
 

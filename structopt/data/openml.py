@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.datasets import fetch_openml
 from sklearn.utils import Bunch
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 
 __all__ = ["fetch"]
@@ -23,6 +24,7 @@ KNOWN = {"yeast": 40597}  # version 4: 2417 genes, 14 labels; version 1 is anoth
 _TRUE, _FALSE = {"true", "1", "1.0"}, {"false", "0", "0.0"}
 
 
+@checked
 def fetch(
     name: str | int,
     *,

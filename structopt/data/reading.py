@@ -9,6 +9,7 @@ from typing import Any
 
 from sklearn.utils import Bunch
 
+from structopt.checks import checked
 from structopt.data._files import existing, plain_name
 from structopt.data.arff import read_arff
 from structopt.data.conll import read_conll
@@ -29,6 +30,7 @@ FORMATS: dict[str, tuple[Callable[..., Bunch], tuple[str, ...]]] = {
 }
 
 
+@checked
 def read(path: str | Path, format: str | None = None, **options: Any) -> Bunch:
     """Read a data file.
 
@@ -67,6 +69,7 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Bunch:
     return reader(found, **options)
 
 
+@checked
 def format_of(path: Path, format: str | None = None) -> str:
     """The name of a file's format: the given one, or that of its suffix."""
     if format is not None:

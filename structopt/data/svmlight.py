@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
+from structopt.checks import checked
 from structopt.data._files import existing, is_number, lines_of, read_text
 from structopt.errors import DeclarationError
 
@@ -22,6 +23,7 @@ _WIDEST = 2**31 - 1
 _MOST_CELLS = 2**31
 
 
+@checked
 def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_features: int | None = None) -> Bunch:
     """Read an svmlight file, also ``.gz`` and ``.bz2``.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from structopt.checks import checked
 from structopt.data._files import is_number, plain_name, read_text
 from structopt.errors import DeclarationError
 
@@ -19,6 +20,7 @@ __all__ = ["read_csv"]
 _MISSING = {"", "?", "na", "nan", "null"}
 
 
+@checked
 def read_csv(
     path: str | Path,
     labels: int | Sequence[str] | None = None,

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._fitting import Fitting, taken, used_examples
@@ -65,6 +66,7 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, *, y_numeric: bool = False
     ) -> tuple[Any, Any, FloatArray | None]:
         """Checked features, targets and weights, without the examples of weight 0."""
+        check_parameters(self)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric
         )  # fmt: skip

@@ -16,6 +16,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt import metrics
+from structopt.checks import check_parameters, shown
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
@@ -102,10 +103,12 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
 
         Examples of weight 0 are left out.
         """
-        if self.kind not in ("leaf", "leaves", "closure"):
-            raise DeclarationError(f"kind must be 'leaf', 'leaves' or 'closure', got {self.kind!r}.")
-        if np.dtype(self.dtype) not in (np.dtype(np.float64), np.dtype(np.float32)):
-            raise DeclarationError(f"dtype must be float64 or float32, got {self.dtype!r}.")
+        check_parameters(self)
+        if not any(
+            self.dtype is kind or (isinstance(self.dtype, str | np.dtype) and self.dtype == kind.__name__)
+            for kind in (np.float64, np.float32, float)
+        ):
+            raise DeclarationError(f"dtype must be float64 or float32, got {shown(self.dtype)}.")
         if y is None:
             raise DeclarationError(f"{type(self).__name__} needs labels: fit(X, y).")
         hierarchy = as_hierarchy(self.hierarchy)

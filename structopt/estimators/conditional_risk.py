@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from structopt.checks import check_parameters
 from structopt.compiled import FloatArray
 from structopt.conditional_risk.averages import Averager, KernelAverages, owned
 from structopt.conditional_risk.joint_kernels import additive_average, joint_matrix
@@ -162,6 +163,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             Weights of the examples in the squared error of the regression of losses: weight 2 is an example given
             twice, 0 one left out, and all weights times a number change nothing. Equal by default.
         """
+        check_parameters(self)
         lams = regularizations(self.lam)
         self._prepare(X, y, sample_weight)
         self.__dict__.pop("path_", None)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import named_inputs, taken, used_examples
@@ -117,6 +118,7 @@ class CRF(LinearEstimator):
             Weights of the sequences in the mean: weight 2 is a sequence given twice, 0 one left out, and all weights
             times a number change nothing. Equal by default.
         """
+        check_parameters(self)
         X, y = named_inputs(self, X, reset=True), plain_labels(y)
         rows, weights = used_examples(sample_weight, n_examples(X), self)
         if rows is not None and n_examples(y) != n_examples(X):

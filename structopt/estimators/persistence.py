@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 import structopt
 from structopt._archive import UNREADABLE, read_arrays
+from structopt.checks import checked
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._codec import Decoder, Encoder, NotSavable, checked_solver
 from structopt.train.result import TrainResult
@@ -61,6 +62,7 @@ class Persistent:
         super().__init_subclass__(**kwargs)
         _CLASSES[_name(cls)] = cls
 
+    @checked
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimator to one file that `structopt.estimators.load` reads; no pickle inside.
 
@@ -112,6 +114,8 @@ class Persistent:
         text = json.dumps(document, allow_nan=False)
         arrays = {**encoder.arrays, _DOCUMENT: np.frombuffer(text.encode(), dtype=np.uint8)}
         target = Path(path)
+        if not target.name or target.is_dir():
+            raise DeclarationError(f"{os.fspath(path)!r} is a folder; give the name of a file to save into.")
         temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
         try:
             with open(temporary, "wb") as file:
@@ -136,6 +140,7 @@ class Persistent:
             setattr(self, name, value)
 
 
+@checked
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read an estimator that ``save(path)`` wrote.
 

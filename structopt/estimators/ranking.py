@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
+from structopt.checks import floats
 from structopt.errors import DeclarationError
 from structopt.estimators._base import BinaryEstimator, FloatArray, LinearEstimator
 from structopt.estimators._fitting import taken, used_examples
@@ -141,7 +142,7 @@ class RankSVM(LinearEstimator):
         Queries whose documents are all equally relevant say nothing and are left out.
         """
         f = self.predict(X)
-        y = column_or_1d(y).astype(np.float64)
+        y = floats("y", column_or_1d(y), (len(f),))
         codes = _queries(query, len(y))
         found = [self._score(y[codes == q], f[codes == q]) for q in range(int(codes.max()) + 1)]
         told = [value for value in found if value is not None]

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from structopt import train
 from structopt.batch import Batch
+from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._fitting import Fitting, named_inputs
@@ -139,8 +140,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
             Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
             and all weights times a number change nothing. Equal by default.
         """
-        if not isinstance(self.model, Model):
-            raise DeclarationError(f"model must be a structopt Model, got {type(self.model).__name__}.")
+        check_parameters(self)
         X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
         self._begin_fit()
         risk = StructuredRisk(

@@ -6,7 +6,7 @@ made dense: the coefficients of a batch are one row that all examples share plus
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._hierarchy_input import node_values
+from structopt.checks import checked, floats, shown
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
@@ -54,6 +55,18 @@ class AffineForm:
         return np.asarray(truths @ self.const)
 
 
+def _names(label: Any) -> npt.NDArray[Any]:
+    """The entries of a label, names or numbers, as a flat array."""
+    if isinstance(label, np.ndarray) and label.ndim:
+        return label.ravel()
+    if isinstance(label, Mapping) or not isinstance(label, Iterable) or getattr(label, "ndim", 1) == 0:
+        raise DeclarationError(f"A label is a name, names, or a 0/1 row over the nodes; got {shown(label)}.")
+    entries = list(label)
+    names = np.empty(len(entries), dtype=object)
+    names[:] = entries
+    return names
+
+
 class _HierarchyLoss(TaskLoss):
     """What the losses of this file share: a hierarchy, and rows over its nodes."""
 
@@ -75,11 +88,11 @@ class _HierarchyLoss(TaskLoss):
             label = {label}
         elif isinstance(label, str):
             h.index(label)  # raises, with the names that look like it
-        names = label if isinstance(label, np.ndarray) else np.array(list(label), dtype=object)
+        names = _names(label)
         # Nodes may be called 0 and 1: what is ordered and holds nothing else is a row, a set holds names.
         if names.dtype.kind in "fb" or (not isinstance(label, Set) and np.isin(names, (0, 1)).all()):
             if names.size == len(h):
-                return np.asarray(names, dtype=np.float64).ravel()
+                return floats("The label", names).ravel()
             raise DeclarationError(
                 f"{type(self).__name__} takes names or 0/1 rows over the {len(h)} nodes, got {names.size} entries; "
                 "give names that are numbers as a set."
@@ -122,6 +135,7 @@ class LeafHamming(_AffineLoss):
     (array([ 0., -1.,  1.]), 1.0)
     """
 
+    @checked
     def __init__(self, hierarchy: Hierarchy, scale: float = 1.0) -> None:
         super().__init__(hierarchy)
         if not (np.isfinite(scale) and scale > 0):
@@ -166,6 +180,7 @@ class HierarchicalLoss(_AffineLoss):
     1.0
     """
 
+    @checked
     def __init__(self, hierarchy: Hierarchy, weights: Any = "sibling") -> None:
         super().__init__(hierarchy)
         if not hierarchy.is_tree:
@@ -255,6 +270,7 @@ class Normalized(_HierarchyLoss):
 
     kinds = ("leaf",)
 
+    @checked
     def __init__(self, hierarchy: Hierarchy, alpha: Any) -> None:
         super().__init__(hierarchy)
         self.alpha = alpha
@@ -304,6 +320,7 @@ class Normalized(_HierarchyLoss):
         return float(np.sqrt(positive.min())) if positive.size else 1.0
 
 
+@checked
 def sparse_form(loss: TaskLoss, n: int) -> AffineForm | Normalized | None:
     """How a loss makes sparse coefficients for many truths, or None if it only has its dense `linear_batch`."""
     if isinstance(loss, _AffineLoss):

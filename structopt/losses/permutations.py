@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked, floats, whole
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.losses.base import TaskLoss
@@ -34,12 +35,13 @@ class Footrule(TaskLoss):
            [2., 1., 0.]])
     """
 
+    @checked
     def __init__(self, n: int) -> None:
-        self.n = n
+        self.n = whole("n", n, low=1)
         self._distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
 
     def _places(self, label: npt.ArrayLike) -> npt.NDArray[np.intp]:
-        given = np.asarray(label)
+        given = floats("The label", label)
         if given.shape == (self.n,) and self.n > 1:
             if not np.array_equal(np.sort(given), np.arange(self.n)):
                 raise DeclarationError(f"{given!r:.60} is not a permutation of 0 to {self.n - 1}.")
@@ -51,7 +53,7 @@ class Footrule(TaskLoss):
         return np.asarray(given.reshape(self.n, self.n).argmax(axis=1))
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        given = np.asarray(truth, dtype=np.float64)
+        given = floats("truth", truth)
         if given.size == self.n**2:  # a mean of permutations is a truth, too
             return (given.reshape(self.n, self.n) @ self._distance).ravel(), 0.0
         return self._distance[self._places(truth)].ravel(), 0.0

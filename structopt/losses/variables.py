@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked, floats
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.losses.base import TaskLoss
@@ -17,6 +18,14 @@ CURE = (
     "block), give loss={steps: so.losses.Hamming()}, and the loss is the absolute difference."
 )
 _NEARLY = 1e-6
+
+
+def pair_of_labels(y: npt.ArrayLike, truth: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """A label and a truth of the same length, flat."""
+    a, b = floats("y", y).ravel(), floats("truth", truth).ravel()
+    if a.size != b.size:
+        raise DeclarationError(f"A label of {a.size} variables and a truth of {b.size} cannot be compared.")
+    return a, b
 
 
 class Hamming(TaskLoss):
@@ -36,6 +45,7 @@ class Hamming(TaskLoss):
     (array([-1.,  1., -1.]), 2.0)
     """
 
+    @checked
     def __init__(self, weights: npt.ArrayLike | None = None, normalize: bool = False) -> None:
         self.weights = None if weights is None else np.array(weights, dtype=np.float64).ravel()
         self.normalize = normalize
@@ -50,19 +60,20 @@ class Hamming(TaskLoss):
         return weights / total if self.normalize and total > 0 else weights
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        y = np.asarray(truth, dtype=np.float64).ravel()
+        y = floats("truth", truth).ravel()
         _refuse_integers(y)
         weights = self._weights(y.size)
         return weights * (1 - 2 * y), float(weights @ y)
 
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        Y = np.asarray(truths, dtype=np.float64).reshape(len(np.asarray(truths)), -1)
+        Y = floats("truths", truths)
+        Y = Y.reshape(len(Y), -1)
         _refuse_integers(Y)
         weights = self._weights(Y.shape[1])
         return weights * (1 - 2 * Y), Y @ weights
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        a, b = np.asarray(y, dtype=np.float64).ravel(), np.asarray(truth, dtype=np.float64).ravel()
+        a, b = pair_of_labels(y, truth)
         return float(self._weights(a.size) @ np.abs(a - b))
 
     def counted(self, size: int) -> FloatArray:
@@ -86,7 +97,7 @@ class ZeroOne(TaskLoss):
     """1 for every label but the truth; linear only where labels are one-hot (one variable per label)."""
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        y = np.asarray(truth, dtype=np.float64).ravel()
+        y = floats("truth", truth).ravel()
         if y.sum() != 1 or set(np.unique(y)) - {0.0, 1.0}:
             raise DeclarationError(
                 "The zero-one loss is linear only for one-hot labels; use Hamming, or declare a variable per label."
@@ -97,7 +108,7 @@ class ZeroOne(TaskLoss):
         return np.ones(size)  # a wrong label is one variable too many and one too few
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        return float(not np.array_equal(np.asarray(y).ravel(), np.asarray(truth).ravel()))
+        return float(not np.array_equal(*pair_of_labels(y, truth)))
 
 
 class CostMatrix(TaskLoss):
@@ -110,6 +121,7 @@ class CostMatrix(TaskLoss):
     (array([4., 2., 0.]), 0.0)
     """
 
+    @checked
     def __init__(self, costs: npt.ArrayLike) -> None:
         self.costs = np.array(costs, dtype=np.float64)
         square = self.costs.ndim == 2 and self.costs.shape[0] == self.costs.shape[1]
@@ -117,7 +129,7 @@ class CostMatrix(TaskLoss):
             raise DeclarationError("A cost matrix is square, finite, non-negative, and zero on the diagonal.")
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        y = np.asarray(truth, dtype=np.float64).ravel()
+        y = floats("truth", truth).ravel()
         if y.shape != (len(self.costs),):
             raise DeclarationError(f"A cost matrix of {len(self.costs)} labels cannot serve {y.size} variables.")
         if abs(y.sum() - 1.0) > _NEARLY or y.max() < 1.0 - _NEARLY:
@@ -125,7 +137,14 @@ class CostMatrix(TaskLoss):
         return self.costs[int(np.argmax(y))].copy(), 0.0
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        return float(self.costs[int(np.argmax(np.asarray(truth))), int(np.argmax(np.asarray(y)))])
+        return float(self.costs[self._class(truth), self._class(y)])
+
+    def _class(self, label: npt.ArrayLike) -> int:
+        """The class of a one-hot label (of a mean of them, the largest)."""
+        row = floats("The label", label).ravel()
+        if row.size != len(self.costs):
+            raise DeclarationError(f"A label has {row.size} entries; the cost matrix has {len(self.costs)} classes.")
+        return int(np.argmax(row))
 
     @property
     def smallest(self) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import scipy.sparse as sp
 
+from structopt.checks import checked, converted
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
@@ -61,17 +62,20 @@ class SharedNorm:
 
 
 @overload
+@checked
 def shared_frobenius(
     U: Any, hierarchy: Hierarchy | None = None, *, rtol: float | None = None, certificate: Literal[False] = False
 ) -> float: ...
 
 
 @overload
+@checked
 def shared_frobenius(
     U: Any, hierarchy: Hierarchy | None = None, *, rtol: float | None = None, certificate: Literal[True]
 ) -> SharedNorm: ...
 
 
+@checked
 def shared_frobenius(
     U: Any, hierarchy: Hierarchy | None = None, *, rtol: float | None = None, certificate: bool = False
 ) -> float | SharedNorm:
@@ -128,7 +132,7 @@ def shared_frobenius(
     >>> norms.shared_frobenius([[1, 0], [1, 1], [0, 2]], h, certificate=True)
     SharedNorm(value=2.53518376, gap=...)
     """
-    U = U.toarray() if sp.issparse(U) else np.asarray(U, dtype=np.float64)
+    U = converted("U", U.toarray() if sp.issparse(U) else U)
     _check(U, hierarchy, rtol)
     if rtol is None:
         rtol = 1e-8 if hierarchy is None or len(hierarchy) <= _NEWTON_NODES else 1e-3

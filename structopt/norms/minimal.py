@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray, IntArray
@@ -95,6 +96,7 @@ class MinimalGraph:
         return f"<MinimalGraph: {len(self.original)} nodes merged to {len(self.hierarchy)}>"
 
 
+@checked
 def minimal_graph(hierarchy: Hierarchy) -> MinimalGraph:
     """Merge the nodes that are in exactly the same labels, that is above the same leaves.
 

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt._hierarchy_input import node_values
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray, IntArray, kernel
@@ -16,6 +17,7 @@ from structopt.norms._interior import Certified, Expansion, certified, interior_
 __all__ = ["included_nodes", "maxmin", "normalization"]
 
 
+@checked
 def normalization(
     hierarchy: Hierarchy,
     rho: float = 2.0,
@@ -84,6 +86,7 @@ def normalization(
     return certified(_loose_sums(hierarchy, included, own, rho, float(tolerance)), "normalization").x
 
 
+@checked
 def maxmin(hierarchy: Hierarchy, root: bool = False) -> FloatArray:
     """Node weights whose smallest is as large as possible, no child below its parent, thesis (6.7).
 
@@ -114,6 +117,7 @@ def maxmin(hierarchy: Hierarchy, root: bool = False) -> FloatArray:
     return alpha
 
 
+@checked
 def included_nodes(hierarchy: Hierarchy, root: bool) -> Any:
     """0/1 row of the nodes that take weight: all but a single inner root, unless that is wanted."""
     if not isinstance(hierarchy, Hierarchy):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt._hierarchy_input import node_values
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray, IntArray, kernel
@@ -17,6 +18,7 @@ from structopt.norms.normalization import included_nodes
 __all__ = ["shared_alpha"]
 
 
+@checked
 def shared_alpha(
     squared_norms: Any,
     hierarchy: Hierarchy,

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from structopt.checks import checked, having
 from structopt.errors import DeclarationError
 from structopt.train.result import TrainResult
 
 __all__ = ["convergence"]
 
 
+@checked
 def convergence(results: TrainResult | Mapping[str, TrainResult], x: str = "passes", ax: Any = None) -> Any:
     """Draw the certified relative gap of one or several runs against passes, seconds or oracle calls.
 
@@ -45,6 +47,7 @@ def convergence(results: TrainResult | Mapping[str, TrainResult], x: str = "pass
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    having("ax", ax, ("plot", "set_title"), "a matplotlib Axes")
     for name, result in runs.items():
         gap = np.array(result.history["gap"])
         known = np.isfinite(gap) & (gap > 0)

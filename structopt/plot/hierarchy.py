@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from structopt.checks import checked, having
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
@@ -21,6 +22,7 @@ _CONFUSION = "#CC3311"
 _NAMES = 60
 
 
+@checked
 def hierarchy(
     est: Any, X: Any = None, y: Any = None, *, most: int = 12, names: bool | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -57,6 +59,7 @@ def hierarchy(
     if ax is None:
         width = float(np.clip(0.55 * h.leaf_index.size, 5.0, 22.0))
         _, ax = plt.subplots(figsize=(width, 1.2 * h.depth + 2.6), layout="constrained")
+    having("ax", ax, ("plot", "set_title"), "a matplotlib Axes")
     x, depth = _places(h), -h.level.astype(np.float64)
     for parent, child in zip(h.parent.tolist(), h.child.tolist(), strict=True):
         ax.plot([x[parent], x[child]], [depth[parent], depth[child]], color="0.75", linewidth=0.9, zorder=1)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked, having
 from structopt.errors import DeclarationError
 
 __all__ = ["marginals"]
 
 
+@checked
 def marginals(
     probabilities: npt.ArrayLike,
     states: Sequence[Any] | None = None,
@@ -59,6 +61,7 @@ def marginals(
 
         size = (1.6 + 0.55 * p.shape[0], 1.2 + 0.32 * p.shape[1])
         _, ax = plt.subplots(figsize=size, layout="constrained")
+    having("ax", ax, ("plot", "set_title"), "a matplotlib Axes")
     image = ax.imshow(p.T, vmin=0.0, vmax=1.0, cmap="Blues", aspect="auto")
     ax.figure.colorbar(image, ax=ax, label="probability", ticks=[0.0, 0.5, 1.0])
     if truth is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked, having
 from structopt.compiled import CompiledSpace, FloatArray
 from structopt.enumeration import enumerate_labels
 from structopt.errors import DeclarationError, StructoptError
@@ -27,6 +28,7 @@ _ANGLE = "#DDAA33"
 _FEW_VARIABLES, _FEW_LABELS = 14, 4096
 
 
+@checked
 def plane(
     result: SearchResult,
     *,
@@ -66,6 +68,7 @@ def plane(
         raise DeclarationError(f"step must be in 1..{len(result.trace)}, the number of queries, got {step}.")
     if ax is None:
         _, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
+    having("ax", ax, ("plot", "set_title"), "a matplotlib Axes")
     points = _labels(result, labels)
     box = _window(points, result)
     surrogate: Surrogate = result.surrogate or Product()
@@ -88,6 +91,7 @@ def plane(
     return ax
 
 
+@checked
 def plane_steps(result: SearchResult, *, labels: npt.ArrayLike | None = None, columns: int = 3) -> list[Axes]:
     """One panel per query, as thesis Figures 4-9 and 4-10 illustrate angular search."""
     import matplotlib.pyplot as plt

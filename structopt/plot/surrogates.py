@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from structopt.checks import checked, floats, shown
+from structopt.errors import DeclarationError
 from structopt.surrogates import BetaScaling, LogLoss, Margin, ProbLoss, Slack, Surrogate
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ _STYLES = ("-", "-", "--", "-.", "-", (0, (1, 1.2)))
 _COLOURS = ("#4477AA", "#EE6677", "#228833", "#997700", "#AA3377", "#66CCEE")
 
 
+@checked
 def surrogates(
     losses: Sequence[float] = (1.0, 4.0),
     *,
@@ -50,13 +53,17 @@ def surrogates(
     """
     import matplotlib.pyplot as plt
 
+    levels = floats("losses", losses, ndim=1)
+    if not levels.size or levels.min() <= 0.0:
+        raise DeclarationError(f"losses must be positive numbers, at least one; got {shown(losses)}.")
+    left, right = floats("margin", margin, (2,)).tolist()
     if functions is None:
         functions = (Margin(), Slack(), BetaScaling(0.25), LogLoss(bound=True), ProbLoss(), ProbLoss(convex=True))
     if axes is None:
-        _, axes = plt.subplots(1, len(losses), figsize=(4.6 * len(losses), 3.8), layout="constrained", squeeze=False)
+        _, axes = plt.subplots(1, len(levels), figsize=(4.6 * len(levels), 3.8), layout="constrained", squeeze=False)
     panels: list[Axes] = list(np.ravel(np.asarray(axes, dtype=object)))
-    m = np.linspace(*margin, 400)
-    for ax, loss in zip(panels, losses, strict=True):
+    m = np.linspace(left, right, 400)
+    for ax, loss in zip(panels, levels.tolist(), strict=True):
         # The 0/1 risk that every surrogate bounds: the loss, where the wrong label scores at least as high.
         ax.fill_between(m, np.where(m >= 0.0, loss, 0.0), color="0.9", step="mid", label="task loss")
         for k, psi in enumerate(functions):
@@ -69,7 +76,7 @@ def surrogates(
                 label=_title(psi),
             )
         ax.set_ylim(0.0, 2.6 * loss)
-        ax.set_xlim(*margin)
+        ax.set_xlim(left, right)
         ax.set_title(f"task loss {loss:g}", fontsize=10)
         ax.set_xlabel("margin error  m(y) = f(y) − f(truth)")
         ax.spines[["top", "right"]].set_visible(False)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from structopt.checks import converted
 from structopt.errors import DeclarationError
 from structopt.risks._features import Features, FloatArray, shard_rows
 from structopt.train.identity import digest
@@ -76,7 +77,7 @@ class FeatureRisk(Risk):
         return 0 if target is None else zlib.crc32(np.ascontiguousarray(target).tobytes())
 
     def _checked(self, w: FloatArray) -> FloatArray:
-        w = np.asarray(w, dtype=np.float64)
+        w = converted("w", w)
         if w.shape != (self.n_features,):
             raise DeclarationError(
                 f"{type(self).__name__}: w has shape {w.shape}; this risk needs ({self.n_features},)."

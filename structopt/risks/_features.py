@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import number as real
+from structopt.checks import numeric
 from structopt.errors import DeclarationError
 from structopt.kernels.csr import checked_csr
 
@@ -98,13 +100,8 @@ class Features:
 
 
 def _dense(X: Any, owner: str) -> Any:
-    array = np.asarray(X)
-    if array.dtype in (np.float32, np.float64):
-        return array
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(f"{owner}: X must hold numbers; it has dtype {array.dtype}.") from error
+    array = numeric(f"{owner}: X", X)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 def _refuse_non_finite(matrix: Any, owner: str) -> None:
@@ -126,12 +123,8 @@ def _refuse_non_finite(matrix: Any, owner: str) -> None:
 
 def finite_vector(values: Any, name: str, length: int, owner: str) -> FloatArray:
     """Return `values` as float64 of shape (length,), or say what is wrong with it."""
-    try:
-        vector = np.array(values, dtype=np.float64)  # a private copy: the caller's may change, or be read-only
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(
-            f"{owner}: {name} must hold numbers; it has dtype {np.asarray(values).dtype}."
-        ) from error
+    # A private copy: the caller's may change, or be read-only.
+    vector = np.array(numeric(f"{owner}: {name}", values), dtype=np.float64)
     if vector.shape != (length,):
         raise DeclarationError(f"{owner}: {name} has shape {vector.shape}; X has {length} rows, pass ({length},).")
     bad = np.flatnonzero(~np.isfinite(vector))
@@ -175,10 +168,7 @@ def shard_rows(k: int, n: int, length: int, owner: str) -> slice:
 
 def number_between(name: str, value: float, low: float, high: float, owner: str, closed: bool = False) -> float:
     """Return `value` as a float between `low` and `high`, or name the argument that is not."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(f"{owner}: {name} must be a number, got {value!r}.") from error
+    number = real(f"{owner}: {name}", value)
     if math.isfinite(number) and (low < number < high or (closed and number in (low, high))):
         return number
     interval = f"{'[' if closed else '('}{low:g}, {high:g}{']' if closed and math.isfinite(high) else ')'}"

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
@@ -138,6 +139,7 @@ class FBeta(LineRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("beta",)
 
+    @checked
     def __init__(self, X: Any, y: Any, beta: float = 1.0, *, sample_weight: Any = None) -> None:
         super().__init__(X, y, sample_weight=sample_weight)
         self.beta = number_between("beta", beta, 0.0, math.inf, "FBeta")
@@ -202,6 +204,7 @@ class PrecisionAt(LineRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("k",)
 
+    @checked
     def __init__(self, X: Any, y: Any, k: int, *, sample_weight: Any = None) -> None:
         super().__init__(X, y, sample_weight=sample_weight)
         most = self.n_counted
@@ -273,6 +276,7 @@ class Contingency(ContingencyRisk):
     0.8
     """
 
+    @checked
     def __init__(self, X: Any, y: Any, score: Score, *, sample_weight: Any = None) -> None:
         super().__init__(X, y, sample_weight=sample_weight)
         if not callable(score):

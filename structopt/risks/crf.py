@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
@@ -38,6 +39,7 @@ class StructuredLikelihood(Risk):
 
     lower_bound = 0.0
 
+    @checked
     def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         self.model, self.n_jobs = model, n_jobs
         X, Y = plain_inputs(X), plain_labels(Y)
@@ -128,6 +130,7 @@ class ChainCRF(StructuredLikelihood):
     model: Chain
     _batch: ChainBatch
 
+    @checked
     def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         if not isinstance(model, Chain):
             raise DeclarationError(f"ChainCRF needs a structures.Chain, got {type(model).__name__}.")
@@ -147,6 +150,7 @@ class ChainCRF(StructuredLikelihood):
         return log_z, np.concatenate(expected)
 
 
+@checked
 def chain_marginals(
     batch: ChainBatch, w: FloatArray, n_jobs: int = 1, weight: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -225,6 +229,7 @@ class PathSoftmax(VectorRisk):
     (1.098612, array([ 0.    , -0.3333,  0.3333, -0.6667,  0.3333]))
     """
 
+    @checked
     def __init__(
         self, X: Any, y: Sequence[Hashable], hierarchy: Hierarchy, alpha: Any = None, *, sample_weight: Any = None
     ) -> None:

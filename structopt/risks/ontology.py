@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks._features import FloatArray
 from structopt.risks.vector import Multiclass
@@ -63,6 +64,7 @@ class Ontology(Multiclass):
 
     _parameters: ClassVar[tuple[str, ...]] = ("n_labels",)
 
+    @checked
     def __init__(
         self,
         X: Any,
@@ -119,6 +121,7 @@ class Ontology(Multiclass):
         return np.array([np.abs(dense - row).sum(axis=1) for row in dense])
 
 
+@checked
 def path_shares(
     edges: Iterable[tuple[Hashable, Hashable]],
 ) -> tuple[tuple[Hashable, ...], sp.csr_array, list[Hashable]]:

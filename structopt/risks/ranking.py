@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks._assignment import first_prices, rank_batch
@@ -71,6 +72,7 @@ class Ranking(FeatureRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("measure", "decay")
 
+    @checked
     def __init__(
         self,
         X: Any,

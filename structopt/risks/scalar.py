@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, xlogy
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks._base import SeparableRisk
 from structopt.risks._features import FloatArray, finite_vector, number_between, signs
@@ -189,6 +190,7 @@ class Novelty(PiecewiseLinearRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("rho",)
 
+    @checked
     def __init__(self, X: Any, rho: float = 1.0, *, sample_weight: Any = None) -> None:
         super().__init__(X, None, sample_weight=sample_weight)
         self.rho = number_between("rho", rho, -math.inf, math.inf, type(self).__name__)
@@ -274,6 +276,7 @@ class Quantile(PiecewiseLinearRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("tau",)
 
+    @checked
     def __init__(self, X: Any, y: Any, tau: float = 0.5, *, sample_weight: Any = None) -> None:
         super().__init__(X, y, sample_weight=sample_weight)
         self.tau = number_between("tau", tau, 0.0, 1.0, type(self).__name__)
@@ -309,6 +312,7 @@ class EpsilonInsensitive(PiecewiseLinearRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("eps",)
 
+    @checked
     def __init__(self, X: Any, y: Any, eps: float = 0.1, *, sample_weight: Any = None) -> None:
         super().__init__(X, y, sample_weight=sample_weight)
         self.eps = number_between("eps", eps, 0.0, math.inf, type(self).__name__, closed=True)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 from scipy.special import expit
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks._features import FloatArray
 from structopt.risks.crf import StructuredLikelihood
@@ -51,6 +52,7 @@ class TreeCRF(StructuredLikelihood):
     model: PairwiseMRF
     _batch: PairwiseBatch
 
+    @checked
     def __init__(self, model: PairwiseMRF, X: Any, Y: Any, *, sample_weight: Any = None) -> None:
         if not isinstance(model, PairwiseMRF):
             raise DeclarationError(f"TreeCRF needs a structures.PairwiseMRF, got {type(model).__name__}.")
@@ -96,6 +98,7 @@ def rooted(model: PairwiseMRF) -> tuple[IntArray, IntArray, IntArray]:
     return np.array(order, dtype=np.intp), parent, edge
 
 
+@checked
 def tree_marginals(
     unary: FloatArray, pair: FloatArray, order: IntArray, parent: IntArray, edge: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

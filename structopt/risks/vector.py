@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from structopt.checks import checked, converted
 from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import SeparableRisk
@@ -75,6 +76,7 @@ class Multiclass(VectorRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("n_classes",)
 
+    @checked
     def __init__(
         self,
         X: Any,
@@ -132,6 +134,7 @@ class Softmax(VectorRisk):
 
     _parameters: ClassVar[tuple[str, ...]] = ("n_classes",)
 
+    @checked
     def __init__(self, X: Any, y: Any, n_classes: int | None = None, *, sample_weight: Any = None) -> None:
         super().__init__(X, sample_weight)
         self.y, self.n_classes = _classes(y, len(self), n_classes, None, type(self).__name__)
@@ -243,7 +246,7 @@ def _scales(gamma: Any, n_classes: int, owner: str) -> FloatArray:
 
 
 def _target_matrix(Y: Any, length: int) -> FloatArray:
-    targets = np.array(Y, dtype=np.float64)
+    targets = np.array(converted("MultivariateRegression: Y", Y))
     if targets.ndim != 2 or targets.shape[0] != length or targets.shape[1] == 0:
         raise DeclarationError(
             f"MultivariateRegression: Y has shape {targets.shape}; X has {length} rows, pass ({length}, n_outputs)."

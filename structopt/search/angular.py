@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from structopt.checks import checked
 from structopt.points import Point, Ray, SearchPlane
 from structopt.search.bracket import product_bound
 from structopt.search.hull import HullWalk
@@ -41,6 +42,7 @@ class _Angle:
         return math.sqrt((self.top[0] / self.top[1]) * (self.bottom[0] / self.bottom[1]))
 
 
+@checked
 def angular(
     plane: SearchPlane,
     lam: float | None = None,

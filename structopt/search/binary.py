@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from structopt.checks import checked
 from structopt.points import SearchPlane
 from structopt.search.bracket import Bracket, narrow
 from structopt.search.result import SearchResult
@@ -13,6 +14,7 @@ from structopt.search.result import SearchResult
 __all__ = ["binary"]
 
 
+@checked
 def binary(
     plane: SearchPlane,
     lam: float | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from structopt.checks import number
 from structopt.points import Point, SearchPlane
 from structopt.search.result import (
     Run,
@@ -77,6 +78,7 @@ def narrow(
         As in `structopt.search.bisecting`.
     """
     check_rtol(rtol)
+    number("width", width, low=0.0)
     plane = plane.as_product()
     run = Run(method, plane, product, max_queries, cache, rtol=rtol)
     current = check_lam(lam) or default_lam(plane)

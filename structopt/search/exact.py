@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from structopt.checks import checked
 from structopt.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.hull import HullWalk
@@ -28,6 +29,7 @@ from structopt.surrogates import Surrogate, get
 __all__ = ["exact"]
 
 
+@checked
 def exact(
     plane: SearchPlane,
     surrogate: Surrogate | str,

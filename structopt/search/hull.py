@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.kernels import product_hull
 from structopt.points import Point, SearchPlane
@@ -30,6 +31,7 @@ _STOPPED = {
 }
 
 
+@checked
 def convex_hull(
     plane: SearchPlane,
     surrogate: Surrogate | str,
@@ -115,6 +117,7 @@ class HullWalk:
     rtol : float
     """
 
+    @checked
     def __init__(self, run: Run, surrogate: Surrogate, lam: float | None, rtol: float) -> None:
         if lam is not None and not lam >= 0.0:
             raise DeclarationError(f"lam must be in [0, inf], got {lam}.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from structopt.checks import sequence, whole
 from structopt.errors import DeclarationError
 from structopt.points import Point, Ray, SearchPlane
 
@@ -158,14 +159,12 @@ class Run:
         surrogate: Any = None,
         rtol: float = 0.0,
     ) -> None:
-        if max_queries < 1:
-            raise DeclarationError(f"max_queries must be at least 1, got {max_queries}.")
         self.method = method
         self.plane = plane
         self.psi = psi
         self.surrogate = surrogate
         self.rtol = rtol
-        self.limit = max_queries
+        self.limit = whole("max_queries", max_queries, low=1)
         self.trace: list[Step] = []
         self.value = 0.0
         self.point: Point | None = None
@@ -175,7 +174,7 @@ class Run:
         self.lam = math.nan
         self._before = dict(plane.counts)
         self._queries_before = plane.queries
-        self.cached = [plane.evaluate(label) for label in cache]
+        self.cached = [plane.evaluate(label) for label in sequence("cache", cache)]
         for point in self.cached:
             self.offer(point)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.points import Point, SearchPlane
 from structopt.search.bracket import product_bound
@@ -16,6 +17,7 @@ __all__ = ["sarawagi"]
 _GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 
 
+@checked
 def sarawagi(
     plane: SearchPlane,
     xi: float,

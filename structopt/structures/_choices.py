@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch, refusal
+from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
 from structopt.compiled import FloatArray
-from structopt.errors import DeclarationError, StructoptError
-from structopt.features import n_examples
+from structopt.errors import StructoptError
 from structopt.kernels._common import IntArray, kernel
 from structopt.model import Model
 
@@ -58,8 +57,7 @@ class ChoiceBatch(Batch):
         return LabelBatch([_chosen_rows(parts, self.rows[0].shape[0])], choices)
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
-        if n_examples(Y) != self.n:
-            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        Y = labels_given(Y, self.n)
         choices = np.empty(self.slots[-1], dtype=np.int64)
         refused: list[str] = []
         for i in range(self.n):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import refusal
+from structopt.batch import labels_given, refusal
+from structopt.checks import shown
 from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
@@ -70,6 +71,8 @@ class LabelCodec:
             label = label.toarray().ravel()
         if isinstance(label, np.ndarray) and label.ndim != 1:
             label = label.item() if label.size == 1 else label.ravel()
+        if isinstance(label, Mapping):
+            raise LabelNotInSpace(f"A label is a name, names or a 0/1 row, got {shown(label)}.")
         if label in h:
             return np.array([h.index(label)]), False
         if isinstance(label, str | bytes) or not isinstance(label, Iterable):
@@ -117,8 +120,7 @@ class LabelCodec:
     def encode_many(self, Y: Any, n: int) -> sp.csr_array:
         """The rows of many labels, sparse; all that cannot be used are reported together."""
         Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y  # a pandas column or table
-        if n_examples(Y) != n:
-            raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
+        Y = labels_given(Y, n)
         ptr, nodes, is_row, refused = self._read_many(Y)
         closed = self.hierarchy.ancestor_rows(ptr, nodes)
         for i in np.flatnonzero(self._suspects(ptr, nodes, is_row, closed)).tolist():

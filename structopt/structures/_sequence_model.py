@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.batch import Batch, LabelBatch, refusal
+from structopt.batch import Batch, LabelBatch, labels_given, refusal
 from structopt.compiled import FloatArray
-from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
-from structopt.features import Term, Tied, n_examples
+from structopt.errors import InfeasibleSpace, LabelNotInSpace
+from structopt.features import Term, Tied
 from structopt.kernels._common import IntArray
 from structopt.losses import TaskLoss
 from structopt.model import Model
@@ -118,8 +118,7 @@ class SequenceBatch(Batch):
         return [np.asarray(self.rows[0] @ unary.T)] + [np.broadcast_to(W[:, 0], (self.n, len(W))) for W in tied]
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
-        if n_examples(Y) != self.n:
-            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        Y = labels_given(Y, self.n)
         found: list[IntArray] = []
         refused: list[str] = []
         for i, length in enumerate(self.lengths.tolist()):

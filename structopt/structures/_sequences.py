@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable, whole
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import check_data_set, is_matrix
@@ -39,9 +40,9 @@ class States:
     def __init__(self, states: int | Sequence[Hashable]) -> None:
         self.numbered = isinstance(states, int | np.integer)
         self.names: list[Any] = list(range(int(states))) if isinstance(states, int | np.integer) else list(states)
-        if not self.names:
+        if not len(self.names):
             raise DeclarationError("A sequence model needs at least one state.")
-        self._place = {name: k for k, name in enumerate(self.names)}
+        self._place = {hashable("A state", name): k for k, name in enumerate(self.names)}
         if len(self._place) != len(self.names):
             twice = next(name for k, name in enumerate(self.names) if self._place[name] != k)
             raise DeclarationError(f"Two states are named {twice!r}.")
@@ -51,13 +52,18 @@ class States:
 
     def places(self, label: Iterable[Any], unit: str = "position") -> IntArray:
         """The numbers of a sequence of states; an unknown one is reported with its place."""
+        try:
+            label = walkable("A label", label)
+        except DeclarationError:
+            told = f"a label has a state for each {unit}, got {shown(label)}"
+            raise LabelNotInSpace(f"{told[0].upper()}{told[1:]}.", (told,)) from None
         given = label.tolist() if isinstance(label, np.ndarray) else list(label)
         try:
             return np.array([self._place[state] for state in given], dtype=np.int64)
         except (KeyError, TypeError):
             at = next(t for t, state in enumerate(given) if not self._knows(state))
-            shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
-            told = f"{unit} {at}: {given[at]!r} is not one of the states {shown}"
+            known = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
+            told = f"{unit} {at}: {given[at]!r} is not one of the states {known}"
             raise LabelNotInSpace(f"{told}.", (told,)) from None
 
     def _knows(self, state: Any) -> bool:
@@ -119,6 +125,8 @@ def bio_rules(tags: Sequence[str]) -> Rules:
     array([ True,  True, False])
     """
     kinds, types = [], []
+    if not len(sequence("tags", tags)):
+        raise DeclarationError("There are no tags.")
     for tag in tags:
         kind, dash, name = tag.partition("-") if isinstance(tag, str) else ("", "", "")
         if kind not in ("O", "B", "I") or (kind == "O" and dash) or (dash and not name):
@@ -155,7 +163,7 @@ def rules_of(states: States, transitions: Any, initial: npt.ArrayLike | None) ->
 def _boolean(values: Any, shape: tuple[int, ...], name: str) -> BoolArray:
     if values is None:
         return np.ones(shape, dtype=np.bool_)
-    given = np.asarray(values)
+    given = numeric(name, values)
     if given.shape != shape:
         raise DeclarationError(f"{name} has shape {given.shape}; {shape[0]} states need {shape}.")
     allowed = given.astype(np.bool_)
@@ -186,7 +194,7 @@ class PositionLoss(TaskLoss):
         self.n_states = n_states
         self.normalize = normalize
         unit = 1.0 - np.eye(n_states)
-        given = unit if costs is None else np.array(costs, dtype=np.float64)
+        given = unit if costs is None else np.array(converted("The costs of a loss", costs))
         if given.shape not in ((n_states,), (n_states, n_states)):
             raise DeclarationError(f"The costs of a loss over {n_states} states cannot have shape {given.shape}.")
         self.costs: FloatArray = given if given.ndim == 2 else given[:, None] * unit
@@ -201,12 +209,19 @@ class PositionLoss(TaskLoss):
         largest = np.add.reduceat(self.costs.max(axis=1)[truth], ptr[:-1])
         return np.asarray(table / np.repeat(np.where(largest > 0, largest, 1.0), np.diff(ptr))[:, None])
 
+    def _states(self, label: npt.ArrayLike) -> IntArray:
+        table = floats("The label", label)
+        if not table.size or table.size % self.n_states:
+            raise DeclarationError(f"A label over {self.n_states} states cannot have {table.size} entries.")
+        return np.asarray(table.reshape(-1, self.n_states).argmax(axis=1), dtype=np.int64)
+
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        states = np.asarray(truth).reshape(-1, self.n_states).argmax(axis=1)
+        states = self._states(truth)
         return self.table(states, np.array([0, len(states)])).ravel(), 0.0
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        a, b = (np.asarray(v).reshape(-1, self.n_states).argmax(axis=1) for v in (y, truth))
+        a, b = self._states(y), self._states(truth)
+        same_length("A label and its truth", a, b)
         total, largest = float(self.costs[b, a].sum()), float(self.costs[b].max(axis=1).sum())
         return total / largest if self.normalize and largest > 0 else total
 
@@ -242,7 +257,7 @@ def position_loss(loss: Any, n_states: int) -> TaskLoss:
 
 def n_positions(x: Any) -> int:
     """The length of a sequence given as a (T, d) matrix of features."""
-    shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    shape = x.shape if hasattr(x, "shape") else numeric("A sequence", x).shape
     if len(shape) != 2:
         raise DeclarationError(f"A sequence is a (T, d) matrix with a feature row per position, got shape {shape}.")
     if not shape[0]:
@@ -286,6 +301,7 @@ def count_codes(codes: IntArray, owner: IntArray, n: int, width: int) -> sp.csr_
 
 def n_threads(n_jobs: int) -> int:
     """A number of threads from scikit-learn's convention, where -1 means one per core."""
+    n_jobs = whole("n_jobs", n_jobs)
     if n_jobs == 0 or n_jobs < -1:
         raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
     return n_jobs if n_jobs > 0 else os.cpu_count() or 1

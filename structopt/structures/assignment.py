@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.backends.combinatorial import Algorithm
+from structopt.checks import checked, floats, numeric, reshaped, shown
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
@@ -45,6 +46,7 @@ class RowLoss(TaskLoss):
     (array([1., 0., 1., 0., 1., 2.]), 0.0)
     """
 
+    @checked
     def __init__(self, shape: tuple[int, int], kind: str = "hamming", normalize: bool = False) -> None:
         if kind not in _KINDS:
             raise DeclarationError(
@@ -125,6 +127,7 @@ class Assignment(Model):
     array([0, 1, 2])
     """
 
+    @checked
     def __init__(
         self,
         n: int | None = None,
@@ -197,7 +200,10 @@ class Assignment(Model):
 
     def columns(self, label: Any, shape: tuple[int, int]) -> IntArray:
         """A label as an array of columns, or `LabelNotInSpace` with the culprit."""
-        given = np.asarray(label)
+        try:
+            given = numeric("A label", label)
+        except DeclarationError:
+            raise LabelNotInSpace(f"A label is an array of columns, one per row; got {shown(label)}.") from None
         rows, width = shape
         if given.shape != (rows,) or given.dtype.kind not in "iuf":
             raise LabelNotInSpace(
@@ -233,9 +239,9 @@ class Assignment(Model):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The column of each row; for a fractional point, the matching that agrees with it most."""
-        point = np.asarray(z, dtype=np.float64)
+        point = floats("z", z, ndim=1)
         shape = self.shape(x) if x is not None else (math.isqrt(point.size),) * 2 if self.n is None else (self.n, -1)
-        table = point.reshape(shape)
+        table = reshaped("z", point, shape)
         if np.abs(table - np.rint(table)).max() < 1e-6:
             return np.where(table.max(axis=1) > 0.5, table.argmax(axis=1), -1)
         # What a row lacks to 1 speaks for leaving it unmatched.

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.batch import LabelBatch, LossBatch
+from structopt.checks import checked, floats
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Table, Term, Tied
+from structopt.features import Table, Term, Tied, checked_rows
 from structopt.kernels import chain
 from structopt.kernels._common import IntArray
 from structopt.kernels.threads import in_threads
@@ -77,6 +78,7 @@ class Chain(SequenceModel):
     position 2: 'I-PER' may not follow 'O'.
     """
 
+    @checked
     def __init__(
         self,
         states: int | Sequence[Hashable],
@@ -140,7 +142,7 @@ class Chain(SequenceModel):
 
     def _states_at(self, z: npt.ArrayLike) -> IntArray:
         """State numbers of a point, whose length tells the sequence's."""
-        point, S = np.asarray(z, dtype=np.float64), self.n_states
+        point, S = floats("z", z, ndim=1), self.n_states
         length, rest = divmod(point.size - S * self.initial_weights + S * S, S + S * S)
         if rest or length < 1:
             raise DeclarationError(f"A point with {point.size} entries is not one of a chain of {S} states.")
@@ -166,8 +168,8 @@ class Chain(SequenceModel):
 
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:
         """The best label, without declaring a space for this length."""
-        weights = np.asarray(w, dtype=np.float64)
-        rows, S = self.features["y"].rows(x), self.n_states
+        weights = floats("w", w)
+        rows, S = checked_rows(self.features["y"].rows(x)), self.n_states
         sizes = [S * rows.shape[1], S * S, S * self.initial_weights]
         if weights.shape != (sum(sizes),):
             raise DeclarationError(f"w has shape {weights.shape}; this model has {sum(sizes)} weights for such inputs.")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import IntArray
@@ -55,6 +56,7 @@ class ExclusiveLabels(HierarchicalLabels):
     Label [1, 1, 1] has 'cat' and 'dog', which exclude each other.
     """
 
+    @checked
     def __init__(
         self,
         hierarchy: Hierarchy,

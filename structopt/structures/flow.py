@@ -10,10 +10,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from structopt.batch import Batch, LabelBatch, LossBatch, refusal, slack_of
+from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, refusal, slack_of
+from structopt.checks import checked, converted, floats
 from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Linear, n_examples
+from structopt.features import Linear
 from structopt.losses import TaskLoss
 from structopt.model import Model
 from structopt.oracle import Oracle
@@ -41,6 +42,7 @@ class AbsoluteFlowLoss(TaskLoss):
     (array([ 1., -1., -1.]), 3.0)
     """
 
+    @checked
     def __init__(self, upper: npt.ArrayLike) -> None:
         self.upper = np.array(upper, dtype=np.float64).ravel()
 
@@ -137,6 +139,7 @@ class Flow(Model):
     array([1., 0., 0., 1., 1.])
     """
 
+    @checked
     def __init__(
         self,
         arcs: Sequence[tuple[Hashable, Hashable]],
@@ -196,7 +199,7 @@ class Flow(Model):
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The flow itself, checked."""
-        f = np.array(label, dtype=np.float64)
+        f = np.array(converted("A flow", label))
         wrong = self.complaint(f)
         if wrong is not None:
             raise LabelNotInSpace(f"{wrong[0].upper()}{wrong[1:]}.", (wrong,))
@@ -204,7 +207,7 @@ class Flow(Model):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> FloatArray:
         """The flow of a point."""
-        return np.array(z, dtype=np.float64)
+        return np.array(floats("z", z, (len(self.arcs),)))
 
     def least_absolute_risk(self, weights: npt.ArrayLike, truths: npt.ArrayLike) -> tuple[FloatArray, float]:
         """The flow with the least ``sum_i weights_i |f - truths_i|_1``, and that risk (ECRM (4) for flows).
@@ -254,13 +257,12 @@ class FlowBatch(Batch):
     model: Flow
 
     def truth(self, Y: Any) -> LabelBatch:
-        if n_examples(Y) != self.n:
-            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
-        told = [(i, self.model.complaint(np.asarray(Y[i], dtype=np.float64))) for i in range(self.n)]
+        Y = labels_given(Y, self.n)
+        told = [(i, self.model.complaint(converted(f"Y[{i}]", Y[i]))) for i in range(self.n)]
         refused = [f"example {i}: {wrong}" for i, wrong in told if wrong is not None]
         if refused:
             raise refusal(refused, self.n)
-        rows = np.array([np.asarray(f, dtype=np.float64) for f in Y])
+        rows = np.array([converted("A flow", Y[i]) for i in range(self.n)])
         return LabelBatch([sp.csr_array(rows)], rows)
 
     def loss(self, truth: LabelBatch) -> LossBatch:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from structopt._hierarchy_input import node_values
 from structopt.backends.combinatorial import Algorithm
 from structopt.batch import Batch, LabelBatch, LossBatch, slack_of
+from structopt.checks import checked, floats
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled
@@ -92,6 +93,7 @@ class HierarchicalLabels(Model):
     structopt.errors.DeclarationError: 'ct' is not a node of <Hierarchy: tree of 5 nodes, ...>; did you mean 'cat'?
     """
 
+    @checked
     def __init__(
         self,
         hierarchy: Hierarchy,
@@ -156,7 +158,7 @@ class HierarchicalLabels(Model):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
         """The label of a row: a leaf, a frozenset of leaves or a 0/1 row; a fractional row is returned as it is."""
-        row = np.asarray(z, dtype=np.float64)
+        row = floats("z", z, ndim=1)
         if row.shape != (len(self.hierarchy),):
             raise DeclarationError(f"A point has {len(self.hierarchy)} entries, got shape {row.shape}.")
         return self.codec.decode(row)
@@ -177,6 +179,7 @@ class HierarchyBatch(Batch):
 
     model: HierarchicalLabels
 
+    @checked
     def __init__(self, model: HierarchicalLabels, X: Any) -> None:
         super().__init__(model, X)
         self._fast = model.algorithm() if model.solver == "auto" else None

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.batch import Batch, LabelBatch, LossBatch, part_table
+from structopt.checks import checked, floats, integers
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied
@@ -57,6 +58,7 @@ class PairwiseMRF(Model):
     array([1, 1, 0])
     """
 
+    @checked
     def __init__(
         self,
         n: int,
@@ -85,7 +87,7 @@ class PairwiseMRF(Model):
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The labels and their products."""
-        y = binary_rows(np.asarray(label)[None, :], 1, self.n)[0]
+        y = binary_rows(floats("A label", label)[None], 1, self.n)[0]
         return np.concatenate([y, self._products(y)])
 
     def integral_twin(self) -> Model:
@@ -197,7 +199,10 @@ def _pairs(n: int, edges: npt.ArrayLike | None) -> tuple[npt.NDArray[np.intp], n
         raise DeclarationError(f"PairwiseMRF needs at least one label, got n = {n}.")
     if edges is None:
         return np.triu_indices(n, k=1)
-    pairs = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
+    pairs = integers("edges", edges)
+    if pairs.size and (pairs.ndim != 2 or pairs.shape[1] != 2):
+        raise DeclarationError(f"edges must be pairs of labels, an array of shape (m, 2); got shape {pairs.shape}.")
+    pairs = pairs.reshape(-1, 2)
     outside = np.flatnonzero(((pairs < 0) | (pairs >= n)).any(axis=1))
     if outside.size:
         raise DeclarationError(f"Edge {tuple(pairs[outside[0]].tolist())} joins labels outside 0..{n - 1}.")

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch
+from structopt.batch import Batch, LabelBatch, LossBatch, labels_given
+from structopt.checks import checked, floats, hashable
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Linear, n_examples
+from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
 from structopt.space import LabelSpace
@@ -42,13 +43,14 @@ class Multiclass(Model):
     (array([ 0., -1.,  0.]), 1.0)
     """
 
+    @checked
     def __init__(self, classes: int | Sequence[Hashable], loss: Any = "zero-one", bias: bool = False) -> None:
         self.classes = classes
         self.bias = bias
         names: list[Any] = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
         if len(names) < 1:
             raise DeclarationError("Multiclass needs at least one class.")
-        self._place = {name: k for k, name in enumerate(names)}
+        self._place = {hashable("A class", name): k for k, name in enumerate(names)}
         if len(self._place) != len(names):
             raise DeclarationError("Two classes have the same name.")
         self.names = names
@@ -74,7 +76,7 @@ class Multiclass(Model):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
         """The class of a point: its largest entry."""
-        return self.names[int(np.argmax(np.asarray(z)))]
+        return self.names[int(np.argmax(floats("z", z, (len(self.names),))))]
 
     def batch(self, X: Any) -> MulticlassBatch:
         """A data set prepared once."""
@@ -98,8 +100,7 @@ class MulticlassBatch(Batch):
         return LabelBatch([table], places)
 
     def truth(self, Y: Any) -> LabelBatch:
-        if n_examples(Y) != self.n:
-            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        Y = labels_given(Y, self.n)
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
         unknown = [i for i, y in enumerate(labels) if not _known(y, self.model._place)]
         if unknown:

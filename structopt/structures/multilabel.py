@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch, part_table, refusal
+from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, part_table, refusal
+from structopt.checks import checked, converted
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Linear, n_examples
+from structopt.features import Linear
 from structopt.kernels.cardinality import choose_rows
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
@@ -45,6 +46,7 @@ class MultiLabel(Model):
     array([1, 0, 0, 1])
     """
 
+    @checked
     def __init__(
         self,
         n: int,
@@ -135,15 +137,11 @@ class MultiLabelBatch(Batch):
         return LabelBatch([part_table(Y)], Y), h, g
 
 
+@checked
 def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:
     """Labels of a data set as 0/1 rows, checked; dense or sparse."""
-    if n_examples(Y) != n:
-        raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
-    try:
-        given = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
-        rows = given.astype(np.float64) if given.dtype.kind in "biufO" else np.full(given.shape, np.nan)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(f"Labels are 0/1 rows, one for each example ({error}).") from None
+    Y = labels_given(Y, n)
+    rows = converted("Y", Y.toarray() if sp.issparse(Y) else Y)
     if rows.shape != (n, n_labels):
         raise DeclarationError(f"Labels have shape {rows.shape}; expected ({n}, {n_labels}).")
     wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.backends.combinatorial import Algorithm
-from structopt.batch import Batch, LabelBatch, LossBatch, refusal
+from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
+from structopt.checks import checked, floats, reshaped
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
-from structopt.features import Term, check_data_set, n_examples
+from structopt.features import Term, check_data_set
 from structopt.kernels._common import IntArray, fail, kernel
 from structopt.kernels.assignment import augment_rows
 from structopt.kernels.threads import in_threads
@@ -37,6 +38,7 @@ class ByPosition(Term):
         ``c_i = i^-decay`` for position i from 1, or a function from the number of documents to a decreasing array.
     """
 
+    @checked
     def __init__(self, decay: float | Callable[[int], npt.ArrayLike] = 0.25) -> None:
         super().__init__()
         self.decay = decay
@@ -109,6 +111,7 @@ class Ranking(Model):
     0.0
     """
 
+    @checked
     def __init__(
         self, measure: str | RankingMeasure = "ndcg", decay: float | Callable[[int], npt.ArrayLike] = 0.25
     ) -> None:
@@ -160,9 +163,9 @@ class Ranking(Model):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The documents from the top; for a fractional point, the ranking that agrees with it most."""
-        point = np.asarray(z, dtype=np.float64)
+        point = floats("z", z, ndim=1)
         n = round(point.size**0.5)
-        return AssignmentAlgorithm(n, n).best(point.reshape(n, n))[0]
+        return AssignmentAlgorithm(n, n).best(reshaped("z", point, (n, n)))[0]
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the loss, from the relevances."""
@@ -229,8 +232,7 @@ class RankingBatch(Batch):
         return LabelBatch([table], rankings)
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
-        if n_examples(Y) != self.n:
-            raise DeclarationError(f"{self.n} inputs but {n_examples(Y)} labels.")
+        Y = labels_given(Y, self.n)
         relevance, order = np.empty(len(self._c)), np.empty(len(self._c), dtype=np.int64)
         refused: list[str] = []
         for i in range(self.n):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.batch import LabelBatch, LossBatch
+from structopt.checks import checked, floats
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
@@ -76,6 +77,7 @@ class Segmentation(SequenceModel):
     [(0, 'rest'), (2, 'walk')]
     """
 
+    @checked
     def __init__(
         self,
         states: int | Sequence[Hashable],
@@ -199,7 +201,7 @@ class Segmentation(SequenceModel):
         """The segments of a point."""
         if x is None:
             raise DeclarationError("Which variables are which segments depends on the input; give it as x=.")
-        return self.label_of(self._pairs_at(np.asarray(z, dtype=np.float64), n_positions(x)))
+        return self.label_of(self._pairs_at(floats("z", z, ndim=1), n_positions(x)))
 
     def _pairs_at(self, z: FloatArray, length: int) -> IntArray:
         oracle = self._oracle_of(length)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.backends.combinatorial import Algorithm
+from structopt.checks import checked, floats, numeric
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.expressions import Expression
@@ -37,6 +38,7 @@ class WrongHeads(TaskLoss):
         Divide by the number of tokens: one minus the unlabelled attachment score.
     """
 
+    @checked
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
 
@@ -107,6 +109,7 @@ class Arborescence(Model):
     array([0, 1, 2])
     """
 
+    @checked
     def __init__(
         self,
         single_root: bool = False,
@@ -152,7 +155,7 @@ class Arborescence(Model):
 
     def heads(self, label: Any, n_tokens: int | None = None) -> IntArray:
         """A label as an array of heads, or `LabelNotInSpace` with the culprit."""
-        given = np.asarray(label)
+        given = numeric("Heads", label)
         if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
             raise DeclarationError(f"Heads are one number per token, got an array of {given.dtype} {given.shape}.")
         if n_tokens is not None and given.size != n_tokens:
@@ -181,8 +184,10 @@ class Arborescence(Model):
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The heads of a point; for a fractional one, the tree that agrees with it most."""
-        point = np.asarray(z, dtype=np.float64)
+        point = floats("z", z, ndim=1)
         nodes = round(point.size ** (1 / 3)) if self.flow == "multi" else math.isqrt(point.size // 2)
+        if nodes < 2 or point.size != (nodes**3 if self.flow == "multi" else 2 * nodes**2):
+            raise DeclarationError(f"A point with {point.size} entries is not one of a dependency tree.")
         arcs = point[: nodes * nodes].reshape(nodes, nodes)
         if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
             return np.asarray(arcs[:, 1:].argmax(axis=0))

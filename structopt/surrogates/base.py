@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from structopt.checks import checked, converted
 from structopt.compiled import FloatArray
 from structopt.coordinates import Affine
 from structopt.errors import DeclarationError
@@ -71,7 +72,10 @@ class Surrogate(ABC):
         return psi_h, psi_g
 
     def _checked(self, function: Callable[[Any, Any], Any], h: npt.ArrayLike, g: npt.ArrayLike) -> Any:
-        h_values, g_values = np.broadcast_arrays(np.asarray(h, dtype=float), np.asarray(g, dtype=float))
+        try:
+            h_values, g_values = np.broadcast_arrays(converted("h", h), converted("g", g))
+        except ValueError:
+            raise DeclarationError(f"h and g have shapes {np.shape(h)} and {np.shape(g)}, that do not match.") from None
         bad = ~(np.isfinite(h_values) & np.isfinite(g_values)) | ~np.asarray(self.inside(h_values, g_values))
         if bad.any():
             where = tuple(np.argwhere(bad)[0])
@@ -206,6 +210,7 @@ class Surrogate(ABC):
         return hash((type(self), tuple(sorted(self._parameters().items()))))
 
 
+@checked
 def better_end(surrogate: Surrogate, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
     """Maximum of a ψ that is monotone along every segment."""
     first, last = surrogate.clipped(*p), surrogate.clipped(*q)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.surrogates.base import Surrogate
 from structopt.surrogates.micro_f1 import MicroF1
@@ -52,6 +53,7 @@ def names() -> list[str]:
     return sorted(_REGISTRY)
 
 
+@checked
 def get(surrogate: str | Surrogate, **parameters: Any) -> Surrogate:
     """A surrogate by name; an instance passes through.
 
@@ -71,6 +73,7 @@ def get(surrogate: str | Surrogate, **parameters: Any) -> Surrogate:
     return _REGISTRY[surrogate](**parameters)
 
 
+@checked
 def from_functions(
     name: str,
     psi: Callable[[Any, Any], Any],
@@ -82,6 +85,7 @@ def from_functions(
     return _FunctionSurrogate(name, psi, gradient, convex_in_h)
 
 
+@checked
 def register(surrogate: Surrogate | type[Surrogate], name: str | None = None, *, random_state: int = 0) -> None:
     """Let `get`, and with it every estimator, find a surrogate of your own by name.
 

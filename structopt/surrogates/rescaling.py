@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.surrogates.base import Surrogate, better_end
 
@@ -113,6 +114,7 @@ class GeneralizedScaling(Surrogate):
 
     name = "generalized"
 
+    @checked
     def __init__(self, alpha: float = 1.0, beta: float = 0.5) -> None:
         alpha, beta = float(alpha), float(beta)
         if not (beta >= 0.0 and 0.0 <= alpha - beta <= 1.0 and math.isfinite(alpha)):
@@ -147,6 +149,7 @@ class BetaScaling(GeneralizedScaling):
 
     name = "beta"
 
+    @checked
     def __init__(self, beta: float = 0.5) -> None:
         if not 0.0 <= beta <= 1.0:
             raise DeclarationError(

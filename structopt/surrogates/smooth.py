@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, ndtr
 
+from structopt.checks import checked
 from structopt.surrogates.base import Surrogate
 
 __all__ = ["LogLoss", "ProbLoss"]
@@ -27,6 +28,7 @@ class LogLoss(Surrogate):
 
     name = "log"
 
+    @checked
     def __init__(self, bound: bool = False) -> None:
         self.bound = bool(bound)
         self._scale = 1.0 / math.log(2.0) if bound else 1.0
@@ -60,6 +62,7 @@ class ProbLoss(Surrogate):
 
     name = "prob"
 
+    @checked
     def __init__(self, convex: bool = False) -> None:
         self.convex = bool(convex)
         self.convex_in_h = self.convex

@@ -21,6 +21,7 @@ from structopt.backends.arrays import breaks_rows
 from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.backends.profiles import Profile, load_profile, make_backend
 from structopt.backends.registry import backend_class
+from structopt.checks import checked
 from structopt.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError
 from structopt.testing import instances
@@ -80,6 +81,7 @@ def _law(needs: Capability) -> Callable[[Check], Check]:
     return register
 
 
+@checked
 def check_backend(
     backend_or_profile: str | os.PathLike[str] | Profile | type[Backend],
     *,
@@ -125,6 +127,8 @@ def check_backend(
 
 def _subject(solver: str | os.PathLike[str] | Profile | type[Backend]) -> tuple[Subject, str]:
     if isinstance(solver, type):
+        if not issubclass(solver, Backend):
+            raise DeclarationError(f"{solver.__name__} is not a subclass of structopt.backends.Backend.")
         return Subject(solver, solver.capabilities), solver.__name__
     profile = solver if isinstance(solver, Profile) else load_profile(solver)
     tolerances = profile.tolerances

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from structopt.checks import checked, whole
+from structopt.checks import seed as check_seed
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
@@ -26,10 +28,10 @@ class _Case:
 
     def __init__(self, model: Model, X: Any, Y: Any, trials: int, seed: int) -> None:
         self.model, self.X, self.Y = model, X, Y
-        self.trials = trials
+        self.trials = whole("trials", trials, 1, 1_000_000)
         self.n = n_examples(X)
         self.batch = model.batch(X)
-        self.rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(check_seed("seed", seed))
         self.w = self.rng.normal(size=self.batch.n_weights)
         self.truth = self.batch.truth(Y)
         self.loss = self.batch.loss(self.truth)
@@ -134,6 +136,7 @@ MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
 }
 
 
+@checked
 def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trials: int = 5, seed: int = 0) -> Report:
     """Run a model, on a small data set, through the laws that searches and trainers rely on.
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.surrogates import Surrogate
@@ -13,6 +14,7 @@ from structopt.surrogates import Surrogate
 __all__ = ["check_surrogate"]
 
 
+@checked
 def check_surrogate(surrogate: Surrogate, *, n_pairs: int = 4000, random_state: int = 0) -> None:
     """Refuse a surrogate for which the searches would not be exact.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.kernels.frank_wolfe import frank_wolfe
 from structopt.train.checkpoint import Checkpoint
@@ -23,6 +24,7 @@ from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 __all__ = ["bcfw"]
 
 
+@checked
 def bcfw(
     risk: StructuredRisk,
     regularizer: Regularizer | None = None,

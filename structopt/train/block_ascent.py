@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.train.checkpoint import Checkpoint
@@ -46,6 +47,7 @@ _SLOW = 0.5
 _THETA = 0.5
 
 
+@checked
 def block_ascent(
     risk: StructuredRisk,
     regularizer: Regularizer | None = None,

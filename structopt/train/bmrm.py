@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.train.bundle import make_bundle
 from structopt.train.checkpoint import Checkpoint
@@ -42,6 +43,7 @@ class Point(NamedTuple):
         return Point((1.0 - t) * self.w + t * other.w, f)
 
 
+@checked
 def bmrm(
     risk: Risk,
     regularizer: Regularizer | None = None,
@@ -221,6 +223,7 @@ def _bundle_state(state: dict[str, Any]) -> dict[str, Any]:
     return {name[7:]: value for name, value in state.items() if name.startswith("bundle.")}
 
 
+@checked
 def first_bound(risk: Risk, regularizer: Regularizer, lam: float) -> float:
     """The bound on the objective that the risk's own lower bound gives."""
     floor = float(risk.lower_bound)
@@ -241,6 +244,7 @@ def _choose_search(line_search: bool | str, risk: Risk, regularizer: Regularizer
     return bool(line_search)
 
 
+@checked
 def evaluate(risk: Risk, point: Point) -> tuple[Cut, Point]:
     """Return the cut at a point, and the point with its predictions; one product forward at most, one back."""
     if isinstance(risk, LinearRisk):

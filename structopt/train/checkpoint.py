@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt._archive import UNREADABLE, read_arrays
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
@@ -55,6 +56,7 @@ class Checkpoint:
             raise DeclarationError(f"checkpoint {os.fspath(self.path)!r}: the folder {parent} does not exist")
 
 
+@checked
 def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     """Write `state` to `path`, completely or not at all.
 
@@ -89,6 +91,7 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
         raise
 
 
+@checked
 def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `write_checkpoint` wrote."""
     try:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.kernels import coordinate as loops
 from structopt.train.checkpoint import Checkpoint
@@ -32,6 +33,7 @@ _REACTIVATE_BELOW = 0.3
 _EPS = float(np.finfo(np.float64).eps)
 
 
+@checked
 def coordinate_descent(
     risk: Risk,
     *,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.kernels.frank_wolfe import highest, remember
@@ -31,6 +32,7 @@ _LOOSENESS = 0.1
 _MOST_CACHED = 100
 
 
+@checked
 def one_slack(
     risk: StructuredRisk,
     regularizer: Regularizer | None = None,
@@ -179,6 +181,7 @@ def _part_of(state: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name[len(prefix) :]: value for name, value in state.items() if name.startswith(prefix)}
 
 
+@checked
 def n_slack(
     risk: StructuredRisk,
     regularizer: Regularizer | None = None,

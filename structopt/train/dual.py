@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structopt.checks import checked, floats, number
 from structopt.errors import DeclarationError
 from structopt.kernels.pair_ascent import pair_ascent
 
@@ -90,6 +91,7 @@ class SimplexQP:
     (array([0.6875, 0.3125]), -0.21875)
     """
 
+    @checked
     def __init__(self, lam: float, mass: ArrayLike = 1.0, *, zero_plane: bool = False) -> None:
         self.lam = float(lam)
         self.mass: Vector = np.atleast_1d(np.asarray(mass, dtype=np.float64))
@@ -336,6 +338,7 @@ class SimplexQP:
         return f"<SimplexQP: {self.n_cuts} cuts{blocks}, {int((self.alpha > 0).sum())} active, lam={self.lam:g}>"
 
 
+@checked
 def solve_simplex_qp(gram: ArrayLike, b: ArrayLike, lam: float, tol: float = 1e-9) -> tuple[Vector, DualSolution]:
     """Maximise ``b.alpha - alpha' gram alpha / (2 lam)`` over the simplex, once.
 
@@ -345,7 +348,11 @@ def solve_simplex_qp(gram: ArrayLike, b: ArrayLike, lam: float, tol: float = 1e-
     >>> alpha
     array([0.6875, 0.3125])
     """
-    matrix, offset = np.asarray(gram, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    offset = floats("b", b, ndim=1)
+    matrix = floats("gram", gram, (offset.size, offset.size))
+    if not offset.size:
+        raise DeclarationError("b is empty: there is nothing to choose from.")
+    number("tol", tol, low=0.0)
     qp = SimplexQP(lam)
     n = offset.size
     qp.restore(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
@@ -28,11 +29,13 @@ _WORTH_A_VISIT = 0.1
 _CACHED_ENOUGH = 0.1
 
 
+@checked
 def is_multiclass(risk: Risk) -> bool:
     """Whether `multiclass_ascent` can train this risk: one class per example, margin rescaling."""
     return isinstance(risk, StructuredRisk) and risk.batch.one_of_many and isinstance(risk.surrogate, Margin)
 
 
+@checked
 def multiclass_ascent(
     risk: StructuredRisk,
     *,

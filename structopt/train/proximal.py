@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.train.bmrm import Point, evaluate, first_bound
 from structopt.train.bundle import IDLE_LIMIT, make_bundle
@@ -27,6 +28,7 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
 
+@checked
 def proximal_bundle(
     risk: Risk,
     regularizer: Regularizer | None = None,

@@ -20,6 +20,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from structopt.checks import checked, converted
 from structopt.errors import DeclarationError
 from structopt.train.identity import digest
 
@@ -188,13 +189,14 @@ class Quadratic(QuadraticRegularizer):
     1.0
     """
 
+    @checked
     def __init__(self, B: ArrayLike | Any) -> None:
         self._factor: Any = None
         if scipy.sparse.issparse(B):
             self.B: Any = scipy.sparse.csc_array(B, dtype=np.float64)
             values = self.B.data
         else:
-            self.B = values = np.array(B, dtype=np.float64)
+            self.B = values = np.array(converted("B", B))
         if not np.isfinite(values).all():
             raise DeclarationError("B has entries that are not finite")
         if self.B.ndim == 1:
@@ -267,6 +269,7 @@ class Lp(Regularizer):
     (1.259921, 1.0)
     """
 
+    @checked
     def __init__(self, p: float) -> None:
         if not (math.isfinite(p) and p > 1):
             raise DeclarationError(f"p must be finite and above 1, got {p!r}. For p = 1 use L1().")
@@ -375,6 +378,7 @@ class Entropy(Regularizer):
     kind = "smooth"
     everywhere = False
 
+    @checked
     def __init__(self, normalized: bool = True) -> None:
         self.normalized = bool(normalized)
 

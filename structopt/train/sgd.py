@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.kernels.sparse_steps import add_parts, score_rows
@@ -27,6 +28,7 @@ __all__ = ["sgd"]
 Averaging = Literal["weighted", "uniform", "none"]
 
 
+@checked
 def sgd(
     risk: StructuredRisk,
     regularizer: Regularizer | None = None,

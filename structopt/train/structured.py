@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from structopt import search as searches
 from structopt import surrogates
 from structopt.batch import LabelBatch
+from structopt.checks import checked
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.features import n_examples
@@ -101,6 +102,7 @@ class StructuredRisk(Risk):
 
     lower_bound = 0.0  # the truth is a label, with surrogate 0
 
+    @checked
     def __init__(
         self,
         model: Model,

@@ -113,7 +113,7 @@ def test_labels_other_than_signs_are_refused_by_name(cls, y):
     ("make", "words"),
     [
         (lambda X: risks.Hinge(X, [1, -1, 1]), r"y has shape \(3,\); X has 2 rows"),
-        (lambda X: risks.Hinge(X, ["a", "b"]), "y must hold numbers"),
+        (lambda X: risks.Hinge(X, ["a", "b"]), "y must be an array of numbers"),
         (lambda X: risks.LeastSquares(X, [1, np.nan]), r"y is NaN or infinite at 1 positions \(first: 1\)"),
         (lambda X: risks.Poisson(X, [1, -2]), r"cannot be negative; y\[1\] is -2"),
         (lambda X: risks.Quantile(X, [1, 2], tau=1.0), r"tau must be finite and lie in \(0, 1\)"),
@@ -122,7 +122,7 @@ def test_labels_other_than_signs_are_refused_by_name(cls, y):
         (lambda X: risks.Novelty(X, rho=np.nan), "rho"),
         (lambda X: risks.Novelty(X, rho="high"), "rho must be a number"),
         (lambda X: risks.FBeta(X, [1, -1], beta=0.0), "beta"),
-        (lambda X: risks.Hinge([["a"], ["b"]], [1, 1]), "X must hold numbers"),
+        (lambda X: risks.Hinge([["a"], ["b"]], [1, 1]), "X must be an array of numbers"),
     ],
 )
 def test_bad_input_names_the_culprit(make, words):

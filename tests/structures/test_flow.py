@@ -194,7 +194,7 @@ def test_wrong_flows_are_named(flow, told):
         (([("s", "t")], {"s": 1}), "add up to 1; what enters must leave"),
         (([("s", "t"), ("a", "b")], {"s": 1, "b": -1}), "add up to 1 in the part of the network that holds 's'"),
         (([("s", "t")], {"s": np.nan}), "supply of 's' is not finite"),
-        (([("s", "t")], [1, -1]), "mapping from node"),
+        (([("s", "t")], [1, -1]), "must be a mapping"),
         (([("s", "t")], UNIT, [1, 2]), "one per arc"),
         (([("s", "t")], UNIT, -1.0), "capacity of arc 0 is -1"),
         (([("s", "t")], UNIT, None, "huber"), "loss must be"),
