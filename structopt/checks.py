@@ -33,6 +33,7 @@ __all__ = [
     "choice",
     "converted",
     "examples",
+    "flag",
     "floats",
     "function",
     "hashable",
@@ -175,7 +176,7 @@ def seed(name: str, value: Any) -> Any:
     """What numpy makes a random generator of: None, an integer that is not negative, or a generator."""
     if value is None or isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator):
         return value
-    return whole(name, value, low=0)
+    return whole(name, value, 0, 2**32 - 1)
 
 
 def same_length(names: str, *values: Any) -> None:
@@ -328,7 +329,10 @@ def examples(name: str, value: Any) -> Any:
 Check = Callable[[str, Any], Any]
 
 
-def _check_flag(name: str, value: Any) -> Any:
+def flag(name: str, value: Any) -> Any:
+    """True or False (numpy's, or 1 and 0, too)."""
+    if type(value) is bool:
+        return value
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, _WHOLE) and value in (0, 1)):
         raise DeclarationError(f"{name} must be True or False, got {shown(value)}.")
     return value
@@ -403,7 +407,7 @@ def _check_mapping(name: str, value: Any) -> Any:
 
 
 _SCALARS: dict[Any, Check] = {
-    bool: _check_flag,
+    bool: flag,
     int: _check_whole,
     float: _check_number,
     str: _check_text,

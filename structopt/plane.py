@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from structopt.checks import checked, floats, having, sequence, whole
+from structopt.checks import checked, flag, floats, having, number, sequence, whole
 from structopt.compiled import FloatArray
 from structopt.coordinates import Affine, Coordinates
 from structopt.errors import InfeasibleSpace, SpaceMismatch
@@ -225,7 +225,9 @@ class Plane:
             if not ties or 0.0 < lam < math.inf:
                 return self._query_freely(lam)
             return self._query_solver(lam, [], forbid, "free", ties)
-        sides = self._sides(bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else shrink)
+        sides = self._sides(
+            bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else number("shrink", shrink)
+        )
         kind = "banned" if len(forbid) else "constrained" if sides else "free"
         if above is None and kind == "constrained" and self._settles(lam, ties):
             settled = self._settle(lam, sides, worth)
@@ -332,6 +334,8 @@ class Plane:
     ) -> list[Halfplane]:
         """The halfplanes of an angle and of a corner: scaled, shrunk on an open side."""
         sides = []
+        flag("open_bottom", open_bottom)
+        flag("open_top", open_top)
         if bottom is not None or top is not None:
             # Half of the smallest positive loss separates g > 0 from g = 0.
             floor = (self.precision.h_min, 0.5 * self.bounds.g_positive or self.precision.g_min)
@@ -350,7 +354,7 @@ class Plane:
 
     def evaluate(self, label: Any) -> Point:
         """A vector z (or a point of an earlier search) at the current h and g."""
-        if label is self.truth:
+        if label is not None and label is self.truth:
             return Point(*self.coordinates.at_truth, label)
         z = floats("A label", label.label if isinstance(label, Point) else label)
         space = self.oracle.space

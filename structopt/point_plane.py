@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt.checks import checked, integers, numeric, shown, whole
+from structopt.checks import checked, flag, integers, number, numeric, shown, whole
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.points import Bounds, Point, Precision, Ray, check_lam, check_ray, pair
@@ -99,6 +99,10 @@ class PointPlane:
     ) -> Point | None:
         """The best point among those allowed; see `Plane.query` for the parameters."""
         lam = check_lam(lam)
+        if shrink is not None:
+            number("shrink", shrink)
+        flag("open_bottom", open_bottom)
+        flag("open_top", open_top)
         h, g = self.h, self.g
         allowed = np.ones(h.size, dtype=bool)
         if bottom is not None or top is not None:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import Bunch, check_random_state
 
-from structopt.checks import checked
+from structopt._hierarchy_input import edge_pairs, number_names
+from structopt.checks import checked, seed
 from structopt.errors import DeclarationError
 from structopt.kernels._common import FloatArray, IntArray
 
@@ -60,7 +61,7 @@ class PathChoice:
 
     def weights(self, X: npt.ArrayLike, random_state: Any = None) -> FloatArray:
         """Random weights of the paths for each row of X; rows sum to 1."""
-        rng = check_random_state(random_state)
+        rng = check_random_state(seed("random_state", random_state))
         utility = np.asarray(X, dtype=np.float64) @ self.beta.T
         utility = (utility + self.noise * rng.gumbel(size=utility.shape)) / self.temperature
         weight = np.exp(utility - utility.max(axis=1, keepdims=True))
@@ -140,7 +141,7 @@ def synthetic_flow(
         if int(count) != count or count < 1:
             raise DeclarationError(f"{name} must be a positive integer, got {count!r}.")
     routes = _paths(arcs, source, sink)
-    rng = check_random_state(random_state)
+    rng = check_random_state(seed("random_state", random_state))
     beta = effect * rng.standard_normal((len(routes), n_features))
     model = PathChoice(arcs, source, sink, _incidence(routes, len(arcs)), beta, float(noise), float(temperature))
     X = rng.uniform(size=(n_samples, n_features))
@@ -168,9 +169,10 @@ def _arcs(network: Any) -> tuple[Arc, ...]:
         raise DeclarationError(
             f"network must be a networkx.DiGraph or (tail, head) pairs, got {type(network).__name__}."
         )
-    arcs = tuple(tuple(arc) for arc in network)
-    if not arcs or any(len(arc) != 2 for arc in arcs):
+    arcs = tuple((tail, head) for tail, head in edge_pairs(network))
+    if not arcs:
         raise DeclarationError("network needs at least one arc, each a pair (tail, head).")
+    number_names([node for arc in arcs for node in arc], arcs)  # names that cannot be names are refused
     return arcs
 
 

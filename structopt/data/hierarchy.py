@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from structopt.checks import checked
+from structopt.checks import checked, seed
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.kernels._common import FloatArray
@@ -69,7 +69,7 @@ def synthetic_hierarchy(
     levels, n, d = _PAPER[kind]
     levels = _size("depth", depth, levels, 2)
     n, d = _size("n_samples", n_samples, n, 1), _size("n_features", n_features, d, 1)
-    rng = check_random_state(random_state)
+    rng = check_random_state(seed("random_state", random_state))
     return (_balanced if kind == "balanced" else _unbalanced)(levels, n, d, rng)
 
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from structopt.checks import check_parameters
+from structopt.checks import check_parameters, instance
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._fitting import Fitting, taken, used_examples
@@ -90,6 +90,7 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
         if checkpoint is not None and part:
             every = {"every": checkpoint.every} if isinstance(checkpoint, Checkpoint) else {}
             path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
+            instance("checkpoint", path, (str, os.PathLike), "the path of a file or a Checkpoint")
             checkpoint = Checkpoint(f"{os.fspath(path)}.{part}", **every)
         return trainer(
             risk,

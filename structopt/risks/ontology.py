@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from structopt._hierarchy_input import edge_pairs, number_names
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks._features import FloatArray
@@ -145,7 +146,9 @@ def path_shares(
     >>> nodes, shares.toarray()[nodes.index(6)].round(4), leaves
     ((2, 3, 4, 5, 6), array([0.6667, 0.3333, 0.3333, 0.6667, 1.    ]), [6])
     """
-    pairs = list(dict.fromkeys((parent, child) for parent, child in edges))
+    given = [(parent, child) for parent, child in edge_pairs(edges)]
+    number_names([node for pair in given for node in pair], given)  # names that cannot be names are refused
+    pairs = list(dict.fromkeys(given))
     names = list(dict.fromkeys(node for pair in pairs for node in pair))
     parents: dict[Hashable, list[Hashable]] = {node: [] for node in names}
     for parent, child in pairs:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from structopt.checks import converted
 from structopt.errors import DeclarationError
 from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
@@ -81,7 +82,7 @@ class Ordinal(FeatureRisk):
         return max(value, 0.0), derivative
 
     def _check_cost(self, cost: Any) -> FloatArray:
-        table = np.array(cost, dtype=np.float64)
+        table = np.array(converted("Ordinal: cost", cost))
         n = self.levels.size
         if table.shape != (n, n):
             raise DeclarationError(f"Ordinal: cost has shape {table.shape}; y has {n} levels, pass ({n}, {n}).")

@@ -258,7 +258,7 @@ def _target_matrix(Y: Any, length: int) -> FloatArray:
 
 
 def _semidefinite(M: Any, n_outputs: int) -> FloatArray:
-    matrix = np.array(M, dtype=np.float64)
+    matrix = np.array(converted("MultivariateRegression: M", M))
     if matrix.shape != (n_outputs, n_outputs) or not np.all(np.isfinite(matrix)):
         raise DeclarationError(
             f"MultivariateRegression: M must be finite of shape ({n_outputs}, {n_outputs}), got {matrix.shape}."

@@ -246,7 +246,7 @@ class Assignment(Model):
             return np.where(table.max(axis=1) > 0.5, table.argmax(axis=1), -1)
         # What a row lacks to 1 speaks for leaving it unmatched.
         free = 1.0 - table.sum(axis=1, keepdims=True) if self.unmatched else 0.0
-        return AssignmentAlgorithm(*table.shape, self.unmatched).best(table - free)[0]
+        return AssignmentAlgorithm(table.shape[0], table.shape[1], self.unmatched).best(table - free)[0]
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this truth."""

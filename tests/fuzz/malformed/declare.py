@@ -100,7 +100,7 @@ def expression_methods(rng: Rng) -> Call:
     y = space.binary("y", (2, 3))
     which = int(rng.integers(5))
     if which == 0:
-        return Call(lambda axis: y.sum(axis).matrix.toarray(), {"axis": A(1, k.thing)})
+        return Call(lambda axis: y.sum(axis).matrix.toarray(), {"axis": A(1, k.loose(k.thing))})
     if which == 1:
         return Call(lambda shape: y.reshape(shape).matrix.toarray(), {"shape": A((3, 2), k.thing)})
     if which == 2:
@@ -241,7 +241,7 @@ def losses(rng: Rng) -> Call:
 
 @recipe
 def zero_one(rng: Rng) -> Call:
-    return Call(so.losses.ZeroOne().linear, {"truth": A(np.array([0.0, 1.0, 0.0]), k.array)})
+    return Call(so.losses.ZeroOne().linear, {"truth": A(np.array([0.0, 1.0, 0.0]), k.loose(k.array))})
 
 
 @recipe
@@ -474,4 +474,4 @@ def structures(rng: Rng) -> Call:
 
 @recipe
 def bio_rules(rng: Rng) -> Call:
-    return Call(lambda tags: so.structures.bio_rules(tags) and None, {"tags": A(["O", "B-x", "I-x"], k.names)})
+    return Call(lambda tags: so.structures.bio_rules(tags) and None, {"tags": A(["O", "B-x", "I-x"], k.loose(k.names))})

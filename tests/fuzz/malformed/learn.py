@@ -18,7 +18,7 @@ from .declare import _list, structure_of, tree
 Rng = np.random.Generator
 
 # Limits that keep a case short, whatever its other arguments are.
-LIMITS: dict[str, A] = {"max_passes": A(8.0, optional(k.real)), "max_seconds": A(2.0, None), "tol": A(0.125, k.real)}
+LIMITS: dict[str, A] = {"max_passes": A(8.0, optional(k.real)), "max_seconds": A(20.0, None), "tol": A(0.125, k.real)}
 
 
 @recipe
@@ -126,7 +126,7 @@ def vector_risks(rng: Rng) -> Call:
         {
             "X": A(X, k.rows),
             "relevance": A(y.astype(float), k.array),
-            "query": A(np.array([0, 0, 0, 1, 1, 1]), k.classes),
+            "query": A(np.array([0, 0, 0, 1, 1, 1]), k.loose(k.classes)),
             "measure": A("ndcg", k.option),
             "decay": A(0.25, k.real),
             "w": A(eighths(rng, 2), k.weights),
@@ -231,7 +231,7 @@ def trainers(rng: Rng) -> Call:
         risk = t.StructuredRisk(so.structures.Multiclass(3), X, [0, 1, 2, 0, 1, 2])
     arguments = {"risk": A(risk, k.thing), "lam": A(0.125, k.real), **LIMITS}
     arguments["callback"] = A(lambda monitor: None, optional(k.function))
-    arguments["checkpoint"] = A(None, optional(k.thing))
+    arguments["checkpoint"] = A(None, k.loose(k.thing))
     arguments["verbose"] = A(False, k.flag)
     if name in ("bmrm", "proximal_bundle"):
         arguments["w0"] = A(np.zeros(9), optional(k.array))
