@@ -17,7 +17,7 @@ from structopt.backends.base import Backend, Solution, Status
 from structopt.backends.combinatorial import Algorithm, Answers, Enumeration, fast_algorithm
 from structopt.backends.profiles import Profile, check_limits
 from structopt.backends.worker import ExtraRows
-from structopt.checks import checked, converted, floats, hashable, instance, number, sequence, shown, whole
+from structopt.checks import checked, converted, floats, hashable, instance, listed, number, sequence, shown, whole
 from structopt.compiled import CompiledSpace, FloatArray
 from structopt.diagnosis import explain_infeasible, explain_unbounded
 from structopt.enumeration import enumerate_labels
@@ -216,6 +216,7 @@ class Oracle:
             One name per row under which its basis is kept from call to call (see `maximize`).
         """
         whole("n_jobs", n_jobs)
+        keys = listed(keys)
         costs = self._cost_rows(C, keys)
         if self._fast is None:
             return self._in_pieces(costs, _jobs(n_jobs), keys)
