@@ -72,10 +72,11 @@ class Surrogate(ABC):
         return psi_h, psi_g
 
     def _checked(self, function: Callable[[Any, Any], Any], h: npt.ArrayLike, g: npt.ArrayLike) -> Any:
+        h_values, g_values = converted("h", h), converted("g", g)
         try:
-            h_values, g_values = np.broadcast_arrays(converted("h", h), converted("g", g))
+            h_values, g_values = np.broadcast_arrays(h_values, g_values)
         except ValueError:
-            raise DeclarationError(f"h and g have shapes {np.shape(h)} and {np.shape(g)}, that do not match.") from None
+            raise DeclarationError(f"h has shape {h_values.shape} and g {g_values.shape}: they do not match.") from None
         bad = ~(np.isfinite(h_values) & np.isfinite(g_values)) | ~np.asarray(self.inside(h_values, g_values))
         if bad.any():
             where = tuple(np.argwhere(bad)[0])
