@@ -168,3 +168,16 @@ def test_worth_is_a_promise_about_the_best():
     assert answer is None and plane.queries == before + 1
     assert plane.counts["settled"] == plane.counts["settling"] == 1
     assert product_bound(lam, best) >= np.where((h > 0) & (g > 0), h * g, 0.0).max()
+
+
+def test_an_answer_that_is_not_the_best_proves_nothing():
+    """A free query that stopped early returns a label outside the angle; its bound says that one may be inside."""
+    points = [(3.0, 1.0), (1.0, 3.0), (0.5, 0.5)]
+    rows = [Halfplane(-1.0, 1.0, 0.0), Halfplane(1.0, 0.0, 0.1)]  # g >= h, h >= 0.1: holds (1, 3) and (0.5, 0.5)
+
+    def late(a, b):
+        heights = [a * h + b * g for h, g in points]
+        return Point(3.0, 1.0, 0, max(heights))
+
+    settled = settle(late, (1.0, 0.5), rows)
+    assert not settled.decided and settled.bound >= 2.5
