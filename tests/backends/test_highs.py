@@ -164,3 +164,21 @@ def test_bad_rows_are_refused() -> None:
 def test_building_a_large_space_is_no_loop(count_calls) -> None:
     space, _, _ = crowded_knapsack()
     assert count_calls(lambda: Highs(space)) < 2_000
+
+
+@pytest.mark.parametrize("version", ["1.5.3", "1.10.0", "1.11.0", "1.14.0"])
+def test_versions_that_answer_wrongly_are_refused(version, monkeypatch):
+    from structopt.backends import highs
+    from structopt.errors import SolverNotAvailable
+
+    monkeypatch.setattr(highs.highspy.Highs, "version", lambda self: version)
+    with pytest.raises(SolverNotAvailable, match=rf"highspy {version}.*pip install"):
+        highs._refuse_wrong_versions()
+
+
+@pytest.mark.parametrize("version", ["1.12.0", "1.13.1", "1.15.0", "1.15.1", "2.0.0"])
+def test_the_others_are_not(version, monkeypatch):
+    from structopt.backends import highs
+
+    monkeypatch.setattr(highs.highspy.Highs, "version", lambda self: version)
+    highs._refuse_wrong_versions()
