@@ -15,6 +15,8 @@ FILES = sorted(path for path in HERE.rglob("*.py") if path.parent.name != "fuzz"
 
 # Seconds belong to the benchmarks: a test that asks a clock fails when the machine has something else to do.
 CLOCKS = {"perf_counter", "process_time", "monotonic", "thread_time", "perf_counter_ns", "timeit"}
+# That something ends at all can only be told by a clock: these wait for many times what it takes.
+HANGS = {"backends/test_interrupts.py", "backends/test_programs.py"}
 # numpy's old functions share one state between all tests of a process.
 SHARED = {"rand", "randn", "randint", "random", "normal", "choice", "shuffle", "permutation", "uniform", "seed"}
 
@@ -46,7 +48,10 @@ def complaints(tree: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))
 def test_no_test_depends_on_the_clock_or_on_chance(path: Path) -> None:
-    assert not list(complaints(ast.parse(path.read_text(encoding="utf-8"))))
+    found = list(complaints(ast.parse(path.read_text(encoding="utf-8"))))
+    if path.relative_to(HERE).as_posix() in HANGS:
+        found = [complaint for complaint in found if "a clock" not in complaint]
+    assert not found
 
 
 def test_the_complaints_are_heard() -> None:
