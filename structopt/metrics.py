@@ -1,4 +1,4 @@
-"""Measures of predictions: exact match, label loss, F1 by labels and along a hierarchy, hierarchical loss.
+"""Measures of predictions: exact match, label loss, F1 by labels, along a hierarchy and by entities, hierarchical loss.
 
 Labels come as 0/1 matrices (dense or sparse, a row an example), as names, or as collections of names. With a
 `Hierarchy` names stand for themselves and all their ancestors, and a matrix has a column for each of
@@ -8,7 +8,7 @@ Labels come as 0/1 matrices (dense or sparse, a row an example), as names, or as
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,18 @@ from structopt.hierarchy import Hierarchy
 from structopt.losses import HierarchicalLoss
 from structopt.structures._hierarchy_labels import LabelCodec
 
-__all__ = ["accuracy", "hierarchical_f1", "hierarchical_loss", "jaccard", "label_loss", "macro_f1", "micro_f1"]
+__all__ = [
+    "EntityScores",
+    "accuracy",
+    "entity_f1",
+    "entity_scores",
+    "hierarchical_f1",
+    "hierarchical_loss",
+    "jaccard",
+    "label_loss",
+    "macro_f1",
+    "micro_f1",
+]
 
 Nodes = Literal["all", "leaves"]
 
@@ -48,6 +59,91 @@ def accuracy(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None) -> fl
     truth, guess = _pair(y_true, y_pred, hierarchy)
     differs = abs(truth - guess).sum(axis=1)
     return float(np.mean(np.asarray(differs).ravel() == 0))
+
+
+class EntityScores(NamedTuple):
+    """Precision, recall and F1 of whole entities, and how many there are; see `entity_scores`."""
+
+    precision: float
+    recall: float
+    f1: float
+    n_true: int
+    n_predicted: int
+    n_right: int
+
+
+@checked
+def entity_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> EntityScores:
+    """Precision, recall and F1 of the entities that tags mark, counted over all sentences (as ``conlleval`` does).
+
+    An entity is right if its first token, its last token and its kind are. Tags of most sentences are ``O``, so that
+    tags that mark nothing at all have a high share of right tokens and an F1 of 0.
+
+    Parameters
+    ----------
+    y_true, y_pred : sequences of sequences of str
+        Tags ``B-PER``, ``I-PER``, ``O`` of each sentence; ``E-`` and ``L-`` end an entity, ``S-`` and ``U-`` are one
+        of a single token. ``I-PER`` after another kind begins an entity. An empty denominator counts as 0.
+
+    Returns
+    -------
+    EntityScores
+        ``precision, recall, f1, n_true, n_predicted, n_right``.
+
+    Examples
+    --------
+    >>> from structopt import metrics
+    >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"]]
+    >>> metrics.entity_scores(truth, [["B-PER", "O", "O", "B-LOC"], ["O", "O"]])
+    EntityScores(precision=0.5, recall=0.5, f1=0.5, n_true=2, n_predicted=2, n_right=1)
+    >>> metrics.entity_scores(truth, [["O"] * 4, ["O", "O"]]).f1
+    0.0
+    """
+    if len(y_true) != len(y_pred):
+        raise DeclarationError(f"y_true has {len(y_true)} sentences, y_pred {len(y_pred)}.")
+    n_true = n_predicted = n_right = 0
+    for k, (truth, guess) in enumerate(zip(y_true, y_pred, strict=True)):
+        if len(truth) != len(guess):
+            raise DeclarationError(f"Sentence {k}: y_true has {len(truth)} tags, y_pred {len(guess)}.")
+        wanted, found = _entities(truth), _entities(guess)
+        n_true += len(wanted)
+        n_predicted += len(found)
+        n_right += len(wanted & found)
+    precision = n_right / n_predicted if n_predicted else 0.0
+    recall = n_right / n_true if n_true else 0.0
+    f1 = 2 * n_right / (n_true + n_predicted) if n_right else 0.0
+    return EntityScores(precision, recall, f1, n_true, n_predicted, n_right)
+
+
+@checked
+def entity_f1(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> float:
+    """The F1 of `entity_scores`.
+
+    Examples
+    --------
+    >>> from structopt import metrics
+    >>> metrics.entity_f1([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "O"]])
+    1.0
+    """
+    return entity_scores(y_true, y_pred).f1
+
+
+def _entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
+    """Kind, first token and the token after the last of every entity."""
+    found = set()
+    begin, kind = -1, ""  # of the entity that is open, if begin >= 0
+    for t, tag in enumerate([*map(str, tags), "O"]):
+        prefix, _, name = tag.partition("-")
+        goes_on = begin >= 0 and prefix in ("I", "E", "L") and name == kind
+        if begin >= 0 and not goes_on:
+            found.add((kind, begin, t))
+            begin = -1
+        if not goes_on and prefix in ("B", "I", "E", "L", "S", "U") and name:
+            begin, kind = t, name
+        if begin >= 0 and prefix in ("E", "L", "S", "U"):
+            found.add((kind, begin, t + 1))
+            begin = -1
+    return found
 
 
 @checked

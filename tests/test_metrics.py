@@ -133,3 +133,34 @@ def test_refuses():
         metrics.label_loss(["cat"], ["cat"], TREE, nodes="some")
     with pytest.raises(DeclarationError, match="over"):
         metrics.macro_f1([[1, 0]], [[1, 0]], over="rows")
+
+
+@pytest.mark.parametrize(
+    ("tags", "entities"),
+    [
+        (["O", "O"], set()),
+        (["B-PER", "I-PER", "O"], {("PER", 0, 2)}),
+        (["B-PER", "B-PER"], {("PER", 0, 1), ("PER", 1, 2)}),
+        (["I-PER", "I-LOC", "I-LOC"], {("PER", 0, 1), ("LOC", 1, 3)}),  # as conlleval: I- after another kind begins one
+        (["B-PER", "I-LOC"], {("PER", 0, 1), ("LOC", 1, 2)}),
+        (["S-PER", "B-LOC", "E-LOC"], {("PER", 0, 1), ("LOC", 1, 3)}),
+        (["U-PER", "B-LOC", "I-LOC", "L-LOC", "I-LOC"], {("PER", 0, 1), ("LOC", 1, 4), ("LOC", 4, 5)}),
+        (["E-LOC", "E-LOC"], {("LOC", 0, 1), ("LOC", 1, 2)}),
+        (["B-a-b", "I-a-b"], {("a-b", 0, 2)}),
+        ([], set()),
+    ],
+)
+def test_entities_of_tags(tags, entities):
+    assert metrics._entities(tags) == entities
+
+
+def test_nothing_marked_has_no_f1():
+    truth = [["O"] * 9 + ["B-PER"]] * 10
+    guess = [["O"] * 10] * 10
+    assert np.mean(np.array(truth) == np.array(guess)) == 0.9
+    assert metrics.entity_f1(truth, guess) == 0
+    assert metrics.entity_scores(truth, truth) == (1, 1, 1, 10, 10, 10)
+    with pytest.raises(DeclarationError, match="Sentence 1"):
+        metrics.entity_f1([["O"], ["O"]], [["O"], ["O", "O"]])
+    with pytest.raises(DeclarationError, match="sentences"):
+        metrics.entity_f1([["O"]], [])

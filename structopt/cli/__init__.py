@@ -88,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception, *, as_json: bool) -> int:
     message = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        message = f"{error.strerror}: {str(error.filename)!r}."  # without the number
     print(f"structopt: {message}", file=sys.stderr)
     if as_json:
         details = {name: getattr(error, name) for name in ("rows", "variables", "violations") if hasattr(error, name)}

@@ -29,6 +29,7 @@ _DATA: dict[str, tuple[type, ...]] = {
     "test": (str, int, float),
     **dict.fromkeys(("generate", "seed"), (int,)),
     "missing": (int, float),
+    "scale": (bool, str),
 }
 _READERS: dict[str, tuple[type, ...]] = {
     "labels": (int, str, list),
@@ -82,8 +83,10 @@ def read_config(path: str | Path, overrides: Mapping[str, Any] | None = None) ->
     if not path.is_file():
         raise FileNotFoundError(f"There is no configuration {str(path)!r}.")
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DeclarationError(f"{path.name} is not UTF-8 text; save it as UTF-8.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DeclarationError(f"{path.name} is not TOML: {error}.") from error
     check_keys(content, _SECTIONS, path.name)
     estimator, train = _check_train(content.get("train", {}), dict(overrides or {}), f"[train] of {path.name}")
@@ -145,6 +148,11 @@ def _check_data(config: Config, path: Path) -> None:
             data[key] = _path(path, data[key])
     if isinstance(data.get("labels"), str) and data["labels"].endswith(".xml"):
         data["labels"] = str(_path(path, data["labels"]))
+    if data.get("scale", True) not in (True, False, "standard"):
+        raise DeclarationError(
+            f'[data] of {path.name}: scale is true, false or "standard" (mean 0, standard deviation 1), got '
+            f"{data['scale']!r}."
+        )
     fraction = data.get("test", 0.5)
     if not isinstance(fraction, Path) and not (isinstance(fraction, float) and 0 < fraction < 1):
         raise DeclarationError(

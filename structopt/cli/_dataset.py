@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,14 @@ class DataSet:
     y: Any
     label_names: Any = None
     hierarchy: Any = None
+    feature_names: Any = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0]) if hasattr(self.X, "shape") else len(self.X)
 
     def take(self, rows: Any) -> DataSet:
         """Some of the examples."""
-        return DataSet(_take(self.X, rows), _take(self.y, rows), self.label_names, self.hierarchy)
+        return replace(self, X=_take(self.X, rows), y=_take(self.y, rows))
 
 
 def read_data(path: str | Path, options: Mapping[str, Any]) -> DataSet:
@@ -38,7 +39,7 @@ def read_data(path: str | Path, options: Mapping[str, Any]) -> DataSet:
     from structopt.data import read
 
     options = dict(options)
-    missing, sequences, query = (options.pop(key, None) for key in ("missing", "sequences", "query"))
+    missing, sequences, query, _ = (options.pop(key, None) for key in ("missing", "sequences", "query", "scale"))
     found = read(path, **options)
     if "X" not in found:
         raise DeclarationError(f"{path} has no X; it has {', '.join(found)}.")
@@ -52,7 +53,7 @@ def read_data(path: str | Path, options: Mapping[str, Any]) -> DataSet:
         X, y = ([part[a:b] for a, b in pairwise(ends)] for part in (X, y))
     if query is not None:
         X, y = _by_query(found, X, y, query, path)
-    return DataSet(X, y, found.get("label_names"), found.get("hierarchy"))
+    return DataSet(X, y, found.get("label_names"), found.get("hierarchy"), found.get("feature_names"))
 
 
 def split(data: DataSet, fraction: float, seed: int) -> tuple[DataSet, DataSet]:
@@ -76,11 +77,20 @@ def first_missing(X: Any) -> int | None:
 
 
 def measure(estimator: Any, data: DataSet) -> dict[str, float]:
-    """The estimator's score, and the usual measures of 0/1 rows."""
+    """The estimator's score, and the usual measures of 0/1 rows, or of the entities that tags mark."""
     from structopt import metrics
     from structopt.cli._estimators import score
 
     found = {"examples": len(data), "score": score(estimator, data)}
+    if _are_entities(data.y):
+        entities = metrics.entity_scores(data.y, [[str(tag) for tag in row] for row in estimator.predict(data.X)])
+        return {
+            **found,
+            "entity_f1": entities.f1,
+            "entity_precision": entities.precision,
+            "entity_recall": entities.recall,
+            "entities": entities.n_true,
+        }
     truth = np.asarray(data.y) if isinstance(data.y, np.ndarray) else None
     if truth is None or truth.ndim != 2 or not np.isin(truth, (0, 1)).all():
         return found
@@ -89,6 +99,16 @@ def measure(estimator: Any, data: DataSet) -> dict[str, float]:
         for name in ("accuracy", "label_loss", "micro_f1", "macro_f1"):
             found[name] = float(getattr(metrics, name)(truth, guess))
     return found
+
+
+def _are_entities(y: Any) -> bool:
+    """Whether labels are sentences of tags ``B-...``, ``I-...`` and ``O``."""
+    if not isinstance(y, list) or not all(isinstance(row, list) for row in y):
+        return False
+    tags = {tag for row in y for tag in row}
+    if not all(isinstance(tag, str) for tag in tags):
+        return False
+    return any(tag.startswith("B-") for tag in tags) and all(tag == "O" or tag[1:2] == "-" for tag in tags)
 
 
 def _take(part: Any, rows: Any) -> Any:

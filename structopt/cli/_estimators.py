@@ -121,7 +121,15 @@ def predict(estimator: Any, data: DataSet) -> Any:
 def score(estimator: Any, data: DataSet) -> float:
     """The estimator's own score."""
     X, y, more = _arguments(estimator, data)
-    return float(estimator.score(X, y, **more))
+    try:
+        return float(estimator.score(X, y, **more))
+    except (ValueError, TypeError) as error:
+        if isinstance(error, StructoptError):
+            raise
+        raise DeclarationError(
+            f"The labels of the data are not of the kind that {type(estimator).__name__} learned ({error}); say with "
+            "labels which columns they are, or that there are none (--no-labels)."
+        ) from error
 
 
 def _class(name: str) -> Any:
@@ -203,4 +211,7 @@ def _from_data(key: str, data: DataSet, who: str) -> Any:
         return sorted({state for row in y for state in np.asarray(row).tolist()})
     if key == "hierarchy" and data.hierarchy is not None:
         return data.hierarchy
-    raise DeclarationError(f"{who} needs {key!r}, which these data do not tell; give it.")
+    hint = ""
+    if key == "n" and getattr(y, "ndim", 0) == 1:
+        hint = "; one label a row was read. If the last 14 columns are labels, say in [data] labels = -14"
+    raise DeclarationError(f"{who} needs {key!r}, which these data do not tell{hint or '; give it'}.")

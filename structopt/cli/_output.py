@@ -6,13 +6,26 @@ import argparse
 import ast
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Formatter", "add_command", "key_value", "number", "plain", "print_facts", "print_json", "print_table"]
+from structopt.errors import DeclarationError
+
+__all__ = [
+    "Formatter",
+    "add_command",
+    "check_writable",
+    "key_value",
+    "number",
+    "plain",
+    "print_facts",
+    "print_json",
+    "print_table",
+]
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
@@ -30,6 +43,17 @@ def add_command(commands: Any, name: str, run: Any, help: str, description: str)
     parser.add_argument("--json", action="store_true", help="print one JSON document, for programs")
     parser.set_defaults(run=run)
     return parser
+
+
+def check_writable(path: str | Path, what: str) -> None:
+    """Refuse a place where no file can be written, before the work whose result it should hold."""
+    path = Path(path)
+    if path.is_dir():
+        raise DeclarationError(f"{what}: {str(path)!r} is a folder; name a file in it.")
+    if not path.parent.is_dir():
+        raise DeclarationError(f"{what}: there is no folder {str(path.parent)!r} to write {path.name!r} in.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise DeclarationError(f"{what}: {str(path)!r} cannot be written; choose another place.")
 
 
 def plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, StructoptError
 from structopt.interop.files import read_objective
+from structopt.interop.text import text_of
 from structopt.library import LoadedModel, load_model
 from structopt.space import LabelSpace
 
@@ -83,7 +84,7 @@ def open_problem(arguments: argparse.Namespace) -> Problem:
 
 def read_costs(path: str, space: LabelSpace) -> FloatArray:
     """Costs of the variables: JSON, a list or ``{"name": cost}``; or numbers in a text."""
-    text = Path(path).read_text(encoding="utf-8")
+    text = text_of(Path(path), compressed=False)
     try:
         found = json.loads(text) if path.lower().endswith(".json") else [float(word) for word in text.split()]
         if isinstance(found, dict):
@@ -95,7 +96,7 @@ def read_costs(path: str, space: LabelSpace) -> FloatArray:
             costs[[place[name] for name in found]] = [float(cost) for cost in found.values()]
         else:
             costs = np.array(found, dtype=np.float64)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         if isinstance(error, DeclarationError):
             raise
         raise DeclarationError(f"{path} does not hold costs: {error}.") from None

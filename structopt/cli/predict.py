@@ -6,14 +6,16 @@ import argparse
 import contextlib
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from structopt.cli._dataset import DataSet, measure, read_data
 from structopt.cli._estimators import predict
-from structopt.cli._output import add_command, number, plain, print_json
+from structopt.cli._output import add_command, check_writable, number, plain, print_json
 from structopt.cli._problem import load_source
+from structopt.cli._scaling import scaled
 from structopt.errors import DeclarationError
 from structopt.library import available_models
 
@@ -55,6 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Predict, print, and return the exit code."""
     from structopt.estimators import load
 
+    if arguments.output:
+        check_writable(arguments.output, "--output")
+    if not Path(arguments.estimator).is_file():
+        raise FileNotFoundError(f"There is no saved estimator {arguments.estimator!r}.")
     estimator = load(arguments.estimator)
     if not hasattr(estimator, "predict"):
         raise DeclarationError(f"{arguments.estimator} holds a {type(estimator).__name__}, which does not predict.")
@@ -99,12 +105,15 @@ def _safe_source(estimator: Any) -> str | None:
 def _data(estimator: Any, arguments: argparse.Namespace) -> DataSet:
     if (arguments.data is None) == (arguments.generate is None):
         raise DeclarationError("Give a file of examples, or --generate N.")
+    options = dict(getattr(estimator, "data_options_", {}))
     if arguments.generate is not None:
         source = arguments.model or _safe_source(estimator)
         if source is None:
             raise DeclarationError("--generate needs a model with a data set of its own; name it by --model.")
-        return DataSet(*load_source(source).data(arguments.generate, arguments.seed))
-    options = dict(getattr(estimator, "data_options_", {}))
+        data = DataSet(*load_source(source).data(arguments.generate, arguments.seed))
+        if "scale" in options:
+            data.X = scaled(data.X, options["scale"])
+        return data
     if isinstance(options.get("labels"), str) and arguments.labels is None:
         raise DeclarationError(
             f"{arguments.estimator} names a file of labels, {options['labels']!r}, and files are named by the user "
@@ -115,6 +124,8 @@ def _data(estimator: Any, arguments: argparse.Namespace) -> DataSet:
     if arguments.labels is not None:
         options["labels"] = arguments.labels
     data = read_data(arguments.data, options | ({"labels": 0} if arguments.no_labels else {}))
+    if "scale" in options:
+        data.X = scaled(data.X, options["scale"])
     return DataSet(data.X, None) if arguments.no_labels else data
 
 

@@ -17,8 +17,9 @@ import numpy as np
 from structopt.cli._config import Config, read_config
 from structopt.cli._dataset import DataSet, first_missing, measure, read_data, split
 from structopt.cli._estimators import ESTIMATORS, fit, make
-from structopt.cli._output import add_command, key_value, print_facts, print_json
+from structopt.cli._output import add_command, check_writable, key_value, print_facts, print_json
 from structopt.cli._problem import load_source
+from structopt.cli._scaling import learn_scale, scale_hint, scaled
 from structopt.errors import DeclarationError
 
 __all__ = ["add", "run"]
@@ -50,6 +51,7 @@ A configuration (paths are relative to its folder):
   # format = "csv"                 # if the suffix does not tell
   # labels = -14                   # and other options of the reader: n_features, ignore, dag, delimiter, word
   # missing = 0.0                  # what to put for missing numbers
+  # scale = true                   # features of mean 0 and standard deviation 1; predict does the same
   # sequences = "word_indptr"      # an array of an npz that says where sequences begin
   # query = "user"                 # the column, or array of an npz, that says to which query a row belongs
 
@@ -85,9 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Train, save, print, and return the exit code."""
     config = read_config(arguments.config, _overrides(arguments.set))
     output = Path(arguments.output) if arguments.output else config.output
-    if output is not None and not output.parent.is_dir():
-        raise DeclarationError(f"output: there is no folder {str(output.parent)!r} to save the model in.")
+    if output is not None:
+        check_writable(output, "output")
     data, test = _data(config)
+    scale = _scale(config, data, test)
     estimator = make(config, data, verbose=arguments.verbose)
     if output is not None:
         _check_savable(estimator, config)
@@ -95,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
         fit(estimator, data, f"[train] of {config.where}")
         report = _report(estimator, data, test)
     if output is not None:
-        _save(estimator, output, config, data)
+        _save(estimator, output, config, data, scale)
         report["output"] = str(output)
     if arguments.json:
         print_json(report)
@@ -151,6 +154,20 @@ def _data(config: Config) -> tuple[DataSet, DataSet | None]:
     if isinstance(test, float):
         return split(data, test, seed)
     return data, None if test is None else read_data(test, _aligned(config, data))
+
+
+def _scale(config: Config, data: DataSet, test: DataSet | None) -> dict[str, Any] | None:
+    """Bring the features to one size if that is asked for, by the training data; a hint if it should be."""
+    if not config.data.get("scale", False):
+        hint = scale_hint(data.X, data.feature_names) if "scale" not in config.data else None
+        if hint is not None:
+            print(f"structopt: {hint}", file=sys.stderr)
+        return None
+    scale = learn_scale(data.X)
+    for part in (data, test):
+        if part is not None:
+            part.X = scaled(part.X, scale)
+    return scale
 
 
 def _aligned(config: Config, data: DataSet) -> dict[str, Any]:
@@ -216,12 +233,13 @@ def _check_savable(estimator: Any, config: Config) -> None:
         ) from None
 
 
-def _save(estimator: Any, output: Path, config: Config, data: DataSet) -> None:
+def _save(estimator: Any, output: Path, config: Config, data: DataSet, scale: dict[str, Any] | None) -> None:
     """Save with what `predict` needs; a model that only its own file can rebuild is saved by its name."""
     options = dict(_aligned(config, data)) if "train" in config.data else {}
     if isinstance(options.get("labels"), str | Path) and data.label_names is not None:
         options["labels"] = [str(name) for name in data.label_names]  # a saved file names no other files
-    estimator.data_options_ = options
+    options.pop("scale", None)
+    estimator.data_options_ = options | ({"scale": scale} if scale is not None else {})
     if hasattr(estimator, "model"):
         estimator.model_source_ = config.source
     if data.label_names is not None:

@@ -267,7 +267,10 @@ def _shortened(values: Sequence[str]) -> str:
 def _truth(cell: str, attribute: Attribute, where: str) -> int:
     value = _TRUTH.get(cell.lower())
     if value is None:
-        raise DeclarationError(f"Label {attribute.name!r} of {where} has the value {cell!r}; expected 0 or 1.")
+        raise DeclarationError(
+            f"Label {attribute.name!r} of {where} has the value {cell!r}; expected 0 or 1. Say "
+            "which attributes are labels: labels = -14 for the last 14, or their names."
+        )
     return value
 
 

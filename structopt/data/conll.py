@@ -49,9 +49,9 @@ def read_conll(
     Returns
     -------
     Bunch
-        ``X`` (a list with a CSR matrix, token by feature, for every sentence), ``y`` (a list of lists of tags),
-        ``words``, ``label_names`` (tags that occur, sorted), ``sentences`` (all columns), and for CoNLL-U ``heads``
-        (if the words have any).
+        ``X`` (a list with a CSR matrix, token by feature, for every sentence), ``y`` (a list of lists of tags, or None
+        in a file of words alone), ``words``, ``label_names`` (tags that occur, sorted), ``sentences`` (all columns),
+        and for CoNLL-U ``heads`` (if the words have any).
 
     Examples
     --------
@@ -66,6 +66,10 @@ def read_conll(
     universal = plain_name(path).endswith(".conllu")
     sentences = _sentences(read_text(path), universal, path.name)
     words = _column(sentences, word if word is not None else (_FORM if universal else 0), path.name)
+    if labels is None and sentences and all(len(cells) == 1 for sentence in sentences for cells in sentence):
+        blank = np.array([], dtype=str)  # words alone: the last column is the first one
+        X = _hashed(words, features or token_features, n_features)
+        return Bunch(X=X, y=None, words=words, label_names=blank, sentences=sentences)
     tags = _column(sentences, labels if labels is not None else (_UPOS if universal else -1), path.name)
     data = Bunch(
         X=_hashed(words, features or token_features, n_features),

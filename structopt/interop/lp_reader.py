@@ -172,6 +172,7 @@ class _Side:
     has_number: bool = False
     # What was read of the next term.
     sign: float | None = None
+    twice: bool = False  # two signs
     number: float | None = None
 
     @property
@@ -339,7 +340,7 @@ class _Reader:
         low, high = -np.inf, np.inf
         for k, operator in enumerate(operators):
             other = k if k != body else k + 1
-            bound = signed_infinity(sides[other].constant) - sides[body].constant
+            bound = signed_infinity(signed_infinity(sides[other].constant) - sides[body].constant)
             # `number <= terms` bounds from below, `terms <= number` from above.
             if operator == "=" or (operator == "<=") == (other < body):
                 low = max(low, bound)
@@ -360,6 +361,9 @@ class _Reader:
         if kind == "sign":
             if side.number is not None:
                 self._close(side, place)
+            if side.twice:
+                place.refuse(f"{text!r} is a sign too many")
+            side.twice = side.sign is not None
             side.sign = (1.0 if side.sign is None else side.sign) * (-1.0 if text == "-" else 1.0)
             return
         if kind == "number" and side.number is not None:
@@ -374,6 +378,7 @@ class _Reader:
             place.refuse(f"the coefficient of {text!r} is infinite")
         side.terms.append((self._variable(text, place), value))
         side.sign = side.number = None
+        side.twice = False
 
     def _close(self, side: _Side, place: Place) -> None:
         """A number without a name is a constant."""
@@ -388,6 +393,7 @@ class _Reader:
         elif side.terms and not np.isfinite(side.constant):
             place.refuse("an infinite constant beside other terms")
         side.sign = side.number = None
+        side.twice = False
 
     def _variable(self, name: str, place: Place) -> int:
         found = self.program.column.get(name)

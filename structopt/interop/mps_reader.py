@@ -124,9 +124,9 @@ class _Reader:
         low, high = {"E": (right, right), "G": (right, np.inf), "L": (-np.inf, right)}[kind]
         if width is not None:
             if kind == "G" or (kind == "E" and width > 0):
-                high = right + abs(width)
+                high = signed_infinity(right + abs(width))
             elif kind == "L" or width < 0:
-                low = right - abs(width)
+                low = signed_infinity(right - abs(width))
         if low == np.inf or high == -np.inf:
             Place(self.file).refuse(f"row {row!r} has an infinite side that nothing can meet")
         return low, high

@@ -344,10 +344,10 @@ def _highs_misreads(text: str, kind: str) -> bool:
         names = [text_ for kind_, text_, *_ in tokens if kind_ == "name"]
         if word in _OBJECTIVES and len(set(names)) < len(names):
             return True
-        # Of bounds with two sides it takes `2 <= x <= 3` alone.
+        # Of bounds with two sides it takes `2 <= x <= 3` alone, and none with `<`.
         for _, content in lines if word in ("bounds", "bound") else ():
             operators = re.findall("[<>=]+", content)
-            if len(operators) > 1 and operators != ["<=", "<="]:
+            if operators not in ([], ["<="], [">="], ["="], ["<=", "<="]):
                 return True
     return False
 

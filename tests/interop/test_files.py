@@ -113,6 +113,7 @@ def test_unlabelled_rows(tmp_path: Path) -> None:
         ("r: a >= 1e20", "nothing can meet"),
         ("r: a >= ", "not of the form"),
         ("r: a >= - ", "a sign that nothing follows"),
+        ("r: + - - a >= 1", "a sign too many"),
         ("r: a <> 1", "not of the form"),
         ("r: 1 <= a >= 2", "bounded twice by"),
         ("r: a / 2 >= 1", "'/' is not understood"),
