@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structopt.checks import checked
+from structopt.point_plane import PointPlane
 from structopt.points import Point, Ray, SearchPlane
 from structopt.search.bracket import product_bound
 from structopt.search.hull import HullWalk
@@ -93,7 +94,7 @@ def angular(
         return run.result("no violation")
     if plane.convex and not angles_only:
         stopped = _along_the_hull(run, lam, rtol)
-        if stopped != "stalled":
+        if stopped != "stalled" or isinstance(plane, PointPlane):  # a convex one answers free queries only
             return run.result(stopped)
     queue: list[tuple[float, int, _Angle]] = []
     first, stopped = _first_query(run, first_lam)
