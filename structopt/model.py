@@ -162,7 +162,7 @@ class Model:
         key = self.key(x)
         found = self._oracles.get(key)
         if found is None or not self._is_made_for(found):
-            algorithm = self.algorithm(x) if self.solver == "auto" else None
+            algorithm = self.algorithm(x) if isinstance(self.solver, str) and self.solver == "auto" else None
             found = Oracle(self.space(x), self.solver, integral=self.integral, algorithm=algorithm, **self.options)
             self._oracles[key] = found
         return found

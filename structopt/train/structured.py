@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt import search as searches
 from structopt import surrogates
 from structopt.batch import LabelBatch
-from structopt.checks import checked
+from structopt.checks import checked, examples
 from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.features import n_examples
@@ -116,7 +116,9 @@ class StructuredRisk(Risk):
         sample_weight: Any = None,
     ) -> None:
         self.model = model = model.private_twin()
-        X, Y = plain_inputs(X), plain_labels(Y)
+        X, Y = examples("X", plain_inputs(X)), examples("Y", plain_labels(Y))
+        if n_jobs == 0 or n_jobs < -1:
+            raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
         self.weight = relative_weights(sample_weight, n_examples(X), "StructuredRisk")
         kept = np.arange(n_examples(X)) if self.weight is None else np.flatnonzero(self.weight)
         if self.weight is not None and len(kept) < len(self.weight):

@@ -45,7 +45,7 @@ def declare_scalar_bounds(rng: Rng) -> Call:
     space = so.LabelSpace()
     return Call(
         lambda **v: space.integer("y", 3, **v) is None or (space.lower, space.upper),
-        {"lower": A(-2.0, k.real), "upper": A(3.0, k.real)},
+        {"lower": A(-2.0, k.loose(k.real)), "upper": A(3.0, k.loose(k.real))},
         tolerance=None,
     )
 
@@ -104,7 +104,7 @@ def expression_methods(rng: Rng) -> Call:
     if which == 1:
         return Call(lambda shape: y.reshape(shape).matrix.toarray(), {"shape": A((3, 2), k.thing)})
     if which == 2:
-        return Call(lambda z: y.value(z), {"z": A(np.ones(6), k.array)})
+        return Call(lambda z: y.value(z), {"z": A(np.ones(6), k.loose(k.array))}, tolerance=None)
     if which == 3:
         return Call(
             lambda lower, upper: y.sum().between(lower, upper).lower,

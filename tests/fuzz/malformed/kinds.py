@@ -134,7 +134,7 @@ def _other_types(array: np.ndarray[Any, Any]) -> list[Choice]:
 def _wrong_arrays(array: np.ndarray[Any, Any]) -> list[Choice]:
     return [
         ("NaN inside", _spoilt(array, np.nan), "bad"),
-        ("inf inside", _spoilt(array, np.inf), "bad"),
+        ("inf inside", _spoilt(array, np.inf), "odd"),
         ("complex array", _spoilt(array, 1j, complex), "bad"),
         ("None inside", _spoilt(array, None, object), "bad"),
         ("text inside", _spoilt(array, "x", object), "bad"),
@@ -244,7 +244,7 @@ def classes(rng: np.random.Generator, value: Any) -> Choice:
         ("strange", Strange(), "bad"),
         ("complex", given.shape[0] * [1 + 2j], "bad"),
         ("ragged", [[1], [2, 3]] * (len(given) // 2), "bad"),
-        ("sets", [{v} for v in given.tolist()], "bad"),
+        ("sets", [{v} for v in given.tolist()], "odd"),
         ("unhashable", strange, "bad"),
         ("None inside", _spoilt(given, None, object), "bad"),
         ("NaN inside", _spoilt(given, np.nan, object), "bad"),
@@ -278,7 +278,7 @@ def indicators(rng: np.random.Generator, value: Any) -> Choice:
     choices = [
         *(choice for choice in _objects() if choice[0] != "ragged"),
         *(choice for choice in _wrong_arrays(given) if choice[0] not in ("one axis more in front",)),
-        ("label sets", [set(np.flatnonzero(row).tolist()) for row in given], "bad"),
+        ("label sets", [set(np.flatnonzero(row).tolist()) for row in given], "odd"),
         ("ragged label lists", [np.flatnonzero(row).tolist() for row in given], "odd"),
         ("csr_matrix", sp.csr_matrix(given), "same"),
         ("coo_matrix", sp.coo_matrix(given), "same"),
@@ -465,7 +465,7 @@ def extra_rows(rng: np.random.Generator, value: Any) -> Choice:
         ("short row", [(row[:-1], low, up)], "bad"),
         ("texts", [("a", "b", "c")], "bad"),
         ("NaN bound", [(row, float("nan"), up)], "bad"),
-        ("crossed bounds", [(row, 3.0, -3.0)], "bad"),
+        ("crossed bounds", [(row, 3.0, -3.0)], "odd"),
         ("generator", numbers_from(given), "same"),
         ("tuple", tuple(given), "same"),
         ("lists", [[row.tolist(), low, up]], "same"),

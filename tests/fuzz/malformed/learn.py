@@ -468,7 +468,7 @@ def predict(rng: Rng) -> Call:
         assert len(found) in (12, 6, 4, len(found)), f"{len(found)} predictions"
         return found
 
-    return Call(run, {"X": A(X, xkind)}, tolerance=1e-6)
+    return Call(run, {"X": A(X, k.loose(xkind))}, tolerance=1e-6)
 
 
 @recipe

@@ -213,7 +213,7 @@ def plane_queries(rng: Rng) -> Call:
         return Call(lambda lam, forbid: p.query(lam, forbid=forbid), {"lam": A(1.0, k.real), "forbid": A([], k.labels)})
     if which == 2:
         valid = 1 if isinstance(p, so.PointPlane) else np.zeros(5)
-        return Call(p.evaluate, {"label": A(valid, k.label)}, tolerance=None)
+        return Call(p.evaluate, {"label": A(valid, k.loose(k.label))}, tolerance=None)
     return Call(p.k_best, {"lam": A(1.0, k.real), "k": A(2, k.count)}, tolerance=None)
 
 

@@ -28,7 +28,7 @@ def metrics(rng: Rng) -> Call:
         arguments = {
             "y_true": A(list("cdec"), k.classes),
             "y_pred": A(list("ccdd"), k.classes),
-            "hierarchy": A(h, k.thing),
+            "hierarchy": A(h, optional(k.thing)),
         }
     if name in ("jaccard", "label_loss", "micro_f1"):
         arguments["nodes"] = A("all", k.option)
@@ -81,7 +81,7 @@ def reader_options(rng: Rng) -> Call:
     (folder / "a.svm").write_text("0 1:1 2:0.5\n1 2:1\n")
     return Call(
         lambda **v: so.data.read_svmlight(folder / "a.svm", **v).X,
-        {"n_features": A(3, optional(k.count)), "labels": A(["0", "1"], optional(k.names))},
+        {"n_features": A(3, optional(k.count)), "labels": A(["0", "1"], k.loose(k.names))},
         tolerance=None,
     )
 
