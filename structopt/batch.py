@@ -186,7 +186,7 @@ class Batch:
     def costs(self, tables: Sequence[FloatArray]) -> Any:
         """Costs of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
         if not self.model.fixed:
-            return [self._costs_of(i, tables) for i in range(self.n)]
+            return [self.costs_of(i, tables) for i in range(self.n)]
         space = self.model.space()
         costs = np.zeros((self.n, space.n_variables))
         for (name, term), table in zip(self.model.features.items(), tables, strict=True):
@@ -194,7 +194,8 @@ class Batch:
             costs[:, block.slice] = term.unfold_rows(table, self.n, block.size)
         return costs
 
-    def _costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
+    def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
+        """Costs of the variables of one example."""
         x = self.input(i)
         space = self.model.space(x)
         costs = np.zeros(space.n_variables)
@@ -226,6 +227,24 @@ class Batch:
         if self.model.fixed:
             return floats("Z", Z, (self.n, self.model.space().n_variables))
         return [floats(f"Z[{i}]", Z[i], (self.model.space(self.input(i)).n_variables,)) for i in range(self.n)]
+
+    def fold_some(self, points: Sequence[Any], examples: npt.NDArray[np.intp]) -> list[sp.csr_array]:
+        """Part tables with the points of some examples (increasing); the rows of the others are empty."""
+        tables = []
+        for t, (name, term) in enumerate(self.model.features.items()):
+            if self.model.fixed:
+                block = self.model.space()[name]
+                Z = np.array([points[i] for i in examples])
+                parts = part_table(term.fold_rows(Z[:, block.slice], self.columns[t]))
+            else:
+                folded = []
+                for i in examples.tolist():
+                    x = self.input(i)
+                    block = self.model.space(x)[name]
+                    folded.append(term.fold(x, np.asarray(points[i])[block.slice].reshape(block.shape)))
+                parts = part_table(np.concatenate(folded))
+            tables.append(_spread(parts, self.starts[t], examples))
+        return tables
 
     # ---- what families override ------------------------------------------------------------------
 
@@ -382,6 +401,16 @@ def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
         place = int(np.argmin(np.isfinite(data).all(axis=1)))
     example = int(np.searchsorted(start, place, side="right")) - 1
     raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
+
+
+def _spread(table: sp.csr_array, start: npt.NDArray[np.intp], examples: npt.NDArray[np.intp]) -> sp.csr_array:
+    """The rows of some examples, one after the other, put in their places among the rows of all."""
+    sizes = np.diff(start)[examples]
+    places = np.repeat(start[examples] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes) + np.arange(sizes.sum())
+    counts = np.zeros(int(start[-1]), dtype=np.int64)
+    counts[places] = np.diff(table.indptr)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return sp.csr_array((table.data, table.indices, indptr), shape=(int(start[-1]), table.shape[1]))
 
 
 def part_table(rows: Any) -> sp.csr_array:

@@ -250,8 +250,9 @@ class StructuredRisk(Risk):
     ) -> Violations:
         """Search the plane of every example, or of some of them where the others are known."""
         n = len(self)
-        costs = self.batch.costs(tables)
-        points: list[Any] = [np.zeros(len(costs[i])) for i in range(n)]
+        # Of a space for each input only the programs that are searched are made.
+        costs = self.batch.costs(tables) if self.model.fixed else None
+        points: list[Any] = [None] * n
         scale, level, value, upper = (np.zeros(n) for _ in range(4))
         if known is not None:
             scale, level, value, upper = (np.array(a) for a in (known.scale, known.level, known.value, known.upper))
@@ -260,7 +261,8 @@ class StructuredRisk(Risk):
             self.watch.search()
             x = self.batch.input(i)
             truth, loss = self._target(i, x)
-            result, margin = self._search_one(i, x, costs[i], truth, loss)
+            c = self.batch.costs_of(i, tables) if costs is None else costs[i]
+            result, margin = self._search_one(i, x, c, truth, loss)
             points[i] = truth if result.label is None else np.asarray(result.label, dtype=np.float64)
             value[i], upper[i] = max(result.value, 0.0), max(result.upper_bound, 0.0)
             if result.value > 0.0 and result.point is not None:
@@ -271,9 +273,11 @@ class StructuredRisk(Risk):
 
         chosen = np.arange(n) if some is None else some
         self._for_all(visit, chosen)
-        labels = self.batch.fold(np.array(points) if self.model.fixed else points)
-        if known is not None:
-            labels = _patched(known.labels, labels, chosen, self.batch.starts)
+        if known is None:
+            labels = self.batch.fold(np.array(points) if self.model.fixed else points)
+        else:
+            found = LabelBatch(self.batch.fold_some(points, chosen), None)
+            labels = _patched(known.labels, found, chosen, self.batch.starts)
         return Violations(labels, scale, level, value, upper)
 
     def _for_all(self, visit: Callable[[int], None], examples: npt.NDArray[np.intp]) -> None:
@@ -295,7 +299,9 @@ class StructuredRisk(Risk):
         """The true label as a point, and its task loss; kept from pass to pass within a memory limit."""
         known = self._targets.get(i)
         if known is None:
-            known = self.model.encode(self.Y[i], x), self.model.loss(self.Y[i], x)
+            z = self.model.encode(self.Y[i], x)
+            own = type(self.model).loss is not Model.loss
+            known = z, self.model.loss(self.Y[i], x) if own else self.model.loss_at(z, x)
             if len(self._targets) * known[0].nbytes < _TARGET_LIMIT:
                 self._targets[i] = known
         return known
