@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
+
+B = TypeVar("B")
 
 if TYPE_CHECKING:
     from structopt.backends.combinatorial import Algorithm
@@ -369,6 +371,12 @@ class Model:
         return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
 
     # ---- whole data sets -------------------------------------------------------------------------
+
+    def _batch(self, fast: Callable[..., B], X: Any) -> B:
+        """A family's own batch, or where a solver was chosen the general one, which sends it every label's program."""
+        from structopt.batch import Batch
+
+        return fast(self, X) if self.solver == "auto" else cast("B", Batch(self, X))
 
     def batch(self, X: Any) -> Batch:
         """A data set prepared once, so that scoring and gradients are one matrix product each."""

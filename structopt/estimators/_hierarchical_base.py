@@ -73,6 +73,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
 
     hierarchy: Any
     kind: Kind
+    solver: Any
     fit_intercept: bool
     dtype: Any
     n_jobs: int
@@ -203,7 +204,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     def _predictor(self) -> HierarchicalLabels:
         """A model whose node costs are the scores themselves: `coef_` holds the factors already."""
         check_is_fitted(self, "coef_")
-        return HierarchicalLabels(self.hierarchy_, self.kind)
+        return HierarchicalLabels(self.hierarchy_, self.kind, solver=self.solver)
 
     def predict(self, X: Any) -> Any:
         """The best label of every input: an array of leaves, a list of sets of leaves, or a 0/1 matrix over the nodes.

@@ -199,7 +199,12 @@ def _one_pass(monitor: Monitor, steps: _Steps, groups: Sequence[Any], rng: np.ra
 def _error_weights(model: HierarchicalLabels, surrogate: Any) -> tuple[FloatArray, bool, bool] | None:
     """Node weights, root and division of the error, where `leaf_steps` knows it; else None."""
     loss, name = model._loss, getattr(surrogate, "name", surrogate)
-    if model.kind != "leaf" or not model.hierarchy.is_tree or name not in ("margin", "divided"):
+    if (
+        model.solver != "auto"
+        or model.kind != "leaf"
+        or not model.hierarchy.is_tree
+        or name not in ("margin", "divided")
+    ):
         return None
     divided = name == "divided"
     if type(loss) is Hamming:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.compiled import FloatArray
+from structopt.errors import DeclarationError
 from structopt.estimators._divided import Divided, DividedLabels
 from structopt.estimators._hierarchical_base import HierarchicalEstimator, Kind
 from structopt.estimators._hierarchical_plan import Plan
@@ -123,9 +124,11 @@ def task_loss(margin: str, hierarchy: Hierarchy, kind: str, alpha: FloatArray) -
 
 
 def node_model(
-    hierarchy: Hierarchy, kind: Kind, alpha: FloatArray, loss: TaskLoss, divided: bool = False
+    hierarchy: Hierarchy, kind: Kind, alpha: FloatArray, loss: TaskLoss, divided: bool = False, solver: Any = "auto"
 ) -> HierarchicalLabels:
     """The model to train: over the LP relaxation where sets of leaves of a DAG would need a MIP."""
     hard = kind == "leaves" and not hierarchy.is_tree
     family = DividedLabels if divided else HierarchicalLabels
-    return family(hierarchy, kind, alpha=alpha, loss=loss, integral="relax" if hard else "auto")
+    if divided and solver != "auto":
+        raise DeclarationError("divided=True lists the leaves and has no program to solve; leave solver at 'auto'.")
+    return family(hierarchy, kind, alpha=alpha, loss=loss, solver=solver, integral="relax" if hard else "auto")

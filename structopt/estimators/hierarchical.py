@@ -87,6 +87,9 @@ class HierarchicalSVM(TrainedHierarchy):
     warm_start : bool
         Begin at the weights of the last fit, and from the planes that its trainer knew where the data are the same.
         Hierarchy and features must be the same.
+    solver : str, path or Backend
+        ``"auto"`` takes the hierarchy's own algorithms; any other profile or backend is asked for every label, in
+        training and prediction. Not with ``divided=True``, whose labels are listed.
 
     Attributes
     ----------
@@ -151,6 +154,7 @@ class HierarchicalSVM(TrainedHierarchy):
         verbose: bool | int = False,
         checkpoint: Any = None,
         warm_start: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.hierarchy = hierarchy
         self.normalization = normalization
@@ -174,6 +178,7 @@ class HierarchicalSVM(TrainedHierarchy):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.solver = solver
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on rows of features, dense or sparse, and labels: names, collections of names, or 0/1 rows.
@@ -194,7 +199,7 @@ class HierarchicalSVM(TrainedHierarchy):
         self.alpha_ = self._node_weights(self.hierarchy_)
         self.margin_ = self._margin()
         loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
-        model = node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided)
+        model = node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided, self.solver)
         plan = make_plan(
             X,
             labels,

@@ -53,6 +53,8 @@ class SharedSVM(TrainedHierarchy):
         unbalanced trees they lean on the upper nodes more, and may predict better for it (`benchmarks/hierarchy.py`).
     trainer, tol, fit_intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose, warm_start
         As for `HierarchicalSVM`; limits hold for each round. A warm start begins at the last weights of the nodes, too.
+    solver
+        As for `HierarchicalSVM`.
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class SharedSVM(TrainedHierarchy):
         random_state: int = 0,
         verbose: bool | int = False,
         warm_start: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.hierarchy = hierarchy
         self.kind = kind
@@ -123,6 +126,7 @@ class SharedSVM(TrainedHierarchy):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.solver = solver
 
     checkpoint = None
 
@@ -149,7 +153,7 @@ class SharedSVM(TrainedHierarchy):
 
         def train() -> Trained:
             self.n_iter_ += 1
-            model = node_model(self.hierarchy_, self.kind, self.alpha_, error)
+            model = node_model(self.hierarchy_, self.kind, self.alpha_, error, solver=self.solver)
             return self._train(plan, model, X, labels, weights)
 
         W, result = train()

@@ -134,6 +134,8 @@ class ChainCRF(StructuredLikelihood):
     def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         if not isinstance(model, Chain):
             raise DeclarationError(f"ChainCRF needs a structures.Chain, got {type(model).__name__}.")
+        if model.solver != "auto":
+            raise DeclarationError("Sums over all labels are not a solver's: use a model with solver='auto'.")
         super().__init__(model, X, Y, n_jobs, sample_weight=sample_weight)
 
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -56,6 +56,8 @@ class TreeCRF(StructuredLikelihood):
     def __init__(self, model: PairwiseMRF, X: Any, Y: Any, *, sample_weight: Any = None) -> None:
         if not isinstance(model, PairwiseMRF):
             raise DeclarationError(f"TreeCRF needs a structures.PairwiseMRF, got {type(model).__name__}.")
+        if model.solver != "auto":
+            raise DeclarationError("Sums over all labels are not a solver's: use a model with solver='auto'.")
         self._order, self._parent, self._edge = rooted(model)
         rows = X if sp.issparse(X) else np.asarray(X)
         if rows.ndim != 2:

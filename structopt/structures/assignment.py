@@ -111,6 +111,9 @@ class Assignment(Model):
         Divide the loss by the number of rows.
     bias : bool
         Append the constant 1 to the features.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Notes
     -----
@@ -135,6 +138,7 @@ class Assignment(Model):
         loss: str | TaskLoss = "hamming",
         normalize: bool = False,
         bias: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.n = n
         self.unmatched = unmatched
@@ -147,7 +151,7 @@ class Assignment(Model):
             if loss == "footrule" and unmatched:
                 raise DeclarationError("The footrule is not defined for unmatched rows; use loss='hamming'.")
         self._kind = loss
-        super().__init__(self._program, {"y": Shared(bias=bias)}, key=self.shape)
+        super().__init__(self._program, {"y": Shared(bias=bias)}, key=self.shape, solver=solver)
 
     def shape(self, x: Any) -> tuple[int, int]:
         """Rows and columns of an input; a pair of integers stands for itself."""
@@ -254,7 +258,7 @@ class Assignment(Model):
 
     def batch(self, X: Any) -> AssignmentBatch:
         """A data set prepared once."""
-        return AssignmentBatch(self, X)
+        return self._batch(AssignmentBatch, X)
 
     def __repr__(self) -> str:
         told = [] if self.n is None else [f"n={self.n}"]

@@ -56,6 +56,9 @@ class Chain(SequenceModel):
         Append the constant 1 to every feature row.
     initial_weights : bool
         Learn a weight for the first state as well.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Notes
     -----
@@ -88,6 +91,7 @@ class Chain(SequenceModel):
         bias: bool = False,
         *,
         initial_weights: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.states = states
         self.transitions = transitions
@@ -99,6 +103,7 @@ class Chain(SequenceModel):
         if initial_weights:
             features["initial"] = Tied()
         super().__init__(states, transitions, initial, features, position_loss(loss, S))
+        self.solver = solver
 
     def _declare_sequence(self, x: Any) -> LabelSpace:
         T, S = n_positions(x), self.n_states
@@ -181,7 +186,7 @@ class Chain(SequenceModel):
 
     def batch(self, X: Any) -> ChainBatch:
         """A data set prepared once."""
-        return ChainBatch(self, X)
+        return self._batch(ChainBatch, X)
 
     def __repr__(self) -> str:
         return f"<Chain of {self._told()}; loss {self._task}>"

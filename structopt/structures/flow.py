@@ -117,6 +117,9 @@ class Flow(Model):
         See `AbsoluteFlowLoss` for when it is linear.
     bias : bool
         Append the constant 1 to the features.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Attributes
     ----------
@@ -147,6 +150,7 @@ class Flow(Model):
         capacity: npt.ArrayLike | None = None,
         loss: str | TaskLoss = "absolute",
         bias: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.arcs = arcs
         self.supply = supply
@@ -163,7 +167,7 @@ class Flow(Model):
         flow = space.continuous("flow", len(tail), 0, limit)
         space.subject_to(self.incidence @ flow == self.inflow, name="conservation")
         self.task_loss = _task_loss(loss, self.upper)
-        super().__init__(space, {"flow": Linear(bias=bias)}, self.task_loss)
+        super().__init__(space, {"flow": Linear(bias=bias)}, self.task_loss, solver=solver)
 
     @property
     def total_supply(self) -> float:
@@ -244,7 +248,7 @@ class Flow(Model):
 
     def batch(self, X: Any) -> FlowBatch:
         """A data set prepared once."""
-        return FlowBatch(self, X)
+        return self._batch(FlowBatch, X)
 
     def __repr__(self) -> str:
         limits = "" if self.capacity is None else ", with capacities"

@@ -47,6 +47,9 @@ class PairwiseMRF(Model):
         Hamming by default.
     bias : bool
         Append the constant 1 to the features.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Examples
     --------
@@ -66,6 +69,7 @@ class PairwiseMRF(Model):
         relaxed: bool = False,
         loss: TaskLoss | None = None,
         bias: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.n = n
         self.edges = edges
@@ -80,7 +84,7 @@ class PairwiseMRF(Model):
         space.subject_to(p <= y[second], name="second")
         space.subject_to(p >= y[first] + y[second] - 1, name="both")
         features = {"y": Linear(bias=bias), "pair": Tied()}
-        super().__init__(space, features, loss or Hamming(), integral="relax" if relaxed else "auto")
+        super().__init__(space, features, loss or Hamming(), solver=solver, integral="relax" if relaxed else "auto")
 
     def _products(self, y: FloatArray) -> FloatArray:
         return y[..., self.graph.i] * y[..., self.graph.j]
@@ -99,7 +103,7 @@ class PairwiseMRF(Model):
 
     def batch(self, X: Any) -> PairwiseBatch:
         """A data set prepared once."""
-        return PairwiseBatch(self, X)
+        return self._batch(PairwiseBatch, X)
 
 
 class PairwiseBatch(Batch):

@@ -32,6 +32,9 @@ class Multiclass(Model):
         The task loss; entry ``[truth, predicted]`` of a matrix.
     bias : bool
         Append the constant 1 to the features.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Examples
     --------
@@ -44,7 +47,9 @@ class Multiclass(Model):
     """
 
     @checked
-    def __init__(self, classes: int | Sequence[Hashable], loss: Any = "zero-one", bias: bool = False) -> None:
+    def __init__(
+        self, classes: int | Sequence[Hashable], loss: Any = "zero-one", bias: bool = False, solver: Any = "auto"
+    ) -> None:
         self.classes = classes
         self.bias = bias
         names: list[Any] = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
@@ -57,7 +62,7 @@ class Multiclass(Model):
         space = LabelSpace("multiclass")
         y = space.binary("y", len(names))
         space.subject_to(y.sum() == 1, name="one class")
-        super().__init__(space, {"y": Linear(bias=bias)}, _task_loss(loss, len(names)))
+        super().__init__(space, {"y": Linear(bias=bias)}, _task_loss(loss, len(names)), solver=solver)
 
     def place(self, label: Hashable, example: int | None = None) -> int:
         """The number of a class."""
@@ -80,7 +85,7 @@ class Multiclass(Model):
 
     def batch(self, X: Any) -> MulticlassBatch:
         """A data set prepared once."""
-        return MulticlassBatch(self, X)
+        return self._batch(MulticlassBatch, X)
 
 
 class MulticlassBatch(Batch):

@@ -37,6 +37,9 @@ class MultiLabel(Model):
         Hamming by default.
     bias : bool
         Append the constant 1 to the features.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class MultiLabel(Model):
         at_most: int | None = None,
         loss: TaskLoss | None = None,
         bias: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.n = n
         self.at_least = at_least
@@ -67,11 +71,11 @@ class MultiLabel(Model):
         if low > 0 or high < n:
             space.subject_to(y.sum().between(low, high), name="cardinality")
         self.limits = (low, min(high, n))
-        super().__init__(space, {"y": Linear(bias=bias)}, loss or Hamming())
+        super().__init__(space, {"y": Linear(bias=bias)}, loss or Hamming(), solver=solver)
 
     def batch(self, X: Any) -> MultiLabelBatch:
         """A data set prepared once."""
-        return MultiLabelBatch(self, X)
+        return self._batch(MultiLabelBatch, X)
 
 
 class MultiLabelBatch(Batch):

@@ -90,6 +90,9 @@ class Ranking(Model):
     decay : float or callable
         ``c_i = i^-decay`` for position i from 1, or a function from the number of documents to a decreasing array, for
         example ``lambda n: 1 / np.log2(np.arange(n) + 2)``. As in `structopt.risks.Ranking`.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Notes
     -----
@@ -113,14 +116,17 @@ class Ranking(Model):
 
     @checked
     def __init__(
-        self, measure: str | RankingMeasure = "ndcg", decay: float | Callable[[int], npt.ArrayLike] = 0.25
+        self,
+        measure: str | RankingMeasure = "ndcg",
+        decay: float | Callable[[int], npt.ArrayLike] = 0.25,
+        solver: Any = "auto",
     ) -> None:
         self.measure = measure
         self.decay = decay
         if not isinstance(measure, RankingMeasure) and measure not in _MEASURES:
             raise DeclarationError(f"measure must be a RankingMeasure or one of {sorted(_MEASURES)}, got {measure!r}.")
         self.term = ByPosition(decay)
-        super().__init__(_program, {"place": self.term}, key=n_documents)
+        super().__init__(_program, {"place": self.term}, key=n_documents, solver=solver)
 
     def algorithm(self, x: Any) -> Algorithm:
         """Linear assignment of positions to documents."""
@@ -180,9 +186,9 @@ class Ranking(Model):
             "use loss(relevances, x) or batch(X).loss(truth)."
         )
 
-    def batch(self, X: Any) -> RankingBatch:
+    def batch(self, X: Any) -> Batch:
         """A data set prepared once."""
-        return RankingBatch(self, X)
+        return RankingBatch(self, X) if self.solver == "auto" else _ProgramBatch(self, X)
 
     def __repr__(self) -> str:
         return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"
@@ -196,6 +202,19 @@ class Rankings(NamedTuple):
 
     order: IntArray
     relevance: FloatArray | None = None
+
+
+class _ProgramBatch(Batch):
+    """Rankings by a solver of the user's choice: the general batch, whose losses come from the relevances."""
+
+    def truth(self, Y: Sequence[Any]) -> LabelBatch:
+        labels = super().truth(Y)
+        self._relevances = Y
+        return labels
+
+    def loss(self, truth: LabelBatch) -> LossBatch:
+        forms = [self.model.loss(self._relevances[i], self.input(i)) for i in range(self.n)]
+        return LossBatch([coef for coef, _ in forms], np.array([const for _, const in forms]))
 
 
 class RankingBatch(Batch):

@@ -61,6 +61,9 @@ class Segmentation(SequenceModel):
         Append the constant 1 to every feature row (a segment's bias with ``pooling="mean"``).
     initial_weights, length_weights : bool
         Learn a weight for the first segment's state; for every length and state.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Notes
     -----
@@ -90,6 +93,7 @@ class Segmentation(SequenceModel):
         *,
         initial_weights: bool = False,
         length_weights: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.states = states
         self.max_length = max_length
@@ -117,6 +121,7 @@ class Segmentation(SequenceModel):
             features["length"] = Tied()
         super().__init__(states, transitions, initial, features, task, max_length)
         self._position_loss = task
+        self.solver = solver
 
     def _declare_sequence(self, x: Any) -> LabelSpace:
         T, S, L = n_positions(x), self.n_states, self.max_length
@@ -220,7 +225,7 @@ class Segmentation(SequenceModel):
 
     def batch(self, X: Any) -> SegmentationBatch:
         """A data set prepared once."""
-        return SegmentationBatch(self, X)
+        return self._batch(SegmentationBatch, X)
 
     def __repr__(self) -> str:
         return (

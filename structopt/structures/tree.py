@@ -86,6 +86,9 @@ class Arborescence(Model):
         A loss on the arcs; `WrongHeads` by default.
     bias : bool
         Append the constant 1 to the features.
+    solver : str, path or Backend
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        and prediction, over the declared program.
 
     Notes
     -----
@@ -117,6 +120,7 @@ class Arborescence(Model):
         flow: str = "single",
         loss: TaskLoss | None = None,
         bias: bool = False,
+        solver: Any = "auto",
     ) -> None:
         self.single_root = single_root
         self.projective = projective
@@ -124,7 +128,7 @@ class Arborescence(Model):
         self.bias = bias
         if flow not in ("single", "multi"):
             raise DeclarationError(f"flow must be 'single' or 'multi', got {flow!r}.")
-        super().__init__(self._program, {"arc": Shared(bias=bias)}, loss or WrongHeads(), key=_n_nodes)
+        super().__init__(self._program, {"arc": Shared(bias=bias)}, loss or WrongHeads(), key=_n_nodes, solver=solver)
 
     # ---- the program -----------------------------------------------------------------------------
 
@@ -199,7 +203,7 @@ class Arborescence(Model):
 
     def batch(self, X: Any) -> TreeBatch:
         """A data set prepared once."""
-        return TreeBatch(self, X)
+        return self._batch(TreeBatch, X)
 
     def __repr__(self) -> str:
         told = [name for name in ("single_root", "projective", "bias") if getattr(self, name)]
