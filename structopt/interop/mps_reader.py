@@ -220,7 +220,8 @@ class _Reader:
 
     def _rhs(self, words: list[str], place: Place) -> None:
         for row, value in self._pairs(words, place):
-            self._known_row(row, place)
+            if self._known_row(row, place) == "N" and row != self.objective:
+                place.refuse(f"row {row!r} is free and has no right-hand side")  # HiGHS takes it for the constant
             if row in self.right:
                 place.refuse(f"a second right-hand side of row {row!r}")
             self.right[row] = value

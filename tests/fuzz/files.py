@@ -245,7 +245,7 @@ def _check_whole(space: CompiledSpace, writer: str, path: Path) -> str:
         assert list(found.variable_names) == list(space.variable_names), path.read_text()
         assert list(found.row_names) == list(space.row_names), path.read_text()
     said = _compared(path, path.suffix[1:], refuse=True)
-    assert said == "as HiGHS", f"{said}:\n{path.read_text()}"
+    assert said == "as HiGHS" or (said, writer) == ("refused", "highs"), f"{said}:\n{path.read_text()}"
     return said
 
 
@@ -254,7 +254,7 @@ def _compared(path: Path, kind: str, *, refuse: bool = False) -> str:
     try:
         _, objective = read_with_objective(path)
     except StructoptError as error:
-        if refuse:
+        if refuse and "integer variable without a bound" not in str(error):  # HiGHS's writer leaves it open
             raise AssertionError(f"refused a whole file: {error}\n{path.read_text()}") from error
         assert path.name in str(error), f"an error that does not name the file: {error}"
         return "refused"
