@@ -142,7 +142,7 @@ def table1(names: list[str], tuning: str) -> None:
                 print(f"{name:12s} {type(loss).__name__:17s}{ours:6.3f}   {paper}   {way}: {told}; {size}", flush=True)
         print(f"{'':12s} {perf_counter() - begun:.0f} s", flush=True)
     print(
-        "SpanningTreeLoss: the hierarchical loss of a DAG is not linear (MATH.md 8.1), and the paper says neither what "
+        "SpanningTreeLoss: the hierarchical loss of a DAG is not linear, and the paper says neither what "
         "it minimised there nor the weights of a node with several parents. Here: trained on the loss along a spanning "
         "tree, measured by the definition on the DAG."
     )

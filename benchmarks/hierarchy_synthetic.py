@@ -16,7 +16,7 @@ The balanced set is drawn with node vectors of one distribution, and NHSVM's max
 but the root, too: there is nothing left for SSVM to learn, and a tie is what to expect.
 
 What the paper calls SSVM is not one method: its text has an error "Delta" that it does not define, and its Algorithm 1
-does not minimise the norm that it is for (MATH.md 7). So the error (0/1, or (9) at the weights of the start), the
+does not minimise the norm that it is for. So the error (0/1, or (9) at the weights of the start), the
 algorithm (corrected, or its line 9 as printed) and the number of rounds are chosen on the pilots, too, and a second
 row, "SSVM, optimal", has the method as its text defines it: 0/1 error, corrected algorithm, until the objective stands
 still.

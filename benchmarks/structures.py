@@ -2,7 +2,7 @@
 
     python benchmarks/structures.py [--quick] [--only chain]
 
-The regime decides (ORACLES.md), so every line names it:
+The regime decides (docs/mathematics/oracles), so every line names it:
 
 jump    unrelated objectives: ``c = base + 0.3 noise``, or fresh random costs where HiGHS gains nothing from its basis;
 drift   ``c <- c + 0.03 noise``, as in a training pass: HiGHS keeps its basis, structopt the example's flow (``key=``);
@@ -123,7 +123,7 @@ class Case:
 
 
 def pairwise(n: int, targets: tuple[float, float], n_calls: int, strength: float = 0.0) -> Case:
-    """The full graph; couplings of standard deviation 2/n against unit fields are the hardest for flow (ORACLES.md 13).
+    """The full graph; couplings of standard deviation 2/n against unit fields are the hardest for flow.
 
     With `strength` it is the integral problem with couplings of that standard deviation. Strong ones leave the LP all
     at 1/2 and the MIP branches; with weak ones it is done at its root.

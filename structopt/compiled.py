@@ -23,7 +23,7 @@ __all__ = ["FEASIBILITY_TOLERANCE", "VALUE_TOLERANCE", "CompiledSpace", "FloatAr
 
 FloatArray = npt.NDArray[np.float64]
 
-#: Feasibility and integrality tolerance, in one place (DESIGN.md).
+#: Feasibility and integrality tolerance, in one place.
 FEASIBILITY_TOLERANCE = 1e-6
 #: Relative tolerance when two objective values are compared.
 VALUE_TOLERANCE = 1e-9

@@ -1,4 +1,4 @@
-"""Halfplanes of the (h, g) plane, of which angles and corners are made (MATH.md 1.1)."""
+"""Halfplanes of the (h, g) plane, of which angles and corners are made (docs/mathematics/searches)."""
 
 from __future__ import annotations
 

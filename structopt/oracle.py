@@ -527,7 +527,7 @@ class Oracle:
     def prefers_free_calls(self) -> bool:
         """Whether plain calls have a combinatorial algorithm while calls with extra rows need the solver.
 
-        Then several plain calls cost less than one with rows (ORACLES.md 11).
+        Then several plain calls cost less than one with rows (docs/mathematics/oracles).
         """
         fast = self._fast
         return fast is not None and type(fast).maximize_constrained is Algorithm.maximize_constrained

@@ -2,7 +2,7 @@
 
     O(λ) = argmax  h(y) + λ g(y)          λ in [0, inf]
 
-free, or restricted to the labels between two rays from the origin, or to those above a corner (MATH.md 1). A
+free, or restricted to the labels between two rays from the origin, or to those above a corner. A
 search only ever sees a `SearchPlane`; `Plane` is the one over an oracle, `PointPlane` the one over explicit points.
 """
 
@@ -63,7 +63,7 @@ class Plane:
 
     Notes
     -----
-    MATH.md 1.1: rays are vectors, never quotients; rows are scaled; strict sides are shrunk; only the status
+    Rays are vectors, never quotients; rows are scaled; strict sides are shrunk; only the status
     "infeasible" means that an angle is empty, everything else is raised by the oracle.
 
     Examples
@@ -392,7 +392,7 @@ class Plane:
         return points
 
     def front(self) -> list[Point] | None:
-        """Every label that matters, where the oracle lists them without a search (ORACLES.md 11.1)."""
+        """Every label that matters, where the oracle lists them without a search (docs/mathematics/oracles)."""
         listing = getattr(self.oracle, "front", None)
         if listing is None or self.convex or self.rows:
             return None

@@ -1,4 +1,4 @@
-"""Points of the plane, and the protocol of the λ-oracles over them (MATH.md 1).
+"""Points of the plane, and the protocol of the λ-oracles over them (docs/mathematics/searches).
 
 A search only ever sees a `SearchPlane`: never a solver, never a label space.
 """
@@ -55,7 +55,7 @@ class Bounds(NamedTuple):
     tight: bool = False
 
     def start(self, lam: float) -> float:
-        """A first λ from `lam`, the tangent at the box's corner (H^ / G^ for a product, MATH.md 2.2).
+        """A first λ from `lam`, the tangent at the box's corner (H^ / G^ for a product).
 
         A box from the variables' bounds overestimates H^, often tenfold. Then the geometric mean with λ = 1, the
         direction of margin rescaling, is the better guess: on Yeast 2.9 queries of the hull search against 3.2.
@@ -64,7 +64,7 @@ class Bounds(NamedTuple):
 
 
 class Precision(NamedTuple):
-    """How a plane realises strict inequalities, that is, what a restricted query may miss (MATH.md 1.1).
+    """How a plane realises strict inequalities, that is, what a restricted query may miss (docs/mathematics/searches).
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ def check_lam(lam: float) -> float:
 
 
 def check_ray(ray: Ray, name: str) -> Ray:
-    """A ray from the origin as a vector, never as a quotient (MATH.md 1)."""
+    """A ray from the origin as a vector, never as a quotient (docs/mathematics/searches)."""
     h, g = pair(ray, name)
     if not (h >= 0.0 and g >= 0.0 and h + g > 0.0 and math.isfinite(h + g)):
         raise DeclarationError(f"{name} must be a direction (h, g) in the first quadrant, got ({h:g}, {g:g}).")

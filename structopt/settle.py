@@ -1,4 +1,4 @@
-"""A query restricted to an angle, settled by free queries where they can settle it (ORACLES.md 11).
+"""A query restricted to an angle, settled by free queries where they can settle it (docs/mathematics/oracles).
 
 The rows of an angle break the structure that a combinatorial algorithm lives on, so that a restricted query costs an
 integer program. Free queries in other directions of the plane cost next to nothing, and often tell as much: that the

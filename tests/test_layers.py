@@ -36,7 +36,7 @@ LAYERS = (
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 
-#: What each idea must not know (DESIGN.md, "the five ideas"), also where an import hides in a function.
+#: What each idea must not know (the five ideas), also where an import hides in a function.
 NOT_KNOWN = {
     "search": {"oracle", "backends", "space", "structures", "model"},
     "surrogates": {"oracle", "backends", "space", "structures", "model"},

@@ -1,4 +1,4 @@
-"""The names that DESIGN.md promises are there, and nothing in `__all__` is missing."""
+"""The public names that are promised are there, and nothing in `__all__` is missing."""
 
 from __future__ import annotations
 

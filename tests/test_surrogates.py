@@ -24,7 +24,7 @@ from structopt.surrogates import (
 )
 from structopt.testing.surrogate import check_surrogate
 
-# MATH.md 4: value, psi_h, psi_g and λ at h = -0.5, g = 4 (micro-F1: h = 2, g = -4).
+# docs/mathematics/surrogates: value, psi_h, psi_g and λ at h = -0.5, g = 4 (micro-F1: h = 2, g = -4).
 TABLE = [
     (Margin(), -0.5, 4, 3.5, 1, 1, 1),
     (Slack(), -0.5, 4, 2, 4, 0.5, 0.125),
@@ -189,7 +189,7 @@ def test_register_refuses_a_bad_surrogate(what, psi, gradient):
 
 
 def test_the_printed_range_of_the_thesis_is_wrong():
-    """alpha = 0.5, beta = 1 satisfies the range printed in thesis 3.3.1 and is not monotone (MATH.md 4)."""
+    """alpha = 0.5, beta = 1 satisfies the range printed in thesis 3.3.1 and is not monotone."""
     printed = surrogates.from_functions("printed", lambda h, g: h * g + g**0.5, lambda h, g: (g, h + 0.5 / g**0.5))
     with pytest.raises(DeclarationError):
         check_surrogate(printed)

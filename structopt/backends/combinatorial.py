@@ -84,7 +84,7 @@ class Algorithm(ABC):
     def maximize_outside(self, c: FloatArray, banned: FloatArray) -> Label | None:
         """The best label that is none of the rows of `banned`, or None if this algorithm cannot tell.
 
-        Found among the first ``len(banned) + 1`` labels in order of value (ORACLES.md 0).
+        Found among the first ``len(banned) + 1`` labels in order of value (docs/mathematics/oracles).
 
         Raises
         ------

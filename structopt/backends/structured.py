@@ -1,4 +1,4 @@
-"""Exact solvers for the free columns of each recognised structure (ORACLES.md 1, 3, 4, 7, 9, 10)."""
+"""Exact solvers for the free columns of each recognised structure (docs/mathematics/oracles)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Values = FloatArray | Sequence[FloatArray | None]
 
 # Entries of the table of a chain's front, and of the points that it returns.
 _FRONT_ENTRIES = 10_000_000
-# Pairwise models up to this size are enumerated for the whole front of two criteria (ORACLES.md 11.1).
+# Pairwise models up to this size are enumerated for the whole front of two criteria (docs/mathematics/oracles).
 _FRONT_LABELS = 16
 
 

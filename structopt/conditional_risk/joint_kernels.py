@@ -1,4 +1,4 @@
-"""Kernels between the parts of a label, for the additive model of conditional risk (ECRM 5, MATH.md 8.3).
+"""Kernels between the parts of a label, for the additive model of conditional risk (ECRM 5).
 
 The kernel between part j at input x and part k at input x' is ``B_jk k(x, x')``. The paper's B, 1 where two nodes of
 the hierarchy are neighbours, is not positive semi-definite once the hierarchy has a path of three nodes (eigenvalue

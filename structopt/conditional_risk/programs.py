@@ -161,7 +161,7 @@ class LinearRisk(RiskProgram):
         return _linear_forms(self.model, self.template, dense(truths))
 
     def task_constants(self) -> FloatArray:
-        """The constants of the training labels, shared out over the variables: ``l_j(0, y_i)`` of MATH.md 8.3."""
+        """The constants of the training labels, shared out over the variables: ``l_j(0, y_i)`` of ECRM (13)."""
         space = self.model.space(self.template)
         truths = dense(self.truths)
         losses = _block_losses(self.model, self.template)

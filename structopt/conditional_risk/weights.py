@@ -1,4 +1,4 @@
-"""Kernel ridge regression seen as weights on the training examples (ECRM Prop. 2.1 and appendix B, MATH.md 8).
+"""Kernel ridge regression seen as weights on the training examples (ECRM Prop. 2.1 and appendix B).
 
 The estimate of any quantity q at x is ``sum_i w_i(x) q_i``, with weights that depend on the inputs alone:
 
@@ -144,7 +144,7 @@ class CholeskyWeights(KernelWeights):
 
     Examples
     --------
-    The example of MATH.md 8:
+    The example of docs/mathematics/conditional_risk:
 
     >>> import numpy as np
     >>> X, x = np.array([[0.0], [1.0], [2.0]]), np.array([[0.5]])
@@ -308,7 +308,7 @@ class Spectrum:
         return np.asarray((fitted - own * quantities) / (1 - own))
 
     def regress(self, quantities: FloatArray, lam: float, joint: FloatArray | None = None) -> Regression:
-        """As `CholeskyWeights.regress`; with a kernel between the quantities, the additive model of MATH.md 8.3.
+        """As `CholeskyWeights.regress`; with a kernel between the quantities, the additive model of ECRM (13).
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ from structopt.estimators._hierarchical_sgd import seen_features
 
 __all__ = ["Plan", "make_plan"]
 
-# Working sets of block ascent take about this many bytes an example at 20 planes (TRAINERS.md 3).
+# Working sets of block ascent take about this many bytes an example at 20 planes (docs/mathematics/training).
 _BYTES_PER_EXAMPLE = 5000
 # Up to so many weights a pass of block ascent is cheap enough to be worth its certificate.
 _MANY_WEIGHTS = 1 << 26

@@ -35,7 +35,7 @@ _CHUNK_ENTRIES = 1 << 23
 class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     """Estimate the conditional risk of every label by kernel ridge regression, and predict a label of least risk.
 
-    The estimate is ``R(y|x) = sum_i w_i(x) loss(y, y_i)`` with weights in closed form (ECRM Prop. 2.1, MATH.md 8). It
+    The estimate is ``R(y|x) = sum_i w_i(x) loss(y, y_i)`` with weights in closed form (ECRM Prop. 2.1). It
     has no surrogate for the loss, and training never looks at the labels: it is one factorisation of the kernel matrix.
 
     Parameters
@@ -62,7 +62,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     n_landmarks : int
         Training examples drawn as landmarks for ``method="nystroem"``.
     joint_kernel : None, "neighbours", "diffusion" or array_like
-        A kernel between the variables of a label: the additive model of ECRM 5 (MATH.md 8.3).
+        A kernel between the variables of a label: the additive model of ECRM 5 (docs/mathematics/conditional_risk).
     template : object, optional
         For a model whose space depends on the input: an input of the shape that all labels have.
     rtol : float

@@ -256,7 +256,7 @@ class HierarchicalSVM(TrainedHierarchy):
             )
         if self.margin == "normalized" and self.kind != "leaf":
             raise DeclarationError(
-                f"margin='normalized' is linear between single leaves only (MATH.md 6.5); kind is {self.kind!r}. "
+                f"margin='normalized' is linear between single leaves only; kind is {self.kind!r}. "
                 "Use margin='leaf' or 'hamming'."
             )
         if self.margin != "auto":

@@ -38,7 +38,7 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         More than two classes: one machine for each against the rest, or one joint problem (hinge only).
     trainer : {"auto", "coordinate", "bmrm"}
         Dual coordinate descent, or the bundle method with a line search. "auto" takes the first on sparse and the
-        second on dense data, where each is the faster (TRAINERS.md 3).
+        second on dense data, where each is the faster (docs/mathematics/training).
     tol : float
         Certified relative gap of the objective at which to stop.
     fit_intercept : bool

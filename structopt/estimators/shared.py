@@ -46,7 +46,7 @@ class SharedSVM(TrainedHierarchy):
     rounds_tol : float
         Stop when a round lowers the objective by less than this share.
     floor : float
-        Smallest weight of a node in training: one of 0 could never come back (MATH.md 7).
+        Smallest weight of a node in training: one of 0 could never come back (docs/mathematics/hierarchies).
     shares : {"optimal", "published"}
         How alpha follows from U; see `structopt.norms.shared_alpha`. The published shares do not minimise the
         objective, which may rise with them, and training ends when they move by less than `rounds_tol`. In deep and

@@ -31,7 +31,7 @@ __all__ = ["StructuredSVM"]
 
 _log = logging.getLogger(__name__)
 
-# Working sets take about this many bytes an example at 20 planes (TRAINERS.md 3); beyond the limit bundle methods do.
+# Working sets take about this many bytes an example at 20 planes; beyond the limit bundle methods do.
 _BYTES_PER_EXAMPLE = 5000
 _MEMORY_LIMIT = 8 << 30
 
@@ -127,7 +127,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self.warm_start = warm_start
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
-        """Train on a data set (DESIGN.md, section Model, says what X and Y look like for each structure).
+        """Train on a data set (the structure's docstring says what X and Y look like).
 
         Labels that are not in their space, NaN features and wrong shapes are reported before training starts. Ctrl-C
         keeps the best weights so far, with their gap; if anything fails, they are kept too and travel with the error.

@@ -59,7 +59,7 @@ def relax(TT: FloatArray, below: FloatArray, out: FloatArray) -> None:
 def _backward(
     U: FloatArray, first: int, length: int, T: FloatArray, stride: int, t0: int, TT: FloatArray, B: FloatArray
 ) -> None:
-    """``B[t, s]`` = best score of the positions t.. that starts in s (ORACLES.md 5)."""
+    """``B[t, s]`` = best score of the positions t.. that starts in s (docs/mathematics/oracles)."""
     n_states = U.shape[1]
     last = length - 1
     for s in range(n_states):

@@ -33,7 +33,7 @@ __all__ = [
     "relax_rows",
 ]
 
-# Sum of |integer costs| stays below 2^60, hence every excess and residual below 2^62 (ORACLES.md 1).
+# Sum of |integer costs| stays below 2^60, hence every excess and residual below 2^62 (docs/mathematics/oracles).
 _BITS = 60
 _NOT_FINITE = -100_000
 
@@ -197,7 +197,7 @@ def _find(parent: Any, parity: Any, v: int) -> tuple[int, bool]:
 
 @kernel
 def balanced(n: int, i: Any, j: Any, pair: Any) -> bool:
-    """Two-colour the labels: equal across c > 0, different across c < 0 (ORACLES.md 12)."""
+    """Two-colour the labels: equal across c > 0, different across c < 0 (docs/mathematics/oracles)."""
     parent = np.arange(n)
     parity = np.zeros(n, np.bool_)
     size = np.ones(n, np.int64)

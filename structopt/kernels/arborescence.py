@@ -1,4 +1,4 @@
-"""Maximum spanning arborescences: dependency trees (ORACLES.md 8).
+"""Maximum spanning arborescences: dependency trees (docs/mathematics/oracles).
 
 Node 0 is the root; ``W[h, m]`` is the score of the arc from head h to modifier m; column 0 and the diagonal are not
 read. A label gives the heads of the nodes 1 .. N - 1. ``-inf`` forbids an arc. Ties: the smallest head at every choice

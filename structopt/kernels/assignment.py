@@ -1,4 +1,4 @@
-"""Bipartite assignment: every row to its own column, n <= m (ORACLES.md 7).
+"""Bipartite assignment: every row to its own column, n <= m (docs/mathematics/oracles).
 
 `assign_scipy` is the reference, `scipy.optimize.linear_sum_assignment`; `assign` is a shortest-augmenting-path kernel
 that can keep its column prices from call to call. ``-inf`` forbids a pair. Ties: no rule is guaranteed; without kept

@@ -1,4 +1,4 @@
-"""Boxes, simplices and groups of 0/1 variables with a bounded number of ones (ORACLES.md 10).
+"""Boxes, simplices and groups of 0/1 variables with a bounded number of ones (docs/mathematics/oracles).
 
 Every variable is in at most one group; those in none are free, 1 where the cost is positive. Ties: the smallest number
 of ones, and among equal costs the variables

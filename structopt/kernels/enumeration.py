@@ -1,4 +1,4 @@
-"""All 2^n labels of a small pairwise model: the best, the best product h g, and the Pareto front (ORACLES.md 2, 11.1).
+"""All 2^n labels of a small pairwise model: the best, the best product h g, and the Pareto front.
 
 A label is a code in which label 0 is the most significant bit, so that codes in ascending order are labels in
 lexicographic order and the first of equal values is the lexicographically smallest.
@@ -6,7 +6,7 @@ lexicographic order and the first of equal values is the lexicographically small
 The codes are walked in blocks of 2^10. Inside a block the low labels' own values are a table made once, and the
 influence of the high labels is a linear function of the low ones, filled by doubling: about two additions a label, in
 loops that vectorise, where a Gray code needs a field update of n additions. No sum has more than O(n) terms after a
-block is entered, so that rounding stays far below the 1e-9 of DESIGN.md; callers recompute the winner's value anyway.
+block is entered, so that rounding stays far below 1e-9; callers recompute the winner's value anyway.
 """
 
 from __future__ import annotations

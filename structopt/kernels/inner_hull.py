@@ -1,4 +1,4 @@
-"""Inner hulls of many examples in the (h, g) plane, and the largest product on each (MATH.md 5)."""
+"""Inner hulls of many examples in the (h, g) plane, and the largest product on each (docs/mathematics/searches)."""
 
 from __future__ import annotations
 

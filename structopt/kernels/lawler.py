@@ -1,4 +1,4 @@
-"""The k best labels, by one scheme for every structure: Lawler's and Murty's cells (ORACLES.md 0).
+"""The k best labels, by one scheme for every structure: Lawler's and Murty's cells (docs/mathematics/oracles).
 
 A label is a sequence of decisions. A *cell* fixes a prefix of decisions and forbids some decisions at the next
 position. Emitting the best label of the best cell replaces that cell by: the same cell with the label's decision

@@ -1,4 +1,4 @@
-"""Maximum flow in integers: Dinic's algorithm on a fixed adjacency (ORACLES.md 1).
+"""Maximum flow in integers: Dinic's algorithm on a fixed adjacency (docs/mathematics/oracles).
 
 A network is flat arrays: the arcs out of node ``v`` are the slots ``ptr[v] .. ptr[v+1]-1``; slot ``q`` leads to
 ``head[q]`` with residual capacity ``res[q]``, and ``rev[q]`` is the slot that looks back. Source and sink are not

@@ -1,4 +1,4 @@
-"""Dual block-coordinate ascent for Crammer and Singer's multiclass machine (TRAINERS.md 4.4).
+"""Dual block-coordinate ascent for Crammer and Singer's multiclass machine (docs/mathematics/training).
 
 The dual point of example i lies on the simplex of the classes and ``W = sum_i step_i (e_{y_i} - alpha_i) x_i'`` with
 ``step_i = weight_i/(lam n)``. One visit maximises the dual over ``alpha_i`` exactly, by a projection on the simplex. A

@@ -1,4 +1,4 @@
-"""Pairwise ascent on a concave quadratic over one simplex, or over one per example (TRAINERS.md 4.1, 4.2)."""
+"""Pairwise ascent on a concave quadratic over one simplex, or over one per example (docs/mathematics/training)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 
 __all__ = ["pair_ascent"]
 
-# Weights below this share of their block's mass are set to exactly 0, or cuts never become idle (TRAINERS.md 5).
+# Weights below this share of their block's mass are set to exactly 0, or cuts never become idle.
 _NEGLIGIBLE = 1e-13
 
 

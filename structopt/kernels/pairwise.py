@@ -2,7 +2,7 @@
 
     max  sum_j c_j y_j + sum_e c_e p_e,   p_e <= y_i, p_e <= y_j, p_e >= y_i + y_j - 1,   0 <= y, p <= 1
 
-`PairwiseGraph` holds the adjacency, so that a call costs little more than its flow. ORACLES.md 1, 2 and 11.1.
+`PairwiseGraph` holds the adjacency, so that a call costs little more than its flow. docs/mathematics/oracles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The best path in a directed acyclic graph by a backward pass over a stored topological order (ORACLES.md 9).
+"""The best path in a directed acyclic graph by a backward pass over a stored topological order.
 
 ``-inf`` forbids an arc. Ties: the first arc in the caller's numbering, from the source on.
 """

@@ -1,4 +1,4 @@
-"""Planes kept as labels: storage, heights, inner products and sums (TRAINERS.md 1.4, 4.1).
+"""Planes kept as labels: storage, heights, inner products and sums (docs/mathematics/training).
 
 Plane k of example i is a label that was once most violated: ``level_ik - <w, psi_ik>`` bounds the example's surrogate
 from below, with ``psi_ik = scale (phi(x_i, y_i) - phi(x_i, y_ik))``; the true label is an implicit plane of level 0.
@@ -251,7 +251,7 @@ def drop(i: int, k: int, planes: Any) -> None:
             gram[i, k, j] = gram[i, last, j]
             gram[i, j, k] = gram[i, j, last]
         gram[i, k, k] = gram[i, last, last]
-    alpha[i, last] = 0.0  # a plane that is gone must have no mass in its old slot (TRAINERS.md 5)
+    alpha[i, last] = 0.0  # a plane that is gone must have no mass in its old slot (docs/mathematics/training)
     count[i] = last
 
 

@@ -87,7 +87,7 @@ def _clipped(h: float, g: float, shift: float) -> float:
 
 @kernel
 def _segment(h0: float, g0: float, h1: float, g1: float, shift: float) -> Any:
-    """Place and value of the maximum on a segment: a parabola (MATH.md 5, "Segment maximum")."""
+    """Place and value of the maximum on a segment: a parabola ."""
     h, dh, dg = h0 + shift, h1 - h0, g1 - g0
     bend = dh * dg
     if bend < 0.0:
@@ -273,7 +273,7 @@ def _is_new(s: FloatArray, h: float, g: float) -> bool:
 
 @kernel
 def best_mixture(s: FloatArray, value: float) -> Any:
-    """GET-MAX-FRACT of MATH.md 5: the best mixture of two neighbours, if one is better than `value`.
+    """GetMaxFract of thesis Algorithm 4: the best mixture of two neighbours, if one is better than `value`.
 
     Returns
     -------
@@ -296,7 +296,7 @@ def best_mixture(s: FloatArray, value: float) -> Any:
 
 @kernel
 def _tangent_or_edge(s: FloatArray, best: int) -> float:
-    """GET-LAMBDA of MATH.md 5."""
+    """Get-lambda of thesis Algorithm 4, corrected."""
     h, g = s[_CHAIN_H, best], s[_CHAIN_G, best]
     psi_h, psi_g = g, h + s[0, _SHIFT]
     least = s[0, _TOLERANCE] * (abs(psi_h * h) + abs(psi_g * g))

@@ -1,4 +1,4 @@
-"""Roof duality: the local polytope of a binary pairwise model as one minimum cut (ORACLES.md 1).
+"""Roof duality: the local polytope of a binary pairwise model as one minimum cut (docs/mathematics/oracles).
 
 Everything here works on integer costs. A label ``y`` in {0, 1/2, 1} is carried as ``2 y`` in int8.
 

@@ -1,4 +1,4 @@
-"""Labels of a tree or forest by dynamic programs, O(nodes) (ORACLES.md 4, MATH.md 6.5).
+"""Labels of a tree or forest by dynamic programs, O(nodes) (docs/mathematics/oracles, docs/mathematics/hierarchies).
 
 Nodes are numbered parent before child; ``parent[i] < i``, and -1 marks a root. Two kinds of label:
 

@@ -1,4 +1,4 @@
-"""Dual block-coordinate ascent over per-example working sets of planes (TRAINERS.md 4.1).
+"""Dual block-coordinate ascent over per-example working sets of planes (docs/mathematics/training).
 
 The dual point has ``alpha_i`` on the simplex of example i's planes (`structopt.kernels.planes`) and the truth, and
 ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the planes of one example by exact pair steps, and w

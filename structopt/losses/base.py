@@ -38,7 +38,7 @@ class TaskLoss(ABC):
 
     @property
     def smallest(self) -> float:
-        """A lower bound on the positive values of the loss (the g_min of MATH.md 1.1 is half of it)."""
+        """A lower bound on the positive values of the loss (constrained queries ask for half of it)."""
         return 1.0
 
     def __repr__(self) -> str:

@@ -119,7 +119,7 @@ class _AffineLoss(_HierarchyLoss):
 
 
 class LeafHamming(_AffineLoss):
-    """Number of leaves that only one of label and truth has: the leaf loss of thesis 6.7.1, MATH.md 6.5.
+    """Number of leaves that only one of label and truth has: the leaf loss of thesis 6.7.1.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class LeafHamming(_AffineLoss):
 
 
 class HierarchicalLoss(_AffineLoss):
-    """Weighted number of mistakes whose ancestors are all right, on trees (ECRM 3.0.1, MATH.md 8.1).
+    """Weighted number of mistakes whose ancestors are all right, on trees (ECRM 3.0.1).
 
     Linear over labels that hold the parents of all their nodes, as all of `HierarchicalLabels` do.
 
@@ -206,7 +206,7 @@ class HierarchicalLoss(_AffineLoss):
         return np.array(value)
 
     def _form(self) -> AffineForm:
-        # MATH.md 8.1 with y'_child <= y'_parent, so that its bracket is y'_j - 2 y'_k.
+        # docs/mathematics/conditional_risk with y'_child <= y'_parent, so that its bracket is y'_j - 2 y'_k.
         h, c = self.hierarchy, self.weights_
         top = np.zeros(len(h))
         top[h.root_index] = c[h.root_index]
@@ -251,7 +251,7 @@ class Normalized(_HierarchyLoss):
 
     Not linear in the nodes. Between single leaves it is linear in "which leaf", so that it serves
     ``HierarchicalLabels(kind="leaf")``: the coefficients stand at the leaves. Elsewhere only `value` is meaningful, for
-    spaces small enough to enumerate (MATH.md 6.5).
+    spaces small enough to enumerate (docs/mathematics/hierarchies).
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ __all__ = ["Footrule"]
 
 
 class Footrule(TaskLoss):
-    """Spearman's footrule: ``sum_j |sigma(j) - truth(j)|`` (MATH.md 8.2), linear in the permutation's 0/1 matrix.
+    """Spearman's footrule: ``sum_j |sigma(j) - truth(j)|``, linear in the permutation's 0/1 matrix.
 
     Labels are permutations (the place of every item) or their matrices, one row an item.
 

@@ -67,7 +67,7 @@ def newton(U: FloatArray, hierarchy: Hierarchy, rtol: float) -> Solution:
 
 
 def alternate(U: FloatArray, hierarchy: Hierarchy, rtol: float, rounds: int = 2000) -> Solution:
-    """Best vectors for the weights, best weights for the vectors, in turn (MATH.md 7); sparse in the nodes."""
+    """Best vectors for the weights, best weights for the vectors, in turn; sparse in the nodes."""
     A = hierarchy.closure
     alpha = np.full(len(hierarchy), 1.0 / np.diff(A.indptr).max())
     alpha[hierarchy.leaf_index] += 1.0 - A @ alpha

@@ -70,7 +70,7 @@ class MinimalGraph:
         """Weight vectors ``W_n`` of merged nodes for the original: ``W_n / sqrt(size)``.
 
         With the weights of `expand` they have the same scores ``sqrt(alpha_n) W_n . x`` on every label and the same
-        norm (MATH.md 6.4).
+        norm (docs/mathematics/hierarchies).
         """
         vectors = np.asarray(W, dtype=np.float64)
         if vectors.ndim != 2 or vectors.shape[0] != len(self.hierarchy):
@@ -81,7 +81,7 @@ class MinimalGraph:
         """``size ** (rho - 1)`` for each original node.
 
         With them ``normalization(original, rho, weights=...)`` is exactly the expanded
-        ``normalization(hierarchy, rho)``, whatever rho; without them only as rho goes to 1 (Theorem 1, MATH.md 6.4).
+        ``normalization(hierarchy, rho)``, whatever rho; without them only as rho goes to 1 (NHSVM Theorem 1).
         With ``root=False`` that holds as long as the root itself has no duplicate.
         """
         return np.power(self.sizes.astype(np.float64), float(rho) - 1.0)[self.group]

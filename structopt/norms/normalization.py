@@ -34,7 +34,7 @@ def normalization(
     ----------
     hierarchy : Hierarchy
     rho : float
-        More than 1. Near 1 all weight moves to the highest nodes (MATH.md 6.1).
+        More than 1. Near 1 all weight moves to the highest nodes (docs/mathematics/hierarchies).
     root : bool
         Whether a single root takes part. It is in every label, so that its weight changes no decision; the default
         gives it 0 and leaves the whole sum to the others. Several roots always take part.
@@ -57,7 +57,7 @@ def normalization(
 
     Notes
     -----
-    Trees have a closed form in O(nodes) (MATH.md 6.1). A forest without `tolerance`, too. Otherwise an interior-point
+    Trees have a closed form in O(nodes). A forest without `tolerance`, too. Otherwise an interior-point
     method runs until a dual bound meets its value. Its equations are sparse over the inner nodes: a DAG of 50,000 nodes
     takes seconds and 0.4 GiB where second parents are near the first ones, or anywhere for a quarter of the leaves;
     anywhere for half of them the factors fill up, and minutes are not enough.
@@ -100,7 +100,7 @@ def maxmin(hierarchy: Hierarchy, root: bool = False) -> FloatArray:
     -------
     ndarray
         alpha, in the order of ``hierarchy.nodes``. Of the many optima the one with equal weights on all inner nodes:
-        t = 1 / (nodes on the longest path to a leaf), each leaf takes what is missing to 1 (MATH.md 6.2).
+        t = 1 / (nodes on the longest path to a leaf), each leaf takes what is missing to 1.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def _positive(hierarchy: Hierarchy, weights: Any) -> FloatArray:
 
 @kernel
 def _tree_weights(parent: IntArray, included: Any, log_weight: FloatArray, rho: float) -> FloatArray:
-    """MATH.md 6.1 with a factor w on each node: k = r / (1 + r), r = (S / w)^q, c = S / (1 + r)^(rho - 1).
+    """The closed form with a factor w on each node: k = r / (1 + r), r = (S / w)^q, c = S / (1 + r)^(rho - 1).
 
     All in logarithms: near rho = 1 the power q is huge, far from it the costs c shrink geometrically with depth.
     """

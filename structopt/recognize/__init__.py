@@ -1,13 +1,13 @@
 """What structure a compiled space has, with proof.
 
 `recognize` reads only the matrix, the bounds and the integrality marks, so it finds the same structure in a
-space declared natively, in Pyomo, in PuLP or in a file. It is sound, not complete (ORACLES.md 12): every test
+space declared natively, in Pyomo, in PuLP or in a file. It is sound, not complete: every test
 is an exact comparison, and an unproved guess is not used. The steps, one file each:
 
 ``normalize``   same labels in a plainer form: rows divided to +-1 entries, fixed columns substituted, idle rows dropped
 ``patterns``    rows read one by one: box, simplices, cardinality, closure, pairwise local polytope
 ``networks``    at most two entries a column: assignment, DAG path, flow
-``trees``       a chosen node needs a chosen child (MATH.md 6.5)
+``trees``       a chosen node needs a chosen child (docs/mathematics/hierarchies)
 ``forests``     one-of-many groups joined to chains and trees: local marginal polytopes, forbidden pairs
 ``unimodular``  proof of total unimodularity, only when asked
 ``structure``   the answer: `Structure` and the index arrays of every kind

@@ -1,4 +1,4 @@
-"""Two-colouring of signed rows: the Heller-Tompkins condition (ORACLES.md 12)."""
+"""Two-colouring of signed rows: the Heller-Tompkins condition (docs/mathematics/oracles)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structures with at most two entries +-1 a column: assignment, path in a DAG, flow (ORACLES.md 7, 9, 12)."""
+"""Structures with at most two entries +-1 a column: assignment, path in a DAG, flow (docs/mathematics/oracles)."""
 
 from __future__ import annotations
 

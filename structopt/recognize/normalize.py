@@ -1,4 +1,4 @@
-"""The same labels in a plainer form, on which structure is easy to see (ORACLES.md 12, "Normalise").
+"""The same labels in a plainer form, on which structure is easy to see (docs/mathematics/oracles).
 
 Every step keeps the set of feasible points, with one exception that is reported as `Normalized.tightened`:
 fractional bounds of integer rows and columns are rounded inwards, which keeps the labels but shrinks the LP.

@@ -151,7 +151,7 @@ def _pair_entries(form: NormalForm) -> tuple[BoolArray, BoolArray]:
 
 
 def pairwise_blocks(form: NormalForm) -> BoolArray:
-    """``p >= y_j + y_k - 1, p <= y_j, p <= y_k``, each pair of labels once, all in [0, 1] (ORACLES.md 12)."""
+    """``p >= y_j + y_k - 1, p <= y_j, p <= y_k``, each pair of labels once, all in [0, 1]."""
     n = form.n_columns
     rows, _ = _pair_rows(form)
     at_pair, at_label = _pair_entries(form)

@@ -62,7 +62,7 @@ class Simplices(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cardinality(Arrays):
-    """Disjoint groups of 0/1 columns; between `lower` and `upper` of group i are 1 (ORACLES.md 10).
+    """Disjoint groups of 0/1 columns; between `lower` and `upper` of group i are 1 (docs/mathematics/oracles).
 
     ``0 <= lower <= upper <= size``. `group`, `ptr`, `order` as in `Simplices`.
     """
@@ -76,7 +76,7 @@ class Cardinality(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Closure(Arrays):
-    """``y[child] <= y[parent]`` for every arc (ORACLES.md 3); cycles and repeated arcs may occur.
+    """``y[child] <= y[parent]`` for every arc (docs/mathematics/oracles); cycles and repeated arcs may occur.
 
     If every node has at most one parent and there is no cycle, `forest_order` lists the nodes parents first
     and ``forest_parent[i]`` is the position in that list of the parent of node ``forest_order[i]`` (-1 at
@@ -91,7 +91,7 @@ class Closure(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairwise(Arrays):
-    """Local polytope of a binary pairwise model (ORACLES.md 1).
+    """Local polytope of a binary pairwise model (docs/mathematics/oracles).
 
     Label i is column ``label[i]``; pair e is column ``pair[e]`` and joins labels ``first[e] < second[e]``
     (positions in `label`), each pair of labels at most once. `integer`: labels must be 0/1, not halves.
@@ -108,7 +108,7 @@ class Pairwise(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assignment(Arrays):
-    """Bipartite matching: column j joins ``left[j]`` with ``right[j]`` (ORACLES.md 7); absent pairs are forbidden.
+    """Bipartite matching: column j joins ``left[j]`` with ``right[j]``; absent pairs are forbidden.
 
     A node is used at most once, exactly once where `left_required` or `right_required` is set. Nodes are
     numbered block by block: block b owns left nodes ``left_ptr[b]:left_ptr[b + 1]`` and right nodes
@@ -125,7 +125,7 @@ class Assignment(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path(Arrays):
-    """One unit from ``sources[b]`` to ``sinks[b]`` in an acyclic graph, for every block b (ORACLES.md 9).
+    """One unit from ``sources[b]`` to ``sinks[b]`` in an acyclic graph, for every block b (docs/mathematics/oracles).
 
     Column j is the arc ``tail[j] -> head[j]``; ``arc[ptr[v]:ptr[v + 1]]`` are the arcs that leave v, ascending;
     `order` lists the nodes tails first. Every sink can be reached from its source.
@@ -159,7 +159,7 @@ class Flow(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tree(Arrays):
-    """A chosen node has its parent chosen and, if internal, at least one chosen child (MATH.md 6.5, ORACLES.md 4).
+    """A chosen node has its parent chosen and, if internal, at least one chosen child.
 
     Node i is column ``column[i]``; -1 is a virtual root with gain 0, which is always chosen (it stands for the
     fixed root, or for "at least one of the tops"). Parents come before children; ``parent[i]`` is -1 at a root.

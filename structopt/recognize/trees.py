@@ -1,4 +1,4 @@
-"""The needed-child program on trees: a chosen internal node needs a chosen child (MATH.md 6.5).
+"""The needed-child program on trees: a chosen internal node needs a chosen child (docs/mathematics/hierarchies).
 
 Declared rows: ``z_child <= z_parent`` for every arc, ``sum of children >= z_node`` for every internal node, and
 either a fixed root or ``sum of tops >= 1``. The normal form has substituted the fixed root, so that both

@@ -1,4 +1,4 @@
-"""Proofs of total unimodularity (ORACLES.md 12). Sufficient conditions: a missing proof proves nothing.
+"""Proofs of total unimodularity (docs/mathematics/oracles). Sufficient conditions: a missing proof proves nothing.
 
 A totally unimodular matrix with integral row and column bounds has only integral vertices (ECRM Theorem 3.1).
 """

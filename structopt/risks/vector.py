@@ -1,4 +1,4 @@
-"""Losses of one prediction per class or output, BMRM Table 6 as corrected in MATH.md 9.5.
+"""Losses of one prediction per class or output, BMRM Table 6 as corrected in docs/mathematics/risks.
 
 Weights are class-major: ``w.reshape(n_outputs, d)`` has one row per class, as scikit-learn's ``coef_``.
 """

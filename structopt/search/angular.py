@@ -1,4 +1,4 @@
-"""Angular search: the exact argmax of h g with the constrained oracle (thesis Algorithm 2, MATH.md 2)."""
+"""Angular search: the exact argmax of h g with the constrained oracle (thesis Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["angular"]
 
 @dataclass(slots=True, frozen=True)
 class _Angle:
-    """The labels between two rays. The top is always open, the bottom only of the lower child (MATH.md 2.1)."""
+    """The labels between two rays. The top is always open, the bottom only of the lower child."""
 
     top: Ray
     bottom: Ray
@@ -126,7 +126,7 @@ def angular(
             stalled = True
             continue
         if angle.parent is not None and run.same_place(point, angle.parent):
-            # MATH.md 1.1 (6): the solver's tolerance let the excluded label in; push it further away, once.
+            # The solver's tolerance let the excluded label in; push it further away, once.
             point = _query(run, angle, current, shrink=10.0 * plane.precision.shrink)
             if point is not None and (run.same_place(point, angle.parent) or point.h <= 0.0 or point.g <= 0.0):
                 run.lose(angle.upper)
@@ -138,7 +138,7 @@ def angular(
     if not queue:
         run.tighten(0.0)
     if run.trace and any(step.kind == "angle" for step in run.trace):
-        # A label lost between an open ray and its shrunk copy is worth at most this (MATH.md 1.1).
+        # A label lost between an open ray and its shrunk copy is worth at most this (docs/mathematics/searches).
         run.lose(run.value * (1.0 + plane.precision.shrink))
     return run.result("stalled" if stalled and stopped == "optimal" else stopped)
 
@@ -187,7 +187,7 @@ def _query(run: Run, angle: _Angle, lam: float, **options: Any) -> Point | None:
 
 
 def _split(queue: list[tuple[float, int, _Angle]], run: Run, point: Point, lam: float, parent: _Angle | None) -> None:
-    """Push the two children of an angle that can still hold a better label (MATH.md 2.3, trimmed split)."""
+    """Push the two children of an angle that can still hold a better label (the trimmed split)."""
     bound = max(point.bound, point.h + lam * point.g)
     upper = product_bound(lam, bound)
     if parent is not None:

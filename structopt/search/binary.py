@@ -1,4 +1,4 @@
-"""Minimisation of the convex bound K(λ)^2 / (4 λ) with the free oracle (thesis 4.2, MATH.md 3.2)."""
+"""Minimisation of the convex bound K(λ)^2 / (4 λ) with the free oracle (thesis 4.2)."""
 
 from __future__ import annotations
 

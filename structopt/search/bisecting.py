@@ -1,4 +1,4 @@
-"""Bisecting search over λ with the free oracle (thesis Algorithm 1, corrected in MATH.md 3.3)."""
+"""Bisecting search over λ with the free oracle (thesis Algorithm 1, corrected in docs/mathematics/searches)."""
 
 from __future__ import annotations
 

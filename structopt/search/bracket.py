@@ -1,4 +1,4 @@
-"""What the searches by λ alone share: an interval of λ, halved by the sign of ``λ g - h`` (MATH.md 3.1)."""
+"""What the searches by λ alone share: an interval of λ, halved by the sign of ``λ g - h``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SMALLEST, _LARGEST = 1e-9, 1e9
 
 
 def product_bound(lam: float, bound: float) -> float:
-    """``K(λ)^2 / (4 λ)``, which no product h g of a label with h, g >= 0 exceeds (MATH.md 1)."""
+    """``K(λ)^2 / (4 λ)``, which no product h g of a label with h, g >= 0 exceeds (docs/mathematics/searches)."""
     if bound <= 0.0:
         return 0.0
     return bound * bound / (4.0 * lam)

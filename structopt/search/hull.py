@@ -1,4 +1,4 @@
-"""Convex hull search: the optimum of any surrogate over the hull, by free queries only (thesis ch. 5, MATH.md 5)."""
+"""Convex hull search: the optimum of any surrogate over the hull, by free queries only (thesis ch. 5)."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ class HullWalk:
         return wanted if lam in self._asked and self.envelope.tells(wanted) else lam
 
     def _start(self, peak: Peak) -> float:
-        """The first λ: the caller's, or the tangent at the box's corner (H^ / G^ for a product, MATH.md 2.2)."""
+        """The first λ: the caller's, or the tangent at the box's corner (H^ / G^ for a product)."""
         if self._first is not None:
             return self._first
         if not self.run.trace and math.isfinite(peak.upper) and not math.isnan(peak.h):
@@ -311,7 +311,7 @@ class HullWalk:
         return 1.0
 
     def _tangent_or_edge(self, best: int) -> float:
-        """GET-LAMBDA of MATH.md 5: the tangent at the best vertex, or the edge towards a neighbour above it."""
+        """Get-lambda of thesis Algorithm 4: the tangent at the best vertex, or the edge to a neighbour above it."""
         chain, vertex = self.chain, self.chain[best]
         psi_h, psi_g = self.surrogate.psi_gradient(vertex.h, vertex.g)
         least = self._tolerance * (abs(psi_h * vertex.h) + abs(psi_g * vertex.g))

@@ -323,12 +323,12 @@ class Run:
 
 
 def product(h: float, g: float) -> float:
-    """The product of the slack searches, 0 outside the open quadrant (MATH.md 2.2)."""
+    """The product of the slack searches, 0 outside the open quadrant (docs/mathematics/searches)."""
     return h * g if h > 0.0 and g > 0.0 else 0.0
 
 
 def default_lam(plane: SearchPlane) -> float:
-    """λ0 = H^ / G^ (MATH.md 2.2), from bounds that cost no query."""
+    """λ0 = H^ / G^ (docs/mathematics/searches), from bounds that cost no query."""
     bounds = plane.bounds
     if not (0.0 < bounds.h_upper < math.inf and 0.0 < bounds.g_upper < math.inf):
         return 1.0

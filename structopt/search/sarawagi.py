@@ -1,4 +1,4 @@
-"""Sarawagi and Gupta's separation search for cutting planes (MATH.md 3.4)."""
+"""Sarawagi and Gupta's separation search for cutting planes (docs/mathematics/searches)."""
 
 from __future__ import annotations
 

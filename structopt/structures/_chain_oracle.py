@@ -1,4 +1,4 @@
-"""The exact oracle of a chain's space: Viterbi, the k best, bans and the loss-indexed front (ORACLES.md 5, 11.1)."""
+"""The exact oracle of a chain's space: Viterbi, the k best, bans and the loss-indexed front."""
 
 from __future__ import annotations
 

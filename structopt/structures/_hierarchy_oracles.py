@@ -1,4 +1,4 @@
-"""Exact oracles over the labels of a hierarchy (ORACLES.md 3, 4, 11.1).
+"""Exact oracles over the labels of a hierarchy (docs/mathematics/oracles).
 
 Each also answers for the columns of a (nodes, examples) table at a time, with sparse labels: `maximize_columns`.
 """
@@ -101,7 +101,7 @@ class LeafOracle(Algorithm):
 
 
 class NeededChildOracle(Algorithm):
-    """Sets of leaves with their ancestors on a tree or forest, by the O(M) dynamic program of MATH.md 6.5."""
+    """Sets of leaves with their ancestors on a tree or forest, by a dynamic program in O(M)."""
 
     name = "tree, needed child"
 

@@ -1,6 +1,6 @@
 """Sets of leaves in a DAG: a good label, and the leaves that a better one may have.
 
-The linear program of MATH.md 6.5 is weak where gains are negative: half a leaf serves two parents, half of each. Its
+The linear program of NHSVM (19) is weak where gains are negative: half a leaf serves two parents, half of each. Its
 value is then far above the best label's, and branch and bound on tens of thousands of nodes does not close the gap.
 A bound for each leaf does: it is exact where no gain is positive, and weaker the more of them are.
 """

@@ -38,7 +38,7 @@ _PIECE = 64
 
 
 class LeafSetOracle(Algorithm):
-    """Sets of leaves with their ancestors on a DAG: the linear program of MATH.md 6.5, or the best label.
+    """Sets of leaves with their ancestors on a DAG: the linear program of NHSVM (19), or the best label.
 
     Parameters
     ----------

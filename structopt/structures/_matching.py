@@ -1,4 +1,4 @@
-"""Best matchings of one shape, behind `Assignment` and `Ranking` (ORACLES.md 7)."""
+"""Best matchings of one shape, behind `Assignment` and `Ranking` (docs/mathematics/oracles)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments of a sequence: their numbering, their features by position, and the exact oracle (ORACLES.md 6)."""
+"""Segments of a sequence: their numbering, their features by position, and the exact oracle."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class RowLoss(TaskLoss):
         Rows and columns.
     kind : {"hamming", "footrule"}
         The number of rows with a wrong column (unmatched counts as a column of its own), or Spearman's footrule, the
-        total distance ``sum_i |y_i - truth_i|`` between columns, for labels that match every row (MATH.md 8.2).
+        total distance ``sum_i |y_i - truth_i|`` between columns, for labels that match every row.
     normalize : bool
         Divide by the number of rows.
 
@@ -117,7 +117,7 @@ class Assignment(Model):
 
     Notes
     -----
-    Solved by shortest augmenting paths (ORACLES.md 7). Where n = m, column prices are kept per example and make a call
+    Solved by shortest augmenting paths. Where n = m, column prices are kept per example and make a call
     with drifted scores cheaper; its value does not depend on them, but among labels of equal value its choice may.
 
     Examples

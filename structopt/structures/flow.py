@@ -131,7 +131,7 @@ class Flow(Model):
     Notes
     -----
     The program is a network matrix, so that flows are integral where supplies and capacities are. One unit through an
-    acyclic network is solved as a best path; anything else is min-cost flow, by warm HiGHS (ORACLES.md 9).
+    acyclic network is solved as a best path; anything else is min-cost flow, by warm HiGHS (docs/mathematics/oracles).
 
     Examples
     --------

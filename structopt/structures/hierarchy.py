@@ -51,7 +51,7 @@ class HierarchicalLabels(Model):
         A tree, a forest or a DAG; one 0/1 variable a node, in the order of ``hierarchy.nodes``.
     kind : {"leaf", "leaves", "closure"}
         - ``"leaf"``: one leaf with all its ancestors. A label is a leaf's name.
-        - ``"leaves"``: one or more leaves with all their ancestors, thesis (6.22) as corrected in MATH.md 6.5. A label
+        - ``"leaves"``: one or more leaves with all their ancestors, thesis (6.22) as corrected. A label
           is a collection of names of leaves.
         - ``"closure"``: any set that holds the parents of its nodes, also the empty one (ECRM 3.0.1). A label is a 0/1
           row over the nodes.
@@ -59,7 +59,7 @@ class HierarchicalLabels(Model):
         Every kind also takes the labels of the others as long as they are in its space: names of nodes, or a 0/1 row. A
         list of only zeros and ones, one a node, is a row; a set is never one.
     alpha : array_like or mapping, optional
-        Node n scores ``sqrt(alpha_n) <W_n, x>``: the normalised attributes of NHSVM (MATH.md 6).
+        Node n scores ``sqrt(alpha_n) <W_n, x>``: the normalised attributes of NHSVM (docs/mathematics/hierarchies).
     complete : bool
         Whether labels that miss ancestors are completed or refused.
     bias : bool
@@ -339,7 +339,7 @@ def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:
 
 
 def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:
-    """The rows of MATH.md 6.5 and 8.1; for single leaves, ``z_node = sum of z over the leaves below it``."""
+    """The rows of docs/mathematics/hierarchies; for single leaves, ``z_node = sum of z over the leaves below it``."""
     h, n = hierarchy, len(hierarchy)
     space = LabelSpace(f"{'one leaf' if kind == 'leaf' else kind} of a hierarchy")
     z = space.binary("node", n)
@@ -355,7 +355,7 @@ def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:
     if kind == "leaves":
         if inner.size:
             space.subject_to(z @ _below(h, leaves_only=False)[inner].T >= z[inner], name="child")
-        # z_root = 1 keeps the relaxation integral on trees, where "some leaf" does not (MATH.md 6.5).
+        # z_root = 1 keeps the relaxation integral on trees, where "some leaf" does not (docs/mathematics/hierarchies).
         space.subject_to(z[h.root_index].sum() >= 1, name="root")
     return space
 

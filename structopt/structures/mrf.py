@@ -184,7 +184,7 @@ class PairwiseBatch(Batch):
                 scores = np.asarray(tables[0], dtype=np.float64)
                 Y, h, g = most_violated(surrogate, scores, truth.native[:, :n], weight)
                 return self._labels(Y, self.model._products(Y)), h, g
-        # Up to 16 labels all 2^n products are cheaper than a search (ORACLES.md 11.1).
+        # Up to 16 labels all 2^n products are cheaper than a search (docs/mathematics/oracles).
         if self.model.relaxed or self.model.n > LISTED or type(surrogate) is not Slack:
             return None
         margin_const = 1.0 - self.dot(tables, truth)

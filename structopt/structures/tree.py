@@ -93,7 +93,7 @@ class Arborescence(Model):
     Notes
     -----
     Labels are found by Chu-Liu/Edmonds, or Eisner's algorithm if projective, and the k best by Lawler's cells
-    (ORACLES.md 8). The declared program serves calls with extra rows, through HiGHS:
+    (docs/mathematics/oracles). The declared program serves calls with extra rows, through HiGHS:
 
     - ``flow="single"``: the root sends one unit to every token along the chosen arcs, ``arc <= flow <= n arc``. It has
       ``2 (n + 1)^2`` variables. Its LP relaxation is *not* integral; the MIP is exact.

@@ -3,7 +3,7 @@ r"""Bi-criteria surrogates :math:`\psi(h, g)`: what a search maximises over the 
 A label y is the point (h(y), g(y)); unless a surrogate says otherwise h is the margin error
 :math:`m(y) = f(y) - f(y_i)` and g the task loss :math:`L(y, y_i)`. On :math:`K_0 = \{\psi \ge 0\}` every
 surrogate here does not decrease in h or in g and is quasi-concave, which is all that the searches use
-(thesis 3.3, MATH.md 4).
+(thesis 3.3).
 """
 
 from structopt.surrogates.base import Surrogate

@@ -39,7 +39,7 @@ class Surrogate(ABC):
     counts : bool
         Whether `plane` takes ``counted=``, the variables that the task loss counts.
     convex_in_h : bool
-        Whether the trained objective is convex in the weights (MATH.md 4, "Training with a surrogate").
+        Whether the trained objective is convex in the weights (docs/mathematics/surrogates).
     """
 
     name: ClassVar[str] = ""

@@ -62,7 +62,7 @@ class Slack(Surrogate):
         return value if value > 0.0 and g > 0.0 else 0.0
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
-        # A parabola in t (MATH.md 5, "Segment maximum"); written out, because a search asks many times a query.
+        # A parabola in t ; written out, because a search asks many times a query.
         (h, g), dh, dg = p, q[0] - p[0], q[1] - p[1]
         h += self.shift
         bend = dh * dg
@@ -103,7 +103,7 @@ class GeneralizedScaling(Surrogate):
     ----------
     alpha, beta : float
         ``beta >= 0`` and ``0 <= alpha - beta <= 1``; otherwise ψ is not quasi-concave or not monotone. (The
-        range printed in thesis 3.3.1 exchanges the two: MATH.md 4.)
+        range printed in thesis 3.3.1 exchanges the two: docs/mathematics/surrogates.)
 
     Examples
     --------

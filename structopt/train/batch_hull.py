@@ -1,4 +1,4 @@
-"""Slack rescaling of a whole batch: the convex hull search of every example in step (MATH.md 3, 5).
+"""Slack rescaling of a whole batch: the convex hull search of every example in step (docs/mathematics/searches).
 
 One round asks the batch oracle for all open examples at once, each at its own λ, so that a search costs a few batch
 inferences and no Python per example. With ``h = 1 + margin`` and ``g = loss`` the points known of an example span an

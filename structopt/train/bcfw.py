@@ -43,7 +43,7 @@ def bcfw(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by Frank-Wolfe steps in the dual, one example at a time.
 
     Each step moves the dual point of one example towards its most violated label, with an exact line search. It needs
-    no working sets and little memory, and stalls where `block_ascent` goes on (TRAINERS.md 2).
+    no working sets and little memory, and stalls where `block_ascent` goes on (docs/mathematics/training).
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class _FrankWolfe(DualMethod):
         with monitor.part("block steps"):
             low = self.rebuild()
         monitor.bound(low)
-        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        # A stale gap tells when to certify, never that the gap is closed (docs/mathematics/training).
         due = gap / self.n <= 1.5 * max(monitor.tol, 1e-12) * abs(low) or round(monitor.passes) % 10 == 0
         if due or monitor.passes + 1 >= monitor.max_passes:
             monitor.count(oracle_calls=self.n, passes=1)

@@ -2,7 +2,7 @@
 
 One *oracle pass* asks every example for its most violated label, which joins the example's working set as a plane;
 *cached passes* in between move mass among the planes already known, at a few microseconds an example. Exact pair steps
-within a working set are what make it converge (TRAINERS.md 4.1): plain Frank-Wolfe steps stall.
+within a working set are what make it converge (docs/mathematics/training): plain Frank-Wolfe steps stall.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class _BlockAscent(DualMethod):
                 left = self.sets.ascend_cached(self.w, self.scale, self.rng)
                 if left < _CACHED_ENOUGH * gap or monitor.out_of_time:
                     break
-        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        # A stale gap tells when to certify, never that the gap is closed (docs/mathematics/training).
         self.settled = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * monitor.lower_bound
         self.certify = self.settled or number % _CERTIFY_EVERY == 0 or number + 1 >= monitor.max_passes
         self.certify |= number in _EARLY

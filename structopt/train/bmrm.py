@@ -24,7 +24,7 @@ __all__ = ["Point", "bmrm", "evaluate", "first_bound"]
 
 Vector = NDArray[np.float64]
 
-# The subproblem is solved to this share of the outer gap (TRAINERS.md 1.6: at most 3% more passes).
+# The subproblem is solved to this share of the outer gap (at most 3% more passes).
 _LOOSENESS = 0.1
 
 # Improving queries in a row after which theta doubles with each further one: the point then lags behind a model that
@@ -65,7 +65,7 @@ def bmrm(
 
     Each pass adds the cut of the risk at a point near the best one, ``(1 - theta) w_best + theta w_t``, where w_t
     minimises the regulariser plus the maximum of the cuts. The minimum of that model, from a feasible dual
-    point, is the certified lower bound (MATH.md 9).
+    point, is the certified lower bound (docs/mathematics/training).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def bmrm(
         Relative gap ``(best objective - lower bound) / |best objective|`` at which to stop. 0: as far as float64 goes.
     theta : float
         Where the next cut is taken, in (0, 1]. 1 is Algorithm 2; 0.1 needs 1.2 to 6 times fewer passes
-        (TRAINERS.md 1.2).
+        (docs/mathematics/training).
     line_search : bool or "auto"
         Move the best point by an exact line search towards w_t (Algorithm 3). "auto": if the risk offers one and the
         regulariser is quadratic.
@@ -101,7 +101,7 @@ def bmrm(
     Returns
     -------
     TrainResult
-        The best weights evaluated (not the last: MATH.md 9, erratum), their certificate, and the history.
+        The best weights evaluated (not the last: docs/mathematics/training), their certificate, and the history.
 
     References
     ----------
@@ -195,7 +195,7 @@ class _Bmrm(Method):
         self.query = self.center.towards(target, min(1.0, self.theta * stretch))
 
     def _line_search(self, target: Point) -> Point:
-        """Minimise the objective from the centre towards the target (MATH.md 9.3) and move there; return the target."""
+        """Minimise the objective from the centre towards the target and move there; return the target."""
         target, self.center, self.height = _line_search(
             self.risk, self.regularizer, self.lam, self.center, target, self.height
         )
@@ -261,7 +261,7 @@ def evaluate(risk: Risk, point: Point) -> tuple[Cut, Point]:
     if not (math.isfinite(cut.value) and math.isfinite(cut.plane) and np.isfinite(a).all()):
         raise SolverFailed(
             f"{type(risk).__name__} is not finite at ||w|| = {float(np.linalg.norm(point.w)):.3g}: value {cut.value}. "
-            "Check the data for NaN; a loss that overflows must be extended linearly (MATH.md 9.1)."
+            "Check the data for NaN; a loss that overflows must be extended linearly (docs/mathematics/risks)."
         )
     return Cut(cut.value, a, cut.plane), point
 
@@ -269,7 +269,7 @@ def evaluate(risk: Risk, point: Point) -> tuple[Cut, Point]:
 def _line_search(
     risk: Risk, regularizer: Regularizer, lam: float, center: Point, target: Point, height: float
 ) -> tuple[Point, Point, float]:
-    """Minimise the objective from the centre towards the target (MATH.md 9.3); return target, centre and its height."""
+    """Minimise the objective from the centre towards the target; return target, centre and its height."""
     direction = target.w - center.w
     if isinstance(risk, LinearRisk):
         assert isinstance(regularizer, QuadraticRegularizer) and center.f is not None

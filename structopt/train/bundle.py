@@ -28,7 +28,7 @@ __all__ = ["Bundle", "ModelPoint", "make_bundle"]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# TRAINERS.md 4.2: dropping cuts idle for 20 solves cost no passes.
+# Dropping cuts idle for 20 solves cost no passes.
 IDLE_LIMIT = 20
 
 

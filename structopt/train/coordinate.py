@@ -24,10 +24,10 @@ __all__ = ["coordinate_descent"]
 
 Vector = NDArray[np.float64]
 
-# A visit costs about what an evaluation does, so not every pass is certified (TRAINERS.md 5: 15% of the time -> 6%).
+# A visit costs about what an evaluation does, so not every pass is certified (15% of the time became 6%).
 _CERTIFY_EVERY = 3
 
-# All examples come back when those still active account for less than this share of the gap (TRAINERS.md 5).
+# All examples come back when those still active account for less than this share of the gap.
 _REACTIVATE_BELOW = 0.3
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -53,7 +53,7 @@ def coordinate_descent(
     With ``w = 1/(lam m) sum alpha_i y_i x_i`` any dual variables ``alpha_i`` in [0, 1] give the lower bound
     ``mean(alpha_i) - lam/2 ||w||^2`` of the hinge, and in [0, inf) ``mean(alpha_i - alpha_i^2/2) - lam/2 ||w||^2`` of
     its square (weighted means, where the examples have weights); each visit maximises the bound over one of them. On
-    sparse data this is the fastest certified method, on dense data line-search `bmrm` is (TRAINERS.md 3).
+    sparse data this is the fastest certified method, on dense data line-search `bmrm` is (docs/mathematics/training).
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, ha
 
 __all__ = ["n_slack", "one_slack"]
 
-# A subproblem is solved to this share of the outer gap (TRAINERS.md 1.6).
+# A subproblem is solved to this share of the outer gap (docs/mathematics/training).
 _LOOSENESS = 0.1
 # Cuts from the cache before the oracle is asked again, should the test below keep firing.
 _MOST_CACHED = 100
@@ -146,7 +146,7 @@ class _OneSlack(Method):
             with monitor.part("cache"):
                 cut = cache.cut(self.query)
             # At theta the query sees at most about theta of the gap: a test of a fixed depth would never fire
-            # (TRAINERS.md 4.2).
+            # (docs/mathematics/training).
             deep = cut.value - self.model.value(self.query) > self.theta / 3.0 * monitor.absolute_gap
             if not deep or monitor.out_of_time:
                 break

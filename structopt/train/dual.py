@@ -2,9 +2,9 @@
 
     maximise   b.alpha - 1/(2 lam) alpha' G alpha,    alpha_i >= 0,  sum of each block = its mass
 
-(MATH.md 9.1; G holds the inner products of the cuts.) Cuts come one by one and the answer moves little, so the
+(BMRM 2.3; G holds the inner products of the cuts.) Cuts come one by one and the answer moves little, so the
 solver is a warm pairwise ascent that stops as soon as its own duality gap is below what the caller needs
-(TRAINERS.md 4.2). It never returns anything but a feasible point, hence every bound computed from it is valid. Where
+. It never returns anything but a feasible point, hence every bound computed from it is valid. Where
 pairs crawl (ill-conditioned bundles) an interior-point method, piqp, finishes.
 """
 
@@ -81,7 +81,7 @@ class SimplexQP:
 
     Examples
     --------
-    The example of MATH.md 9.1: cuts (1, 0) and (-1, 2), offsets 0 and 1.
+    The example of docs/mathematics/risks: cuts (1, 0) and (-1, 2), offsets 0 and 1.
 
     >>> qp = SimplexQP(lam=0.5)
     >>> qp.add([1.0], 0.0), qp.add([-1.0, 5.0], 1.0)
@@ -292,7 +292,7 @@ class SimplexQP:
         self._gram[:n, :n] = self.gram[np.ix_(kept, kept)]
         self._b[:n], self._alpha[:n] = self.b[kept], self.alpha[kept]
         self._block[:n], self._idle[:n] = self.block[kept], self.idle[kept]
-        self._alpha[n:] = 0.0  # a stale weight in a reused slot would raise the bound above the primal (TRAINERS.md 5)
+        self._alpha[n:] = 0.0  # a stale weight in a reused slot would raise the bound above the primal
         self.n_cuts = n
 
     def merge(self, chosen: NDArray[np.int64]) -> Vector:

@@ -28,7 +28,7 @@ class LinearBundle(Bundle):
 
         minimise   xi + sum(u + v),   xi >= (<a_i, u - v> + b_i) / lam,   u, v >= 0,   w = u - v
 
-    With few cuts it is unbounded (MATH.md 9.1, erratum), hence ``xi >= floor``, or a box where no floor is known; a
+    With few cuts it is unbounded (docs/mathematics/risks), hence ``xi >= floor``, or a box where no floor is known; a
     solution on the box gives no bound, and the box grows once cuts no longer move that solution.
     """
 

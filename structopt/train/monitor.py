@@ -242,7 +242,7 @@ class Monitor:
         return 1e-5 * gap if math.isfinite(gap) else 0.0
 
     def _check_bound(self) -> None:
-        # A bound above an objective means an invalid cut: say so instead of reporting a closed gap (TRAINERS.md 5).
+        # A bound above an objective means an invalid cut: say so instead of reporting a closed gap.
         slack = max(1e-9 * max(self._scale, abs(self.objective)), _PRECISION)
         if self.lower_bound > self.objective + slack:
             raise DeclarationError(

@@ -1,4 +1,4 @@
-"""Block ascent for one class out of several: exact block steps over the classes that matter (TRAINERS.md 4.4)."""
+"""Block ascent for one class out of several: exact block steps over the classes that matter."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Multiclass(Method):
                     break
             low = dual.rebuild()
         monitor.bound(low)
-        # A stale gap tells when to certify, never that the gap is closed (TRAINERS.md 5).
+        # A stale gap tells when to certify, never that the gap is closed (docs/mathematics/training).
         due = seen <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
         if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
             self._certify(monitor)

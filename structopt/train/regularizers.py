@@ -1,4 +1,4 @@
-"""Regularisers and their Fenchel duals (BMRM 2.3, corrected in MATH.md 9.1).
+"""Regularisers and their Fenchel duals (BMRM 2.3, corrected in docs/mathematics/risks).
 
 A bundle trainer never looks at a regulariser Omega directly. It hands over an affine lower bound of the risk,
 ``<slope, w> + offset``, and gets back the minimiser of ``lam Omega(w) + <slope, w> + offset`` and the minimum,
@@ -365,7 +365,7 @@ class Entropy(Regularizer):
 
     Notes
     -----
-    BMRM prints the conjugate of the unnormalised entropy without the ``- 1`` (MATH.md 9.1, erratum).
+    BMRM prints the conjugate of the unnormalised entropy without the ``- 1`` (docs/mathematics/risks).
 
     Examples
     --------

@@ -168,7 +168,7 @@ class TrainResult:
     objective : float
         ``lam * regularizer(w) + risk(w)``.
     lower_bound : float
-        No weights have a smaller objective; from a feasible dual point (MATH.md 9.1). ``-inf`` if unknown.
+        No weights have a smaller objective; from a feasible dual point (docs/mathematics/risks). ``-inf`` if unknown.
     gap : float
         ``(objective - lower_bound) / max(|objective|, 1e-12 s)``, where s is the objective at the first point.
     history : History

@@ -107,7 +107,7 @@ class Risk(ABC):
         """Minimise ``lam/2 ||w + t direction||^2 + risk(w + t direction)`` over ``t >= 0``.
 
         Returns ``(t, risk(w + t direction))``, or None where this costs more than it is worth, as it does when
-        each trial step would need an oracle pass (TRAINERS.md 1.3).
+        each trial step would need an oracle pass (docs/mathematics/training).
         """
         return None
 
@@ -140,7 +140,7 @@ class LinearRisk(Risk):
     """A risk that sees the weights only through predictions ``f = X w``.
 
     Trainers interpolate predictions instead of multiplying again: an iteration of line-search BMRM costs one
-    product forward and one back (TRAINERS.md 4.3). A subclass implements `predictions`, `loss` and `pull_back`;
+    product forward and one back. A subclass implements `predictions`, `loss` and `pull_back`;
     the exact `line_step` is worth overriding where the loss is piecewise linear.
     """
 

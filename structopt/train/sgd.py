@@ -49,7 +49,7 @@ def sgd(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by steps of length ``1/(lam t)`` along subgradients of mini-batches.
 
     The fastest way to within 10% of the optimum, and the only one for surrogates that are not convex in the weights;
-    other trainers go on where this one stalls (TRAINERS.md 3).
+    other trainers go on where this one stalls (docs/mathematics/training).
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Violations:
     """The most violated label of every example, and the plane that it gives.
 
     The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being
-    the label found (the tangent in h of psi at it, MATH.md 4); at w it is at most ``upper_i``. Where examples have
+    the label found (the tangent in h of psi at it); at w it is at most ``upper_i``. Where examples have
     weights all four numbers contain them, so that the mean of such planes bounds the weighted risk, and whoever works
     with the planes need not know that there are weights.
     """
@@ -69,7 +69,7 @@ class StructuredRisk(Risk):
     Parameters
     ----------
     model : Model
-    X, Y : the data set, as the model's family wants it (DESIGN.md, section Model)
+    X, Y : the data set, as the model's family wants it
     surrogate : str or Surrogate
         ``"margin"``, ``"slack"``, or any other of `structopt.surrogates`.
     search : str
@@ -345,7 +345,7 @@ class StructuredRisk(Risk):
                 del cache[:-_CACHED_LABELS]
 
     def _slope(self, result: SearchResult) -> float:
-        """psi_h at the label found: the factor of its feature difference in a subgradient (MATH.md 4)."""
+        """psi_h at the label found: the factor of its feature difference in a subgradient."""
         assert result.point is not None
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
         return float(psi.gradient(result.point.h, result.point.g)[0])

@@ -37,7 +37,7 @@ _WORTH_A_VISIT = 0.2
 _PAIR_STEPS = 5
 # Oracle visits without mass after which a plane is forgotten.
 _PATIENCE = 4
-# A restricted dual is solved to this share of the outer gap (TRAINERS.md 1.6).
+# A restricted dual is solved to this share of the outer gap (docs/mathematics/training).
 _LOOSENESS = 0.1
 # Passes over the working sets before the next round of oracles, should the restricted dual converge slowly.
 _LEAST_INNER, _MOST_INNER = 50, 500

@@ -1,4 +1,4 @@
-"""Arborescence kernels against enumeration of head vectors and the examples of ORACLES.md 8."""
+"""Arborescence kernels against enumeration of head vectors and the examples of docs/mathematics/oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assignment kernels against enumeration, scipy and the example of ORACLES.md 7."""
+"""Assignment kernels against enumeration, scipy and the example of docs/mathematics/oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chain kernels against enumeration and the examples of ORACLES.md 5."""
+"""Chain kernels against enumeration and the examples of docs/mathematics/oracles."""
 
 from __future__ import annotations
 

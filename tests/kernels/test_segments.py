@@ -1,4 +1,4 @@
-"""Segment kernels against enumeration and the example of ORACLES.md 6."""
+"""Segment kernels against enumeration and the example of docs/mathematics/oracles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree kernels against enumeration and the examples of MATH.md 6.5."""
+"""Tree kernels against enumeration and the examples of docs/mathematics/hierarchies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def enumerate_sets(parent):
 
 
 def needed_child_by_definition(gain, parent):
-    """MATH.md 6.5 word for word, with the rule for ties."""
+    """The recursion word for word, with the rule for ties."""
     n = len(parent)
     children = [np.flatnonzero(parent == i) for i in range(-1, n)]
     v = np.empty(n)

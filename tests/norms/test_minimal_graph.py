@@ -1,4 +1,4 @@
-"""Nodes above the same leaves merge: labels, weights and scores stay what they were (MATH.md 6.4)."""
+"""Nodes above the same leaves merge: labels, weights and scores stay what they were (docs/mathematics/hierarchies)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node weights against convex solvers, closed forms and the facts of MATH.md 6."""
+"""Node weights against convex solvers, closed forms and the facts of docs/mathematics/hierarchies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that are best for given vectors, against a convex solver and the closed form (MATH.md 7)."""
+"""Weights that are best for given vectors, against a convex solver and the closed form."""
 
 from __future__ import annotations
 

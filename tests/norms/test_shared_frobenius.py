@@ -1,4 +1,4 @@
-"""The shared Frobenius norm against conic solvers, its certificates and its inequalities (MATH.md 7)."""
+"""The shared Frobenius norm against conic solvers, its certificates and its inequalities."""
 
 from __future__ import annotations
 

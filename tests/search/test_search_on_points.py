@@ -43,7 +43,7 @@ THEOREM_1 = [(0.001, 10), (10, 0.001), (5, 5)]
 
 
 def point_set(seed: int) -> np.ndarray:
-    """A set of one of the families of MATH.md 2.5, as margins h and losses g."""
+    """A set of one of the families of docs/mathematics/searches, as margins h and losses g."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 30))
     t = rng.uniform(0.02, 1.0, n)
@@ -123,7 +123,7 @@ def test_convex_hull_is_the_optimum_over_the_hull(psi, seed):
     assert result.value == pytest.approx(want, rel=1e-7, abs=1e-9)
     assert result.upper_bound >= want * (1 - 1e-9)
     assert result.gap <= 1e-6 * max(1.0, want)
-    # Thesis Theorem 6 as corrected in MATH.md 5; λ = 0 and inf may come on top where no vertex has ψ > 0 yet.
+    # Thesis Theorem 6 as corrected; λ = 0 and inf may come on top where no vertex has ψ > 0 yet.
     assert result.queries <= upper_right_vertices(points) + 1 + sum(s.lam in (0, math.inf) for s in result.trace)
     assert sum(weight for weight, _ in result.parts) == pytest.approx(1.0) or not result.violated
 
@@ -234,7 +234,7 @@ def test_example_of_math_2_5():
 
 
 def test_return_at_the_tangent_is_not_taken():
-    """The counterexample of MATH.md 2.1 to the printed rule "if z1 = z1' return y"."""
+    """The counterexample of docs/mathematics/searches to the printed rule "if z1 = z1' return y"."""
     assert search.angular(PointPlane([(9, 16), (6, 4), (3, 6)]), lam=4.0, rtol=0).value == 144
 
 

@@ -77,7 +77,7 @@ def test_angular_with_a_solver(seed, hamming):
     want = values(plane, Product(), labels).max()
     for rtol in (0.0, 1e-3):
         result = search.angular(plane, rtol=rtol, max_queries=200)
-        # What the shrunk rays and the floor h_min may lose (MATH.md 1.1) is in the certificate.
+        # What the shrunk rays and the floor h_min may lose (docs/mathematics/searches) is in the certificate.
         assert result.value >= want * (1 - rtol - 2e-5) - 1e-3
         assert result.value <= want * (1 + 1e-9)
         assert result.upper_bound >= want * (1 - 1e-9)
@@ -245,7 +245,7 @@ def test_a_cache_of_labels_from_another_search():
 
 
 def test_what_the_floor_of_h_hides_is_in_the_bound():
-    """MATH.md 1.1: h > 0 is asked as h >= 1e-5. A label below that is lost, and the certificate says so."""
+    """h > 0 is asked as h >= 1e-5. A label below that is lost, and the certificate says so."""
     space = so.LabelSpace()
     space.binary("y", 3)
     plane = Plane(so.Oracle(space, solver="highs"), h=([1.000005, 0.0, -0.2], -1.0), g=([1.0, 1.0, 10.0], 0.0))

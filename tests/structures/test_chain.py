@@ -362,7 +362,7 @@ def test_letters():
     truth = batch.truth(Y)
     loss = batch.loss(truth)
     assert all(np.array_equal(a, b) for a, b in zip(batch.decode(truth), Y, strict=True))
-    # Pegasos in chunks: it must come down, but not below the optimum that TRAINERS.md 2 certifies, 3.49679.
+    # Pegasos in chunks: it must come down, but not below the certified optimum, 3.49679.
     lam, w = 1 / 70.4, np.zeros(batch.n_weights)
     rng, ones = np.random.default_rng(0), np.ones(batch.n)
     for step, chunk in enumerate((c for _ in range(6) for c in np.array_split(rng.permutation(704), 32)), start=1):

@@ -80,7 +80,7 @@ LETTERS = Path(__file__).parents[3] / "shared" / "data" / "ocr_letters" / "all.n
 @pytest.mark.data
 @pytest.mark.skipif(not LETTERS.exists(), reason="the OCR letters are not beside the checkout")
 def test_letters():
-    """Fold 1 to 1e-3; its optimum lies in 246.174 ... 246.190 times lam (TRAINERS.md 2, three separate programs)."""
+    """Fold 1 to 1e-3; its optimum lies in 246.174 ... 246.190 times lam (three separate programs)."""
     stored = np.load(LETTERS)
     pixels = sp.csr_array((stored["X_data"], stored["X_indices"], stored["X_indptr"]), shape=tuple(stored["X_shape"]))
     words = [slice(*stored["word_indptr"][i : i + 2]) for i in np.flatnonzero(stored["fold"] == 1)]
