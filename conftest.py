@@ -12,11 +12,11 @@ for library in ("OMP", "OPENBLAS", "MKL"):
 
 import hypothesis  # noqa: E402
 import matplotlib  # noqa: E402
-from numba.core.dispatcher import Dispatcher  # noqa: E402
 
 # Imported before collection: pytest would otherwise execute a module a second time when its doctests are collected
 # first, and two copies of a class are not instances of each other.
 import structopt  # noqa: E402, F401
+from structopt.kernels._compilation import Locks  # noqa: E402
 
 matplotlib.use("Agg")
 
@@ -28,16 +28,16 @@ hypothesis.settings.register_profile("explore", **_ANYWHERE)
 hypothesis.settings.load_profile(os.environ.get("STRUCTOPT_EXAMPLES", "fixed"))
 
 
-def compile_untraced(dispatcher: Any, signature: Any, compile: Any = Dispatcher.compile) -> Any:
+def compile_untraced(*arguments: Any, compile: Any = Locks.compile) -> Any:
     """Compile a kernel where coverage does not look: tracing numba itself costs half as much again as compiling.
 
     A trace function belongs to a thread, so that a thread without one compiles at full speed and what is measured in
     this one stays whole.
     """
     if sys.gettrace() is None:
-        return compile(dispatcher, signature)
+        return compile(*arguments)
     with ThreadPoolExecutor(1, initializer=sys.settrace, initargs=(None,)) as untraced:
-        return untraced.submit(compile, dispatcher, signature).result()
+        return untraced.submit(compile, *arguments).result()
 
 
-Dispatcher.compile = compile_untraced
+Locks.compile = compile_untraced  # type: ignore[method-assign]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.kernels._compilation import compiled
 
 __all__ = [
     "BAD_NUMBER",
@@ -26,6 +27,7 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "fail",
+    "fast",
     "floats",
     "inlined",
     "integers",
@@ -51,7 +53,7 @@ def kernel(function: _F) -> _F:
     numba's cache looks at the time of the function's own file only: after a change in a kernel that
     another file calls, remove ``__pycache__``.
     """
-    return cast(_F, numba.njit(cache=True, nogil=True)(function))
+    return cast(_F, compiled(function))
 
 
 def inlined(function: _F) -> _F:
@@ -61,7 +63,25 @@ def inlined(function: _F) -> _F:
 
 def any_order(function: _F) -> _F:
     """`kernel` for inner products: sums may be taken in any order, so that they vectorise (NaN stays NaN)."""
-    return cast(_F, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(function))
+    return cast(_F, compiled(function, fastmath={"reassoc", "contract", "nsz"}))
+
+
+def fast(*rules: str) -> Callable[[_F], _F]:
+    """`kernel` under other rules of LLVM for floating-point numbers.
+
+    Examples
+    --------
+    >>> @fast("nnan", "nsz")
+    ... def larger(a: float, b: float) -> float:
+    ...     return max(a, b)
+    >>> larger(1.0, 2.0)
+    2.0
+    """
+
+    def decorate(function: _F) -> _F:
+        return cast(_F, compiled(function, fastmath=set(rules)))
+
+    return decorate
 
 
 @kernel

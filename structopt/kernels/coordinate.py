@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from structopt.kernels._common import FloatArray, IntArray, kernel
+from structopt.kernels._common import FloatArray, IntArray, fast, kernel
 
 __all__ = ["descend_csr", "descend_dense", "squared_norms_csr", "squared_norms_dense"]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@fast("reassoc", "contract")
 def _dot(row: npt.NDArray[Any], w: FloatArray) -> float:
     """A product whose sum may be taken in any order, so that it is vectorised; NaN keeps its meaning."""
     total = 0.0

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-from structopt.kernels._common import kernel
+from structopt.kernels._common import fast, kernel
 
 __all__ = ["MAX_LABELS", "best_code", "best_product_code", "code_bits", "pareto_codes"]
 
@@ -123,7 +122,7 @@ def best_code(unary: Any, coupling: Any) -> tuple[int, Any]:
 
 
 # No NaN can occur, and without that promise the reduction to the maximum is not vectorised. No sum is reordered.
-@numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})  # type: ignore[untyped-decorator]
+@fast("nnan", "nsz")
 def _largest(values: Any) -> float:
     top = values[0]
     for t in range(values.size):

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
-from structopt.kernels._common import FloatArray, kernel
+from structopt.kernels._common import FloatArray, fast, kernel
 
 __all__ = ["ascend_active", "ascend_all", "surrogate_sum", "weights_of_dual"]
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # type: ignore[untyped-decorator]
+@fast("reassoc", "contract")
 def _dot(x: Any, w: Any) -> float:
     """A product whose sum may be taken in any order, so that it is vectorised; NaN keeps its meaning."""
     total = 0.0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from structopt.kernels._common import FloatArray, IntArray, kernel
 
 __all__ = ["pair_ascent"]
 
@@ -11,8 +12,14 @@ __all__ = ["pair_ascent"]
 _NEGLIGIBLE = 1e-13
 
 
-@numba.njit(cache=True, nogil=True)
-def _gradient(gram, b, lam, alpha, g):  # type: ignore[no-untyped-def]
+@kernel
+def _gradient(
+    gram: FloatArray,
+    b: FloatArray,
+    lam: float,
+    alpha: FloatArray,
+    g: FloatArray,
+) -> None:
     """Set g = b - G alpha / lam."""
     n = b.shape[0]
     for k in range(n):
@@ -24,8 +31,15 @@ def _gradient(gram, b, lam, alpha, g):  # type: ignore[no-untyped-def]
                 g[k] -= step * gram[j, k]
 
 
-@numba.njit(cache=True, nogil=True)
-def _total_gap(alpha, g, members, start, mass, zero_plane):  # type: ignore[no-untyped-def]
+@kernel
+def _total_gap(
+    alpha: FloatArray,
+    g: FloatArray,
+    members: IntArray,
+    start: IntArray,
+    mass: FloatArray,
+    zero_plane: bool,
+) -> float:
     """Return sum over blocks of mass * max g - alpha.g: primal minus dual of the model."""
     gap = 0.0
     for i in range(mass.shape[0]):
@@ -42,8 +56,21 @@ def _total_gap(alpha, g, members, start, mass, zero_plane):  # type: ignore[no-u
     return gap
 
 
-@numba.njit(cache=True, nogil=True)
-def _block_steps(gram, lam, alpha, g, rest, i, members, start, mass, zero_plane, tol, max_steps):  # type: ignore[no-untyped-def]
+@kernel
+def _block_steps(
+    gram: FloatArray,
+    lam: float,
+    alpha: FloatArray,
+    g: FloatArray,
+    rest: FloatArray,
+    i: int,
+    members: IntArray,
+    start: IntArray,
+    mass: FloatArray,
+    zero_plane: bool,
+    tol: float,
+    max_steps: int,
+) -> int:
     """Pair steps inside block i until its gap is at most tol; return the number taken.
 
     Mass goes from v, the donor of largest gain, to u, the cut of largest gradient. Index -1 is the implicit plane
@@ -113,8 +140,21 @@ def _block_steps(gram, lam, alpha, g, rest, i, members, start, mass, zero_plane,
     return max_steps
 
 
-@numba.njit(cache=True, nogil=True)
-def pair_ascent(gram, b, lam, alpha, g, rest, members, start, mass, zero_plane, tol, max_steps):  # type: ignore[no-untyped-def]
+@kernel
+def pair_ascent(
+    gram: FloatArray,
+    b: FloatArray,
+    lam: float,
+    alpha: FloatArray,
+    g: FloatArray,
+    rest: FloatArray,
+    members: IntArray,
+    start: IntArray,
+    mass: FloatArray,
+    zero_plane: bool,
+    tol: float,
+    max_steps: int,
+) -> tuple[int, float]:
     """Sweep over the blocks until the total gap is at most tol; return (steps, gap)."""
     n_blocks = mass.shape[0]
     visit = max_steps if n_blocks == 1 else 5

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from structopt.kernels._common import kernel
 from structopt.recognize.grouping import BoolArray, IntArray
 
 __all__ = ["components", "peel", "reachable", "signed_components", "topological_order"]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def components(a: IntArray, b: IntArray, n: int) -> tuple[int, IntArray]:
     """Connected components of the graph with edges ``a[e] - b[e]``, numbered by their smallest node."""
     parent = np.arange(n)
@@ -37,7 +37,7 @@ def components(a: IntArray, b: IntArray, n: int) -> tuple[int, IntArray]:
     return count, label
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def signed_components(a: IntArray, b: IntArray, different: BoolArray, n: int) -> tuple[BoolArray, BoolArray]:
     """Two-colour nodes so that ``a[e]`` and ``b[e]`` differ where `different` is set and agree elsewhere.
 
@@ -74,7 +74,7 @@ def signed_components(a: IntArray, b: IntArray, different: BoolArray, n: int) ->
     return odd, parity
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def topological_order(ptr: IntArray, head: IntArray, indegree: IntArray) -> IntArray:
     """Kahn's order of the nodes that no cycle leads to; arcs of v are ``head[ptr[v]:ptr[v + 1]]``."""
     n = indegree.size
@@ -97,7 +97,7 @@ def topological_order(ptr: IntArray, head: IntArray, indegree: IntArray) -> IntA
     return order[:end]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def reachable(ptr: IntArray, head: IntArray, order: IntArray, start: BoolArray) -> BoolArray:
     """Nodes that a path from a `start` node leads to."""
     reached = start.copy()
@@ -108,7 +108,7 @@ def reachable(ptr: IntArray, head: IntArray, order: IntArray, start: BoolArray) 
     return reached
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+@kernel
 def peel(ptr: IntArray, adjacent: IntArray) -> BoolArray:
     """Which nodes stay when nodes with at most one neighbour are removed again and again."""
     n = ptr.size - 1

@@ -1,0 +1,136 @@
+"""Compile with numba, each kernel in one process at a time.
+
+numba looks into its cache on disk, compiles what is not there and writes it, without a lock: the workers of a parallel
+search, that start together on an empty cache, would all compile all kernels (and one that writes an index may lose what
+another has written). Here a process holds a lock while it compiles a kernel; who waits for it finds the kernel in the
+cache. Without a lock (a read-only directory, a file system that knows none) everything works as numba does it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+__all__ = ["LOCKS", "compiled"]
+
+#: Seconds between two looks at a lock that another process holds: at first, and at most.
+_SHORT, _LONG = 0.005, 0.1
+
+
+class Locks:
+    """The locks of this process on kernels that it compiles.
+
+    A kernel compiles those that it calls, so that a process may hold several locks. Calls have no cycles but those of
+    a kernel with itself, which holds its lock already: no two processes can wait for each other. Threads take their
+    turns by numba's own lock, always before a lock of this class.
+
+    Attributes
+    ----------
+    patience : float
+        Seconds that a lock is waited for. After that (its holder was stopped, or the file system is at fault) this
+        process compiles without locks.
+    """
+
+    def __init__(self, patience: float = 300.0) -> None:
+        self.patience = patience
+        self._held: set[Path] = set()
+
+    def compile(self, dispatcher: Dispatcher, path: Path, signature: Any) -> Any:
+        """Compile a kernel for the types of its arguments, or load it, while the lock of a file is held."""
+        with global_compiler_lock, self.hold(path):
+            return Dispatcher.compile(dispatcher, signature)
+
+    @contextmanager
+    def hold(self, path: Path) -> Iterator[None]:
+        """Hold the lock of a file, if it can be had."""
+        if path in self._held or not self.patience:
+            yield
+            return
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError:  # read-only, or another user's
+            yield
+            return
+        try:
+            self._wait(descriptor)
+            self._held.add(path)
+            yield
+        finally:
+            self._held.discard(path)
+            os.close(descriptor)  # which releases it, as the death of the process does
+
+    def _wait(self, descriptor: int) -> None:
+        end, pause = time.monotonic() + self.patience, _SHORT
+        while not _take(descriptor):
+            if time.monotonic() > end:
+                self.patience = 0.0
+                return
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONG)
+
+
+def _take(descriptor: int) -> bool:
+    """Whether no other process holds the lock any more; True, too, where there are no locks."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            # A record lock, not flock: a child that is forked meanwhile must not keep it.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # not known to this file system
+        pass
+    return True
+
+
+#: Of this process.
+LOCKS = Locks()
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """``numba.njit`` of a function, cached on disk, without the GIL, and compiled by one process at a time.
+
+    Parameters
+    ----------
+    function : callable
+    **options
+        Further options of ``numba.njit``.
+
+    Returns
+    -------
+    callable
+        The dispatcher; `function` itself under ``NUMBA_DISABLE_JIT``.
+
+    Examples
+    --------
+    >>> compiled(abs_sum := lambda x: abs(x).sum()).py_func is abs_sum
+    True
+    """
+    try:
+        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:  # no directory can be written, neither beside the source nor the user's
+        dispatcher = numba.njit(nogil=True, **options)(function)
+    if not isinstance(dispatcher, Dispatcher):
+        return dispatcher
+    directory = dispatcher.stats.cache_path
+    if directory is None:
+        return dispatcher
+    name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
+    path = Path(directory) / name
+    dispatcher.compile = lambda signature: LOCKS.compile(dispatcher, path, signature)  # type: ignore[assignment, method-assign, unused-ignore]
+    return dispatcher
