@@ -43,9 +43,8 @@ test-all: lint types  ## everything, the slow tests too, with examples that no r
 
 # Compiled code looks at every index, and raises where it would read past an array. numba's cache does not tell code with
 # these checks from code without: it has a folder of its own.
-BOUNDS = kernels structures train estimators conditional_risk norms risks search recognize backends/test_recognised.py \
-	test_hierarchy.py test_losses.py test_metrics.py test_model.py test_oracle.py test_plane.py test_settle.py \
-	test_surrogates.py
+BOUNDS = algorithms estimators hierarchy jit losses model norms oracle plane recognize risks search structures surrogates train \
+	test_metrics.py
 test-bounds: $(VENV)/.dev  ## everything that reaches a kernel, with numba's bounds checking
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.numba_bounds $(BIN)/python -m pytest -n 2 --dist worksteal \
 		-m "not slow" -q $(addprefix tests/,$(BOUNDS))

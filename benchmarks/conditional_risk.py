@@ -29,9 +29,9 @@ from conditional_risk_tables import PAPER, flow, table1, table2
 from sklearn.preprocessing import normalize
 
 import structopt as so
-from structopt.conditional_risk.labels import encode_labels
-from structopt.conditional_risk.programs import risk_program
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
+from structopt.estimators.conditional_risk.labels import encode_labels
+from structopt.estimators.conditional_risk.programs import risk_program
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, HierarchicalLoss
 from structopt.structures.hierarchy import HierarchicalLabels

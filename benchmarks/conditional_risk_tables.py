@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler, normalize
 
-from structopt.conditional_risk.averages import KernelAverages
-from structopt.conditional_risk.labels import encode_labels
-from structopt.conditional_risk.programs import risk_program
-from structopt.conditional_risk.projection import Projection
 from structopt.data.benchmark import load_benchmark
 from structopt.data.flow import synthetic_flow
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer, RegularizationPath
+from structopt.estimators.conditional_risk.averages import KernelAverages
+from structopt.estimators.conditional_risk.labels import encode_labels
+from structopt.estimators.conditional_risk.programs import risk_program
+from structopt.estimators.conditional_risk.projection import Projection
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, HierarchicalLoss, TaskLoss
 from structopt.structures.flow import Flow

@@ -15,7 +15,7 @@ import numpy as np
 
 import structopt as so
 from structopt.backends.highs import Highs
-from structopt.compiled import CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.testing.instances import space_of
 
 JUMP = "mip_heuristic_run_feasibility_jump"

@@ -14,14 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from structopt import backends, errors, features, losses, search, structures, surrogates
-from structopt.expressions import Expression, concatenate
 from structopt.hierarchy import Hierarchy
-from structopt.label import Label
-from structopt.library import available_models, load_model
 from structopt.model import Model
+from structopt.model.library import available_models, load_model
 from structopt.oracle import Oracle, shared_oracle
+from structopt.oracle.label import Label
 from structopt.plane import Plane, PointPlane
 from structopt.space import Block, LabelSpace
+from structopt.space.expressions import Expression, concatenate
 
 if TYPE_CHECKING:
     from structopt import data, estimators, metrics, norms, plot, risks, testing, train
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
         StructuredSVM,
         load,
     )
-    from structopt.train import regularizers
+    from structopt.risks import regularizers
 
 __version__ = "0.1.0"
 
 # Imported when first used: scikit-learn, matplotlib and the trainers take longer to import than most programs to run.
 _LAZY_MODULES = ("data", "estimators", "metrics", "norms", "plot", "risks", "testing", "train")
 _LAZY_NAMES = {
-    "regularizers": "structopt.train",
+    "regularizers": "structopt.risks",
     **dict.fromkeys(
         (
             "AUCMaximizer",

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit.csr import checked_csr
 from structopt.errors import DeclarationError
-from structopt.kernels.csr import checked_csr
 
 __all__ = [
     "check_parameters",

@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit.csr import checked_csr
 from structopt.checks import checked, floats, numeric, shown
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.kernels.csr import checked_csr
+from structopt.space.compiled import FloatArray
 
 __all__ = ["Linear", "Scaled", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
 

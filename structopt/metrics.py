@@ -15,11 +15,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import metrics as skm
 
-from structopt._hierarchy_input import node_values
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
+from structopt.hierarchy.input import node_values
 from structopt.losses import HierarchicalLoss
 from structopt.structures._hierarchy_labels import LabelCodec
 

@@ -15,20 +15,21 @@ ROOT = Path(structopt.__file__).parent
 #: Each room may use what stands in its own line and above it.
 LAYERS = (
     ("errors",),
-    ("kernels", "compiled", "stopping", "views", "_archive"),
+    ("_jit", "stopping", "_archive"),
     ("checks",),
-    ("naming", "feasibility", "enumeration", "rows", "expressions", "variables", "label", "ranking_measures"),
-    ("interop", "recognize", "space", "_hierarchy_input", "_hierarchy_view", "hierarchy"),
-    ("backends", "bans", "diagnosis", "norms"),
-    ("extra_rows", "pool", "oracle"),
-    ("points", "halfplane", "coordinates", "point_plane", "settle", "plane"),
+    ("space", "hierarchy"),
+    ("interop", "recognize"),
+    ("backends", "norms"),
+    ("algorithms",),
+    ("oracle",),
+    ("plane",),
     ("surrogates",),
     ("search",),
     ("frames", "features", "losses"),
-    ("model", "batch"),
-    ("library", "structures"),
+    ("model",),
+    ("structures",),
+    ("risks",),
     ("train",),
-    ("risks", "conditional_risk"),
     ("metrics", "data"),
     ("estimators",),
     ("plot", "testing"),
@@ -36,33 +37,68 @@ LAYERS = (
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 
-#: What each idea must not know (the five ideas), also where an import hides in a function.
+#: What each idea must not know, not even in an import inside a function. A `LabelSpace` offers what interop and
+#: recognize make of it, and asks for them only when it is called.
 NOT_KNOWN = {
-    "search": {"oracle", "backends", "space", "structures", "model"},
-    "surrogates": {"oracle", "backends", "space", "structures", "model"},
-    "backends": {"model", "features", "losses", "structures", "plane"},
+    "search": {"oracle", "backends", "algorithms", "space", "structures", "model"},
+    "surrogates": {"backends", "algorithms", "structures", "model"},
+    "backends": {"algorithms", "oracle", "model", "features", "losses", "structures", "plane"},
+    "algorithms": {"model", "features", "losses", "structures", "plane", "risks"},
     "space": {"features", "losses", "model", "oracle", "backends"},
-    "train": {"space", "structures", "oracle", "backends"},
+    "train": {"structures", "oracle", "backends", "algorithms"},
 }
+#: The matrix form and its types are for everybody.
+SHARED = {"structopt.space.compiled"}
+#: Files that still look the wrong way.
+UNFINISHED = {
+    "algorithms": {"oracle", "structures", "features"},
+    "train": {"structures"},
+}
+HIGHSPY = {"estimators/conditional_risk/projection.py", "train/linear.py"}
 
 
 def room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
+def modules(node: ast.AST) -> Iterator[str]:
+    """Modules of structopt that an import statement names, in each of its forms."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "structopt")
+    elif isinstance(node, ast.ImportFrom) and node.level:
+        yield "relative"
+    elif isinstance(node, ast.ImportFrom) and node.module == "structopt":
+        yield from (f"structopt.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("structopt."):
+        assert node.module is not None
+        yield node.module
+
+
 def imports(path: Path, *, inside: bool) -> Iterator[str]:
     """Rooms that a file imports when it is loaded; with `inside`, also those that its functions import."""
     tree = ast.parse(path.read_text())
-    for node in ast.walk(tree) if inside else tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("structopt."):
-            yield node.module.split(".")[1]
+    nodes = list(ast.walk(tree) if inside else tree.body)
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in nodes:
+        if id(node) in typing_only:
+            continue
+        for module in modules(node):
+            if module not in SHARED:
+                yield module if module == "relative" else (module.split(".") + ["__init__"])[1]
 
 
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = sorted(path for path in ROOT.rglob("*.py") if "_models" not in path.parts)
 
 
 def test_every_file_has_a_room() -> None:
     assert {room(path) for path in FILES} <= RANK.keys()
+    loose = [path.name for path in FILES if path.parent == ROOT]
+    assert len(loose) <= 10, loose
 
 
 @pytest.mark.parametrize("name", sorted(RANK.keys() - {"__init__", "__main__"}))
@@ -72,7 +108,7 @@ def test_no_room_loads_one_below_it(name: str) -> None:
         for path in FILES
         if room(path) == name
         for used in imports(path, inside=False)
-        if RANK[used] > RANK[name]
+        if used != "__init__" and RANK[used] > RANK[name] and used not in UNFINISHED.get(name, ())
     }
     assert not wrong
 
@@ -84,6 +120,23 @@ def test_ideas_do_not_know_each_other(name: str) -> None:
         for path in FILES
         if room(path) == name
         for used in imports(path, inside=True)
-        if used in NOT_KNOWN[name]
+        if used in NOT_KNOWN[name] and used not in UNFINISHED.get(name, ())
     }
     assert not wrong
+
+
+@pytest.mark.parametrize("library", ["highspy", "pulp", "pyomo"])
+def test_solvers_are_behind_the_backends(library: str) -> None:
+    wrong = set()
+    for path in FILES:
+        if room(path) in ("backends", "interop"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            if any(name.split(".")[0] == library for name in names):
+                wrong.add(str(path.relative_to(ROOT)))
+    assert wrong <= (HIGHSPY if library == "highspy" else set())

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit.products import dot
 from structopt.backends.base import ExtraRows, Solution, Status
-from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SpaceMismatch
-from structopt.kernels.products import dot
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = [
     "as_costs",
@@ -276,7 +276,7 @@ def recession_ray(space: CompiledSpace, costs: FloatArray) -> FloatArray | None:
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from structopt.compiled import CompiledSpace
+    >>> from structopt.space.compiled import CompiledSpace
     >>> quadrant = CompiledSpace(
     ...     sp.csr_array((0, 2)), np.zeros(0), np.zeros(0), np.zeros(2), np.full(2, np.inf),
     ...     np.zeros(2, dtype=bool), ["u", "v"], [])

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import UnsupportedSpace
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = ["Backend", "Capability", "ExtraRows", "Solution", "Status"]
 

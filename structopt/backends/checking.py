@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from structopt.backends.base import ExtraRows
-from structopt.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
-from structopt.kernels.snapping import FRACTIONAL, HOLDS, WORSE, first_broken, snap
+from structopt.backends.snapping import FRACTIONAL, HOLDS, WORSE, first_broken, snap
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = ["Checker"]
 

@@ -25,8 +25,8 @@ from structopt.backends.arrays import (
     with_scaled_rows,
 )
 from structopt.backends.base import Backend, Capability, Solution, Status
-from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SolverNotAvailable
+from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.stopping import Stop, current_stop
 
 __all__ = ["Highs"]
@@ -125,7 +125,7 @@ class Highs(Backend):
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from structopt.compiled import CompiledSpace
+    >>> from structopt.space.compiled import CompiledSpace
     >>> space = CompiledSpace(
     ...     sp.csr_array([[1.0, 1.0]]), np.array([-np.inf]), np.array([1.5]), np.zeros(2), np.ones(2),
     ...     np.array([True, True]), ["u", "v"], ["at most one and a half"])

@@ -31,8 +31,8 @@ from structopt.backends.base import Backend
 from structopt.backends.executables import split_cure
 from structopt.backends.registry import BACKENDS, backend_class
 from structopt.checks import checked, instance, number, whole
-from structopt.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace
 from structopt.errors import DeclarationError, SolverNotAvailable
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace
 
 __all__ = ["Profile", "check_limits", "available_profiles", "load_profile", "make_backend"]
 

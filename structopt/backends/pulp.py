@@ -18,8 +18,8 @@ from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.executables import cbc_executable, missing_package, missing_program
 from structopt.backends.programs import SupervisedProgram
 from structopt.backends.recording import RecordingBackend
-from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError, SolverNotAvailable
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["Pulp"]
 
@@ -64,7 +64,7 @@ class Pulp(RecordingBackend):
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from structopt.compiled import CompiledSpace
+    >>> from structopt.space.compiled import CompiledSpace
     >>> space = CompiledSpace(
     ...     sp.csr_array([[1.0, 1.0]]), np.array([-np.inf]), np.array([1.5]), np.zeros(2), np.ones(2),
     ...     np.array([True, True]), ["u", "v"], ["at most one and a half"])

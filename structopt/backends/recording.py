@@ -24,7 +24,7 @@ from structopt.backends.arrays import (
 )
 from structopt.backends.base import Backend, Solution, Status
 from structopt.backends.checking import Checker
-from structopt.compiled import CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.stopping import deadline, time_left
 
 __all__ = ["RecordingBackend"]

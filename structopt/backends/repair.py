@@ -17,9 +17,9 @@ from structopt.backends.arrays import with_rows
 from structopt.backends.base import ExtraRows, Solution, Status
 from structopt.backends.checking import Checker
 from structopt.backends.highs import Highs
-from structopt.bans import no_good_rows
-from structopt.compiled import VALUE_TOLERANCE, CompiledSpace, FloatArray
+from structopt.backends.no_goods import no_good_rows
 from structopt.errors import BanNotExpressible, SolverFailed
+from structopt.space.compiled import VALUE_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = ["repaired"]
 

@@ -11,8 +11,8 @@ import scipy.optimize
 from structopt.backends.arrays import with_scaled_rows
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.recording import RecordingBackend
-from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["Scipy"]
 
@@ -40,7 +40,7 @@ class Scipy(RecordingBackend):
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from structopt.compiled import CompiledSpace
+    >>> from structopt.space.compiled import CompiledSpace
     >>> space = CompiledSpace(
     ...     sp.csr_array([[1.0, 1.0]]), np.array([-np.inf]), np.array([1.5]), np.zeros(2), np.ones(2),
     ...     np.array([False, False]), ["u", "v"], ["at most one and a half"])

@@ -11,8 +11,8 @@ import numpy as np
 
 from structopt.backends.base import Backend, Capability, ExtraRows, Solution, Status
 from structopt.backends.checking import Checker
-from structopt.compiled import CompiledSpace, FloatArray
-from structopt.kernels.snapping import HOLDS
+from structopt.backends.snapping import HOLDS
+from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.stopping import time_left
 
 __all__ = ["ExtraRows", "Worker"]
@@ -22,7 +22,7 @@ class Worker:
     """The LP and, where needed, the MIP of one space, used by one thread at a time.
 
     After an exception that is not structopt's own (Ctrl-C above all) its models may hold rows of the call that was
-    interrupted: whoever owns the worker drops it then (`structopt.pool`).
+    interrupted: whoever owns the worker drops it then (`structopt.oracle.pool`).
     """
 
     def __init__(self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend]) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, StructoptError
 from structopt.interop.files import read_objective
 from structopt.interop.text import text_of
-from structopt.library import LoadedModel, load_model
+from structopt.model.library import LoadedModel, load_model
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 
 __all__ = ["Problem", "add_source", "load_source", "objective_of", "open_problem", "read_costs"]
 

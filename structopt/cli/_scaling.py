@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from structopt._jit import FloatArray
 from structopt.errors import DeclarationError
-from structopt.kernels._common import FloatArray
 
 __all__ = ["learn_scale", "scale_hint", "scaled"]
 

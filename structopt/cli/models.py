@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from structopt.cli._output import add_command, print_json, print_table
-from structopt.library import available_models
+from structopt.model.library import available_models
 
 __all__ = ["add", "run"]
 

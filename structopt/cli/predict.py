@@ -17,7 +17,7 @@ from structopt.cli._output import add_command, check_writable, number, plain, pr
 from structopt.cli._problem import load_source
 from structopt.cli._scaling import scaled
 from structopt.errors import DeclarationError
-from structopt.library import available_models
+from structopt.model.library import available_models
 
 __all__ = ["add", "run"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from structopt.cli._output import add_command, key_value, number, print_facts, print_json
 from structopt.cli._problem import Problem, add_source, objective_of, open_problem
 from structopt.errors import DeclarationError
-from structopt.label import Label
 from structopt.oracle import Oracle
+from structopt.oracle.label import Label
 
 __all__ = ["add", "run"]
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import Bunch, check_random_state
 
-from structopt._hierarchy_input import edge_pairs, number_names
+from structopt._jit import FloatArray, IntArray
 from structopt.checks import checked, seed
 from structopt.errors import DeclarationError
-from structopt.kernels._common import FloatArray, IntArray
+from structopt.hierarchy.input import edge_pairs, number_names
 
 __all__ = ["PathChoice", "synthetic_flow"]
 

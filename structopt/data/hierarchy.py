@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
+from structopt._jit import FloatArray
 from structopt.checks import checked, seed
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import FloatArray
 
 __all__ = ["synthetic_hierarchy"]
 

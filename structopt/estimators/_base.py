@@ -18,10 +18,10 @@ from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._fitting import Fitting, taken, used_examples
 from structopt.estimators.persistence import Persistent
+from structopt.risks.risk import Risk
 from structopt.train.bmrm import bmrm
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.result import TrainResult
-from structopt.train.risk import Risk
 
 __all__ = ["BinaryEstimator", "LinearEstimator", "append_constant", "check_constant"]
 

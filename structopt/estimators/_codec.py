@@ -17,23 +17,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt import features, losses, ranking_measures, structures, surrogates
+from structopt import features, losses, structures, surrogates
 from structopt.backends.portable import check_portable, portable
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._codec_space import space_from_values, space_values
 from structopt.features import Term
 from structopt.hierarchy import Hierarchy
-from structopt.losses import TaskLoss
+from structopt.losses import TaskLoss, ranking_measures
+from structopt.losses.ranking_measures import RankingMeasure
 from structopt.model import Model
-from structopt.ranking_measures import RankingMeasure
+from structopt.risks import regularizers
+from structopt.risks.regularizers import Regularizer
 from structopt.space import LabelSpace
 from structopt.structures._sequences import PositionLoss, Rules
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
 from structopt.structures.tree import WrongHeads
 from structopt.surrogates.base import Surrogate
-from structopt.train import regularizers
-from structopt.train.regularizers import Regularizer
 from structopt.train.result import History, TrainResult
 
 __all__ = ["Decoder", "Encoder", "NotSavable", "checked_solver"]

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
-from structopt.naming import ArrayNames
-from structopt.rows import Rows, canonical
 from structopt.space import LabelSpace
-from structopt.variables import bounds_of, shape_of
+from structopt.space.naming import ArrayNames
+from structopt.space.rows import Rows, canonical
+from structopt.space.variables import bounds_of, shape_of
 
 __all__ = ["space_from_values", "space_values"]
 

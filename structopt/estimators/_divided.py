@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.batch import LabelBatch, LossBatch
-from structopt.compiled import FloatArray
+from structopt.model.batch import LabelBatch, LossBatch
+from structopt.space.compiled import FloatArray
 from structopt.structures.hierarchy import HierarchicalLabels, HierarchyBatch
 from structopt.surrogates.base import Surrogate
 

@@ -10,9 +10,9 @@ from sklearn.utils.validation import validate_data
 
 from structopt.errors import DeclarationError
 from structopt.frames import is_frame, plain_inputs
+from structopt.risks.sample_weight import sample_weights
 from structopt.train.result import TrainResult
 from structopt.train.warm import WarmStart
-from structopt.train.weights import sample_weights
 
 __all__ = ["Fitting", "named_inputs", "taken", "used_examples"]
 

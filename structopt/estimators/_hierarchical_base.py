@@ -16,15 +16,15 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from structopt import metrics
+from structopt._jit.csr import checked_csr
 from structopt.checks import check_parameters, shown
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
 from structopt.estimators._fitting import Fitting, taken, used_examples
 from structopt.estimators.persistence import Persistent
 from structopt.frames import plain_labels
 from structopt.hierarchy import Hierarchy
-from structopt.kernels.csr import checked_csr
+from structopt.space.compiled import FloatArray
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.result import TrainResult
 

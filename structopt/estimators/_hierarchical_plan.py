@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
 from structopt.estimators._hierarchical_base import gib, physical_memory
-from structopt.estimators._hierarchical_sgd import seen_features
+from structopt.train.hierarchical_sgd import seen_features
 
 __all__ = ["Plan", "make_plan"]
 

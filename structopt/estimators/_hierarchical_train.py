@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._divided import Divided, DividedLabels
 from structopt.estimators._hierarchical_base import HierarchicalEstimator, Kind
 from structopt.estimators._hierarchical_plan import Plan
-from structopt.estimators._hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
+from structopt.risks.structured import StructuredRisk
+from structopt.space.compiled import FloatArray
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.bcfw import bcfw
 from structopt.train.block_ascent import block_ascent
 from structopt.train.bmrm import bmrm
 from structopt.train.cutting_plane import n_slack, one_slack
+from structopt.train.hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.train.proximal import proximal_bundle
 from structopt.train.result import TrainResult
 from structopt.train.sgd import sgd
-from structopt.train.structured import StructuredRisk
 
 __all__ = ["TrainedHierarchy", "node_model", "task_loss"]
 

@@ -6,7 +6,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._hierarchical_base import Kind
@@ -14,6 +13,7 @@ from structopt.estimators._hierarchical_plan import make_plan
 from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
 from structopt.hierarchy import Hierarchy
 from structopt.norms.normalization import maxmin, normalization
+from structopt.space.compiled import FloatArray
 from structopt.train.result import TrainResult
 
 __all__ = ["HierarchicalSVM"]

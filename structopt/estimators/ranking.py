@@ -14,12 +14,12 @@ from structopt.checks import floats
 from structopt.errors import DeclarationError
 from structopt.estimators._base import BinaryEstimator, FloatArray, LinearEstimator
 from structopt.estimators._fitting import taken, used_examples
-from structopt.ranking_measures import RankingMeasure
+from structopt.losses.ranking_measures import RankingMeasure
 from structopt.risks.ordinal import Ordinal
 from structopt.risks.preference import Preference
 from structopt.risks.ranking import Ranking
+from structopt.risks.risk import Risk
 from structopt.risks.roc import ROCArea
-from structopt.train.risk import Risk
 
 __all__ = ["AUCMaximizer", "RankSVM"]
 

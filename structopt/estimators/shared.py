@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import tell_early_end, warn_unfinished
 from structopt.estimators._hierarchical_base import Kind
@@ -16,6 +15,7 @@ from structopt.estimators._hierarchical_plan import make_plan
 from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
 from structopt.norms.normalization import normalization
 from structopt.norms.shared import shared_alpha
+from structopt.space.compiled import FloatArray
 from structopt.train.result import TrainResult, relative_gap
 
 __all__ = ["SharedSVM"]

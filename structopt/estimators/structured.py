@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structopt import train
-from structopt.batch import Batch
 from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
 from structopt.estimators._convergence import iterations, tell_early_end
@@ -22,10 +21,11 @@ from structopt.estimators.persistence import Persistent
 from structopt.features import Tied
 from structopt.frames import plain_labels
 from structopt.model import Model
+from structopt.model.batch import Batch
 from structopt.plane import Plane
+from structopt.risks.loss_check import check_losses
 from structopt.surrogates import Surrogate
 from structopt.train import StructuredRisk, TrainResult
-from structopt.train.loss_check import check_losses
 
 __all__ = ["StructuredSVM"]
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
 from structopt.interop.lp import lp_text
 from structopt.interop.lp_reader import read_lp
@@ -26,6 +25,7 @@ from structopt.interop.mps import mps_text
 from structopt.interop.mps_reader import read_mps
 from structopt.interop.program import Program
 from structopt.interop.text import Header, text_of
+from structopt.space.compiled import CompiledSpace
 
 __all__ = ["read", "read_objective", "read_with_objective", "write"]
 

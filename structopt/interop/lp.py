@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from structopt.compiled import CompiledSpace
 from structopt.interop.lp_reader import KEYWORDS
 from structopt.interop.names import stand_ins
 from structopt.interop.text import Header, exact, wrap
+from structopt.space.compiled import CompiledSpace
 
 __all__ = ["lp_text"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace, FloatArray
 from structopt.errors import DeclarationError
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["LinearObjective", "assemble", "canonical"]
 

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace, FloatArray
 from structopt.interop.lp import upper_names
 from structopt.interop.names import stand_ins
 from structopt.interop.text import Header, exact
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["mps_text"]
 

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace
 from structopt.errors import UnsupportedModel
 from structopt.interop.matrices import LinearObjective, assemble
 from structopt.interop.names import Block, natural_key, pulp_blocks_of, refuse_duplicates, stand_ins
+from structopt.space.compiled import CompiledSpace
 
 __all__ = ["add_rows", "pulp_blocks", "read_pulp", "read_pulp_objective", "to_pulp"]
 

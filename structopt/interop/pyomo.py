@@ -13,10 +13,10 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
 from structopt.interop.matrices import LinearObjective, assemble
 from structopt.interop.names import blocks_of, refuse_duplicates
+from structopt.space.compiled import CompiledSpace
 
 __all__ = ["add_rows", "read_pyomo", "read_pyomo_objective", "to_pyomo"]
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.interop.program import Place
+from structopt.space.compiled import FloatArray
 
 __all__ = ["Header", "decoded", "exact", "text_of", "wrap"]
 

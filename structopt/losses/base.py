@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from structopt.compiled import FloatArray
+from structopt.space.compiled import FloatArray
 
 __all__ = ["TaskLoss"]
 

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._hierarchy_input import node_values
 from structopt.checks import checked, floats, shown
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
+from structopt.hierarchy.input import node_values
 from structopt.losses.base import TaskLoss
 from structopt.losses.variables import Hamming
+from structopt.space.compiled import FloatArray
 
 __all__ = ["AffineForm", "HierarchicalLoss", "LeafHamming", "Normalized", "sparse_form"]
 

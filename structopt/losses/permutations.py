@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.checks import checked, floats, whole
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.losses.base import TaskLoss
+from structopt.space.compiled import FloatArray
 
 __all__ = ["Footrule"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.kernels._common import FloatArray
+from structopt._jit import FloatArray
 from structopt.norms._interior import Expansion, interior_point
 
 __all__ = ["free_factor"]

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import splu
 
+from structopt._jit import FloatArray
 from structopt.errors import SolverFailed
-from structopt.kernels._common import FloatArray
 
 __all__ = [
     "ACCEPTED",

@@ -10,9 +10,9 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
+from structopt._jit import FloatArray
 from structopt.errors import SolverFailed
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import FloatArray
 from structopt.norms._interior import Expansion, interior_point
 from structopt.norms.shared import shared_alpha
 

@@ -9,12 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.checks import checked, converted
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
 from structopt.norms._free import free_factor
 from structopt.norms._structured import alternate, newton
 from structopt.norms.minimal import minimal_graph
+from structopt.space.compiled import FloatArray
 
 __all__ = ["SharedNorm", "shared_frobenius"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import FloatArray, IntArray
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import FloatArray, IntArray
 
 __all__ = ["MinimalGraph", "minimal_graph"]
 

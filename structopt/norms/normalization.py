@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt._hierarchy_input import node_values
+from structopt._jit import FloatArray, IntArray, kernel
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import FloatArray, IntArray, kernel
+from structopt.hierarchy.input import node_values
 from structopt.norms._interior import Certified, Expansion, certified, interior_point, newton_step
 
 __all__ = ["included_nodes", "maxmin", "normalization"]

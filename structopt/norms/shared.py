@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from structopt._hierarchy_input import node_values
+from structopt._jit import FloatArray, IntArray, kernel
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import FloatArray, IntArray, kernel
+from structopt.hierarchy.input import node_values
 from structopt.norms._interior import ACCEPTED, AIM, Certified, better, certified, longest, newton_step, with_transpose
 from structopt.norms.normalization import included_nodes
 

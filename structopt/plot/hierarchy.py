@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structopt.checks import checked, having
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
+from structopt.space.compiled import FloatArray
 from structopt.structures._hierarchy_labels import LabelCodec
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.checks import checked, having
-from structopt.compiled import CompiledSpace, FloatArray
-from structopt.enumeration import enumerate_labels
 from structopt.errors import DeclarationError, StructoptError
 from structopt.plane import Plane
 from structopt.search.result import SearchResult, Step
+from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.enumeration import enumerate_labels
 from structopt.surrogates import Product, Surrogate
 
 if TYPE_CHECKING:

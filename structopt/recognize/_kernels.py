@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.kernels._common import kernel
+from structopt._jit import kernel
 from structopt.recognize.grouping import BoolArray, IntArray
 
 __all__ = ["components", "peel", "reachable", "signed_components", "topological_order"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.compiled import FloatArray
 from structopt.recognize._kernels import signed_components
 from structopt.recognize.grouping import BoolArray, IntArray
+from structopt.space.compiled import FloatArray
 
 __all__ = ["row_classes", "two_ends"]
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structopt.compiled import FloatArray
 from structopt.recognize._kernels import reachable, topological_order
 from structopt.recognize.classes import row_classes, two_ends
 from structopt.recognize.grouping import BoolArray, IntArray, group_by, pattern, repeated_in_rows
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.structure import Assignment, Flow, Path
+from structopt.space.compiled import FloatArray
 
 __all__ = [
     "assignment_blocks",

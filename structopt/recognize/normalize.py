@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.recognize._kernels import components
 from structopt.recognize.grouping import BoolArray, IntArray
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = ["NormalForm", "Normalized", "is_whole", "normalize", "unit_rows"]
 

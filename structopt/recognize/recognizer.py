@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structopt.compiled import CompiledSpace
 from structopt.recognize import forests, networks, patterns, trees
 from structopt.recognize.grouping import BoolArray
 from structopt.recognize.normalize import NormalForm, Normalized, normalize
 from structopt.recognize.structure import Arrays, Assignment, Closure, GroupForest, Pairwise, Path, Structure
+from structopt.space.compiled import CompiledSpace
 
 __all__ = ["recognize"]
 
@@ -59,7 +59,7 @@ def recognize(space: CompiledSpace) -> Structure:
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> from structopt.compiled import CompiledSpace
+    >>> from structopt.space.compiled import CompiledSpace
     >>> A = sp.csr_array(np.array([[-1.0, 1.0, 0.0], [-1.0, 0.0, 1.0]]))         # y_1 <= y_0, y_2 <= y_0
     >>> space = CompiledSpace(A, np.full(2, -np.inf), np.zeros(2), np.zeros(3), np.ones(3),
     ...                       np.ones(3, dtype=bool), ["a", "b", "c"], ["r", "s"])

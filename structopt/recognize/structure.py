@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import FloatArray
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.unimodular import prove_totally_unimodular
+from structopt.space.compiled import FloatArray
 
 __all__ = [
     "Arrays",

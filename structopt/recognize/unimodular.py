@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import FloatArray
 from structopt.recognize._kernels import components, peel
 from structopt.recognize.classes import row_classes
 from structopt.recognize.grouping import BoolArray, IntArray, group_by
 from structopt.recognize.normalize import unit_rows
+from structopt.space.compiled import FloatArray
 
 __all__ = ["prove_totally_unimodular"]
 

@@ -7,12 +7,13 @@ one prediction per class       `Multiclass`, `Softmax`, `MultivariateRegression`
 all examples together          `ROCArea`, `Ordinal`, `Preference`, `Ranking`, `FBeta`, `Jaccard`, `BalancedAccuracy`,
                                `PrecisionAt`, `RecallAt`, `BreakEven`, `Contingency`
 log-likelihood of structures   `ChainCRF`, `TreeCRF`, `PathSoftmax`
+surrogates of structures       `StructuredRisk`
 =============================  =======================================================================
 """
 
 from __future__ import annotations
 
-from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
+from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks.contingency import (
     BalancedAccuracy,
     BreakEven,
@@ -27,6 +28,7 @@ from structopt.risks.ontology import Ontology
 from structopt.risks.ordinal import Ordinal
 from structopt.risks.preference import Preference
 from structopt.risks.ranking import Ranking
+from structopt.risks.risk import Cut, LinearRisk, Risk
 from structopt.risks.roc import ROCArea
 from structopt.risks.scalar import (
     Absolute,
@@ -41,6 +43,7 @@ from structopt.risks.scalar import (
     Quantile,
     SquaredHinge,
 )
+from structopt.risks.structured import StructuredRisk, Violations
 from structopt.risks.tree_crf import TreeCRF
 from structopt.risks.vector import Multiclass, MultivariateRegression, Softmax
 
@@ -79,4 +82,9 @@ __all__ = [
     "ChainCRF",
     "PathSoftmax",
     "TreeCRF",
+    "Cut",
+    "LinearRisk",
+    "Risk",
+    "StructuredRisk",
+    "Violations",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.kernels._common import kernel
+from structopt._jit import kernel
 from structopt.risks._features import FloatArray, IntArray
 
 __all__ = ["first_prices", "rank_batch"]

@@ -12,9 +12,9 @@ import numpy as np
 from structopt.checks import converted
 from structopt.errors import DeclarationError
 from structopt.risks._features import Features, FloatArray, shard_rows
-from structopt.train.identity import digest
-from structopt.train.risk import LinearRisk, Risk
-from structopt.train.weights import checksum, relative_weights
+from structopt.risks.identity import digest
+from structopt.risks.risk import LinearRisk, Risk
+from structopt.risks.sample_weight import checksum, relative_weights
 
 __all__ = ["FeatureRisk", "SeparableRisk"]
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit.csr import checked_csr
 from structopt.checks import number as real
 from structopt.checks import numeric
 from structopt.errors import DeclarationError
-from structopt.kernels.csr import checked_csr
 
 __all__ = [
     "BoolArray",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from structopt.kernels._common import kernel
+from structopt._jit import kernel
 from structopt.risks._features import FloatArray, IntArray
 
 __all__ = ["ascending"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.kernels._common import kernel
+from structopt._jit import kernel
 from structopt.risks._features import FloatArray, IntArray
 
 __all__ = ["scalar_line_minimum", "table_line_minimum"]

@@ -22,12 +22,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structopt._jit import kernel
 from structopt.checks import checked
 from structopt.errors import DeclarationError
-from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import BoolArray, FloatArray, IntArray, number_between, signs
-from structopt.train.weights import copies
+from structopt.risks.sample_weight import copies
 
 __all__ = ["BalancedAccuracy", "BreakEven", "Contingency", "FBeta", "Jaccard", "PrecisionAt", "RecallAt"]
 

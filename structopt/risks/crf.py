@@ -16,20 +16,20 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
+from structopt._jit.threads import in_threads
+from structopt.algorithms.chain import viterbi as chain
 from structopt.checks import checked
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.hierarchy import Hierarchy
-from structopt.kernels import chain
-from structopt.kernels.threads import in_threads
 from structopt.model import Model
 from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
+from structopt.risks.identity import digest
+from structopt.risks.risk import Risk
+from structopt.risks.sample_weight import checksum, relative_weights
 from structopt.risks.vector import VectorRisk
 from structopt.structures.chain import Chain, ChainBatch
-from structopt.train.identity import digest
-from structopt.train.risk import Risk
-from structopt.train.weights import checksum, relative_weights
 
 __all__ = ["ChainCRF", "PathSoftmax", "StructuredLikelihood", "chain_marginals"]
 

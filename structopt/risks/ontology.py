@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from structopt._hierarchy_input import edge_pairs, number_names
 from structopt.checks import checked
 from structopt.errors import DeclarationError
+from structopt.hierarchy.input import edge_pairs, number_names
 from structopt.risks._features import FloatArray
 from structopt.risks.vector import Multiclass
 

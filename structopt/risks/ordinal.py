@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from structopt._jit import kernel
 from structopt.checks import converted
 from structopt.errors import DeclarationError
-from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, IntArray, finite_vector
 from structopt.risks._order import ascending
-from structopt.train.weights import relative_weights
+from structopt.risks.sample_weight import relative_weights
 
 __all__ = ["Ordinal"]
 

@@ -12,8 +12,8 @@ from structopt.errors import DeclarationError
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, finite_vector, shard_rows
 from structopt.risks._piecewise import scalar_line_minimum
-from structopt.train.risk import LinearRisk
-from structopt.train.weights import relative_weights
+from structopt.risks.risk import LinearRisk
+from structopt.risks.sample_weight import relative_weights
 
 __all__ = ["Preference"]
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
-from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
+from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.risks._assignment import first_prices, rank_batch
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, finite_vector, shard_rows
-from structopt.train.weights import relative_weights, sample_weights
+from structopt.risks.sample_weight import relative_weights, sample_weights
 
 __all__ = ["Ranking"]
 

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from structopt._jit import kernel
 from structopt.errors import DeclarationError
-from structopt.kernels._common import kernel
 from structopt.risks._base import FeatureRisk
 from structopt.risks._features import FloatArray, IntArray, shard_rows, signs
 from structopt.risks._order import ascending
-from structopt.train.weights import relative_weights
+from structopt.risks.sample_weight import relative_weights
 
 __all__ = ["ROCArea"]
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from structopt._jit import kernel
 from structopt.checks import checked, converted
 from structopt.errors import DeclarationError
-from structopt.kernels._common import kernel
 from structopt.risks._base import SeparableRisk
 from structopt.risks._features import FloatArray, IntArray, integer_vector
 from structopt.risks._piecewise import table_line_minimum

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from structopt.checks import checked
-from structopt.point_plane import PointPlane
-from structopt.points import Point, Ray, SearchPlane
+from structopt.plane.point_plane import PointPlane
+from structopt.plane.points import Point, Ray, SearchPlane
 from structopt.search.bracket import product_bound
 from structopt.search.hull import HullWalk
 from structopt.search.result import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from structopt.checks import checked
-from structopt.points import SearchPlane
+from structopt.plane.points import SearchPlane
 from structopt.search.bracket import Bracket, narrow
 from structopt.search.result import SearchResult
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structopt.checks import number
-from structopt.points import Point, SearchPlane
+from structopt.plane.points import Point, SearchPlane
 from structopt.search.result import (
     Run,
     SearchResult,

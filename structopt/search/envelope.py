@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from typing import NamedTuple
 
-from structopt.points import Bounds
+from structopt.plane.points import Bounds
 from structopt.surrogates import Surrogate
 
 __all__ = ["Envelope", "Peak"]

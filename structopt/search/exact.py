@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structopt.checks import checked
-from structopt.points import Point, SearchPlane
+from structopt.plane.points import Point, SearchPlane
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.hull import HullWalk
 from structopt.search.result import Run, SearchResult, check_rtol

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
-from structopt.kernels import product_hull
-from structopt.points import Point, SearchPlane
+from structopt.plane.points import Point, SearchPlane
+from structopt.search import product_hull
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.result import Run, SearchResult, Step, check_rtol
 from structopt.surrogates import Product, Slack, Surrogate, get

@@ -10,7 +10,7 @@ from typing import Any
 
 from structopt.checks import sequence, whole
 from structopt.errors import DeclarationError
-from structopt.points import Point, Ray, SearchPlane
+from structopt.plane.points import Point, Ray, SearchPlane
 
 __all__ = ["Run", "SearchResult", "Step"]
 

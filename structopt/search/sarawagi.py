@@ -8,7 +8,7 @@ from typing import Any
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
-from structopt.points import Point, SearchPlane
+from structopt.plane.points import Point, SearchPlane
 from structopt.search.bracket import product_bound
 from structopt.search.result import Run, SearchResult, no_positive_product, product
 

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
-from structopt.compiled import FloatArray
+from structopt._jit import IntArray, kernel
 from structopt.errors import StructoptError
-from structopt.kernels._common import IntArray, kernel
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
+from structopt.space.compiled import FloatArray
 
 __all__ = ["ChoiceBatch", "ranges"]
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 
 __all__ = ["absolute_risk_program"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.compiled import FloatArray
+from structopt._jit import IntArray, kernel
 from structopt.errors import LabelNotInSpace
-from structopt.kernels._common import IntArray, kernel
+from structopt.space.compiled import FloatArray
 
 __all__ = ["complaint", "fault", "fill"]
 

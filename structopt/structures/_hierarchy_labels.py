@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import labels_given, refusal
+from structopt._jit import IntArray
 from structopt.checks import shown
-from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import IntArray
+from structopt.model.batch import labels_given, refusal
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
 __all__ = ["LabelCodec"]
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.batch import Batch, LabelBatch, labels_given, refusal
-from structopt.compiled import FloatArray
+from structopt._jit import IntArray
 from structopt.errors import InfeasibleSpace, LabelNotInSpace
 from structopt.features import Term, Tied
-from structopt.kernels._common import IntArray
 from structopt.losses import TaskLoss
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, labels_given, refusal
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 from structopt.structures._sequences import States, check_sequences, n_positions, rules_of
 
 __all__ = ["SequenceBatch", "SequenceModel"]

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
 from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable, whole
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import check_data_set, is_matrix
-from structopt.kernels._common import IntArray
 from structopt.losses import Hamming, TaskLoss
+from structopt.space.compiled import FloatArray
 
 __all__ = [
     "PositionLoss",

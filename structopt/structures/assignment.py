@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.backends.combinatorial import Algorithm
+from structopt._jit import IntArray
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.matching import AssignmentAlgorithm, assign_in_threads, matrix_of
 from structopt.checks import checked, floats, numeric, reshaped, shown
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
-from structopt.kernels._common import IntArray
 from structopt.losses import TaskLoss
 from structopt.model import Model
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 from structopt.structures._choices import ChoiceBatch
-from structopt.structures._matching import AssignmentAlgorithm, assign_in_threads, matrix_of
 
 __all__ = ["Assignment", "RowLoss"]
 

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import LabelBatch, LossBatch
+from structopt._jit import IntArray
+from structopt._jit.threads import in_threads
+from structopt.algorithms.chain import viterbi as chain
+from structopt.algorithms.chain.algorithm import ChainOracle
 from structopt.checks import checked, floats
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
-from structopt.kernels import chain
-from structopt.kernels._common import IntArray
-from structopt.kernels.threads import in_threads
+from structopt.model.batch import LabelBatch, LossBatch
 from structopt.space import LabelSpace
-from structopt.structures._chain_oracle import ChainOracle
+from structopt.space.compiled import FloatArray
 from structopt.structures._sequence_model import SequenceBatch, SequenceModel
 from structopt.structures._sequences import (
     PositionLoss,

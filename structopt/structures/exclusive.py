@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import IntArray
 from structopt.losses import TaskLoss
 from structopt.structures._hierarchy_labels import LabelCodec
 from structopt.structures.hierarchy import HierarchicalLabels

@@ -10,15 +10,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, refusal, slack_of
 from structopt.checks import checked, converted, floats
-from structopt.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import TaskLoss
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, refusal, slack_of
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.structures._flow_risk import absolute_risk_program
 
 __all__ = ["AbsoluteFlowLoss", "Flow", "SquaredFlowLoss"]

@@ -11,23 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._hierarchy_input import node_values
-from structopt.backends.combinatorial import Algorithm
-from structopt.batch import Batch, LabelBatch, LossBatch, slack_of
+from structopt._jit import IntArray
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
+from structopt.algorithms.tree.algorithm import ClosureOracle, LeafOracle, NeededChildOracle
 from structopt.checks import checked, floats
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled
 from structopt.hierarchy import Hierarchy
-from structopt.kernels._common import IntArray
-from structopt.kernels.threads import in_threads
+from structopt.hierarchy.input import node_values
 from structopt.losses import Hamming, LeafHamming, TaskLoss
 from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, LossBatch, slack_of
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 from structopt.structures._hierarchy_labels import LabelCodec
-from structopt.structures._hierarchy_oracles import ClosureOracle, LeafOracle, NeededChildOracle
-from structopt.structures._leaf_set_oracle import LeafSetOracle
 
 __all__ = ["HierarchicalLabels", "HierarchyBatch"]
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.batch import Batch, LabelBatch, LossBatch, part_table
+from structopt.algorithms.counting import LISTED, equal_weight, most_violated
+from structopt.algorithms.maxflow import FlowState
+from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.checks import checked, floats, integers
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied
-from structopt.kernels.maxflow import FlowState
-from structopt.kernels.pairwise import PairwiseGraph
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, LossBatch, part_table
 from structopt.space import LabelSpace
-from structopt.structures._counting import LISTED, equal_weight, most_violated
+from structopt.space.compiled import FloatArray
 from structopt.structures.multilabel import binary_rows
 from structopt.surrogates import Slack
 

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch, labels_given
 from structopt.checks import checked, floats, hashable
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 
 __all__ = ["Multiclass"]
 

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, part_table, refusal
+from structopt.algorithms.cardinality import choose_rows
+from structopt.algorithms.counting import LISTED, equal_weight, list_products, most_violated
 from structopt.checks import checked, converted
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
-from structopt.kernels.cardinality import choose_rows
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
+from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, part_table, refusal
 from structopt.space import LabelSpace
-from structopt.structures._counting import LISTED, equal_weight, list_products, most_violated
+from structopt.space.compiled import FloatArray
 from structopt.surrogates import Slack
 
 __all__ = ["MultiLabel", "binary_rows"]

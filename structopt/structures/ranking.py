@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.backends.combinatorial import Algorithm
-from structopt.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
+from structopt._jit import IntArray, fail, kernel
+from structopt._jit.threads import in_threads
+from structopt.algorithms.assignment import augment_rows
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.matching import AssignmentAlgorithm
 from structopt.checks import checked, floats, reshaped
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import Term, check_data_set
-from structopt.kernels._common import IntArray, fail, kernel
-from structopt.kernels.assignment import augment_rows
-from structopt.kernels.threads import in_threads
+from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.model import Model
-from structopt.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
+from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
 from structopt.structures._choices import ranges
-from structopt.structures._matching import AssignmentAlgorithm
 
 __all__ = ["ByPosition", "Ranking"]
 

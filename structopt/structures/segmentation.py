@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.batch import LabelBatch, LossBatch
+from structopt._jit import IntArray
+from structopt._jit.threads import in_threads
+from structopt.algorithms.segments import viterbi as segments
+from structopt.algorithms.segments.algorithm import SegmentOracle, SegmentTable, cover, segment_rows, window_sums
 from structopt.checks import checked, floats
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
-from structopt.kernels import segments
-from structopt.kernels._common import IntArray
-from structopt.kernels.threads import in_threads
+from structopt.model.batch import LabelBatch, LossBatch
 from structopt.space import LabelSpace
-from structopt.structures._segment_oracle import SegmentOracle, SegmentTable, cover, segment_rows, window_sums
+from structopt.space.compiled import FloatArray
 from structopt.structures._sequence_model import SequenceBatch, SequenceModel
 from structopt.structures._sequences import (
     PositionLoss,

@@ -10,19 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.backends.combinatorial import Algorithm
+from structopt._jit import IntArray
+from structopt._jit.threads import in_threads
+from structopt.algorithms.arborescence import spanning as kernels
+from structopt.algorithms.base import Algorithm
 from structopt.checks import checked, floats, numeric
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.expressions import Expression
 from structopt.features import Shared, Term, check_data_set
-from structopt.kernels import arborescence as kernels
-from structopt.kernels._common import IntArray
-from structopt.kernels.threads import in_threads
-from structopt.label import Label
 from structopt.losses import TaskLoss
 from structopt.model import Model
+from structopt.oracle.label import Label
 from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
+from structopt.space.expressions import Expression
 from structopt.structures._choices import ChoiceBatch
 from structopt.structures._heads import complaint, fault, fill
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.checks import checked, converted
-from structopt.compiled import FloatArray
-from structopt.coordinates import Affine
 from structopt.errors import DeclarationError
 from structopt.plane import Plane
+from structopt.plane.coordinates import Affine
+from structopt.space.compiled import FloatArray
 
 __all__ = ["Affine", "Surrogate", "better_end"]
 

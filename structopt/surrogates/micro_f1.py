@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.plane import Plane
+from structopt.space.compiled import FloatArray
 from structopt.surrogates.base import Affine, Surrogate, better_end
 
 __all__ = ["MicroF1"]

@@ -22,8 +22,8 @@ from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.backends.profiles import Profile, load_profile, make_backend
 from structopt.backends.registry import backend_class
 from structopt.checks import checked
-from structopt.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
 from structopt.errors import DeclarationError
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
 from structopt.testing import instances
 from structopt.testing.report import Outcome, Report
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = [
     "brute_force",

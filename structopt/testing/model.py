@@ -11,11 +11,11 @@ import numpy as np
 
 from structopt.checks import checked, whole
 from structopt.checks import seed as check_seed
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.model import Model
 from structopt.oracle import Oracle
+from structopt.space.compiled import FloatArray
 from structopt.testing.report import Outcome, Report
 
 __all__ = ["MODEL_CHECKS", "check_model"]

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from structopt.checks import checked
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.space.compiled import FloatArray
 from structopt.surrogates import Surrogate
 
 __all__ = ["check_surrogate"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from structopt.train import regularizers
+from structopt.risks import regularizers
+from structopt.risks.risk import Cut, LinearRisk, Risk
+from structopt.risks.structured import StructuredRisk, Violations
 from structopt.train.bcfw import bcfw
 from structopt.train.block_ascent import block_ascent
 from structopt.train.bmrm import bmrm
@@ -14,9 +16,7 @@ from structopt.train.monitor import Monitor
 from structopt.train.multiclass import multiclass_ascent
 from structopt.train.proximal import proximal_bundle
 from structopt.train.result import History, Record, TrainResult
-from structopt.train.risk import Cut, LinearRisk, Risk
 from structopt.train.sgd import sgd
-from structopt.train.structured import StructuredRisk, Violations
 from structopt.train.warm import WarmStart
 
 __all__ = [

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from structopt.checks import checked
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
+from structopt.risks.regularizers import Regularizer, check_l2
+from structopt.risks.risk import check_lam
+from structopt.risks.structured import StructuredRisk, Violations
+from structopt.risks.watch import CACHED_VISIT
+from structopt.space.compiled import FloatArray
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.multiclass import is_multiclass, multiclass_ascent
-from structopt.train.regularizers import Regularizer, check_l2
 from structopt.train.result import TrainResult
-from structopt.train.risk import check_lam
 from structopt.train.run import Limits, run
-from structopt.train.structured import StructuredRisk, Violations
 from structopt.train.warm import WarmStart
-from structopt.train.watch import CACHED_VISIT
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
 
 __all__ = ["block_ascent"]

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError, SolverFailed
+from structopt.risks.regularizers import L2, QuadraticRegularizer, Regularizer
+from structopt.risks.risk import Cut, LinearRisk, Risk, check_lam, check_start
 from structopt.train.bundle import make_bundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.monitor import Callback, Monitor
-from structopt.train.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.train.result import TrainResult
-from structopt.train.risk import Cut, LinearRisk, Risk, check_lam, check_start
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
 

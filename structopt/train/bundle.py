@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError
+from structopt.risks.linesearch import zero_of_increasing
+from structopt.risks.regularizers import QuadraticRegularizer, Regularizer
 from structopt.train.dual import SimplexQP
-from structopt.train.linesearch import zero_of_increasing
-from structopt.train.regularizers import QuadraticRegularizer, Regularizer
 
 __all__ = ["Bundle", "ModelPoint", "make_bundle"]
 
@@ -288,7 +288,7 @@ def make_bundle(
 
     Examples
     --------
-    >>> from structopt.train.regularizers import L2
+    >>> from structopt.risks.regularizers import L2
     >>> bundle = make_bundle(L2(), 2, 0.5)
     >>> bundle.add(np.array([1.0, 0.0]), 0.0)
     >>> bundle.add(np.array([-1.0, 2.0]), 1.0)

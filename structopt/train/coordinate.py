@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
-from structopt.kernels import coordinate as loops
+from structopt.risks.risk import Risk, check_lam
 from structopt.train.checkpoint import Checkpoint
+from structopt.train.kernels import coordinate as loops
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
-from structopt.train.risk import Risk, check_lam
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
 

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from structopt.checks import checked
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.kernels.frank_wolfe import highest, remember
+from structopt.risks.regularizers import L2, Regularizer, check_l2
+from structopt.risks.risk import check_lam
+from structopt.risks.structured import StructuredRisk, Violations, check_scale
+from structopt.space.compiled import FloatArray
 from structopt.train.bundle import QuadraticBundle
 from structopt.train.checkpoint import Checkpoint
+from structopt.train.kernels.frank_wolfe import highest, remember
 from structopt.train.monitor import Callback, Monitor
-from structopt.train.regularizers import L2, Regularizer, check_l2
 from structopt.train.result import TrainResult
-from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
-from structopt.train.structured import StructuredRisk, Violations, check_scale
 from structopt.train.warm import WarmStart
 from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, has_one_table
 

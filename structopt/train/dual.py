@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structopt.checks import checked, floats, number
 from structopt.errors import DeclarationError
-from structopt.kernels.pair_ascent import pair_ascent
+from structopt.train.kernels.pair_ascent import pair_ascent
 
 __all__ = ["DualSolution", "SimplexQP", "power_of_two", "solve_simplex_qp"]
 

@@ -11,9 +11,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError, SolverFailed
+from structopt.risks.regularizers import Regularizer
 from structopt.train.bundle import IDLE_LIMIT, Bundle, ModelPoint
 from structopt.train.dual import power_of_two
-from structopt.train.regularizers import Regularizer
 
 __all__ = ["LinearBundle"]
 

@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed
+from structopt.risks.identity import same
 from structopt.train.checkpoint import Checkpoint, State, read_checkpoint, write_checkpoint
-from structopt.train.identity import same
 from structopt.train.result import TINY, History, Record, TrainResult, relative_gap
 
 __all__ = ["Callback", "Monitor", "OutOfTime", "check_tol", "is_interrupt"]

@@ -9,16 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.checks import checked
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
+from structopt.risks.risk import Risk, check_lam
+from structopt.risks.structured import StructuredRisk, check_scale
+from structopt.space.compiled import FloatArray
 from structopt.surrogates import Margin
 from structopt.train.checkpoint import Checkpoint
+from structopt.train.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
-from structopt.train.risk import Risk, check_lam
 from structopt.train.run import Limits, Method, run
-from structopt.train.structured import StructuredRisk, check_scale
 from structopt.train.warm import WarmStart
 
 __all__ = ["is_multiclass", "multiclass_ascent"]

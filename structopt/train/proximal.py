@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
+from structopt.risks.regularizers import L2, Regularizer
+from structopt.risks.risk import Risk, check_lam, check_start
 from structopt.train.bmrm import Point, evaluate, first_bound
 from structopt.train.bundle import IDLE_LIMIT, make_bundle
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.dual import SimplexQP
 from structopt.train.monitor import Callback, Monitor
-from structopt.train.regularizers import L2, Regularizer
 from structopt.train.result import TrainResult
-from structopt.train.risk import Risk, check_lam, check_start
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
 

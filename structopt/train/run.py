@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import TimeLimitReached
+from structopt.risks.watch import never as _never
 from structopt.stopping import deadline
 from structopt.train.checkpoint import Checkpoint, State
 from structopt.train.monitor import Callback, Monitor, OutOfTime
 from structopt.train.result import TrainResult
 from structopt.train.warm import WarmStart
-from structopt.train.watch import never as _never
 
 __all__ = ["Limits", "Method", "run"]
 

@@ -11,16 +11,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.checks import checked
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
-from structopt.kernels.sparse_steps import add_parts, score_rows
+from structopt.risks.regularizers import Regularizer, check_l2
+from structopt.risks.risk import check_lam
+from structopt.risks.structured import StructuredRisk, Violations, check_scale, difference
+from structopt.space.compiled import FloatArray
 from structopt.train.checkpoint import Checkpoint
+from structopt.train.kernels.sparse_steps import add_parts, score_rows
 from structopt.train.monitor import Callback, Monitor
-from structopt.train.regularizers import Regularizer, check_l2
 from structopt.train.result import TrainResult
-from structopt.train.risk import check_lam
 from structopt.train.run import Limits, Method, run
-from structopt.train.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.train.warm import WarmStart
 
 __all__ = ["sgd"]

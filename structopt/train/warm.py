@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.errors import DeclarationError
-from structopt.train.identity import same
+from structopt.risks.identity import same
 
 if TYPE_CHECKING:
     from structopt.train.monitor import Monitor

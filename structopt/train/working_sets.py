@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.compiled import FloatArray
 from structopt.errors import DeclarationError
 from structopt.features import Tied
-from structopt.kernels.differences import differences
-from structopt.kernels.planes import compact, weights_of
-from structopt.kernels.working_sets import ascend_cached, ascend_new
+from structopt.risks.structured import StructuredRisk, Violations, check_scale
+from structopt.risks.watch import CACHED_CALL, CACHED_VISIT
+from structopt.space.compiled import FloatArray
+from structopt.train.kernels.differences import differences
+from structopt.train.kernels.planes import compact, weights_of
+from structopt.train.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
 from structopt.train.run import Method
-from structopt.train.structured import StructuredRisk, Violations, check_scale
-from structopt.train.watch import CACHED_CALL, CACHED_VISIT
 
 __all__ = ["DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
 
@@ -155,7 +155,7 @@ class WorkingSets:
 
     @property
     def planes(self) -> tuple[Any, ...]:
-        """The first tuple of `structopt.kernels.planes`."""
+        """The first tuple of `structopt.train.kernels.planes`."""
         return (self.count, self.begin, self.size, self.alpha, self.level, self.idle, self.gram)
 
     @property

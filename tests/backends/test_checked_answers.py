@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import structopt as so
 from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.backends.highs import Highs
-from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, SolverFailed
-from structopt.feasibility import contains
+from structopt.space.compiled import CompiledSpace
+from structopt.space.feasibility import contains
 from structopt.testing.instances import space_of
 
 SOLVERS = ["highs", "highs-exact", "highs-ipm", "scipy", "cbc", "pyomo-highs", "pyomo-cbc"]

@@ -12,7 +12,7 @@ import pytest
 
 import structopt as so
 from structopt.backends.highs import Highs
-from structopt.feasibility import contains
+from structopt.space.feasibility import contains
 from structopt.stopping import Stop, deadline, map_in_threads, time_left
 from structopt.testing.instances import hard_knapsack, space_of
 

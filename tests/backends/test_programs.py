@@ -18,7 +18,7 @@ from structopt.backends.base import Status
 from structopt.backends.profiles import make_backend
 from structopt.backends.programs import SupervisedProgram
 from structopt.errors import SolverFailed, TimeLimitReached
-from structopt.feasibility import contains
+from structopt.space.feasibility import contains
 from structopt.testing.instances import brute_force, hard_knapsack, space_of
 
 pytestmark = [

@@ -14,8 +14,8 @@ from structopt.estimators._hierarchical_train import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.structured import StructuredSVM
 from structopt.losses import LeafHamming, Normalized
+from structopt.risks.structured import StructuredRisk
 from structopt.structures.hierarchy import HierarchicalLabels
-from structopt.train.structured import StructuredRisk
 
 TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 DAG = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4), (2, 5)])

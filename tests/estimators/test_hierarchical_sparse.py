@@ -9,14 +9,14 @@ import scipy.sparse as sp
 import structopt as so
 from structopt import norms
 from structopt.errors import DeclarationError
-from structopt.estimators import _hierarchical_sgd
 from structopt.estimators._divided import Divided
-from structopt.estimators._hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.estimators._hierarchical_train import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
+from structopt.risks.structured import StructuredRisk
 from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.train import hierarchical_sgd as _hierarchical_sgd
+from structopt.train.hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.train.sgd import sgd
-from structopt.train.structured import StructuredRisk
 
 TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 

@@ -23,7 +23,6 @@ import highspy
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace
 from structopt.data import read as read_data
 from structopt.errors import StructoptError
 from structopt.interop.files import read, read_with_objective, write
@@ -33,6 +32,7 @@ from structopt.interop.mps_reader import read_mps
 from structopt.interop.program import Program
 from structopt.interop.pulp import to_pulp
 from structopt.interop.pyomo import to_pyomo
+from structopt.space.compiled import CompiledSpace
 
 NAMES = [
     "y[0]", "y[1]", "y[0,1]", "a", "b", "x1", "x2", "x_3", "infra", "nanny", "Infinity_2", "e1", "e", "E2x",

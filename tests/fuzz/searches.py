@@ -20,8 +20,8 @@ from scipy.optimize import linprog
 import structopt as so
 from structopt import search, structures
 from structopt.plane import Plane
-from structopt.point_plane import PointPlane
-from structopt.points import Point
+from structopt.plane.point_plane import PointPlane
+from structopt.plane.points import Point
 from structopt.surrogates import (
     BetaScaling,
     GeneralizedScaling,

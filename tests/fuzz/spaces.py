@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt as so
-from structopt.compiled import CompiledSpace
 from structopt.errors import BanNotExpressible, InfeasibleSpace, UnboundedObjective
-from structopt.feasibility import contains, violations
+from structopt.space.compiled import CompiledSpace
+from structopt.space.feasibility import contains, violations
 
 IN_PROCESS = ["auto", "highs", "highs-exact", "highs-ipm", "scipy"]
 #: A program is started for every call: a few are enough.

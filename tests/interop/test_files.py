@@ -16,13 +16,13 @@ import pyomo.environ as pyo
 import pytest
 import scipy.sparse as sp
 
-from structopt.compiled import CompiledSpace
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
 from structopt.interop.files import read, read_objective, read_with_objective, write
 from structopt.interop.matrices import assemble
 from structopt.interop.pyomo import read_pyomo
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
+from structopt.space.compiled import CompiledSpace
 
 
 def lp(tmp_path: Path, rows: str, rest: str = "bounds\n a free\n", objective: str = "0 a + 0 b") -> Path:

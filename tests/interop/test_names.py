@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from structopt.errors import DeclarationError
 from structopt.interop.names import blocks_of, natural_key, refuse_duplicates, stand_ins
-from structopt.naming import ArrayNames
+from structopt.space.naming import ArrayNames
 
 SHAPES = st.lists(st.integers(1, 4), max_size=3).map(tuple)
 

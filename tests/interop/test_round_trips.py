@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from structopt.compiled import CompiledSpace
 from structopt.interop.files import read, write
 from structopt.interop.matrices import assemble
 from structopt.interop.pulp import read_pulp, to_pulp
 from structopt.interop.pyomo import read_pyomo, to_pyomo
+from structopt.space.compiled import CompiledSpace
 
 # Names that some format mangles, quotes, reserves or takes for a keyword or a number.
 AWKWARD = [

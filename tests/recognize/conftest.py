@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from structopt.compiled import CompiledSpace
 from structopt.recognize import (
     Assignment,
     Box,
@@ -25,6 +24,7 @@ from structopt.recognize import (
     Structure,
     Tree,
 )
+from structopt.space.compiled import CompiledSpace
 
 INF = np.inf
 Declaration = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import structopt.risks as risks
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
+from structopt.risks.risk import LinearRisk
 from structopt.structures.chain import Chain
 from structopt.structures.mrf import PairwiseMRF
-from structopt.train.risk import LinearRisk
 
 M, D = 12, 3
 TREE = [("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "d"), ("b", "e"), ("d", "f"), ("c", "f")]

@@ -10,8 +10,8 @@ import pytest
 import structopt as so
 from structopt import search
 from structopt.plane import Plane
-from structopt.point_plane import PointPlane
-from structopt.points import Point
+from structopt.plane.point_plane import PointPlane
+from structopt.plane.points import Point
 from structopt.surrogates import MicroF1
 
 

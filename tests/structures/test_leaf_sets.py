@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structopt as so
+from structopt.algorithms.leaf_sets import algorithm as leaf_set_oracle
+from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
+from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
+from structopt.algorithms.leaf_sets.program import Core
 from structopt.errors import DeclarationError
-from structopt.feasibility import contains
 from structopt.hierarchy import Hierarchy
-from structopt.structures import _leaf_set_oracle as leaf_set_oracle
-from structopt.structures._leaf_set_candidates import candidates, greedy_label
-from structopt.structures._leaf_set_oracle import LeafSetOracle
-from structopt.structures._leaf_set_program import Core
+from structopt.space.feasibility import contains
 from structopt.structures.hierarchy import HierarchicalLabels
 
 seeds = st.integers(0, 2**32 - 1)

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import structopt as so
+from structopt.algorithms.segments.algorithm import cover, segment_rows, window_sums
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures import segmentation
-from structopt.structures._segment_oracle import cover, segment_rows, window_sums
 from structopt.structures.segmentation import Segmentation
 
 COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])

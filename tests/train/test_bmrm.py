@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from structopt.errors import DeclarationError, SolverFailed
+from structopt.risks.regularizers import L1, L2, Entropy, Lp, Quadratic
 from structopt.train import Checkpoint, Cut, LinearRisk, Risk, bmrm
-from structopt.train.regularizers import L1, L2, Entropy, Lp, Quadratic
 
 N, D = 40, 5
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt.errors import DeclarationError
-from structopt.kernels.multiclass import _threshold
+from structopt.train.kernels.multiclass import _threshold
 from structopt.train.multiclass import is_multiclass, multiclass_ascent
 
 LAM = 0.05

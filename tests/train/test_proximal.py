@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from structopt.errors import DeclarationError
+from structopt.risks.regularizers import L1, L2, Entropy, Lp, Quadratic
 from structopt.train import Checkpoint, Risk, bmrm, proximal_bundle
-from structopt.train.regularizers import L1, L2, Entropy, Lp, Quadratic
 
 
 class Hinge(Risk):

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt.risks import Hinge, SquaredHinge
+from structopt.risks import regularizers as r
 from structopt.train import block_ascent, bmrm, n_slack, one_slack, proximal_bundle
-from structopt.train import regularizers as r
 from structopt.train.bcfw import bcfw
 from structopt.train.coordinate import coordinate_descent
 from structopt.train.multiclass import multiclass_ascent

@@ -1,0 +1,1 @@
+"""Maximum spanning arborescences."""

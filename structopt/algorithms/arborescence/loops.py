@@ -1,0 +1,289 @@
+"""The loops of `structopt.algorithms.arborescence.spanning`, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, kernel
+from structopt.algorithms.lawler import BoolArray
+
+__all__ = ["branch", "solve", "solve_batch"]
+
+
+@kernel
+def _prepare(W: FloatArray, S: FloatArray, single_root: bool) -> bool:
+    """Copy the arcs that exist into S; for a single root make every root arc dearer than any tree is long.
+
+    The penalty N (max - min) + 1 only decides which arcs are taken; values are read from W. False on NaN or +inf.
+    """
+    n = W.shape[0]
+    low, high, bad = np.inf, -np.inf, False
+    for h in range(n):
+        for m in range(n):
+            w = W[h, m]
+            if m == 0 or m == h:
+                S[h, m] = -np.inf
+                continue
+            bad |= not (w < np.inf)
+            S[h, m] = w
+            if w > -np.inf:
+                low, high = min(low, w), max(high, w)
+    if single_root and high > -np.inf:
+        for m in range(1, n):
+            S[0, m] -= n * (high - low) + 1.0
+    return not bad
+
+
+@kernel
+def _best_heads(S: FloatArray, alive: BoolArray, best: IntArray) -> bool:
+    """Best head of every living node, the smallest on ties. False if one has none."""
+    n = S.shape[0]
+    top = np.full(n, -np.inf)
+    best[:] = -1
+    for u in range(n):
+        if not alive[u]:
+            continue
+        row = S[u]
+        for v in range(n):
+            if row[v] > top[v] and u != v:
+                top[v] = row[v]
+                best[v] = u
+    missing = False
+    for v in range(1, n):
+        missing |= alive[v] and best[v] < 0
+    return not missing
+
+
+@kernel
+def _find_cycle(best: IntArray, alive: BoolArray, cycle: IntArray) -> int:
+    """Write one cycle of the best heads into `cycle`; its length, or 0."""
+    n = best.size
+    mark = np.zeros(n, np.int64)
+    mark[0] = -1
+    for start in range(1, n):
+        if not alive[start] or mark[start]:
+            continue
+        v = start
+        while mark[v] == 0:
+            mark[v] = start
+            v = best[v]
+        if mark[v] == start:
+            length, w = 0, v
+            while True:
+                cycle[length] = w
+                length += 1
+                w = best[w]
+                if w == v:
+                    return length
+    return 0
+
+
+@kernel
+def _edmonds(S: FloatArray, heads: IntArray) -> bool:
+    """Chu-Liu/Edmonds on the dense matrix S, which is overwritten. False if there is no arborescence.
+
+    A cycle is contracted into its first member. Every arc of the contracted graph remembers the arc it stands for; the
+    log of a contraction holds the cycle's own arcs and the owner of every node at that time.
+    """
+    n = S.shape[0]
+    heads[:] = -1
+    tail, tip = np.empty((n, n), np.int64), np.empty((n, n), np.int64)
+    for u in range(n):
+        for v in range(n):
+            tail[u, v] = u
+            tip[u, v] = v
+    alive, inside = np.ones(n, np.bool_), np.zeros(n, np.bool_)
+    best, cycle, owner = np.empty(n, np.int64), np.empty(n, np.int64), np.arange(n)
+    owners = np.empty((n, n), np.int64)
+    lengths = np.empty(n, np.int64)
+    members, arc_tail, arc_tip = np.empty((n, n), np.int64), np.empty((n, n), np.int64), np.empty((n, n), np.int64)
+    level = 0
+    while True:
+        if not _best_heads(S, alive, best):
+            return False
+        length = _find_cycle(best, alive, cycle)
+        if not length:
+            break
+        rep = cycle[0]
+        inside[:] = False
+        for i in range(length):
+            v = cycle[i]
+            inside[v] = True
+            members[level, i], arc_tail[level, i], arc_tip[level, i] = v, tail[best[v], v], tip[best[v], v]
+        owners[level] = owner
+        lengths[level] = length
+        level += 1
+        for u in range(n):
+            if not alive[u] or inside[u]:
+                continue
+            enter, leave = -np.inf, -np.inf
+            via, out = rep, rep
+            for i in range(length):
+                v = cycle[i]
+                # A cycle's own arcs are finite, so that -inf - -inf cannot occur.
+                gain = S[u, v] - S[best[v], v]
+                if gain > enter:
+                    enter, via = gain, v
+                if S[v, u] > leave:
+                    leave, out = S[v, u], v
+            a, b, c, d = tail[u, via], tip[u, via], tail[out, u], tip[out, u]
+            S[u, rep], tail[u, rep], tip[u, rep] = enter, a, b
+            S[rep, u], tail[rep, u], tip[rep, u] = leave, c, d
+        for i in range(1, length):
+            alive[cycle[i]] = False
+        for x in range(n):
+            if inside[owner[x]]:
+                owner[x] = rep
+    for v in range(1, n):
+        if alive[v]:
+            heads[tip[best[v], v]] = tail[best[v], v]
+    for back in range(level - 1, -1, -1):
+        # Exactly one node of this cycle has a head by now, from outside: its member gives up the cycle's arc.
+        for i in range(lengths[back]):
+            entered = False
+            for x in range(1, n):
+                entered |= heads[x] >= 0 and owners[back, x] == members[back, i]
+            if entered:
+                members[back, i] = -1
+        for i in range(lengths[back]):
+            if members[back, i] >= 0:
+                heads[arc_tip[back, i]] = arc_tail[back, i]
+    return True
+
+
+@kernel
+def _eisner(S: FloatArray, single_root: bool, heads: IntArray) -> bool:
+    """Eisner's O(N^3) program. Direction 1 has its head at the left end of a span, 0 at the right end."""
+    n = S.shape[0]
+    whole, open_ = np.full((2, n, n), -np.inf), np.full((2, n, n), -np.inf)
+    whole_at, open_at = np.zeros((2, n, n), np.int64), np.zeros((2, n, n), np.int64)
+    for s in range(n):
+        whole[0, s, s] = whole[1, s, s] = 0.0
+    for width in range(1, n):
+        for s in range(n - width):
+            t = s + width
+            best, at = -np.inf, s
+            # A root that already has a child (s = 0, r > 0) takes no second one.
+            for r in range(s, s + 1 if single_root and s == 0 else t):
+                v = whole[1, s, r] + whole[0, r + 1, t]
+                if v > best:
+                    best, at = v, r
+            open_[1, s, t], open_at[1, s, t] = best + S[s, t], at
+            if s:
+                open_[0, s, t], open_at[0, s, t] = best + S[t, s], at
+                best, at = -np.inf, s
+                for r in range(s, t):
+                    v = whole[0, s, r] + open_[0, r, t]
+                    if v > best:
+                        best, at = v, r
+                whole[0, s, t], whole_at[0, s, t] = best, at
+            best, at = -np.inf, t
+            for r in range(s + 1, t + 1):
+                v = open_[1, s, r] + whole[1, r, t]
+                if v > best:
+                    best, at = v, r
+            whole[1, s, t], whole_at[1, s, t] = best, at
+    if whole[1, 0, n - 1] == -np.inf:
+        return False
+    # Spans to take apart: (whole?, direction, s, t).
+    stack = np.empty((2 * n + 2, 4), np.int64)
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 1, 1, 0, n - 1
+    depth = 1
+    while depth:
+        depth -= 1
+        kind, side, s, t = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3]
+        if s == t:
+            continue
+        if kind:
+            r = whole_at[side, s, t]
+            first = (1 - side, side, s, r)
+            second = (side, side, r, t)
+            # Direction 1: open (s, r), whole (r, t); direction 0: whole (s, r), open (r, t).
+        else:
+            r = open_at[side, s, t]
+            if side:
+                heads[t] = s
+            else:
+                heads[s] = t
+            first = (1, 1, s, r)
+            second = (1, 0, r + 1, t)
+        for item in (first, second):
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = item
+            depth += 1
+    return True
+
+
+@kernel
+def _run(W: FloatArray, S: FloatArray, single_root: bool, projective: bool, heads: IntArray) -> tuple[float, int]:
+    """Solve on S (a prepared copy) and read the value from W."""
+    n = W.shape[0]
+    found = _eisner(S, single_root, heads) if projective else _edmonds(S, heads)
+    if not found:
+        return -np.inf, INFEASIBLE
+    value, children = 0.0, 0
+    for m in range(1, n):
+        value += W[heads[m], m]
+        children += heads[m] == 0
+    if single_root and children > 1:
+        return -np.inf, INFEASIBLE
+    return value, SOLVED
+
+
+@kernel
+def solve(W: FloatArray, single_root: bool, projective: bool) -> tuple[IntArray, float, int]:
+    n = W.shape[0]
+    heads = np.zeros(n, np.int64)
+    S = np.empty((n, n))
+    if not _prepare(W, S, single_root and not projective):
+        return heads[1:], np.nan, BAD_NUMBER
+    value, status = _run(W, S, single_root, projective, heads)
+    return heads[1:].copy(), value, status
+
+
+@kernel
+def solve_batch(
+    W: FloatArray, sizes: IntArray, single_root: bool, projective: bool
+) -> tuple[IntArray, FloatArray, int, int]:
+    count = sizes.size
+    heads = np.empty(sizes.sum() - count, np.int64)
+    values = np.empty(count)
+    at, to = 0, 0
+    for i in range(count):
+        n = sizes[i]
+        one, value, status = solve(W[at : at + n * n].reshape(n, n), single_root, projective)
+        if status:
+            return heads, values, status, i
+        assign(heads[to : to + n - 1], one)
+        values[i] = value
+        at += n * n
+        to += n - 1
+    return heads, values, SOLVED, -1
+
+
+@kernel
+def branch(
+    W: FloatArray, label: IntArray, position: int, forbidden: BoolArray, single_root: bool, projective: bool
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """The new cells of `lawler.best_first`: to fix a head is to forbid the others."""
+    n = W.shape[0]
+    cells = n - 1 - position
+    labels = np.empty((cells, n - 1), np.int64)
+    values = np.full(cells, -np.inf)
+    base, S = np.empty((n, n)), np.empty((n, n))
+    heads = np.zeros(n, np.int64)
+    _prepare(W, base, single_root and not projective)
+    for q in range(n - 1):
+        if q >= position:
+            for h in range(n):
+                assign(S[h], base[h])
+            for h in range(n):
+                if h == label[q] or (q == position and forbidden[h]):
+                    S[h, q + 1] = -np.inf
+            value, status = _run(W, S, single_root, projective, heads)
+            if status == SOLVED:
+                assign(labels[q - position], heads[1:])
+                values[q - position] = value
+        for h in range(n):
+            if h != label[q]:
+                base[h, q + 1] = -np.inf
+    return labels, values, np.arange(position, n - 1)

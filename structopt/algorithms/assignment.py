@@ -1,0 +1,374 @@
+"""Bipartite assignment: every row to its own column, n <= m (docs/mathematics/oracles).
+
+`assign_scipy` is the reference, `scipy.optimize.linear_sum_assignment`; `assign` is a shortest-augmenting-path kernel
+that can keep its column prices from call to call. ``-inf`` forbids a pair. Ties: no rule is guaranteed; without kept
+prices the answer depends on the scores only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from structopt._jit import (
+    BAD_NUMBER,
+    INFEASIBLE,
+    SOLVED,
+    FloatArray,
+    IntArray,
+    fail,
+    floats,
+    kernel,
+    unusable,
+)
+from structopt.algorithms.lawler import BoolArray, ban_rows, best_first
+from structopt.algorithms.lawler import k_best as lawler_k_best
+from structopt.errors import DeclarationError, InfeasibleSpace
+
+__all__ = ["assign", "assign_batch", "assign_scipy", "augment_rows", "k_best", "match"]
+
+_NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
+_EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
+
+
+def assign(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[IntArray, float]:
+    """The best assignment of rows to columns.
+
+    Parameters
+    ----------
+    C : array_like, shape (n, m), n <= m
+        Scores, maximised.
+    prices : ndarray, shape (m,), optional
+        Column prices of an earlier call, updated in place: a warm start for a score matrix that drifts. Start with
+        zeros. Without effect if n < m, where unmatched columns must have price 0.
+
+    Returns
+    -------
+    columns : ndarray of int64, shape (n,)
+    value : float
+
+    Examples
+    --------
+    >>> columns, value = assign([[3, 1, 2], [2, 4, 6], [0, 2, 5]])
+    >>> columns.tolist(), value
+    ([0, 1, 2], 12.0)
+    """
+    scores = floats(C, "C", 2)
+    _check_shape(*scores.shape)
+    kept = np.zeros(scores.shape[1]) if prices is None else prices
+    _check_prices(kept, (scores.shape[1],))
+    columns, value, status = augment_rows(scores, kept)
+    if status:
+        fail(status, _NUMBERS, _EMPTY)
+    return columns, value
+
+
+def assign_batch(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+    """`assign` for every matrix of `C`, shape (N, n, m), with prices of shape (N, m).
+
+    Examples
+    --------
+    >>> columns, values = assign_batch([[[3, 1], [2, 4]], [[0, 5], [5, 0]]])
+    >>> columns.tolist(), values.tolist()
+    ([[0, 1], [1, 0]], [7.0, 10.0])
+    """
+    scores = floats(C, "C", 3)
+    count, n, m = scores.shape
+    _check_shape(n, m)
+    kept = np.zeros((count, m)) if prices is None else prices
+    _check_prices(kept, (count, m))
+    columns, values, status, index = _assign_batch(scores, kept)
+    if status:
+        fail(status, _NUMBERS, _EMPTY, index)
+    return columns, values
+
+
+def assign_scipy(C: npt.ArrayLike) -> tuple[IntArray, float]:
+    """`assign` by scipy: the reference, slower on small matrices by its call overhead."""
+    scores = floats(C, "C", 2)
+    _check_shape(*scores.shape)
+    if not (scores < np.inf).all():
+        raise DeclarationError(f"In C {_NUMBERS}")
+    try:
+        rows, columns = linear_sum_assignment(scores, maximize=True)
+    except ValueError as error:
+        raise InfeasibleSpace(_EMPTY) from error
+    return columns.astype(np.int64), float(scores[rows, columns].sum())
+
+
+def match(
+    C: npt.ArrayLike,
+    rows_required: npt.ArrayLike | bool = False,
+    columns_required: npt.ArrayLike | bool = False,
+    prices: FloatArray | None = None,
+) -> tuple[IntArray, float]:
+    """The best matching in which required rows and columns are matched and the others at most once.
+
+    Solved as an assignment of size n + m: row i may go to a dummy column of its own if it is not required, and column j
+    to a dummy row of its own; dummies meet at score 0.
+
+    Parameters
+    ----------
+    C : array_like, shape (n, m)
+        Scores of the pairs, any n and m.
+    rows_required, columns_required : bool or array_like of bool
+    prices : ndarray, shape (n + m,), optional
+        As in `assign`.
+
+    Returns
+    -------
+    columns : ndarray of int64, shape (n,)
+        The column of each row, or -1.
+    value : float
+
+    Examples
+    --------
+    >>> columns, value = match([[-1.0, 2], [-3, -2]], rows_required=[True, False])
+    >>> columns.tolist(), value
+    ([1, -1], 2.0)
+    """
+    scores = floats(C, "C", 2)
+    n, m = scores.shape
+    rows = np.broadcast_to(np.asarray(rows_required, dtype=np.bool_), (n,))
+    columns = np.broadcast_to(np.asarray(columns_required, dtype=np.bool_), (m,))
+    square = np.full((n + m, n + m), -np.inf)
+    square[:n, :m] = scores
+    square[n:, m:] = 0.0
+    square[np.arange(n), m + np.arange(n)] = np.where(rows, -np.inf, 0.0)
+    square[n + np.arange(m), np.arange(m)] = np.where(columns, -np.inf, 0.0)
+    chosen, _ = assign(square, prices)
+    of_row = np.where(chosen[:n] < m, chosen[:n], -1)
+    paired = np.flatnonzero(of_row >= 0)
+    return of_row, float(scores[paired, of_row[paired]].sum())
+
+
+def k_best(C: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None) -> tuple[IntArray, FloatArray]:
+    """The k best assignments that are not in a ban list, best first (Murty).
+
+    Parameters
+    ----------
+    C : array_like, shape (n, m), n <= m
+    k : int
+    ban : array_like of int, shape (n_bans, n), optional
+
+    Returns
+    -------
+    columns : ndarray of int64, shape (found, n), found <= k
+    values : ndarray, shape (found,)
+
+    Examples
+    --------
+    >>> columns, values = k_best([[3, 1, 2], [2, 4, 6], [0, 2, 5]], 3)
+    >>> columns.tolist(), values.tolist()
+    ([[0, 1, 2], [0, 2, 1], [1, 0, 2]], [12.0, 11.0, 8.0])
+    """
+    scores = floats(C, "C", 2)
+    first, value = assign(scores)
+
+    def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
+        return _branch(scores, label, position, forbidden)
+
+    banned = ban_rows(ban, len(first))
+    labels, values = lawler_k_best(best_first(first, value, branch, scores.shape[1]), k, banned)
+    return np.array(labels, dtype=np.int64).reshape(len(labels), len(first)), values
+
+
+def _check_prices(kept: FloatArray, shape: tuple[int, ...]) -> None:
+    """Prices are written to in place: they must be an array that can be."""
+    good = isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape
+    if not (good and kept.flags.c_contiguous and kept.flags.writeable):
+        raise DeclarationError(f"prices must be a contiguous float64 array of shape {shape} that can be written to.")
+
+
+def _check_shape(n: int, m: int) -> None:
+    if n > m:
+        raise DeclarationError(
+            f"{n} rows cannot each have one of {m} columns; transpose C, or use match() to leave rows out."
+        )
+
+
+@kernel
+def _start(C: FloatArray, u: FloatArray, v: FloatArray, column: IntArray, row: IntArray) -> bool:
+    """Row prices from column prices, and the pairs that are tight for both, first free column first.
+
+    Costs are -C; prices satisfy u_i + v_j <= -C_ij. False if a row has no allowed column.
+    """
+    n, m = C.shape
+    row[:] = -1
+    for i in range(n):
+        top = -np.inf
+        scores = C[i]
+        for j in range(m):
+            w = scores[j] + v[j]
+            top = w if w > top else top
+        if top == -np.inf:
+            return False
+        u[i] = -top
+        column[i] = -1
+        for j in range(m):
+            if row[j] < 0 and scores[j] + v[j] == top:
+                column[i] = j
+                row[j] = i
+                break
+    return True
+
+
+@kernel
+def _augment(
+    C: FloatArray,
+    free: int,
+    u: FloatArray,
+    v: FloatArray,
+    column: IntArray,
+    row: IntArray,
+    distance: FloatArray,
+    via: IntArray,
+    todo: IntArray,
+) -> bool:
+    """Shortest alternating path from a free row to a free column on reduced costs; prices stay feasible.
+
+    ``todo[:left]`` are the columns not yet scanned; scanned ones are moved behind. False if there is no path.
+    """
+    m = C.shape[1]
+    for j in range(m):
+        distance[j] = np.inf
+        todo[j] = j
+    left, i, reached, sink = m, free, 0.0, -1
+    while sink < 0:
+        scores = C[i]
+        base = reached - u[i]
+        lowest, place = np.inf, -1
+        for q in range(left):
+            j = todo[q]
+            d = base - scores[j] - v[j]
+            if d < distance[j]:
+                distance[j] = d
+                via[j] = i
+            if distance[j] < lowest or (distance[j] == lowest and row[j] < 0 and lowest < np.inf):
+                lowest, place = distance[j], q
+        if place < 0:
+            return False
+        reached = lowest
+        j = todo[place]
+        left -= 1
+        todo[place], todo[left] = todo[left], j
+        if row[j] < 0:
+            sink = j
+        else:
+            i = row[j]
+    u[free] += reached
+    for q in range(left, m):
+        j = todo[q]
+        if j != sink:
+            u[row[j]] += reached - distance[j]
+            v[j] -= reached - distance[j]
+    j = sink
+    while True:
+        i = via[j]
+        row[j] = i
+        column[i], j = j, column[i]
+        if i == free:
+            return True
+
+
+@kernel
+def _solve(
+    C: FloatArray,
+    u: FloatArray,
+    v: FloatArray,
+    column: IntArray,
+    row: IntArray,
+    distance: FloatArray,
+    via: IntArray,
+    todo: IntArray,
+) -> tuple[float, int]:
+    n, m = C.shape
+    if n < m:
+        v[:] = 0.0
+    if not _start(C, u, v, column, row):
+        return -np.inf, INFEASIBLE
+    for i in range(n):
+        if column[i] < 0 and not _augment(C, i, u, v, column, row, distance, via, todo):
+            return -np.inf, INFEASIBLE
+    if n == m and n:
+        # Prices are defined up to a constant; without this they would sink from call to call and lose bits.
+        top = v.max()
+        for j in range(m):
+            v[j] -= top
+    value = 0.0
+    for i in range(n):
+        value += C[i, column[i]]
+    return value, SOLVED
+
+
+@kernel
+def augment_rows(C: FloatArray, prices: FloatArray) -> tuple[IntArray, float, int]:
+    """`assign` without its checks, for kernels: columns, value and status; the prices are updated in place."""
+    n, m = C.shape
+    column = np.empty(n, np.int64)
+    bad = False
+    for j in range(m):
+        bad |= not (abs(prices[j]) < np.inf)
+    if bad or unusable(C.ravel()):
+        return column, np.nan, BAD_NUMBER
+    whole, half = np.empty((2, m), np.int64), np.empty(m)
+    row = np.empty(m, np.int64)
+    value, status = _solve(C, np.empty(n), prices, column, row, half, whole[0], whole[1])
+    return column, value, status
+
+
+@kernel
+def _assign_batch(C: FloatArray, prices: FloatArray) -> tuple[IntArray, FloatArray, int, int]:
+    count, n, m = C.shape
+    columns = np.empty((count, n), np.int64)
+    values = np.empty(count)
+    u, distance = np.empty(n), np.empty(m)
+    row, via, todo = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
+    for i in range(count):
+        bad = False
+        for j in range(m):
+            bad |= not (abs(prices[i, j]) < np.inf)
+        if bad or unusable(C[i].ravel()):
+            return columns, values, BAD_NUMBER, i
+        values[i], status = _solve(C[i], u, prices[i], columns[i], row, distance, via, todo)
+        if status:
+            return columns, values, status, i
+    return columns, values, SOLVED, -1
+
+
+@kernel
+def _branch(
+    C: FloatArray, label: IntArray, position: int, forbidden: BoolArray
+) -> tuple[IntArray, FloatArray, IntArray]:
+    """The new cells of `lawler.best_first`: rows before q keep their columns, the rest is solved without them."""
+    n, m = C.shape
+    cells = n - position
+    labels = np.empty((cells, n), np.int64)
+    values = np.full(cells, -np.inf)
+    free = np.empty(m, np.int64)
+    taken = np.zeros(m, np.bool_)
+    for i in range(position):
+        taken[label[i]] = True
+    for q in range(position, n):
+        width = 0
+        for j in range(m):
+            if not taken[j]:
+                free[width] = j
+                width += 1
+        taken[label[q]] = True
+        rest = np.empty((n - q, width))
+        for i in range(n - q):
+            for w in range(width):
+                rest[i, w] = C[q + i, free[w]]
+        for w in range(width):
+            if free[w] == label[q] or (q == position and forbidden[free[w]]):
+                rest[0, w] = -np.inf
+        column, _, status = augment_rows(rest, np.zeros(width))
+        if status == SOLVED:
+            value = 0.0
+            for i in range(n):
+                labels[q - position, i] = label[i] if i < q else free[column[i - q]]
+                value += C[i, labels[q - position, i]]
+            values[q - position] = value
+    return labels, values, np.arange(position, n)

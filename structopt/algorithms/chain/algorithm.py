@@ -1,0 +1,121 @@
+"""The exact oracle of a chain's space: Viterbi, the k best, bans and the loss-indexed front."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from structopt._jit import IntArray
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.chain import viterbi as chain
+from structopt.errors import InfeasibleSpace
+from structopt.oracle.label import Label
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+from structopt.structures._sequences import Rules
+
+__all__ = ["ChainOracle"]
+
+# Entries of the front's table, and of the points it returns.
+_FRONT_ENTRIES = 10_000_000
+
+
+class ChainOracle(Algorithm):
+    """Points are laid out as ``y (T, S)``, ``transition (T - 1, S, S)`` and, if `first_block`, ``initial (S,)``."""
+
+    name = "Viterbi"
+
+    def __init__(self, length: int, rules: Rules, first_block: bool) -> None:
+        self.length = length
+        self.n_states = len(rules.initial)
+        self.first_block = first_block
+        S = self.n_states
+        self._n_unary, self._n_pair = length * S, (length - 1) * S * S
+        self.n_variables = self._n_unary + self._n_pair + S * first_block
+        self._forbidden = None if rules.transitions.all() else np.where(rules.transitions, 0.0, -np.inf)
+        self._start = np.where(rules.initial, 0.0, -np.inf)
+
+    # ---- the layout ------------------------------------------------------------------------------
+
+    def _tables(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores of states ``(n T, S)`` and transitions ``(n (T - 1), S, S)`` for the rows of `C`."""
+        n, S, T = len(C), self.n_states, self.length
+        U = C[:, : self._n_unary].reshape(n, T, S)
+        if self.first_block:
+            U = U.copy()
+            U[:, 0] += C[:, self._n_unary + self._n_pair :]
+        steps = C[:, self._n_unary : self._n_unary + self._n_pair].reshape(-1, S, S)
+        if self._forbidden is not None:
+            steps = steps + self._forbidden
+        return U.reshape(-1, S), steps
+
+    def points(self, labels: IntArray) -> FloatArray:
+        """The points of state sequences, one per row."""
+        n, S, T = len(labels), self.n_states, self.length
+        Z = np.zeros((n, self.n_variables))
+        row = np.arange(n)[:, None]
+        Z[row, np.arange(T) * S + labels] = 1.0
+        Z[row, self._n_unary + np.arange(T - 1) * S * S + labels[:, :-1] * S + labels[:, 1:]] = 1.0
+        if self.first_block:
+            Z[row[:, 0], self._n_unary + self._n_pair + labels[:, 0]] = 1.0
+        return Z
+
+    def _labels(self, labels: IntArray, values: FloatArray) -> list[Label]:
+        return [Label(z, float(value), True) for z, value in zip(self.points(labels), values, strict=True)]
+
+    # ---- questions -------------------------------------------------------------------------------
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+        U, steps = self._tables(c[None])
+        y, value = chain.viterbi(U, steps, self._start)
+        return Label(self.points(y[None])[0], value, True)
+
+    def maximize_batch(
+        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
+    ) -> list[Label | None]:
+        found: list[Label | None] = [None] * len(C)
+
+        def work(first: int, last: int) -> None:
+            U, steps = self._tables(C[first:last])
+            ptr = np.arange(last - first + 1) * self.length
+            y, values = chain.viterbi_batch(U, ptr, steps, self._start)
+            found[first:last] = self._labels(y.reshape(-1, self.length), values)
+
+        if len(C):
+            in_threads(work, len(C), n_jobs)
+        return found
+
+    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+        if k < 1:
+            return []
+        U, steps = self._tables(c[None])
+        return self._labels(*chain.k_best(U, steps, k, self._start))
+
+    def maximize_outside(self, c: FloatArray, banned: FloatArray) -> Label:
+        onehot = banned[:, : self._n_unary].reshape(-1, self.length, self.n_states)
+        states = onehot.argmax(axis=2)
+        # A ban that is no label bans nothing; rounding it to a label would.
+        exact = np.eye(self.n_states)[states]
+        proper = (np.abs(onehot - exact).reshape(len(banned), -1) <= FEASIBILITY_TOLERANCE).all(axis=1)
+        U, steps = self._tables(c[None])
+        labels, values = chain.k_best(U, steps, 1, self._start, ban=states[proper])
+        if not len(labels):
+            raise InfeasibleSpace("Every label of the space is on the ban list.")
+        return self._labels(labels, values)[0]
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        if g[self._n_unary : self._n_unary + self._n_pair].any():
+            return None
+        losses = chain.in_units(self._tables(g[None])[0])
+        if losses is None:
+            return None
+        n_levels = int(losses.max(axis=1).sum()) + 1
+        if n_levels * max(self._n_unary, self.n_variables) > _FRONT_ENTRIES:
+            return None
+        U, steps = self._tables(h[None])
+        values, labels = chain.loss_front(U, steps, losses, self._start)
+        # Largest g first; a level is on the front if its h exceeds every h before it.
+        order = np.arange(n_levels)[::-1]
+        before = np.maximum.accumulate(np.concatenate([[-np.inf], values[order][:-1]]))
+        return self.points(labels[order[values[order] > before]])

@@ -1,0 +1,1 @@
+"""Sets of leaves in a directed acyclic graph: sweeps that find a label and its proof."""

@@ -1,0 +1,1 @@
+"""Binary pairwise models: roof duality, persistency, enumeration."""

@@ -1,0 +1,389 @@
+"""Binary pairwise models on a fixed graph: relaxed by roof duality, exact by persistency or enumeration.
+
+    max  sum_j c_j y_j + sum_e c_e p_e,   p_e <= y_i, p_e <= y_j, p_e >= y_i + y_j - 1,   0 <= y, p <= 1
+
+`PairwiseGraph` holds the adjacency, so that a call costs little more than its flow. docs/mathematics/oracles.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt._jit import FloatArray, floats
+from structopt._jit.threads import in_threads
+from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
+from structopt.algorithms.pairwise.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
+from structopt.algorithms.pairwise.exact import ENUMERATE_AT, coupling_matrix
+from structopt.algorithms.pairwise.loops import (
+    balanced,
+    enumerate_rows,
+    exact_rows,
+    n_components,
+    product_rows,
+    relax_rows,
+)
+from structopt.errors import DeclarationError
+
+__all__ = ["PairwiseGraph"]
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+class PairwiseGraph:
+    """Oracles of the binary pairwise model over one graph.
+
+    Parameters
+    ----------
+    n_labels : int
+    i, j : array_like of int, shape (n_edges,)
+        The ends of each edge. Parallel edges are allowed, each has its own ``p``.
+
+    Notes
+    -----
+    Ties. Relaxation: of the half-integral optima with the fewest halves the lexicographically smallest; with
+    ``fewest_halves=False`` a label is 0 or 1 only if it is so in every optimum. Exact: the lexicographically smallest
+    best label for up to 16 labels, beyond that the first that a deterministic search meets.
+
+    Every value is ``c.z`` of the answer in float64. An answer is within ``(n_labels + n_edges) 2^-59 sum|c|`` of the
+    optimum, since costs are rounded to 60-bit integers. Calls may share a graph between threads.
+
+    Examples
+    --------
+    Three labels that exclude each other, relaxed and exact:
+
+    >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
+    >>> y, p, value = graph.solve([1, 1, 1], [-2, -2, -2])
+    >>> y.tolist(), p.tolist(), value
+    ([0.5, 0.5, 0.5], [0.0, 0.0, 0.0], 1.5)
+    >>> y, value, proved = graph.solve_exact([1, 1, 1], [-2, -2, -2])
+    >>> y.tolist(), value, proved
+    ([0.0, 0.0, 1.0], 1.0, True)
+    """
+
+    def __init__(self, n_labels: int, i: npt.ArrayLike, j: npt.ArrayLike) -> None:
+        self.n_labels = n = int(n_labels)
+        self.i, self.j = check_arcs(n, i, j, ("i", "j"))
+        self.n_edges = m = self.i.size
+        ptr, slot_i, slot_j = adjacency(n, self.i, self.j)
+        self._ptr = np.concatenate((ptr, ptr[1:] + np.int32(2 * m)))
+        self._edges = np.stack((self.i, self.j, slot_i, slot_j), axis=1)
+        # What cold calls hand to the kernels in place of a warm state.
+        self._no_state = (np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_), np.empty(0, np.int64))
+
+    def __repr__(self) -> str:
+        return f"PairwiseGraph(n_labels={self.n_labels}, n_edges={self.n_edges})"
+
+    @cached_property
+    def is_forest(self) -> bool:
+        """Whether the edges form a forest: then the relaxation is integral whatever the costs."""
+        # In a graph with a cycle some choice of signs is frustrated, and in a forest none is.
+        return bool(n_components(self.n_labels, self.i, self.j) == self.n_labels - self.n_edges)
+
+    def is_balanced(self, pair: npt.ArrayLike) -> bool:
+        """Whether no cycle is frustrated: then the relaxation with fewest halves is integral, for all unary costs.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
+        >>> graph.is_balanced([1, -1, -1]), graph.is_balanced([1, 1, -1])
+        (True, False)
+        """
+        return bool(balanced(self.n_labels, self.i, self.j, self._vector(pair, self.n_edges, "pair")))
+
+    def warm_state(self, n_examples: int = 1) -> FlowState:
+        """Room for the flows of ``n_examples`` examples: 17 bytes an edge each."""
+        return FlowState(n_examples, 2 * self.n_edges, self.n_edges)
+
+    def solve(
+        self, unary: npt.ArrayLike, pair: npt.ArrayLike, fewest_halves: bool = True
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Maximise over the local polytope.
+
+        Parameters
+        ----------
+        unary : array_like, shape (n_labels,)
+        pair : array_like, shape (n_edges,)
+        fewest_halves : bool
+            Decide the labels that some optimum decides, not only those that every optimum decides.
+
+        Returns
+        -------
+        y : ndarray, shape (n_labels,)
+            Values in {0, 1/2, 1}.
+        p : ndarray, shape (n_edges,)
+        value : float
+        """
+        return self._one(unary, pair, fewest_halves, False, self._no_state, 0)
+
+    def solve_warm(
+        self,
+        state: FlowState,
+        unary: npt.ArrayLike,
+        pair: npt.ArrayLike,
+        index: int = 0,
+        fewest_halves: bool = True,
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """`solve`, started from the flow that example ``index`` of the state kept; the answer is the same.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(2, [0], [1])
+        >>> state = graph.warm_state()
+        >>> for lam in (0.0, 0.5, 1.0):
+        ...     y, p, value = graph.solve_warm(state, [1 - lam, lam - 0.6], [0.25])
+        ...     print(y.tolist(), round(value, 6))
+        [1.0, 0.0] 1.0
+        [1.0, 1.0] 0.65
+        [1.0, 1.0] 0.65
+        """
+        state.check(2 * self.n_edges, self.n_edges, index)
+        kept = (state.flow, state.negative, state.exponent)
+        return self._one(unary, pair, fewest_halves, True, kept, index)
+
+    def _one(
+        self,
+        unary: npt.ArrayLike,
+        pair: npt.ArrayLike,
+        fewest: bool,
+        warm: bool,
+        kept: tuple[Any, Any, Any],
+        index: int,
+    ) -> tuple[FloatArray, FloatArray, float]:
+        u = self._vector(unary, self.n_labels, "unary")
+        c = self._vector(pair, self.n_edges, "pair")
+        Y = np.empty((1, self.n_labels))
+        P = np.empty((1, self.n_edges))
+        values = np.empty(1)
+        relax_rows(self._ptr, self._edges, u[None], c[None], fewest, warm, *kept, index, 0, 1, Y, P, values)
+        value = float(values[0])
+        if value != value:
+            _refuse(u, c)
+        return Y[0], P[0], value
+
+    def solve_batch(
+        self,
+        unary: npt.ArrayLike,
+        pair: npt.ArrayLike,
+        fewest_halves: bool = True,
+        state: FlowState | None = None,
+        n_jobs: int = 1,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`solve` for all rows of ``unary`` (B, n_labels) and ``pair`` (B, n_edges); row k of the state warms row k."""
+        U, P = self._matrices(unary, pair)
+        B = U.shape[0]
+        if state is not None:
+            state.check(2 * self.n_edges, self.n_edges)
+            if len(state) != B:
+                raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
+        kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
+        Y = np.empty((B, self.n_labels))
+        pairs = np.empty((B, self.n_edges))
+        values = np.empty(B)
+
+        def work(first: int, last: int) -> None:
+            warm = state is not None
+            relax_rows(self._ptr, self._edges, U, P, fewest_halves, warm, *kept, 0, first, last, Y, pairs, values)
+
+        in_threads(work, B, n_jobs)
+        _refuse_rows(U, P, values)
+        return Y, pairs, values
+
+    def solve_exact(
+        self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000
+    ) -> tuple[FloatArray, float, bool]:
+        """The best 0/1 label, its value, and whether that is proved.
+
+        Up to 16 labels are enumerated; more are searched with at most ``node_limit`` relaxations. If that does not
+        suffice the label is the best one met: a start for a MIP solver.
+        """
+        u = self._vector(unary, self.n_labels, "unary")
+        c = self._vector(pair, self.n_edges, "pair")
+        Y, values, proved = self._exact(u[None], c[None], node_limit, 1)
+        value = float(values[0])
+        if value != value:
+            _refuse(u, c)
+        return Y[0], value, bool(proved[0])
+
+    def solve_exact_batch(
+        self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000, n_jobs: int = 1
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """`solve_exact` for every row of ``unary`` (B, n_labels) and ``pair`` (B, n_edges)."""
+        U, P = self._matrices(unary, pair)
+        Y, values, proved = self._exact(U, P, node_limit, n_jobs)
+        _refuse_rows(U, P, values)
+        return Y, values, proved
+
+    def _exact(
+        self, U: FloatArray, P: FloatArray, node_limit: int, n_jobs: int
+    ) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Labels, values (NaN where a cost is not finite) and proofs of the rows of U and P."""
+        B = U.shape[0]
+        Y, values, proved = np.empty((B, self.n_labels)), np.empty(B), np.ones(B, np.bool_)
+
+        def work(first: int, last: int) -> None:
+            if self.n_labels <= ENUMERATE_AT:
+                enumerate_rows(self.i, self.j, U, P, first, last, Y, values)
+            else:
+                exact_rows(self.i, self.j, U, P, node_limit, first, last, Y, values, proved)
+
+        in_threads(work, B, n_jobs)
+        return Y, values, proved
+
+    def best_product(
+        self,
+        h_unary: npt.ArrayLike,
+        h_pair: npt.ArrayLike,
+        h_const: float,
+        g_unary: npt.ArrayLike,
+        g_pair: npt.ArrayLike,
+        g_const: float,
+    ) -> tuple[FloatArray, float, float]:
+        """The 0/1 label with the largest ``h(y) g(y)`` and its two factors, by enumeration (at most 20 labels).
+
+        Exact slack rescaling in one call, with h = 1 + margin error and g = loss >= 0; h and g are pairwise functions.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(2, [0], [1])
+        >>> y, h, g = graph.best_product([1, -0.5], [-1], 1, [1, 1], [0], 0)    # Hamming loss from (0, 0)
+        >>> y.tolist(), h, g
+        ([1.0, 0.0], 2.0, 1.0)
+        """
+        two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
+        y = np.empty(self.n_labels)
+        code_bits(best_product_code(*two), self.n_labels, y)
+        return y, float(_values(y, *two[:3])), float(_values(y, *two[3:]))
+
+    def best_product_batch(
+        self,
+        h_unary: npt.ArrayLike,
+        h_pair: npt.ArrayLike,
+        h_const: npt.ArrayLike,
+        g_unary: npt.ArrayLike,
+        g_const: npt.ArrayLike,
+        n_jobs: int = 1,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`best_product` for every row of ``h_unary`` and ``g_unary``; the pair costs are shared, g has none.
+
+        Returns the labels (B, n_labels) and their h and g.
+        """
+        U, G = floats(h_unary, "h_unary", 2), floats(g_unary, "g_unary", 2)
+        c = self._vector(h_pair, self.n_edges, "h_pair")
+        h0, g0 = floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
+        B = U.shape[0]
+        if self.n_labels > MAX_LABELS or U.shape != (B, self.n_labels) or G.shape != U.shape:
+            raise DeclarationError(
+                f"h_unary and g_unary must have shape (B, {self.n_labels}) with at most {MAX_LABELS} labels; "
+                f"they have {U.shape} and {G.shape}."
+            )
+        for name, const in (("h_const", h0), ("g_const", g0)):
+            if const.size != B:
+                raise DeclarationError(f"{name} must have an entry for each of the {B} rows; it has {const.size}.")
+        if not math.isfinite(U.sum() + c.sum() + h0.sum() + G.sum() + g0.sum()):
+            _require_finite(h_unary=U.ravel(), h_pair=c, h_const=h0, g_unary=G.ravel(), g_const=g0)
+        Y, h, g = np.empty((B, self.n_labels)), np.empty(B), np.empty(B)
+
+        def work(first: int, last: int) -> None:
+            product_rows(self.i, self.j, U, c, h0, G, g0, first, last, Y, h, g)
+
+        in_threads(work, B, n_jobs)
+        return Y, h, g
+
+    def front(
+        self,
+        h_unary: npt.ArrayLike,
+        h_pair: npt.ArrayLike,
+        h_const: float,
+        g_unary: npt.ArrayLike,
+        g_pair: npt.ArrayLike,
+        g_const: float,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The 0/1 labels whose point (h, g) is not dominated: (F, n_labels), and their h (falling) and g.
+
+        The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(2, [0], [1])
+        >>> Y, h, g = graph.front([1, -0.5], [-1], 1, [1, 1], [0], 0)
+        >>> Y.tolist(), h.tolist(), g.tolist()
+        ([[1.0, 0.0], [1.0, 1.0]], [2.0, 0.5], [1.0, 2.0])
+        """
+        two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
+        codes = pareto_codes(*two)
+        bits = np.arange(self.n_labels - 1, -1, -1)
+        Y = ((codes[:, None] >> bits) & 1).astype(np.float64)
+        return Y, _values(Y, *two[:3]), _values(Y, *two[3:])
+
+    def _vector(self, values: npt.ArrayLike, size: int, name: str) -> FloatArray:
+        array = floats(values, name, 1)
+        if array.size != size:
+            raise DeclarationError(f"{name} must have {size} entries for {self!r}; it has {array.size}.")
+        return array
+
+    def _matrices(self, unary: npt.ArrayLike, pair: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        U = floats(unary, "unary", 2)
+        P = floats(pair, "pair", 2)
+        if U.shape[1] != self.n_labels or P.shape != (U.shape[0], self.n_edges):
+            raise DeclarationError(
+                f"unary and pair must have shapes (B, {self.n_labels}) and (B, {self.n_edges}) for {self!r}; "
+                f"they have {U.shape} and {P.shape}."
+            )
+        return U, P
+
+    def _two(
+        self,
+        h_unary: npt.ArrayLike,
+        h_pair: npt.ArrayLike,
+        h_const: float,
+        g_unary: npt.ArrayLike,
+        g_pair: npt.ArrayLike,
+        g_const: float,
+    ) -> tuple[FloatArray, FloatArray, float, FloatArray, FloatArray, float]:
+        """Two pairwise functions as the enumeration takes them: fields, matrix of couplings, constant."""
+        n = self.n_labels
+        if n > MAX_LABELS:
+            raise DeclarationError(
+                f"enumeration is offered for at most {MAX_LABELS} labels, this graph has {n}; use a search over lambda."
+            )
+        hu, hp = self._vector(h_unary, n, "h_unary"), self._vector(h_pair, self.n_edges, "h_pair")
+        gu, gp = self._vector(g_unary, n, "g_unary"), self._vector(g_pair, self.n_edges, "g_pair")
+        if not math.isfinite(hu.sum() + hp.sum() + gu.sum() + gp.sum() + h_const + g_const):
+            _require_finite(h_unary=hu, h_pair=hp, h_const=h_const, g_unary=gu, g_pair=gp, g_const=g_const)
+        H, G = coupling_matrix(n, self.i, self.j, hp), coupling_matrix(n, self.i, self.j, gp)
+        return hu, H, float(h_const), gu, G, float(g_const)
+
+
+def _values(Y: Any, unary: Any, coupling: Any, const: float) -> Any:
+    """A pairwise function at one label or at each row of many."""
+    return const + Y @ unary + 0.5 * ((Y @ coupling) * Y).sum(axis=-1)
+
+
+def _refuse(unary: FloatArray, pair: FloatArray) -> None:
+    _require_finite(unary=unary, pair=pair)
+    raise DeclarationError("the value overflows float64; scale the costs down.")
+
+
+def _require_finite(**costs: Any) -> None:
+    for name, given in costs.items():
+        values = np.atleast_1d(given)
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            k = int(wrong[0])
+            at = f"[{k}]" if np.ndim(given) else ""
+            raise DeclarationError(f"{name}{at} is {values[k]}; costs must be finite numbers.")
+
+
+def _refuse_rows(U: FloatArray, P: FloatArray, values: FloatArray) -> None:
+    wrong = np.flatnonzero(np.isnan(values))
+    if wrong.size:
+        row = int(wrong[0])
+        try:
+            _refuse(U[row], P[row])
+        except DeclarationError as error:
+            raise DeclarationError(f"example {row}: {error}") from None

@@ -1,0 +1,256 @@
+"""The compiled part of `pairwise`: from float64 costs to integers, through roof duality and back.
+
+Each function is one call from Python. Scratch is made once a call: a batch reuses it and threads do not share it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from structopt._jit import kernel
+from structopt.algorithms.maxflow import integer_scale, rescale_flow
+from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits
+from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
+from structopt.algorithms.pairwise.roof import (
+    clip_flow,
+    fill_cut,
+    fill_network,
+    pull_flow,
+    roof_labels,
+    roof_scratch,
+    settle_ties,
+)
+
+__all__ = [
+    "balanced",
+    "enumerate_rows",
+    "exact_rows",
+    "n_components",
+    "product_rows",
+    "relax_rows",
+]
+
+# Sum of |integer costs| stays below 2^60, hence every excess and residual below 2^62 (docs/mathematics/oracles).
+_BITS = 60
+_NOT_FINITE = -100_000
+
+
+@kernel
+def _all_finite(values: Any) -> bool:
+    for k in range(values.size):  # noqa: SIM110
+        if not np.isfinite(values[k]):
+            return False
+    return True
+
+
+@kernel
+def _to_integers(unary: Any, pair: Any, U: Any, P: Any) -> int:
+    """Round the costs times ``2**exponent`` and return the exponent, or `_NOT_FINITE`."""
+    total = 0.0
+    for k in range(unary.size):
+        total += abs(unary[k])
+    for k in range(pair.size):
+        total += abs(pair[k])
+    if np.isfinite(total):
+        exponent = integer_scale(total, _BITS)
+    elif _all_finite(unary) and _all_finite(pair):
+        # Only their sum overflows: add them up in smaller units.
+        total = 0.0
+        for k in range(unary.size):
+            total += abs(unary[k]) * 2.0**-64
+        for k in range(pair.size):
+            total += abs(pair[k]) * 2.0**-64
+        exponent = integer_scale(total, _BITS) - 64
+    else:
+        return _NOT_FINITE
+    factor = math.ldexp(1.0, exponent)
+    for k in range(unary.size):
+        U[k] = np.int64(np.rint(unary[k] * factor))
+    for k in range(pair.size):
+        P[k] = np.int64(np.rint(pair[k] * factor))
+    return exponent
+
+
+@kernel
+def _answer(edges: Any, unary: Any, pair: Any, y2: Any, y: Any, p: Any) -> float:
+    """Write y and the best p for it; return ``c.z``."""
+    value = 0.0
+    for v in range(unary.size):
+        y[v] = 0.5 * y2[v]
+        value += unary[v] * y[v]
+    for e in range(pair.size):
+        a, b = y[edges[e, 0]], y[edges[e, 1]]
+        p[e] = min(a, b) if pair[e] >= 0 else max(0.0, a + b - 1.0)
+        value += pair[e] * p[e]
+    return value
+
+
+@kernel
+def _scratch(n: int, m: int) -> tuple[Any, Any, Any, Any]:
+    return np.empty(n, np.int64), np.empty(m, np.int64), np.empty(n, np.int8), roof_scratch(n, m)
+
+
+@kernel
+def _relax(
+    ptr: Any, edges: Any, unary: Any, pair: Any, fewest: bool, warm: bool,
+    flow: Any, negative: Any, exponents: Any, index: int, scratch: Any, y: Any, p: Any,
+) -> float:  # fmt: skip
+    """One relaxation, NaN if a cost is not finite."""
+    n = unary.size
+    U, P, y2, work = scratch
+    exponent = _to_integers(unary, pair, U, P)
+    if exponent == _NOT_FINITE:
+        return np.nan
+    head, rev, res, ex, _ = work
+    doubled = False
+    for e in range(P.size):
+        if P[e] < 0:
+            doubled = True
+            break
+    if doubled:
+        fill_network(n, edges, U, P, head, rev, res, ex)
+    else:
+        fill_cut(n, edges, U, P, head, rev, res, ex)
+    copies = 2 if doubled else 1
+    if warm:
+        kept = flow[index]
+        # After a change of sign the slots lead elsewhere and the flow means nothing.
+        for e in range(P.size):
+            if (P[e] < 0) != negative[index, e]:
+                negative[index, e] = P[e] < 0
+                kept[2 * e] = 0
+                kept[2 * e + 1] = 0
+        if exponent != exponents[index]:
+            rescale_flow(kept, exponent - exponents[index])
+            exponents[index] = exponent
+        clip_flow(n, copies, edges, P, kept, head, rev, res, ex)
+    roof_labels(n, ptr, doubled, work, y2)
+    if warm:
+        pull_flow(copies, edges, P, res, flow[index])
+    settle_ties(n, ptr, doubled, fewest, work, y2)
+    return _answer(edges, unary, pair, y2, y, p)
+
+
+@kernel
+def relax_rows(
+    ptr: Any, edges: Any, U: Any, P: Any, fewest: bool, warm: bool, flow: Any, negative: Any, exponents: Any,
+    kept_from: int, first: int, last: int, Y: Any, pairs: Any, values: Any,
+) -> None:  # fmt: skip
+    """Relax the rows ``first .. last-1``; row k owns row ``kept_from + k`` of the warm state."""
+    scratch = _scratch(U.shape[1], P.shape[1])
+    for k in range(first, last):
+        kept = kept_from + k
+        values[k] = _relax(
+            ptr, edges, U[k], P[k], fewest, warm, flow, negative, exponents, kept, scratch, Y[k], pairs[k]
+        )
+
+
+@kernel
+def exact_rows(
+    i: Any, j: Any, U: Any, P: Any, node_limit: int, first: int, last: int, Y: Any, values: Any, proved: Any
+) -> None:
+    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a cost is not finite."""
+    unary = np.empty(U.shape[1], np.int64)
+    pair = np.empty(P.shape[1], np.int64)
+    best = np.empty(U.shape[1], np.int8)
+    for k in range(first, last):
+        if _to_integers(U[k], P[k], unary, pair) == _NOT_FINITE:
+            values[k] = np.nan
+            continue
+        proved[k] = best_label(i, j, unary, pair, node_limit, best)
+        for v in range(best.size):
+            Y[k, v] = best[v]
+        values[k] = integral_value(i, j, U[k], P[k], best)
+
+
+@kernel
+def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any, values: Any) -> None:
+    """`exact_rows` for few labels, label for label the same; apart because the search is compiled for many seconds."""
+    n = U.shape[1]
+    unary = np.empty(n, np.int64)
+    pair = np.empty(P.shape[1], np.int64)
+    best = np.zeros(n, np.int8)
+    for k in range(first, last):
+        if _to_integers(U[k], P[k], unary, pair) == _NOT_FINITE:
+            values[k] = np.nan
+            continue
+        if n > 0:
+            code, _ = best_code(unary, coupling_matrix(n, i, j, pair))
+            code_bits(code, n, best)
+        for v in range(n):
+            Y[k, v] = best[v]
+        values[k] = integral_value(i, j, U[k], P[k], best)
+
+
+@kernel
+def _find(parent: Any, parity: Any, v: int) -> tuple[int, bool]:
+    """Root of ``v`` and whether ``v`` differs from it."""
+    odd = False
+    while parent[v] != v:
+        odd ^= parity[v]
+        v = parent[v]
+    return v, odd
+
+
+@kernel
+def balanced(n: int, i: Any, j: Any, pair: Any) -> bool:
+    """Two-colour the labels: equal across c > 0, different across c < 0 (docs/mathematics/oracles)."""
+    parent = np.arange(n)
+    parity = np.zeros(n, np.bool_)
+    size = np.ones(n, np.int64)
+    for e in range(pair.size):
+        if pair[e] == 0:
+            continue
+        a, odd_a = _find(parent, parity, i[e])
+        b, odd_b = _find(parent, parity, j[e])
+        differ = (pair[e] < 0) ^ odd_a ^ odd_b
+        if a == b:
+            if differ:
+                return False
+            continue
+        if size[a] > size[b]:
+            a, b = b, a
+        parent[a] = b
+        parity[a] = differ
+        size[b] += size[a]
+    return True
+
+
+@kernel
+def n_components(n: int, i: Any, j: Any) -> int:
+    """Number of connected components."""
+    parent = np.arange(n)
+    size = np.ones(n, np.int64)
+    parity = np.zeros(n, np.bool_)
+    count = n
+    for e in range(i.size):
+        a, _ = _find(parent, parity, i[e])
+        b, _ = _find(parent, parity, j[e])
+        if a != b:
+            if size[a] > size[b]:
+                a, b = b, a
+            parent[a] = b
+            size[b] += size[a]
+            count -= 1
+    return count
+
+
+@kernel
+def product_rows(
+    i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_const: Any, first: int, last: int, Y: Any, h: Any, g: Any
+) -> None:
+    """The label with the largest ``h(y) g(y)`` for rows ``first:last``; one vector of pair costs, none in g."""
+    n = U.shape[1]
+    coupling = coupling_matrix(n, i, j, pair)
+    none = np.zeros((n, n))
+    for k in range(first, last):
+        code_bits(best_product_code(U[k], coupling, h_const[k], G[k], none, g_const[k]), n, Y[k])
+        h[k], g[k] = h_const[k], g_const[k]
+        for label in range(n):
+            h[k] += U[k, label] * Y[k, label]
+            g[k] += G[k, label] * Y[k, label]
+        for e in range(pair.size):
+            h[k] += pair[e] * Y[k, i[e]] * Y[k, j[e]]

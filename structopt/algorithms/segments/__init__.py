@@ -1,0 +1,1 @@
+"""Sequences cut into segments of one state each: semi-Markov Viterbi."""

@@ -1,0 +1,179 @@
+"""Segments of a sequence: their numbering, their features by position, and the exact oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt._jit import IntArray
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.segments import viterbi as segments
+from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.features import Term
+from structopt.oracle.label import Label
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+from structopt.structures._sequences import Rules, n_positions
+
+__all__ = ["SegmentOracle", "SegmentTable", "cover", "segment_rows", "window_sums"]
+
+
+@lru_cache(maxsize=256)
+def segment_rows(n: int, max_length: int) -> tuple[IntArray, IntArray]:
+    """Start and length of every segment of n positions, by start, then by length (do not write to them)."""
+    start, length = np.nonzero(np.arange(n)[:, None] + np.arange(1, max_length + 1) <= n)
+    return start.astype(np.int64), length.astype(np.int64) + 1
+
+
+@lru_cache(maxsize=256)
+def cover(n: int, max_length: int, mean: bool = False) -> sp.csr_array:
+    """Which positions each segment covers, rows as in `segment_rows`; with `mean` every row sums to 1."""
+    start, length = segment_rows(n, max_length)
+    ptr = np.concatenate([[0], np.cumsum(length)])
+    position = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - start, length)
+    share = np.repeat(1.0 / length if mean else np.ones(len(length)), length)
+    return sp.csr_array((share, position, ptr), shape=(len(start), n))
+
+
+def window_sums(table: FloatArray, max_length: int, mean: bool = False) -> FloatArray:
+    """``sums[t, l - 1]``: the sum (mean) of the stacked rows t .. t + l - 1; meaningless past a sequence's end."""
+    n, n_columns = table.shape
+    sums = np.zeros((n, max_length, n_columns))
+    sums[:, 0] = table
+    for shift in range(1, min(max_length, n)):
+        np.add(sums[: n - shift, shift - 1], table[shift:], out=sums[: n - shift, shift])
+    if mean:
+        sums /= np.arange(1.0, max_length + 1)[:, None]
+    return sums
+
+
+class SegmentTable(Term):
+    """A segment's features are the sum (or mean) of the rows of its positions; states have a weight vector each.
+
+    Linear in the rows, so that the table kept is the one of the positions, T rows instead of one per segment: a
+    segment scores the sum of its positions' scores, and a label's entry at a position is its share of the segment.
+    """
+
+    def __init__(self, max_length: int, mean: bool = False, field: Any = None, bias: bool = False) -> None:
+        super().__init__(field, bias)
+        self.max_length = max_length
+        self.mean = mean
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        return shape[-1]
+
+    def _cover(self, x: Any) -> sp.csr_array:
+        return cover(n_positions(x if self.field is None else x[self.field]), self.max_length, self.mean)
+
+    def fold(self, x: Any, block: FloatArray) -> FloatArray:
+        return np.asarray(self._cover(x).T @ block)
+
+    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return np.asarray(self._cover(x) @ table)
+
+    def __repr__(self) -> str:
+        kind = "mean" if self.mean else "sum"
+        return f"SegmentTable(max_length={self.max_length}, {kind}{', bias=True' if self.bias else ''})"
+
+
+class SegmentOracle(Algorithm):
+    """Points are ``segment (R, S)``, ``transition (T - 1, S, S)``, if wanted ``initial (S,)``, ``length (L, S)``."""
+
+    name = "semi-Markov Viterbi"
+
+    def __init__(self, length: int, max_length: int, rules: Rules, first_block: bool, length_block: bool) -> None:
+        self.length = length
+        self.max_length = max_length
+        self.n_states = len(rules.initial)
+        self.first_block, self.length_block = first_block, length_block
+        S = self.n_states
+        self._start, self._span = segment_rows(length, max_length)
+        sizes = [len(self._start) * S, (length - 1) * S * S, S * first_block, max_length * S * length_block]
+        self._at = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+        self.n_variables = int(self._at[-1])
+        # Number of the first segment that begins at each position.
+        self._row = np.concatenate([[0], np.cumsum(np.minimum(max_length, length - np.arange(length)))])
+        self._place = self._start * max_length + self._span - 1
+        self._forbidden = None if rules.transitions.all() else np.where(rules.transitions, 0.0, -np.inf)
+        self._initial = np.where(rules.initial, 0.0, -np.inf)
+
+    def _tables(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Scores of segments (T, L, S), transitions (T - 1, S, S) and first states, as the kernel wants them."""
+        S, at = self.n_states, self._at
+        scores = np.zeros((self.length, self.max_length, S))
+        scores.reshape(-1, S)[self._place] = c[: at[1]].reshape(-1, S)
+        if self.length_block:
+            scores += c[at[3] : at[4]].reshape(1, self.max_length, S)
+        steps = c[at[1] : at[2]].reshape(-1, S, S)
+        if self._forbidden is not None:
+            steps = steps + self._forbidden
+        return scores, steps, self._initial + c[at[2] : at[3]] if self.first_block else self._initial
+
+    def point(self, pairs: IntArray) -> FloatArray:
+        """The point of a segmentation given as rows (start, state)."""
+        S, at = self.n_states, self._at
+        start, state = pairs[:, 0], pairs[:, 1]
+        span = np.empty_like(start)  # np.diff would take longer than the recursion
+        np.subtract(start[1:], start[:-1], out=span[:-1])
+        span[-1] = self.length - start[-1]
+        z = np.zeros(self.n_variables)
+        z[(self._row[start] + span - 1) * S + state] = 1.0
+        z[at[1] + (start[1:] - 1) * S * S + state[:-1] * S + state[1:]] = 1.0
+        if self.first_block:
+            z[at[2] + state[0]] = 1.0
+        if self.length_block:
+            np.add.at(z, at[3] + (span - 1) * S + state, 1.0)
+        return z
+
+    def pairs(self, z: FloatArray) -> IntArray:
+        """Rows (start, state) of a point's segments."""
+        row, state = np.nonzero(z[: self._at[1]].reshape(-1, self.n_states) > 0.5)
+        return np.stack([self._start[row], state], axis=1)
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+        pairs, value = segments.viterbi(*self._tables(c))
+        return Label(self.point(pairs), value, True)
+
+    def maximize_batch(
+        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
+    ) -> list[Label | None]:
+        found: list[Label | None] = [None] * len(C)
+
+        def work(first: int, last: int) -> None:
+            found[first:last] = [self.maximize(c) for c in C[first:last]]
+
+        if len(C):
+            in_threads(work, len(C), n_jobs)
+        return found
+
+    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+        return self._best(c, k, []) if k > 0 else []
+
+    def _best(self, c: FloatArray, k: int, ban: list[npt.ArrayLike]) -> list[Label]:
+        scores, steps, initial = self._tables(c)
+        labels, values = segments.k_best(scores, steps, k, initial, ban=ban)
+        return [Label(self.point(y), float(value), True) for y, value in zip(labels, values, strict=True)]
+
+    def maximize_outside(self, c: FloatArray, banned: FloatArray) -> Label:
+        labels = self._best(c, 1, [self.pairs(z) for z in banned if self._is_label(z)])
+        if not labels:
+            raise InfeasibleSpace("Every label of the space is on the ban list.")
+        return labels[0]
+
+    def _is_label(self, z: FloatArray) -> bool:
+        """Whether z is a segmentation; a ban that is none bans nothing."""
+        block = z[: self._at[1]]
+        row = np.flatnonzero((block.reshape(-1, self.n_states) > 0.5).any(axis=1))
+        ends = np.concatenate([[0], self._start[row] + self._span[row]])
+        whole = bool((np.abs(block - np.rint(block)) <= FEASIBILITY_TOLERANCE).all()) and block.sum() <= len(row) + 0.5
+        return whole and bool(ends[-1] == self.length and (self._start[row] == ends[:-1]).all())
+
+    def check_size(self, z: FloatArray) -> None:
+        """Refuse a point of another space."""
+        if z.shape != (self.n_variables,):
+            raise DeclarationError(f"A point of this segmentation has {self.n_variables} entries, got shape {z.shape}.")

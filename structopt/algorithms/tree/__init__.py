@@ -1,0 +1,1 @@
+"""Labels of trees: the best leaf, sets of leaves, closures."""

@@ -1,0 +1,220 @@
+"""Exact oracles over the labels of a hierarchy (docs/mathematics/oracles).
+
+Each also answers for the columns of a (nodes, examples) table at a time, with sparse labels: `maximize_columns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt._jit import IntArray
+from structopt._jit.products import dot
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.structured import ClosureSolver
+from structopt.algorithms.tree import labels as tree
+from structopt.algorithms.tree.front import loss_front
+from structopt.backends.arrays import holding_rows
+from structopt.backends.worker import ExtraRows
+from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.hierarchy import Hierarchy
+from structopt.oracle.label import Label
+from structopt.recognize import Closure
+from structopt.space.compiled import FloatArray
+
+__all__ = ["ClosureOracle", "ColumnOracle", "LeafOracle", "NeededChildOracle"]
+
+# The front's tables hold at most nodes * (sum of |loss| + 1) entries; merging them costs the square of that sum.
+_FRONT_ENTRIES = 10_000_000
+_FRONT_LOSSES = 10_000
+
+
+class ColumnOracle(Protocol):
+    """An oracle that takes many examples as columns."""
+
+    def maximize_columns(
+        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
+    ) -> tuple[sp.csr_array, FloatArray]:
+        """Labels ``(examples, nodes)`` and values for gains ``(nodes, examples)``."""
+
+
+class LeafOracle(Algorithm):
+    """One leaf with its ancestors: gains accumulate down the tree; on a DAG one sparse product.
+
+    The labels are as many as the leaves, so that k-best, extra rows and fronts are exact by listing them.
+    """
+
+    name = "best leaf"
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._paths = hierarchy.closure
+        self._parent = hierarchy.parent_of.copy() if hierarchy.is_tree else None
+        self._leaf_index = hierarchy.leaf_index
+
+    def _label(self, leaf: int, c: FloatArray) -> Label:
+        z = np.zeros(c.size)
+        z[self._paths.indices[self._paths.indptr[leaf] : self._paths.indptr[leaf + 1]]] = 1.0
+        return Label(z, dot(c, z), True)
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+        if self._parent is None:
+            return self._label(int((self._paths @ c).argmax()), c)
+        node, _ = tree.best_leaf(c, self._parent)
+        return self._label(int(np.searchsorted(self._leaf_index, node)), c)
+
+    def maximize_columns(
+        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
+    ) -> tuple[sp.csr_array, FloatArray]:
+        if self._parent is None:
+            table = self._paths @ gains
+            if not np.isfinite(table.sum()):
+                raise DeclarationError("a node's gain is not finite.")
+            leaves = table.argmax(axis=0)
+            return self._paths[leaves], table[leaves, np.arange(leaves.size)]
+        nodes, values = tree.best_leaf_batch(gains, self._parent)
+        return self._paths[np.searchsorted(self._leaf_index, nodes)], values
+
+    def maximize_batch(
+        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
+    ) -> list[Label | None]:
+        return _labels(self, C)
+
+    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+        order = np.argsort(-(self._paths @ c), kind="stable")[:k]
+        return [self._label(int(leaf), c) for leaf in order]
+
+    def maximize_constrained(self, c: FloatArray, extra: ExtraRows) -> Label:
+        allowed = np.flatnonzero(holding_rows(extra, self._paths))
+        if not allowed.size:
+            raise InfeasibleSpace("No leaf satisfies the extra rows of this call.")
+        return self._label(int(allowed[(self._paths[allowed] @ c).argmax()]), c)
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
+        across, up = self._paths @ h, self._paths @ g
+        # Largest h first; a leaf is on the front if its g exceeds every g before it.
+        order = np.lexsort((-up, -across))
+        before = np.concatenate([[-np.inf], np.maximum.accumulate(up[order])[:-1]])
+        return np.asarray(self._paths[order[up[order] > before]].toarray())
+
+
+class NeededChildOracle(Algorithm):
+    """Sets of leaves with their ancestors on a tree or forest, by a dynamic program in O(M)."""
+
+    name = "tree, needed child"
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._parent = hierarchy.parent_of.copy()
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+        chosen, value = tree.needed_child(c, self._parent)
+        return Label(chosen.astype(np.float64), value, True)
+
+    def maximize_columns(
+        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
+    ) -> tuple[sp.csr_array, FloatArray]:
+        chosen, values = tree.needed_child_batch(gains, self._parent)
+        return _rows_of(chosen), values
+
+    def maximize_batch(
+        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
+    ) -> list[Label | None]:
+        return _labels(self, C)
+
+    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+        if k < 1:
+            return []
+        chosen, values = tree.k_best(c, self._parent, k)
+        return [Label(row.astype(np.float64), float(value), True) for row, value in zip(chosen, values, strict=True)]
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        return _tree_front(self._parent, h, g)
+
+
+class ClosureOracle(Algorithm):
+    """Sets that hold the parents of their nodes: min cut, or the O(M) recursion on a forest."""
+
+    name = "closure"
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._solver = ClosureSolver(Closure(hierarchy.child, hierarchy.parent, None, None), len(hierarchy))
+        self._forest = hierarchy.is_tree
+        self._n = len(hierarchy)
+        if self._forest:
+            # A closure is a needed-child set once every internal node, and the virtual root above all, has one more
+            # child of gain 0 and loss 0 to be satisfied with.
+            inner = np.flatnonzero(~hierarchy.is_leaf)
+            self._padded = np.concatenate([hierarchy.parent_of, inner, [-1]])
+
+    def _label(self, c: FloatArray, z: FloatArray) -> Label:
+        return Label(z, dot(c, z), True)
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+        return self._label(c, self._solver.solve(c, key))
+
+    def maximize_batch(
+        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
+    ) -> list[Label | None]:
+        return [self._label(c, z) for c, z in zip(C, self._solver.solve_batch(C, n_jobs, keys), strict=True)]
+
+    def maximize_columns(
+        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
+    ) -> tuple[sp.csr_array, FloatArray]:
+        C = np.ascontiguousarray(gains.T)
+        if self._forest or keys is None:
+            Z = self._solver.solve_batch(C, 1, None)
+        else:
+            # Flows are kept by example, whatever chunk it comes in.
+            Z = np.array([self._solver.solve(c, key) for c, key in zip(C, keys, strict=True)])
+        return sp.csr_array(Z), np.einsum("ij,ij->i", C, Z)
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        if not self._forest:
+            return None
+        padding = np.zeros(self._padded.size - self._n)
+        points = _tree_front(self._padded, np.concatenate([h, padding]), np.concatenate([g, padding]))
+        return None if points is None else points[:, : self._n]
+
+
+def _tree_front(parent: IntArray, h: FloatArray, g: FloatArray) -> FloatArray | None:
+    """The best label for every value of g, where g counts in whole units and the tables are not too large."""
+    unit = _common_unit(g)
+    if unit is None:
+        return None
+    n_losses = np.abs(g).sum() / unit + 1
+    if n_losses > _FRONT_LOSSES or n_losses * g.size > _FRONT_ENTRIES:
+        return None
+    steps = np.rint(g / unit)
+    chosen = loss_front(h, parent, steps.astype(np.int64))[2]
+    return chosen.astype(np.float64)
+
+
+def _common_unit(g: FloatArray) -> float | None:
+    """A number of which all entries are whole multiples: the smallest magnitude or a small fraction of it, else None.
+
+    Sibling weights such as 1/2 and 1/3 count in sixths.
+    """
+    size = np.abs(g[g != 0])
+    if not size.size:
+        return 1.0
+    for divisor in range(1, 61):
+        unit = float(size.min()) / divisor
+        if (np.abs(size / unit - np.rint(size / unit)) <= 1e-9).all():
+            return unit
+    return None
+
+
+def _rows_of(chosen: np.ndarray) -> sp.csr_array:
+    """A boolean (nodes, examples) table as sparse rows (examples, nodes)."""
+    by_example = np.ascontiguousarray(chosen.T)
+    example, node = np.nonzero(by_example)
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(example, minlength=by_example.shape[0]))])
+    return sp.csr_array((np.ones(node.size), node, ptr), shape=by_example.shape)
+
+
+def _labels(oracle: ColumnOracle, C: FloatArray) -> list[Label | None]:
+    rows, _ = oracle.maximize_columns(np.ascontiguousarray(C.T))
+    Z = rows.toarray()
+    return [Label(z, value, True) for z, value in zip(Z, np.einsum("ij,ij->i", C, Z).tolist(), strict=True)]

@@ -1,0 +1,138 @@
+"""The labels of a data set as points of one space.
+
+Conditional risk is trained without looking at the labels, so that checking them must cost next to nothing whatever
+their length. Tables of numbers are checked as a whole; only labels in words, and tables in which something is wrong,
+are read one by one: the culprits are named there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.errors import DeclarationError, StructoptError
+from structopt.estimators.conditional_risk.closed_rows import all_closed
+from structopt.features import n_examples
+from structopt.model import Model
+from structopt.model.batch import refusal
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.structures._hierarchy_labels import LabelCodec
+
+__all__ = ["dense", "encode_labels", "same"]
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def encode_labels(model: Model, template: Any, Y: Any, n: int) -> Any:
+    """The labels as points, ``(n, n_variables)``; all that are not in the space are reported together.
+
+    Parameters
+    ----------
+    model : Model
+    template : object
+        An input with the label space that all examples share.
+    Y : sequence of labels, or table with a row for each
+    n : int
+        Number of inputs.
+
+    Returns
+    -------
+    ndarray or csr_array
+        Numbers of any kind; `dense` makes them floats.
+    """
+    if n_examples(Y) != n:
+        raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
+    Y = Y.to_numpy() if hasattr(Y, "to_numpy") else Y  # a pandas table
+    codec = getattr(model, "codec", None)
+    if isinstance(codec, LabelCodec):
+        rows = _closed_rows(codec, Y)
+        return codec.encode_many(Y, n) if rows is None else rows
+    points = _feasible_rows(model, template, Y)
+    return _one_by_one(model, template, Y, n) if points is None else points
+
+
+def _one_by_one(model: Model, template: Any, Y: Any, n: int) -> FloatArray:
+    rows = Y.toarray() if sp.issparse(Y) else Y
+    points, refused = [], []
+    for i in range(n):
+        try:
+            points.append(model.encode(rows[i], template))
+        except StructoptError as error:
+            refused.append(f"example {i}: {error}")
+    if refused:
+        raise refusal(refused, n)
+    return np.array(points)
+
+
+def _is_table(Y: Any) -> bool:
+    return isinstance(Y, np.ndarray) and Y.ndim >= 2 and Y.dtype.kind in "biuf"
+
+
+def _zero_one(Y: Any) -> BoolArray | None:
+    """A table of zeros and ones, as truth values; None if it holds any other number."""
+    on = np.ascontiguousarray(Y != 0)
+    return on if np.count_nonzero(on) == np.count_nonzero(Y == 1) else None
+
+
+def _closed_rows(codec: LabelCodec, Y: Any) -> BoolArray | None:
+    """A 0/1 table of nodes with all their ancestors; None if it is anything else."""
+    h = codec.hierarchy
+    if type(codec) is not LabelCodec or codec.kind != "closure" or not _is_table(Y) or Y.shape[1:] != (len(h),):
+        return None
+    on = _zero_one(Y)
+    return on if on is not None and all_closed(on, h.parent_ptr, h.parent) else None
+
+
+def _feasible_rows(model: Model, template: Any, Y: Any) -> BoolArray | FloatArray | None:
+    """A table of points of the space; None if a label has words of its own, or is not in the space."""
+    if type(model).encode is not Model.encode or model._encode is not None:
+        return None
+    rows = Y.toarray() if sp.issparse(Y) else Y
+    space = model.space(template)
+    if not _is_table(rows) or rows.shape[1:] not in ((space.n_variables,), next(iter(space)).shape):
+        return None
+    points = rows.reshape(len(rows), -1)
+    if points.shape[1] != space.n_variables:
+        return None
+    compiled = space.compiled
+    free = compiled.is_binary.all() and not compiled.lower.any() and (compiled.upper == 1).all()
+    on = _zero_one(points) if free else None
+    points = np.array(points, dtype=np.float64) if on is None else on
+    return points if _all_feasible(compiled, points) else None
+
+
+def _all_feasible(space: CompiledSpace, points: BoolArray | FloatArray) -> bool:
+    """`structopt.space.feasibility.contains` for all rows at once."""
+    tol = FEASIBILITY_TOLERANCE
+    if points.dtype != np.bool_:  # truth values are within 0/1 bounds
+        # Of numbers that are not finite the one-by-one reading tells.
+        if not np.isfinite(points).all() or (points < space.lower - tol).any() or (points > space.upper + tol).any():
+            return False
+        integer = points[:, space.integrality]
+        if (np.abs(integer - np.rint(integer)) > tol).any():
+            return False
+    if not space.n_rows:
+        return True
+    Z = points.T.astype(np.float64)
+    activity = np.asarray(space.matrix @ Z).T
+    room = tol * np.maximum(1.0, np.asarray(abs(space.matrix) @ np.abs(Z)).T)
+    return bool(((activity >= space.row_lower - room) & (activity <= space.row_upper + room)).all())
+
+
+def dense(truths: Any) -> FloatArray:
+    """Points as a table of floats."""
+    return np.asarray(truths.toarray() if sp.issparse(truths) else truths, dtype=np.float64)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two sets of inputs, or of labels, are equal; tables may be dense or sparse."""
+    if sp.issparse(a) != sp.issparse(b) and hasattr(a, "shape") and hasattr(b, "shape"):
+        a, b = dense(a), dense(b)
+    if sp.issparse(a):
+        return bool(a.shape == b.shape and (a != b).nnz == 0)
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return a is b

@@ -1,0 +1,404 @@
+"""`Model`: a label space, joint features, a task loss and a codec, composed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.checks import checked, converted, floats, function, instance
+from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.features import Term, checked_rows
+from structopt.losses import TaskLoss
+from structopt.oracle import Oracle
+from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
+from structopt.space.enumeration import complete
+from structopt.space.feasibility import check_label, rows_in
+
+B = TypeVar("B")
+
+if TYPE_CHECKING:
+    from structopt.algorithms.base import Algorithm
+    from structopt.model.batch import Batch
+
+__all__ = ["Model"]
+
+_USER = "a Model that is in use"
+
+
+class Model:
+    """Everything that training and prediction need to know of a structured output.
+
+    Parameters
+    ----------
+    space : LabelSpace or callable
+        The label space, or ``space(x)`` where it depends on the input; then it is declared once per ``key(x)``. Rows
+        may be added until the model is first used.
+    features : mapping of str to Term
+        How the blocks of the space are scored (`structopt.features`); blocks left out score 0.
+    loss : TaskLoss or mapping of str to TaskLoss, optional
+        Task loss by block; a single loss is put on the first block.
+    encode, decode : callable, optional
+        ``encode(label) -> z`` and ``decode(z) -> label``. By default a label is the array of the first block, and the
+        other blocks must follow from it through the rows.
+    key : callable, optional
+        What of the input the space depends on (hashable); the input's shape by default.
+    solver, integral, options
+        Given to the `Oracle` of each space.
+
+    Examples
+    --------
+    Three tags of which at most two may be on:
+
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> space = so.LabelSpace("at most two tags")
+    >>> tag = space.binary("tag", 3)
+    >>> space.subject_to(tag.sum() <= 2)
+    >>> model = so.Model(space, features={"tag": so.features.Linear()}, loss=so.losses.Hamming())
+    >>> w = np.array([1.0, 2.0, -1.0])                  # one feature, three tags
+    >>> model.predict(w, [1.0])
+    array([1, 1, 0])
+    >>> model.loss([1, 1, 0])
+    (array([-1., -1.,  1.]), 2.0)
+    """
+
+    @checked
+    def __init__(
+        self,
+        space: LabelSpace | Callable[[Any], LabelSpace],
+        features: Mapping[str, Term],
+        loss: TaskLoss | Mapping[str, TaskLoss] | None = None,
+        *,
+        encode: Callable[[Any], npt.ArrayLike] | None = None,
+        decode: Callable[[FloatArray], Any] | None = None,
+        key: Callable[[Any], Hashable] | None = None,
+        solver: Any = "auto",
+        integral: Any = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(space, LabelSpace):
+            function("space", space, 1)
+        for name, term in features.items():
+            instance(f"The feature term of block {name!r}", term, Term)
+        for name, part in loss.items() if isinstance(loss, Mapping) else ():
+            instance(f"The loss of block {name!r}", part, TaskLoss)
+        self._declared = space if isinstance(space, LabelSpace) else None
+        self._declare = space if not isinstance(space, LabelSpace) else None
+        self.features = dict(features)
+        self._loss = dict(loss) if isinstance(loss, Mapping) else loss
+        self._encode = encode
+        self._decode = decode
+        self._key = key
+        self.solver = solver
+        self.integral = integral
+        self.options = dict(options or {})
+        self._forget()
+        if self._declared is not None:
+            self._check_blocks(self._declared)
+
+    #: Whether the oracles belong to one training run.
+    _is_private = False
+
+    def _forget(self) -> None:
+        self._spaces: dict[Hashable, LabelSpace] = {}
+        self._oracles: dict[Hashable, Oracle] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spaces and oracles are rebuilt on demand: a pickled model is its declaration.
+        return {**self.__dict__, "_spaces": {}, "_oracles": {}}
+
+    def _check_blocks(self, space: LabelSpace) -> None:
+        losses = self._loss if isinstance(self._loss, Mapping) else {}
+        for name in (*self.features, *losses):
+            if name not in space.block_names:
+                raise DeclarationError(
+                    f"The model names a block {name!r}; {space!r} has {', '.join(map(repr, space.block_names))}."
+                )
+
+    # ---- the label space -------------------------------------------------------------------------
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every input has the same label space."""
+        return self._declared is not None
+
+    def key(self, x: Any) -> Hashable:
+        """What of the input the label space depends on; None if it does not."""
+        if self.fixed:
+            return None
+        if self._key is not None:
+            return self._key(x)
+        return tuple(np.shape(x)) if not sp.issparse(x) else tuple(x.shape)
+
+    def space(self, x: Any = None) -> LabelSpace:
+        """The label space of an input, declared once per `key`.
+
+        From the first use on the space is sealed: labels, batches and oracles were made from it as it stands, so that
+        further rows are refused where they are declared (``space.copy()`` takes them).
+        """
+        if self._declared is not None:
+            self._declared.seal(_USER)
+            return self._declared
+        key = self.key(x)
+        found = self._spaces.get(key)
+        if found is None:
+            found = cast(Callable[[Any], LabelSpace], self._declare)(x)
+            instance("What space(x) returned", found, LabelSpace)
+            self._check_blocks(found)
+            found.seal(_USER)
+            self._spaces[key] = found
+        return found
+
+    def algorithm(self, x: Any) -> Algorithm | None:
+        """The combinatorial algorithm for an input's space, where a subclass knows one; else it is recognised."""
+        return None
+
+    def oracle(self, x: Any = None) -> Oracle:
+        """The oracle of an input's space, compiled once per `key`."""
+        key = self.key(x)
+        found = self._oracles.get(key)
+        if found is None or not self._is_made_for(found):
+            algorithm = self.algorithm(x) if isinstance(self.solver, str) and self.solver == "auto" else None
+            found = Oracle(self.space(x), self.solver, integral=self.integral, algorithm=algorithm, **self.options)
+            self._oracles[key] = found
+        return found
+
+    def _is_made_for(self, oracle: Oracle) -> bool:
+        """Whether an oracle has this model's solver and options, which may be set again."""
+        if oracle.solver is not self.solver and oracle.solver != self.solver:
+            return False
+        return bool(oracle.integral == self.integral and oracle.options == self.options)
+
+    @property
+    def solver_runs(self) -> tuple[int, int]:
+        """Linear and integer programs that this model's oracles have handed to a solver so far."""
+        figures = [oracle.statistics for oracle in self._oracles.values()]
+        return sum(f.lp for f in figures), sum(f.mip for f in figures)
+
+    # ---- features --------------------------------------------------------------------------------
+
+    def n_weights(self, x: Any) -> int:
+        """Length of ``w`` for inputs like `x`."""
+        return sum(columns * rows.shape[1] for _, _, rows, columns in self._terms(x))
+
+    def _terms(self, x: Any) -> list[tuple[str, Term, Any, int]]:
+        space = self.space(x)
+        terms = []
+        for name, term in self.features.items():
+            shape = space[name].shape
+            rows, wanted = checked_rows(term.rows(x)), term.n_rows(shape)
+            if wanted is not None and rows.shape[0] != wanted:
+                raise DeclarationError(
+                    f"The input has {rows.shape[0]} feature rows for the block {name!r}, where {term!r} takes {wanted}."
+                )
+            terms.append((name, term, rows, term.n_columns(shape)))
+        return terms
+
+    def scores(self, w: npt.ArrayLike, x: Any) -> FloatArray:
+        """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``."""
+        weights = floats("w", w, ndim=1)
+        space = self.space(x)
+        costs = np.zeros(space.n_variables)
+        terms = self._terms(x)
+        _check_length(weights, sum(columns * rows.shape[1] for _, _, rows, columns in terms))
+        start = 0
+        for name, term, rows, columns in terms:
+            stop = start + columns * rows.shape[1]
+            table = np.asarray(rows @ weights[start:stop].reshape(columns, -1).T)
+            block = space[name]
+            costs[block.slice] = term.unfold(x, table, block.shape).ravel()
+            start = stop
+        return costs
+
+    def joint(self, x: Any, z: npt.ArrayLike) -> FloatArray:
+        """The joint feature vector of an input and a point, linear in ``z``."""
+        blocks = self.space(x).blocks(floats("z", z))
+        parts = []
+        for name, term, rows, _ in self._terms(x):
+            table = term.fold(x, blocks[name])
+            parts.append((rows.T @ table).T.ravel())
+        return np.concatenate([np.asarray(part, dtype=np.float64) for part in parts]) if parts else np.empty(0)
+
+    # ---- labels and losses -----------------------------------------------------------------------
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The point ``z`` of a label, checked to lie in the space (`LabelNotInSpace` otherwise)."""
+        space = self.space(x)
+        if self._encode is not None:
+            point = floats("What encode returned", self._encode(label))
+        elif isinstance(label, Mapping):
+            point = space.vector(**{str(name): value for name, value in label.items()})
+        else:
+            point = self._complete(space, label)
+        return check_label(space.compiled, point, label)
+
+    def encode_batch(self, labels: Any) -> FloatArray | None:
+        """Points of labels that are arrays over all variables of the one space, checked in one product.
+
+        None where labels are something else, or one of them is not in the space: `encode` then says which, and why.
+        """
+        if self._declared is None or self._encode is not None or type(self).encode is not Model.encode:
+            return None
+        space, first = self._declared, next(iter(self._declared))
+        if first.size != space.n_variables and first.shape != (space.n_variables,):
+            return None
+        try:
+            points = np.array(converted("Y", labels))  # a copy: the batch owns its labels
+        except DeclarationError:
+            return None
+        if points.shape[1:] not in (first.shape, (space.n_variables,)):
+            return None
+        points = points.reshape(len(points), space.n_variables)
+        sound = bool(np.isfinite(points).all()) and bool(rows_in(space.compiled, points).all())
+        return points if sound else None
+
+    @staticmethod
+    def _complete(space: LabelSpace, label: Any) -> FloatArray:
+        given = floats("A label", label)
+        if given.shape == (space.n_variables,):
+            return given
+        first = next(iter(space))
+        if given.shape != first.shape:
+            raise DeclarationError(
+                f"A label is an array of shape {first.shape} (block {first.name!r}) or a whole z of length "
+                f"{space.n_variables}, got shape {given.shape}; give encode= for other labels."
+            )
+        return complete(space.compiled, np.arange(first.slice.start, first.slice.stop), given.ravel())
+
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
+        """The label of a point."""
+        point = floats("z", z, ndim=1)
+        if self._decode is not None:
+            return self._decode(point)
+        space = self.space(x)
+        if point.size != space.n_variables:
+            raise SpaceMismatch(f"z has {point.size} entries; the space has {space.n_variables} variables.")
+        first = next(iter(space))
+        values = point[first.slice].reshape(first.shape)
+        nearest = np.rint(values)
+        return nearest.astype(int) if np.abs(values - nearest).max(initial=0) < 1e-6 else values
+
+    def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
+        """Coefficients and constant of the task loss of this truth: ``coef . z + const``."""
+        return self.loss_at(self.encode(label, x), x)
+
+    def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+        """`loss` for a truth that is encoded already."""
+        space = self.space(x)
+        coef, const = np.zeros(space.n_variables), 0.0
+        for name, loss in self._losses(space).items():
+            block = space[name]
+            try:
+                part, offset = loss.linear(z[block.slice])
+            except DeclarationError as error:
+                raise DeclarationError(f"block {name!r}: {error}") from None
+            coef[block.slice] += part
+            const += offset
+        return coef, const
+
+    def loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """`loss_at` for every row of points of the one space; None where spaces differ or a subclass has its own."""
+        if self._declared is None or type(self).loss_at is not Model.loss_at:
+            return None
+        coef, const = np.zeros(Z.shape), np.zeros(len(Z))
+        for name, loss in self._losses(self._declared).items():
+            block = self._declared[name]
+            part, offset = loss.linear_batch(Z[:, block.slice])
+            coef[:, block.slice] += part
+            const += offset
+        return coef, const
+
+    def _losses(self, space: LabelSpace) -> Mapping[str, TaskLoss]:
+        if self._loss is None:
+            raise DeclarationError("This model has no task loss; give loss= (for example structopt.losses.Hamming()).")
+        return self._loss if isinstance(self._loss, Mapping) else {space.block_names[0]: self._loss}
+
+    def counted(self, x: Any = None) -> FloatArray:
+        """The weight of every variable whose false positives and false negatives the task loss counts, 0 elsewhere.
+
+        What `structopt.surrogates.MicroF1` counts, too. Refused where the loss counts something else (costs of
+        confusions, distances), or other than 0/1 variables.
+        """
+        space = self.space(x)
+        weights = np.zeros(space.n_variables)
+        for name, loss in self._losses(space).items():
+            block = space[name]
+            own = loss.counted(block.size)
+            if own is None:
+                raise DeclarationError(
+                    f"Micro-F1 counts wrong variables, as the Hamming loss does; {loss!r} on block {name!r} counts "
+                    "something else. Use structopt.losses.Hamming, or another surrogate."
+                )
+            if (space.lower[block.slice] < 0).any() or (space.upper[block.slice] > 1).any():
+                raise DeclarationError(
+                    f"Micro-F1 counts 0/1 variables; block {name!r} takes other values. Use another surrogate."
+                )
+            weights[block.slice] += own
+        return weights
+
+    def integral_twin(self) -> Model:
+        """This model over integral labels, where it is trained over a relaxation; otherwise the model itself."""
+        if self.integral != "relax":
+            return self
+        twin = copy.copy(self)
+        twin.integral = "auto"
+        twin._oracles = {}
+        return twin
+
+    def private_twin(self) -> Self:
+        """This model with oracles of its own, which remember nothing of earlier calls; of a twin, the twin itself.
+
+        Solvers start from what they found before. In oracles that a model shares with all its users, a second fit would
+        take other ways among equally good labels than the first.
+        """
+        if self._is_private:
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__getstate__())
+        twin._forget()
+        twin._spaces = self._spaces  # declared once: they have no memory
+        twin._is_private = True
+        return twin
+
+    def predict(self, w: npt.ArrayLike, x: Any) -> Any:
+        """The label with the largest score."""
+        return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
+
+    # ---- whole data sets -------------------------------------------------------------------------
+
+    def _batch(self, fast: Callable[..., B], X: Any) -> B:
+        """A family's own batch, or where a solver was chosen the general one, which sends it every label's program."""
+        from structopt.model.batch import Batch
+
+        return fast(self, X) if self.solver == "auto" else cast("B", Batch(self, X))
+
+    def batch(self, X: Any) -> Batch:
+        """A data set prepared once, so that scoring and gradients are one matrix product each."""
+        from structopt.model.batch import Batch
+
+        return Batch(self, X)
+
+    def scores_batch(self, w: npt.ArrayLike, X: Any) -> Any:
+        """`scores` of every input: an array ``(n, n_variables)``, or a list where spaces differ."""
+        batch = self.batch(X)
+        return batch.costs(batch.tables(floats("w", w)))
+
+    def joint_batch(self, X: Any, Z: Any) -> FloatArray:
+        """The sum of `joint` over a data set (a gradient), as one matrix product."""
+        batch = self.batch(X)
+        return batch.joint(batch.fold(batch.points(Z)))
+
+    def __repr__(self) -> str:
+        space = repr(self._declared) if self._declared is not None else "a space for each input"
+        return f"<{type(self).__name__} over {space}; features {self.features}>"
+
+
+def _check_length(w: FloatArray, expected: int) -> None:
+    if w.shape != (expected,):
+        raise DeclarationError(f"w has shape {w.shape}; this model has {expected} weights for such inputs.")

@@ -1,0 +1,76 @@
+"""Loops over part tables (CSR) that scipy has no single call for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structopt._jit import kernel
+
+__all__ = ["add_scores", "fill_rows", "mix_rows"]
+
+
+@kernel
+def add_scores(scores: Any, step: int, indptr: Any, indices: Any, data: Any, start: Any, total: Any) -> None:
+    """Add the score of each example's label to `total`; row r of the table is scored by row ``step * r`` of `scores`.
+
+    With step 0 one row serves all: tied weights.
+    """
+    for i in range(total.size):
+        score = 0.0
+        for r in range(start[i], start[i + 1]):
+            for q in range(indptr[r], indptr[r + 1]):
+                score += data[q] * scores[step * r, indices[q]]
+        total[i] += score
+
+
+@kernel
+def mix_rows(
+    sources: Any, shares: Any, start: Any, first: Any, indptr: Any, indices: Any, data: Any, where: Any, out: Any
+) -> int:
+    """Row by row ``sum_k shares[k, i] * table_{sources[k, i]}`` of example i, without zeros; returns its size.
+
+    The tables stand behind one another: table b has its row pointers from ``first[b]`` on, in `indptr`, which points
+    into `indices` and `data`. `where` is scratch, a number per column; `out` is (indptr, indices, data).
+    """
+    out_indptr, out_indices, out_data = out
+    end = 0
+    out_indptr[0] = 0
+    for i in range(shares.shape[1]):
+        for r in range(start[i], start[i + 1]):
+            begin = end
+            for k in range(shares.shape[0]):
+                share = shares[k, i]
+                if share == 0.0:
+                    continue
+                row = first[sources[k, i]] + r
+                for q in range(indptr[row], indptr[row + 1]):
+                    column = indices[q]
+                    p = where[column]  # true of this row only if it leads back to the column
+                    if begin <= p < end and out_indices[p] == column:
+                        out_data[p] += share * data[q]
+                    else:
+                        where[column] = end
+                        out_indices[end], out_data[end] = column, share * data[q]
+                        end += 1
+            kept = begin
+            for p in range(begin, end):
+                if out_data[p] != 0.0:
+                    out_indices[kept], out_data[kept] = out_indices[p], out_data[p]
+                    kept += 1
+            end = kept
+            out_indptr[r + 1] = end
+    return end
+
+
+@kernel
+def fill_rows(rows: Any, indptr: Any, indices: Any, data: Any) -> int:
+    """The nonzeros of a dense array as the arrays of a CSR matrix, which have room for all; returns their number."""
+    end = 0
+    indptr[0] = 0
+    for r in range(rows.shape[0]):
+        for column in range(rows.shape[1]):
+            if rows[r, column] != 0.0:
+                indices[end], data[end] = column, rows[r, column]
+                end += 1
+        indptr[r + 1] = end
+    return end

@@ -1,0 +1,119 @@
+"""What an oracle returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+
+__all__ = ["Label", "Statistics"]
+
+
+class Label:
+    """A point of a label space that an oracle found.
+
+    Parameters
+    ----------
+    z : ndarray, shape (n_variables,)
+        The point, in the order of the space's variables.
+    value : float
+        ``c . z``, recomputed from `z`.
+    integral : bool, optional
+        Whether the integer variables (all variables, in a space without any) have integer values; found out from
+        `z` when first asked for, if not given.
+    status : str
+        ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
+    bound : float, optional
+        Proved upper bound on the optimum; equal to `value` when optimal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Label(np.array([0.5, 1.0]), 2.0)
+    Label(value=2, fractional, optimal)
+    """
+
+    __slots__ = ("_integral", "bound", "status", "value", "z")
+
+    def __init__(
+        self,
+        z: FloatArray,
+        value: float,
+        integral: bool | None = None,
+        status: str = "optimal",
+        bound: float | None = None,
+    ) -> None:
+        self.z = z
+        self.value = value
+        self.status = status
+        self.bound = value if bound is None else bound
+        self._integral = integral
+
+    @property
+    def integral(self) -> bool:
+        """Whether the label is integral."""
+        if self._integral is None:
+            self._integral = bool((np.abs(self.z - np.rint(self.z)) <= FEASIBILITY_TOLERANCE).all())
+        return self._integral
+
+    def __repr__(self) -> str:
+        kind = "integral" if self.integral else "fractional"
+        gap = f", bound={self.bound:.6g}" if self.status != "optimal" else ""
+        return f"Label(value={self.value:.6g}, {kind}, {self.status}{gap})"
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What an oracle has done so far.
+
+    Attributes
+    ----------
+    calls : int
+        Programs solved.
+    fast : int
+        Of them, by a combinatorial algorithm.
+    lp, mip : int
+        LP and MIP runs of the backend; an integral call may need both.
+    seconds : float
+        Time inside the solver or algorithm, summed over threads.
+    iterations : int
+        Simplex iterations or branch-and-bound nodes.
+    """
+
+    calls: int = 0
+    fast: int = 0
+    lp: int = 0
+    mip: int = 0
+    seconds: float = 0.0
+    iterations: int = 0
+
+    def add(self, fast: int, lp: int, mip: int, seconds: float, iterations: int) -> None:
+        """Count one call, or a batch of `fast` calls."""
+        self.calls += fast or 1
+        self.fast += fast
+        self.lp += lp
+        self.mip += mip
+        self.seconds += seconds
+        self.iterations += iterations
+
+    def include(self, other: Statistics) -> None:
+        """Add the figures of another thread, or of another kind of call."""
+        self.calls += other.calls
+        self.fast += other.fast
+        self.lp += other.lp
+        self.mip += other.mip
+        self.seconds += other.seconds
+        self.iterations += other.iterations
+
+    def rows(self) -> list[list[str]]:
+        """Name and value of each figure, for a table."""
+        return [
+            ["calls", str(self.calls)],
+            ["fast", str(self.fast)],
+            ["LP runs", str(self.lp)],
+            ["MIP runs", str(self.mip)],
+            ["seconds", f"{self.seconds:.3g}"],
+            ["iterations", str(self.iterations)],
+        ]

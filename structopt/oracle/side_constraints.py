@@ -1,0 +1,57 @@
+"""Rows that hold for one call: vectors with bounds, and bans of single labels, as one sparse matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.backends.no_goods import no_good_rows
+from structopt.backends.worker import ExtraRows
+from structopt.checks import converted, shown
+from structopt.checks import number as real
+from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.oracle.compression import compressed
+from structopt.space.compiled import CompiledSpace
+
+__all__ = ["Row", "extra_rows"]
+
+Row = tuple[npt.ArrayLike, float, float]
+
+
+def extra_rows(space: CompiledSpace, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
+    """The rows ``lower <= a . z <= upper`` and the no-good cuts of forbidden labels, in this order."""
+    found = [_dense_rows(rows, space.n_variables)] if len(rows) else []
+    if len(forbid):
+        cuts, least = no_good_rows(space, forbid)
+        found.append((cuts, least, np.full(len(least), np.inf)))
+    if len(found) == 1:
+        return found[0]
+    matrices, lower, upper = zip(*found, strict=True)
+    return sp.vstack(matrices, format="csr"), np.concatenate(lower), np.concatenate(upper)
+
+
+def _dense_rows(rows: Sequence[Row], n: int) -> ExtraRows:
+    """Rows given as vectors, as one sparse matrix; built by hand, because scipy takes longer than the solver."""
+    dense = np.empty((len(rows), n))
+    bounds = np.empty((2, len(rows)))
+    for number, row in enumerate(rows):
+        if not isinstance(row, tuple | list) or len(row) != 3:
+            raise DeclarationError(f"Extra row {number} must be (a, lower, upper), got {shown(row)}.")
+        a, low, up = row
+        vector = converted(f"Extra row {number}", a)
+        if vector.shape != (n,):
+            raise SpaceMismatch(f"Extra row {number} has shape {vector.shape}.")
+        dense[number] = vector
+        if type(low) is not float or type(up) is not float:
+            low, up = (real(f"A bound of extra row {number}", bound) for bound in (low, up))
+        bounds[:, number] = low, up
+    if not np.isfinite(dense).all() or np.isnan(bounds).any():
+        wrong = ~np.isfinite(dense).all(axis=1) | np.isnan(bounds).any(axis=0)
+        number = int(np.argmax(wrong))
+        raise DeclarationError(f"Extra row {number} has a NaN or infinite coefficient, or a NaN bound.")
+    matrix = sp.csr_array(compressed(dense), shape=dense.shape)
+    matrix.has_canonical_format = True
+    return matrix, bounds[0], bounds[1]

@@ -1,0 +1,108 @@
+"""Whether the task loss is one: 0 at every truth, and nowhere negative.
+
+All that is certified rests on it: with a loss of -84 at the truth, "no label is violated" means nothing. The checks are
+of the training labels, once a fit: the loss at each truth, the least that the variables' own bounds allow, and, where
+that is negative, the least over the labels of a few examples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structopt.errors import DeclarationError
+from structopt.model.batch import Batch, LabelBatch, LossBatch
+from structopt.space.compiled import FloatArray
+
+__all__ = ["check_losses"]
+
+#: Examples whose labels are searched for a negative loss.
+_SEARCHED = 3
+_TOLERANCE = 1e-6
+
+
+def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch, search: bool = True) -> None:
+    """Refuse a loss that is not 0 at the truth, or negative at some label.
+
+    Parameters
+    ----------
+    batch : Batch
+    truth : LabelBatch
+    loss : LossBatch
+    search : bool
+        Whether to look for labels of negative loss, too, which may take a few oracle calls.
+    """
+    const = np.asarray(loss.const, dtype=np.float64)
+    values = np.asarray(batch.loss_values(loss, truth), dtype=np.float64)
+    wrong = np.flatnonzero(~(np.abs(values) <= _TOLERANCE * np.maximum(1.0, np.abs(const))))
+    if wrong.size:
+        i = int(wrong[0])
+        raise DeclarationError(
+            f"example {i}: the task loss of the true label itself is {values[i]:g}, and must be 0"
+            f"{_culprit(batch, truth, i)}."
+        )
+    if search:
+        _check_least(batch, loss, const)
+
+
+def _check_least(batch: Batch, loss: LossBatch, const: FloatArray) -> None:
+    if batch.model.integral == "relax":
+        return  # at a fractional point a loss may be anything; it is a loss of labels
+    least = _least_in_the_box(batch, loss, const)
+    scale = _TOLERANCE * np.maximum(1.0, np.abs(const))
+    if least is None:
+        some = np.unique(np.linspace(0, batch.n - 1, _SEARCHED).astype(np.intp))
+    else:
+        suspects = np.flatnonzero(~(least >= -scale))
+        some = np.sort(suspects[np.argsort(least[suspects], kind="stable")[:_SEARCHED]])
+    if not some.size:
+        return
+    tables = [np.zeros((rows.shape[0], k)) for rows, k in zip(batch.rows, batch.columns, strict=True)]
+    labels, negated = batch.argmax(tables, loss, -1.0, examples=some)
+    wrong = some[negated[some] > scale[some]]
+    if wrong.size:
+        i = int(wrong[0])
+        raise DeclarationError(
+            f"example {i}: a label has the task loss {-negated[i]:g}, and no label may have less than the truth's 0"
+            f"{_culprit(batch, labels, i)}."
+        )
+
+
+def _least_in_the_box(batch: Batch, loss: LossBatch, const: FloatArray) -> FloatArray | None:
+    """What no loss is below by the variables' bounds alone; None where the coefficients are laid out in another way."""
+    if not batch.model.fixed or not isinstance(loss.coef, np.ndarray) or loss.coef.ndim != 2:
+        return None
+    space = batch.model.space()
+    coef = loss.coef
+    if coef.shape[0] != batch.n or coef.shape[1] > space.n_variables:
+        return None
+    # Losses come first: a model's batch may leave out the variables behind them.
+    low, up = space.lower[: coef.shape[1]], space.upper[: coef.shape[1]]
+    total = const.copy()
+    finite = np.isfinite(low) & np.isfinite(up)
+    total += np.minimum(coef[:, finite] * low[finite], coef[:, finite] * up[finite]).sum(axis=1)
+    if not finite.all():
+        rest, rest_low, rest_up = coef[:, ~finite], low[~finite], up[~finite]
+        ends = np.where(rest > 0, rest_low, rest_up)
+        total += np.where(rest == 0.0, 0.0, rest * np.where(rest == 0.0, 0.0, ends)).sum(axis=1)
+    return total
+
+
+def _culprit(batch: Batch, labels: LabelBatch, i: int) -> str:
+    """Which block it is, and what to do about integers; nothing where the model does not say."""
+    from structopt.losses.variables import CURE, Hamming
+
+    model, x = batch.model, batch.input(i)
+    try:
+        space = model.space(x)
+        losses: Any = model._losses(space)
+        for name, loss in losses.items():
+            block = space[name]
+            low, up = space.lower[block.slice], space.upper[block.slice]
+            if isinstance(loss, Hamming) and ((low < 0) | (up > 1)).any():
+                return f": {loss!r} is a loss between 0/1 variables, and block {name!r} takes other values. {CURE[:-1]}"
+        names = ", ".join(f"{loss!r} on block {name!r}" for name, loss in losses.items())
+    except (DeclarationError, AttributeError, KeyError):
+        return ""
+    return f"; the loss is {names}"

@@ -1,0 +1,202 @@
+"""Risks: what a trainer minimises besides the regulariser.
+
+A risk maps weights to a value and a subgradient, nothing more. Whatever produced the value (a matrix product,
+a solver, a search over label spaces) stays behind this interface, so every trainer works with every risk.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from structopt.errors import DeclarationError
+from structopt.risks.linesearch import zero_of_increasing
+
+__all__ = ["Cut", "LinearRisk", "Risk"]
+
+Vector = NDArray[np.float64]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Cut(NamedTuple):
+    """What one evaluation of a risk tells: a value from above and a plane from below.
+
+    Attributes
+    ----------
+    value : float
+        The risk at w, or an upper bound of it where the risk is found by an inexact search.
+    subgradient : ndarray of shape (n_features,)
+        Slope of the plane.
+    plane : float
+        Height of the plane at w: ``plane + <subgradient, v - w> <= risk(v)`` for all v. Equal to `value`
+        unless the search was inexact.
+    """
+
+    value: float
+    subgradient: Vector
+    plane: float
+
+    def offset(self, w: Vector) -> float:
+        """Return b such that ``<subgradient, v> + b <= risk(v)`` for all v, where the cut was taken at `w`.
+
+        The difference of two large numbers far out would leave the plane above the risk near the origin by its rounding
+        error; b is lowered by that much.
+        """
+        lean = float(w @ self.subgradient)
+        error = 16.0 * _EPS * (abs(self.plane) + float(np.abs(w) @ np.abs(self.subgradient)))
+        return self.plane - lean - error
+
+
+class Risk(ABC):
+    """A convex function of the weights, usually a mean over examples.
+
+    A subclass sets `n_features`, implements `value_and_subgradient`, and may improve the rest: `lower_bound`
+    (0 for a non-negative risk; trainers start from a much better certificate), ``len``, `shard`, `cut`,
+    `line_search`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Absolute(Risk):
+    ...     lower_bound = 0.0
+    ...     n_features = 1
+    ...     def value_and_subgradient(self, w):
+    ...         return float(abs(w[0] - 3.0)), np.sign(w - 3.0)
+    >>> value, subgradient = Absolute()(np.zeros(1))
+    >>> value, subgradient
+    (3.0, array([-1.]))
+    """
+
+    #: A number that no value of the risk lies below; ``-inf`` if none is known.
+    lower_bound: float = -math.inf
+
+    #: Length of the weight vector.
+    n_features: int
+
+    @abstractmethod
+    def value_and_subgradient(self, w: Vector) -> tuple[float, Vector]:
+        """Return the risk at `w` and one of its subgradients, a dense float64 vector."""
+
+    def __call__(self, w: Vector) -> tuple[float, Vector]:
+        return self.value_and_subgradient(w)
+
+    def __len__(self) -> int:
+        """Return the number of examples: the oracle calls in one pass."""
+        return 1
+
+    def __bool__(self) -> bool:  # a risk without examples is still a risk
+        return True
+
+    def cut(self, w: Vector) -> Cut:
+        """Return value and plane at `w`; override where value and plane differ (inexact searches)."""
+        value, subgradient = self.value_and_subgradient(w)
+        return Cut(float(value), np.asarray(subgradient, dtype=np.float64), float(value))
+
+    def shard(self, k: int, n: int) -> Risk:
+        """Return part `k` of `n`: the examples ``k::n``, weighted so that the parts add up to this risk."""
+        raise NotImplementedError(
+            f"{type(self).__name__} does not decompose over examples: it has no shard(k, n). Train it whole."
+        )
+
+    def line_search(self, w: Vector, direction: Vector, lam: float) -> tuple[float, float] | None:
+        """Minimise ``lam/2 ||w + t direction||^2 + risk(w + t direction)`` over ``t >= 0``.
+
+        Returns ``(t, risk(w + t direction))``, or None where this costs more than it is worth, as it does when
+        each trial step would need an oracle pass (docs/mathematics/training).
+        """
+        return None
+
+    @property
+    def has_line_search(self) -> bool:
+        """Whether `line_search` is implemented."""
+        return type(self).line_search is not Risk.line_search
+
+    def fingerprint(self) -> str:
+        """Name the problem in a few words, for messages; `identity` tells problems apart."""
+        return f"{type(self).__name__}({len(self)} examples, {self.n_features} features)"
+
+    def identity(self) -> dict[str, Any]:
+        """What must agree for a checkpoint of this risk to be resumed: JSON values by name.
+
+        By default the risk is known by what it does, its value and slope at a fixed point, which takes one evaluation.
+        Risks that hold data hash them (`structopt.risks.identity.digest`).
+        """
+        rng = np.random.default_rng(15)
+        w, first, second = rng.normal(size=(3, self.n_features)) / math.sqrt(max(self.n_features, 1))
+        value, slope = self(np.abs(w) / max(float(np.abs(w).sum()), _EPS))  # where entropies are defined, too
+        probe = [float(value), float(slope @ first), float(slope @ second)]
+        return {"risk": self.fingerprint(), "value and slope": probe}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self)} examples, {self.n_features} features>"
+
+
+class LinearRisk(Risk):
+    """A risk that sees the weights only through predictions ``f = X w``.
+
+    Trainers interpolate predictions instead of multiplying again: an iteration of line-search BMRM costs one
+    product forward and one back. A subclass implements `predictions`, `loss` and `pull_back`;
+    the exact `line_step` is worth overriding where the loss is piecewise linear.
+    """
+
+    @abstractmethod
+    def predictions(self, w: Vector) -> Vector:
+        """Return ``X w``, of any shape."""
+
+    @abstractmethod
+    def loss(self, f: Vector) -> tuple[float, Vector]:
+        """Return the risk at predictions `f` and its derivative, of the shape of `f`."""
+
+    @abstractmethod
+    def pull_back(self, derivative: Vector) -> Vector:
+        """Return ``X' derivative``, the subgradient with respect to the weights."""
+
+    def value_and_subgradient(self, w: Vector) -> tuple[float, Vector]:
+        value, derivative = self.loss(self.predictions(w))
+        return value, self.pull_back(derivative)
+
+    def line_step(self, f: Vector, df: Vector, slope: float, curvature: float) -> float:
+        """Minimise ``slope t + curvature/2 t^2 + loss(f + t df)`` over ``t >= 0``.
+
+        The default brackets the zero of the (non-decreasing) derivative and bisects with Illinois steps; each
+        trial costs one `loss`, no product.
+        """
+
+        def derivative(t: float) -> float:
+            return slope + curvature * t + float(np.vdot(self.loss(f + t * df)[1], df))
+
+        # A hundredth of the step is enough: finer searches saved no pass (a9a, lam 1e-3 and 1e-4).
+        return zero_of_increasing(derivative, tolerance=1e-2)
+
+    def line_search(self, w: Vector, direction: Vector, lam: float) -> tuple[float, float]:
+        f, df = self.predictions(w), self.predictions(direction)
+        t = self.line_step(f, df, lam * float(w @ direction), lam * float(direction @ direction))
+        return t, self.loss(f + t * df)[0]
+
+
+def check_lam(lam: float) -> float:
+    """Return `lam` as a float, or say why it cannot weigh a regulariser."""
+    if not (isinstance(lam, (int, float, np.floating, np.integer)) and math.isfinite(lam) and lam > 0):
+        raise DeclarationError(
+            f"lam must be a positive finite number, got {lam!r}: without a regulariser the problem may have no "
+            "minimiser and no certificate. Use a small value such as 1e-6."
+        )
+    return float(lam)
+
+
+def check_start(w0: Vector | None, default: Vector) -> Vector:
+    """Return a private copy of the start, or `default`; raise on a wrong shape or non-finite entries."""
+    if w0 is None:
+        return default.copy()
+    w = np.array(w0, dtype=np.float64)
+    if w.shape != default.shape:
+        raise DeclarationError(f"w0 has shape {w.shape}; this risk needs {default.shape}")
+    bad = np.flatnonzero(~np.isfinite(w))
+    if bad.size:
+        raise DeclarationError(f"w0 is not finite at {bad.size} positions (first: {int(bad[0])}); pass finite weights")
+    return w

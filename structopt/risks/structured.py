@@ -1,0 +1,480 @@
+"""`StructuredRisk`: the mean surrogate of a structured model over a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt import search as searches
+from structopt import surrogates
+from structopt.checks import checked, examples
+from structopt.errors import DeclarationError, SolverFailed, StructoptError
+from structopt.features import n_examples
+from structopt.frames import plain_inputs, plain_labels
+from structopt.model import Model
+from structopt.model.batch import LabelBatch
+from structopt.risks.batch_hull import HullSearch
+from structopt.risks.identity import digest
+from structopt.risks.loss_check import check_losses
+from structopt.risks.risk import Cut, Risk
+from structopt.risks.sample_weight import checksum, relative_weights
+from structopt.risks.watch import Watch
+from structopt.search import SearchResult
+from structopt.space.compiled import FloatArray
+from structopt.stopping import map_in_threads
+from structopt.surrogates import Margin, Product, Slack, Surrogate
+from structopt.surrogates.registry import _FunctionSurrogate
+
+__all__ = ["StructuredRisk", "Violations"]
+
+# Labels of earlier searches kept per example (AISTATS16: a label cache).
+_CACHED_LABELS = 10
+# Bytes of encoded truths kept.
+_TARGET_LIMIT = 1 << 28
+_PRODUCT_SEARCHES = {"angular": searches.angular, "bisecting": searches.bisecting, "binary": searches.binary}
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """The most violated label of every example, and the plane that it gives.
+
+    The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being
+    the label found (the tangent in h of psi at it); at w it is at most ``upper_i``. Where examples have
+    weights all four numbers contain them, so that the mean of such planes bounds the weighted risk, and whoever works
+    with the planes need not know that there are weights.
+    """
+
+    labels: LabelBatch
+    scale: FloatArray
+    level: FloatArray
+    value: FloatArray
+    upper: FloatArray
+
+    def times(self, weight: FloatArray | None) -> Violations:
+        """The planes of ``weight_i`` times each surrogate."""
+        if weight is None:
+            return self
+        numbers = (weight * array for array in (self.scale, self.level, self.value, self.upper))
+        return Violations(self.labels, *numbers)
+
+
+class StructuredRisk(Risk):
+    """``1/n sum_i max_y psi(m_w(x_i, y), L(y, y_i))`` of a model on a data set, or its weighted mean.
+
+    Parameters
+    ----------
+    model : Model
+    X, Y : the data set, as the model's family wants it
+    surrogate : str or Surrogate
+        ``"margin"``, ``"slack"``, or any other of `structopt.surrogates`.
+    search : str
+        How the most violated label is found: ``"auto"``, ``"exact"``, ``"convex_hull"``, ``"angular"``,
+        ``"bisecting"``, ``"binary"``. Margin rescaling needs none. ``"auto"``: ``"exact"`` over integral labels,
+        ``"convex_hull"`` over a relaxation.
+    n_jobs : int
+        Threads over examples.
+    rtol : float
+        Relative gap at which a search may stop.
+    sample_weight : array of shape (n,), optional
+        Weights of the examples in the mean, not negative; equal by default. Examples of weight 0 are left out.
+
+    Attributes
+    ----------
+    weight : ndarray or None
+        Weights over their mean, of the examples that are not left out; None where all are equal.
+    examples : ndarray
+        Numbers of these examples in the data set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> X, y = np.array([[1.0], [-1.0]]), ["up", "down"]
+    >>> risk = so.train.StructuredRisk(so.structures.Multiclass(["up", "down"]), X, y)
+    >>> risk(np.zeros(2))
+    (1.0, array([-1.,  1.]))
+    """
+
+    lower_bound = 0.0  # the truth is a label, with surrogate 0
+
+    @checked
+    def __init__(
+        self,
+        model: Model,
+        X: Any,
+        Y: Any,
+        surrogate: str | Surrogate = "margin",
+        search: str = "auto",
+        n_jobs: int = 1,
+        rtol: float = 1e-3,
+        *,
+        sample_weight: Any = None,
+    ) -> None:
+        self.model = model = model.private_twin()
+        X, Y = examples("X", plain_inputs(X)), examples("Y", plain_labels(Y))
+        if n_jobs == 0 or n_jobs < -1:
+            raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
+        self.weight = relative_weights(sample_weight, n_examples(X), "StructuredRisk")
+        kept = np.arange(n_examples(X)) if self.weight is None else np.flatnonzero(self.weight)
+        if self.weight is not None and len(kept) < len(self.weight):
+            if n_examples(Y) != len(self.weight):
+                raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(Y)} labels.")
+            X, Y = _taken(X, kept), _taken(Y, kept)
+            self.weight = relative_weights(self.weight[kept], len(kept), "StructuredRisk")
+        self.X, self.Y = X, Y
+        self.surrogate = _check_surrogate(surrogates.get(surrogate))
+        self.search = _check_search(search, self.surrogate)
+        self.n_jobs = n_jobs
+        self.rtol = rtol
+        self.batch = model.batch(X)
+        self.truth = self.batch.truth(Y)
+        self.loss = self.batch.loss(self.truth)
+        if self.surrogate.counts:
+            model.counted(self.batch.input(0))  # refused now, or not at all
+        self.n_features = self.batch.n_weights
+        self.watch = Watch()
+        self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
+        self._lams: list[float | None] = [None] * self.batch.n
+        self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
+        self._hull: HullSearch | None = None
+        if type(self.surrogate) is Slack and self._effective_search() in ("exact", "convex_hull"):
+            hull = HullSearch(self.batch, self.truth, self.loss)
+            self._hull = hull if hull.possible else None
+        self._check_losses()
+        self.examples = kept  # their numbers in the data set, of which this may be a part
+
+    def __len__(self) -> int:
+        return self.batch.n
+
+    def _check_losses(self) -> None:
+        check_losses(self.batch, self.truth, self.loss)
+
+    def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
+        """The risk of some of the examples (the mean of their surrogates times their weights in this risk)."""
+        X, Y = _taken(self.X, examples), _taken(self.Y, examples)
+        part = _Part(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
+        part.examples = self.examples[examples]
+        part.weight = None if self.weight is None else self.weight[examples]
+        part.watch = self.watch
+        return part
+
+    def shard(self, k: int, n: int) -> Risk:
+        """Part `k` of `n`, weighted so that the parts add up."""
+        examples = np.arange(k, len(self), n)
+        return _Weighted(self.part(examples), len(examples) / len(self))
+
+    # ---- evaluation ------------------------------------------------------------------------------
+
+    def violations(self, w: FloatArray) -> Violations:
+        """The most violated label of every example at `w`."""
+        return self.violations_of(self.batch.tables(w))
+
+    def violations_of(self, tables: Sequence[FloatArray]) -> Violations:
+        """The same from the score tables of `w`, for a trainer that has a cheaper way to them than a product."""
+        return self._most_violated(tables).times(self.weight)
+
+    def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:
+        """Of every example by itself, without weights."""
+        if isinstance(self.surrogate, Margin):
+            self._count(1)
+            labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
+            margin = found - self.batch.dot(tables, self.truth)
+            value = np.maximum(margin, 0.0)
+            # A solver that stopped at a gap or a time limit proved a bound: the label gives the plane, not the maximum.
+            upper = value if labels.slack is None else np.maximum(margin + labels.slack, 0.0)
+            level = self.batch.loss_values(self.loss, labels)
+            return Violations(labels, np.ones(len(self)), level, value, upper)
+        if self.search in ("auto", "exact"):
+            known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
+            if known is not None:
+                self._count(1)
+                return self._tangents(*known)
+        if self._hull is not None:
+            return self._search_together(self._hull, tables)
+        return self._search(tables)
+
+    def _search_together(self, hull: HullSearch, tables: Sequence[FloatArray]) -> Violations:
+        """All examples in step; those whose best label the hull does not prove best are searched one by one."""
+        over_labels = self._effective_search() == "exact"
+        found = hull.run(tables, integral=over_labels, rtol=0.3 * self.rtol, n_jobs=self.n_jobs)
+        self._count(found.rounds)
+        known = self._tangents(LabelBatch(found.tables, None), found.h - 1.0, found.g)
+        upper = np.maximum(found.upper, known.value)
+        unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12 * float(upper.max(initial=0.0)))
+        result = Violations(known.labels, known.scale, known.level, known.value, upper)
+        if not over_labels:
+            unproved = unproved[~np.isfinite(upper[unproved])]  # where the solver found no label to start from
+        return self._search(tables, unproved, result) if unproved.size else result
+
+    def _tangents(self, labels: LabelBatch, h: FloatArray, g: FloatArray) -> Violations:
+        """The planes of labels that are known to be the most violated ones."""
+        scale = np.zeros(len(self))
+        value = self.surrogate.clipped_array(h, g)
+        violated = value > 0.0
+        scale[violated] = self.surrogate.psi_gradient(h[violated], g[violated])[0]
+        return Violations(labels, scale, value - scale * h, value, value)
+
+    @property
+    def work(self) -> float:
+        """Typical seconds of all that this risk and its parts have been asked: counted, so the same in every run."""
+        return self.watch.with_solver(*self.model.solver_runs)
+
+    def _count(self, calls: int) -> None:
+        """Tell the work of batch inferences of all examples."""
+        self.watch.check()
+        self.watch.inferences(calls, calls * len(self))
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        cut = self.cut(w)
+        return cut.value, cut.subgradient
+
+    def cut(self, w: FloatArray) -> Cut:
+        """Value from above and plane from below; they differ where a search stopped early."""
+        found = self.violations(w)
+        n = len(self)
+        subgradient = self.batch.joint(found.labels, found.scale) - self.batch.joint(self.truth, found.scale)
+        return Cut(float(found.upper.mean()), subgradient / n, float(found.value.mean()))
+
+    # ---- searches, one example at a time ---------------------------------------------------------
+
+    def _search(
+        self,
+        tables: Sequence[FloatArray],
+        some: npt.NDArray[np.intp] | None = None,
+        known: Violations | None = None,
+    ) -> Violations:
+        """Search the plane of every example, or of some of them where the others are known."""
+        n = len(self)
+        # Of a space for each input only the programs that are searched are made.
+        costs = self.batch.costs(tables) if self.model.fixed else None
+        points: list[Any] = [None] * n
+        scale, level, value, upper = (np.zeros(n) for _ in range(4))
+        if known is not None:
+            scale, level, value, upper = (np.array(a) for a in (known.scale, known.level, known.value, known.upper))
+
+        def visit(i: int) -> None:
+            self.watch.search()
+            x = self.batch.input(i)
+            truth, loss = self._target(i, x)
+            c = self.batch.costs_of(i, tables) if costs is None else costs[i]
+            result, margin = self._search_one(i, x, c, truth, loss)
+            points[i] = truth if result.label is None else np.asarray(result.label, dtype=np.float64)
+            value[i], upper[i] = max(result.value, 0.0), max(result.upper_bound, 0.0)
+            if result.value > 0.0 and result.point is not None:
+                scale[i] = self._slope(result)
+                level[i] = result.value - scale[i] * margin(points[i])
+            else:
+                points[i] = truth
+
+        chosen = np.arange(n) if some is None else some
+        self._for_all(visit, chosen)
+        if known is None:
+            labels = self.batch.fold(np.array(points) if self.model.fixed else points)
+        else:
+            found = LabelBatch(self.batch.fold_some(points, chosen), None)
+            labels = _patched(known.labels, found, chosen, self.batch.starts)
+        return Violations(labels, scale, level, value, upper)
+
+    def _for_all(self, visit: Callable[[int], None], examples: npt.NDArray[np.intp]) -> None:
+        def guarded(i: int) -> None:
+            try:
+                visit(i)
+            except SolverFailed as error:
+                raise type(error)(f"example {self.examples[i]}: {error}", error.status, error.partial) from error
+            except StructoptError as error:
+                raise type(error)(f"example {self.examples[i]}: {error}") from error
+
+        if self.n_jobs == 1:
+            for i in examples.tolist():
+                guarded(i)
+            return
+        map_in_threads(guarded, examples.tolist(), self.n_jobs)
+
+    def _target(self, i: int, x: Any) -> tuple[FloatArray, tuple[FloatArray, float]]:
+        """The true label as a point, and its task loss; kept from pass to pass within a memory limit."""
+        known = self._targets.get(i)
+        if known is None:
+            z = self.model.encode(self.Y[i], x)
+            own = type(self.model).loss is not Model.loss
+            known = z, self.model.loss(self.Y[i], x) if own else self.model.loss_at(z, x)
+            if len(self._targets) * known[0].nbytes < _TARGET_LIMIT:
+                self._targets[i] = known
+        return known
+
+    def _search_one(
+        self, i: int, x: Any, costs: FloatArray, truth: FloatArray, loss: tuple[FloatArray, float]
+    ) -> tuple[SearchResult, Callable[[FloatArray], float]]:
+        oracle = self.model.oracle(x)
+        psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
+        plane = psi.plane(oracle, costs, loss, truth, **({"counted": self.model.counted(x)} if psi.counts else {}))
+        options: dict[str, Any] = {"cache": self._caches[i]}
+        search = self._effective_search()
+        if search == "exact":
+            result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams[i], **options)
+        elif search == "convex_hull":
+            result = searches.convex_hull(plane, psi, **options)
+        elif search == "angular":
+            result = searches.angular(plane, rtol=self.rtol, **options)
+        elif search == "bisecting":
+            result = searches.bisecting(plane, lam=self._lams[i])
+        else:
+            result = searches.binary(plane)
+        self._remember(i, result)
+        offset = float(costs @ truth)
+        return result, lambda z: float(costs @ z) - offset
+
+    def _effective_search(self) -> str:
+        if self.search != "auto":
+            return self.search
+        space = self.model.space(self.batch.input(0))
+        return "convex_hull" if self.model.integral == "relax" or not space.integrality.any() else "exact"
+
+    def _remember(self, i: int, result: SearchResult) -> None:
+        if np.isfinite(result.lam) and result.lam > 0:
+            self._lams[i] = float(result.lam)
+        if result.value > 0.0 and result.label is not None:
+            cache = self._caches[i]
+            label = np.asarray(result.label)
+            if not any(np.array_equal(label, known) for known in cache):
+                cache.append(label)
+                del cache[:-_CACHED_LABELS]
+
+    def _slope(self, result: SearchResult) -> float:
+        """psi_h at the label found: the factor of its feature difference in a subgradient."""
+        assert result.point is not None
+        psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
+        return float(psi.gradient(result.point.h, result.point.g)[0])
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the surrogate is convex in the weights, so that planes are bounds."""
+        return self.surrogate.convex_in_h
+
+    def identity(self) -> dict[str, Any]:
+        """Hashes of what determines the objective: features, labels, losses, label spaces and options."""
+        return {
+            "risk": self.fingerprint(),
+            "X": digest(self.batch.rows, self.batch.starts),
+            "Y": digest(self.truth.tables),
+            "loss": digest(self.loss.coef, self.loss.const),
+            "model": self._model_digest(),
+            "surrogate": digest(self.surrogate),
+            "search": [self.search, self.rtol],
+            "sample_weight": digest(self.weight),
+        }
+
+    def _model_digest(self) -> str:
+        """Hash of the label spaces, by the declaration where it is not one that makes them from the input."""
+        model = self.model
+        known = model.__getstate__()
+        for name in ("_encode", "_decode", "_key", "_declare", "_declared", "_loss", "_spaces", "_oracles"):
+            known.pop(name, None)  # they show in the labels, the losses and the spaces
+        if model.fixed:
+            spaces = [model.space().fingerprint]
+        elif type(model) is Model:
+            inputs = {model.key(x): x for x in (self.batch.input(i) for i in range(len(self)))}
+            spaces = [model.space(x).fingerprint for x in inputs.values()]
+        else:
+            spaces = []
+        return digest(type(model), known, spaces)
+
+    def fingerprint(self) -> str:
+        return (
+            f"StructuredRisk({type(self.model).__name__}, {self.surrogate!r}, {self.search}, {len(self)} examples, "
+            f"{self.n_features} weights{checksum(self.weight)})"
+        )
+
+    def __repr__(self) -> str:
+        return f"<StructuredRisk: {self.surrogate!r} of {type(self.model).__name__}, {len(self)} examples>"
+
+
+def _taken(data: Any, examples: npt.NDArray[np.intp]) -> Any:
+    return data[examples] if hasattr(data, "shape") else [data[i] for i in examples]
+
+
+class _Part(StructuredRisk):
+    """A part of a risk whose losses are checked already."""
+
+    def _check_losses(self) -> None:
+        pass
+
+
+class _Weighted(Risk):
+    """A risk times a positive number."""
+
+    def __init__(self, risk: Risk, weight: float) -> None:
+        self.risk, self.weight = risk, weight
+        self.n_features = risk.n_features
+        self.lower_bound = weight * risk.lower_bound
+
+    def __len__(self) -> int:
+        return len(self.risk)
+
+    def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
+        value, subgradient = self.risk(w)
+        return self.weight * value, self.weight * subgradient
+
+
+def _check_surrogate(surrogate: Surrogate) -> Surrogate:
+    """A surrogate of the user's own, tried out: with a wrong gradient every plane and every certificate is wrong."""
+    own = type(surrogate).__module__.split(".")[0] != "structopt" or type(surrogate) is _FunctionSurrogate
+    if own:
+        from structopt.testing.surrogate import check_surrogate
+
+        check_surrogate(surrogate, n_pairs=1000)
+    return surrogate
+
+
+def _check_search(search: str, surrogate: Surrogate) -> str:
+    known = ("auto", "exact", "convex_hull", *_PRODUCT_SEARCHES)
+    if search not in known:
+        raise DeclarationError(f"search must be one of {', '.join(known)}, got {search!r}.")
+    if search in _PRODUCT_SEARCHES and not isinstance(surrogate, Slack):
+        raise DeclarationError(f"search={search!r} maximises products, that is slack rescaling; use search='exact'.")
+    return search
+
+
+def _patched(
+    old: LabelBatch, new: LabelBatch, examples: npt.NDArray[np.intp], starts: Sequence[npt.NDArray[np.intp]]
+) -> LabelBatch:
+    """`old` with the labels of some examples taken from `new`."""
+    tables = []
+    for a, b, start in zip(old.tables, new.tables, starts, strict=True):
+        taken = np.zeros(len(start) - 1)
+        taken[examples] = 1.0
+        rows = np.repeat(taken, np.diff(start))
+        tables.append(sp.csr_array(sp.diags_array(1.0 - rows) @ a + sp.diags_array(rows) @ b))
+    return LabelBatch(tables, None)
+
+
+def check_scale(risk: StructuredRisk, lam: float) -> None:
+    """Refuse features so large that steps of the trainers overflow: they would go nowhere for as long as they may."""
+    with np.errstate(over="ignore"):
+        largest = max((float(np.abs(_values(rows)).max(initial=0.0)) for rows in risk.batch.rows), default=0.0)
+        size = largest * largest * max((float(rows.shape[1]) for rows in risk.batch.rows), default=1.0)
+        most = max((int(np.diff(start).max(initial=1)) for start in risk.batch.starts), default=1)
+        overflows = not np.isfinite(4.0 * size * float(most) ** 2 / (lam * len(risk)) * max(1.0, 1.0 / lam))
+    if overflows:
+        raise DeclarationError(
+            f"The largest feature is {largest:.3g}: squared, over lam * n = {lam * len(risk):.3g}, it overflows. "
+            "Scale the features to about unit size (sklearn.preprocessing.StandardScaler), or raise lam."
+        )
+
+
+def _values(rows: Any) -> FloatArray:
+    return np.asarray(rows.data if sp.issparse(rows) else rows)
+
+
+def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
+    """Part tables of truth minus label: only the parts in which they differ."""
+    parts = []
+    for a, b in zip(truth.tables, labels.tables, strict=True):
+        table = sp.csr_array(a - b)
+        table.eliminate_zeros()
+        parts.append(table)
+    return parts

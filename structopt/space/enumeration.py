@@ -1,0 +1,211 @@
+"""Every integral label of a small space, by breadth-first assignment with row-activity pruning.
+
+The slow reference that fast oracles are tested against, and the "oracle" of tiny spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from structopt.errors import DeclarationError
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+
+__all__ = ["complete", "enumerate_labels"]
+
+# Partial assignments held at once; beyond it the frontier is split and searched depth first.
+_CHUNK = 1 << 14
+
+
+def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
+    """All labels of `space` with integral integer variables, one per row, in lexicographic order.
+
+    Continuous variables must follow from the integer ones (as the products of a linearised pairwise model
+    do): they are found by bound propagation.
+
+    Raises
+    ------
+    DeclarationError
+        If there are more than `limit` labels, an integer variable is unbounded, no variable is integer, or a
+        continuous variable is not determined by the integer ones.
+    """
+    integer = np.flatnonzero(space.integrality)
+    if space.n_variables and not integer.size:
+        raise DeclarationError(
+            f"{space!r} has no integer variables, so its labels cannot be listed; "
+            "enumerate the space before relaxing it."
+        )
+    unbounded = integer[~np.isfinite(space.lower[integer]) | ~np.isfinite(space.upper[integer])]
+    if unbounded.size:
+        raise DeclarationError(
+            f"Integer variable {space.variable_names[unbounded[0]]} is unbounded; "
+            "give it bounds to enumerate the space."
+        )
+    found: list[FloatArray] = []
+    n_found = 0
+    for block in _assignments(space, integer):
+        labels = _complete(space, integer, block)
+        found.append(labels)
+        n_found += len(labels)
+        if n_found > limit:
+            raise DeclarationError(f"{space!r} has more than {limit} labels; raise limit=, or use an oracle instead.")
+    return np.concatenate(found) if found else np.empty((0, space.n_variables))
+
+
+def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> FloatArray:
+    """The only point of the space with the given values at the indices `known`, by bound propagation.
+
+    Raises
+    ------
+    DeclarationError
+        If a variable's value does not follow from the known ones.
+    """
+    point = np.zeros((1, space.n_variables))
+    point[0, known] = values
+    free = np.setdiff1d(np.arange(space.n_variables), known)
+    if free.size:
+        low, up = _propagate(space, free, point, space.integrality[free])
+        loose = up[0] - low[0] > FEASIBILITY_TOLERANCE
+        if loose.any():
+            k = int(np.argmax(loose))
+            raise DeclarationError(
+                f"{space.variable_names[free[k]]} does not follow from the values given (it may be anything in "
+                f"[{low[0, k]:g}, {up[0, k]:g}]); give the whole point, or an encode= function."
+            )
+        middle = (low[0] + up[0]) / 2
+        point[0, free] = np.where(np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle)
+    return np.asarray(point[0])
+
+
+def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArray]:
+    """Blocks of integer assignments that no row refutes, given the bounds of the continuous variables."""
+    columns = space.matrix.tocsc()
+    lower = np.ceil(space.lower - FEASIBILITY_TOLERANCE) + 0.0  # no negative zeros
+    upper = np.floor(space.upper + FEASIBILITY_TOLERANCE)
+    low_z, up_z = space.lower.copy(), space.upper.copy()
+    low_z[integer], up_z[integer] = lower[integer], upper[integer]
+    if (low_z > up_z).any():
+        return
+    positive, negative = space.matrix.maximum(0), space.matrix.minimum(0)
+    minimum = _product(positive, low_z) + _product(negative, up_z)
+    maximum = _product(positive, up_z) + _product(negative, low_z)
+    stack = [(0, np.empty((1, 0)), minimum[None, :], maximum[None, :])]
+    while stack:
+        depth, partial, low, up = stack.pop()
+        if len(partial) > _CHUNK:
+            halves = np.array_split(np.arange(len(partial)), 2)
+            stack += [(depth, partial[h], low[h], up[h]) for h in reversed(halves)]
+            continue
+        if depth == len(integer):
+            yield partial
+            continue
+        j = integer[depth]
+        values = np.arange(lower[j], upper[j] + 1)
+        entries = slice(columns.indptr[j], columns.indptr[j + 1])
+        rows, coefficients = columns.indices[entries], columns.data[entries]
+        low, up = np.repeat(low, len(values), axis=0), np.repeat(up, len(values), axis=0)
+        chosen = np.tile(values, len(partial))
+        ends = np.stack([coefficients * lower[j], coefficients * upper[j]])
+        low[:, rows] += np.outer(chosen, coefficients) - ends.min(axis=0)
+        up[:, rows] += np.outer(chosen, coefficients) - ends.max(axis=0)
+        tol = FEASIBILITY_TOLERANCE * space.row_units[rows]
+        alive = ((low[:, rows] <= space.row_upper[rows] + tol) & (up[:, rows] >= space.row_lower[rows] - tol)).all(
+            axis=1
+        )
+        partial = np.column_stack([np.repeat(partial, len(values), axis=0), chosen])[alive]
+        if len(partial):
+            stack.append((depth + 1, partial, low[alive], up[alive]))
+
+
+def _product(matrix: sp.csr_array, bound: FloatArray) -> FloatArray:
+    """``matrix @ bound`` where a bound may be infinite (0 * inf counts as 0: there is no entry)."""
+    infinite = ~np.isfinite(bound)
+    if not infinite.any():
+        return np.asarray(matrix @ bound)
+    total = matrix @ np.where(infinite, 0.0, bound)
+    signs = matrix.sign()
+    plus = signs @ np.where(bound == np.inf, 1.0, 0.0) - signs @ np.where(bound == -np.inf, 1.0, 0.0)
+    return np.asarray(np.where(plus > 0, np.inf, np.where(plus < 0, -np.inf, total)))
+
+
+def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray) -> FloatArray:
+    """Fill in the continuous variables of each assignment; drop the assignments that no value completes."""
+    labels = np.zeros((len(assignments), space.n_variables))
+    labels[:, integer] = assignments
+    continuous = np.flatnonzero(~space.integrality)
+    if continuous.size:
+        low, up = _propagate(space, continuous, labels)
+        empty = (low > up + FEASIBILITY_TOLERANCE).any(axis=1)
+        labels, low, up = labels[~empty], low[~empty], up[~empty]
+        loose = up - low > FEASIBILITY_TOLERANCE
+        if loose.any():
+            label, variable = np.argwhere(loose)[0]
+            raise DeclarationError(
+                f"Continuous variable {space.variable_names[continuous[variable]]} can take any value in "
+                f"[{low[label, variable]:g}, {up[label, variable]:g}] for one label: "
+                "only spaces whose continuous variables follow from the integer ones can be enumerated."
+            )
+        middle = (low + up) / 2
+        # Propagated bounds carry rounding; snap what is integral up to it.
+        labels[:, continuous] = np.where(np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle)
+    activity = np.asarray((space.matrix @ labels.T).T)
+    tol = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, np.asarray((abs(space.matrix) @ np.abs(labels).T).T))
+    fits = ((activity <= space.row_upper + tol) & (activity >= space.row_lower - tol)).all(axis=1)
+    return np.asarray(labels[fits])
+
+
+def _propagate(
+    space: CompiledSpace, continuous: np.ndarray, labels: FloatArray, integer: np.ndarray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds of some variables implied by the rows, to a fixed point, for all labels at once.
+
+    `integer` marks those of them that are integers: their bounds are, too.
+    """
+    part = space.matrix[:, continuous].tocoo()
+    rows, columns, values = part.coords[0], part.coords[1], part.data
+    fixed = np.asarray((space.matrix @ labels.T).T)  # continuous entries of `labels` are still 0
+    low = np.tile(space.lower[continuous], (len(labels), 1))
+    up = np.tile(space.upper[continuous], (len(labels), 1))
+    n_rows = space.n_rows
+    membership = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), n_rows))
+    order = np.argsort(columns, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(columns[order]) > 0]) if len(order) else np.empty(0, dtype=int)
+    touched = columns[order][starts] if len(order) else np.empty(0, dtype=int)
+    for _ in range(50):
+        ends = (
+            np.where(values > 0, low[:, columns], up[:, columns]) * values,
+            np.where(values > 0, up[:, columns], low[:, columns]) * values,
+        )
+        rest_low, rest_up = (_rest(end, membership, rows) for end in ends)
+        base = fixed[:, rows]
+        most = space.row_upper[rows] - base - rest_low
+        least = space.row_lower[rows] - base - rest_up
+        new_up = np.where(values > 0, most / values, least / values)
+        new_low = np.where(values > 0, least / values, most / values)
+        if not len(order):
+            break
+        tighter_up = np.minimum(up[:, touched], np.minimum.reduceat(new_up[:, order], starts, axis=1))
+        tighter_low = np.maximum(low[:, touched], np.maximum.reduceat(new_low[:, order], starts, axis=1))
+        if integer is not None:
+            whole = integer[touched]
+            tighter_up[:, whole] = np.floor(tighter_up[:, whole] + FEASIBILITY_TOLERANCE)
+            tighter_low[:, whole] = np.ceil(tighter_low[:, whole] - FEASIBILITY_TOLERANCE)
+        moved = (tighter_up < up[:, touched] - 1e-12).any() or (tighter_low > low[:, touched] + 1e-12).any()
+        up[:, touched], low[:, touched] = tighter_up, tighter_low
+        if not moved:
+            break
+    return low, up
+
+
+def _rest(contribution: FloatArray, membership: sp.csr_array, rows: np.ndarray) -> FloatArray:
+    """Sum of the other entries' contributions in the same row; infinite if another one is."""
+    infinite = ~np.isfinite(contribution)
+    finite = np.where(infinite, 0.0, contribution)
+    total = np.asarray(finite @ membership)[:, rows] - finite
+    if not infinite.any():
+        return np.asarray(total)
+    signed = np.where(infinite, np.sign(contribution), 0.0)
+    others = np.asarray(signed @ membership)[:, rows] - signed
+    return np.asarray(np.where(others > 0, np.inf, np.where(others < 0, -np.inf, total)))

@@ -1,0 +1,116 @@
+"""Is a point a label, and if not, which rows does it break?"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt.checks import converted
+from structopt.errors import DeclarationError, LabelNotInSpace, SpaceMismatch
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+
+__all__ = ["Violation", "check_label", "contains", "point_of", "violations"]
+
+
+class Violation(NamedTuple):
+    """One broken row, bound or integrality: who, the value found, the range allowed."""
+
+    name: str
+    kind: str
+    value: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        if self.kind == "integrality":
+            return f"{self.name} = {self.value:g} is not an integer"
+        wanted = f"= {self.lower:g}" if self.lower == self.upper else f"in [{self.lower:g}, {self.upper:g}]"
+        return f"{self.kind} {self.name}: {self.value:g} is not {wanted}"
+
+
+def point_of(space: CompiledSpace, z: npt.ArrayLike) -> FloatArray:
+    """`z` as a float vector of the space's length, checked."""
+    point = converted("z", z)
+    if point.shape != (space.n_variables,):
+        raise SpaceMismatch(
+            f"A point of {space.name or 'this space'!r} has {space.n_variables} entries, got {point.shape}."
+        )
+    if not np.isfinite(point).all():
+        k = int(np.argmin(np.isfinite(point)))
+        raise DeclarationError(f"Entry {space.variable_names[k]} of the point is {point[k]}.")
+    return point
+
+
+def _excess(
+    value: FloatArray, lower: FloatArray, upper: FloatArray, scale: FloatArray, tol: float
+) -> npt.NDArray[np.bool_]:
+    # Relative to the size of the terms, so that rows with large coefficients are not judged harshly.
+    room = tol * scale
+    return np.asarray((value < lower - room) | (value > upper + room))
+
+
+def _scales(space: CompiledSpace, point: FloatArray) -> FloatArray:
+    """The size of the terms that meet in each row, at least one of the row's units."""
+    return np.asarray(np.maximum(space.row_units, abs(space.matrix) @ np.abs(point)))
+
+
+def contains(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
+    """Whether `z` satisfies every row, bound and integrality within `tol`."""
+    point = point_of(space, z)
+    integer = point[space.integrality]
+    if (point < space.lower - tol).any() or (point > space.upper + tol).any():
+        return False
+    if (np.abs(integer - np.rint(integer)) > tol).any():
+        return False
+    value = space.matrix @ point
+    return not _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol).any()
+
+
+def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
+    """`contains` of every row of `Z` (finite values), in one product."""
+    good = ((space.lower - tol <= Z) & (space.upper + tol >= Z)).all(axis=1)
+    integer = Z[:, space.integrality]
+    good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
+    value, scale = (space.matrix @ Z.T).T, (abs(space.matrix) @ np.abs(Z).T).T
+    return np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
+
+
+def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
+    """Everything that `z` breaks: rows first, then bounds, then integrality."""
+    point = point_of(space, z)
+    value = space.matrix @ point
+    bad_rows = _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol)
+    found = [
+        Violation(space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k]))
+        for k in np.flatnonzero(bad_rows).tolist()
+    ]
+    out_of_bounds = (point < space.lower - tol) | (point > space.upper + tol)
+    found += [
+        Violation(space.variable_names[k], "bound", float(point[k]), float(space.lower[k]), float(space.upper[k]))
+        for k in np.flatnonzero(out_of_bounds).tolist()
+    ]
+    fractional = space.integrality & (np.abs(point - np.rint(point)) > tol)
+    found += [
+        Violation(
+            space.variable_names[k],
+            "integrality",
+            float(point[k]),
+            float(space.lower[k]),
+            float(space.upper[k]),
+        )
+        for k in np.flatnonzero(fractional).tolist()
+    ]
+    return found
+
+
+def check_label(space: CompiledSpace, z: npt.ArrayLike, label: Any = None) -> FloatArray:
+    """`z` as a vector, or `LabelNotInSpace` with the names of what it breaks (at most ten); `label` is shown."""
+    point = point_of(space, z)
+    if contains(space, point):
+        return point
+    broken = violations(space, point)
+    listed = "; ".join(str(v) for v in broken[:10]) + ("; ..." if len(broken) > 10 else "")
+    what = "The label" if label is None else f"Label {label!r:.60}"
+    raise LabelNotInSpace(f"{what} is not in the space {space.name!r}: {listed}.", tuple(v.name for v in broken))

@@ -1,0 +1,553 @@
+"""`LabelSpace`: declare an output polytope once, with whole arrays at a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.checks import checked, converted, examples, floats, instance, number, whole
+from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.enumeration import enumerate_labels
+from structopt.space.feasibility import Violation, contains, violations
+from structopt.space.naming import ArrayNames, ChainedNames
+from structopt.space.rows import Rows, Shape, canonical, stacked, widen
+from structopt.space.variables import Block, bounds_of, shape_of
+
+if TYPE_CHECKING:
+    from structopt.interop.names import Block as BlockOfNames
+    from structopt.recognize import Structure
+
+__all__ = ["Block", "LabelSpace"]
+
+_log = logging.getLogger(__name__)
+
+
+class LabelSpace:
+    """A label space ``{z : row_lower <= A z <= row_upper, lower <= z <= upper}``, some ``z`` integer.
+
+    Parameters
+    ----------
+    name : str, optional
+        For messages, files and pictures.
+
+    Examples
+    --------
+    At most three of fourteen labels, with one variable for each pair that is on together:
+
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> space = so.LabelSpace("at most three")
+    >>> y = space.binary("y", 14)
+    >>> i, j = np.triu_indices(14, k=1)
+    >>> p = space.continuous("pair", len(i), 0, 1)
+    >>> space.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
+    >>> space.subject_to(y.sum() <= 3, name="cardinality")
+    >>> space
+    <LabelSpace 'at most three': 14 binary and 91 continuous variables, 274 rows>
+    >>> len(space.enumerate())
+    470
+    """
+
+    @checked
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self._blocks: dict[str, Block] = {}
+        self._lower: list[FloatArray] = []
+        self._upper: list[FloatArray] = []
+        self._integrality: list[npt.NDArray[np.bool_]] = []
+        self._rows: list[tuple[Sequence[str], sp.csr_array, FloatArray, FloatArray]] = []
+        self._row_labels: set[str] = set()
+        self._n_variables = 0
+        self._compiled: CompiledSpace | None = None
+        self._structure: Structure | None = None
+        self._sealed = ""
+
+    # ---- variables -------------------------------------------------------------------------------
+
+    @checked
+    def binary(self, name: str, shape: int | Shape = ()) -> Block:
+        """Declare an array of 0/1 variables."""
+        return self._declare(name, shape, 0.0, 1.0, integer=True)
+
+    @checked
+    def integer(
+        self,
+        name: str,
+        shape: int | Shape = (),
+        lower: npt.ArrayLike = -np.inf,
+        upper: npt.ArrayLike = np.inf,
+    ) -> Block:
+        """Declare an array of integer variables; bounds broadcast over the shape."""
+        return self._declare(name, shape, lower, upper, integer=True)
+
+    @checked
+    def continuous(
+        self,
+        name: str,
+        shape: int | Shape = (),
+        lower: npt.ArrayLike = -np.inf,
+        upper: npt.ArrayLike = np.inf,
+    ) -> Block:
+        """Declare an array of continuous variables; bounds broadcast over the shape."""
+        return self._declare(name, shape, lower, upper, integer=False)
+
+    def _declare(
+        self, name: str, shape: int | Shape, lower: npt.ArrayLike, upper: npt.ArrayLike, *, integer: bool
+    ) -> Block:
+        self._check_open(f"block {name!r}")
+        dimensions = shape_of(name, shape)
+        if not isinstance(name, str) or not name:
+            raise DeclarationError(f"A variable block needs a name, got {name!r}.")
+        if name in self._blocks:
+            raise DeclarationError(f"The space already has a block named {name!r}; names must differ.")
+        low, up = bounds_of(name, dimensions, lower, upper)
+        return self._append(name, dimensions, low, up, np.full(low.shape, integer))
+
+    def _append(
+        self,
+        name: str,
+        shape: Shape,
+        lower: FloatArray,
+        upper: FloatArray,
+        integrality: npt.NDArray[np.bool_],
+        names: Sequence[str] | None = None,
+    ) -> Block:
+        block = Block(self, name, shape, self._n_variables, names)
+        self._blocks[name] = block
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._integrality.append(integrality)
+        self._n_variables += block.size
+        self._changed()
+        return block
+
+    def __getitem__(self, name: str) -> Block:
+        try:
+            return self._blocks[name]
+        except KeyError:
+            raise KeyError(
+                f"no block {name!r}; this space has {', '.join(map(repr, self._blocks)) or 'none'}"
+            ) from None
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self._blocks.values())
+
+    @property
+    def block_names(self) -> tuple[str, ...]:
+        """Names of the variable blocks, in the order of ``z``."""
+        return tuple(self._blocks)
+
+    # ---- rows ------------------------------------------------------------------------------------
+
+    def subject_to(self, *rows: Rows | bool, name: str | None = None) -> None:
+        """Add rows made by comparing expressions.
+
+        Parameters
+        ----------
+        *rows : Rows
+            Comparisons such as ``y.sum(axis=1) == 1`` or ``x.between(1, 3)``.
+        name : str, optional
+            Name of the rows; the elements of an array are ``name[0]``, ``name[1]``, ... Default ``c0``, ``c1``, ...
+
+        Raises
+        ------
+        DeclarationError
+            Also if a `Model` uses the space already, which would not hear of further rows: add them to a `copy`.
+        """
+        self._check_open("a row")
+        if name is not None and len(rows) > 1 and all(isinstance(r, Rows) for r in rows):
+            self._add_rows(stacked([cast(Rows, r) for r in rows]), name)
+            return
+        for comparison in rows:
+            if isinstance(comparison, bool | np.bool_):
+                self._constant_rows(bool(comparison), name or "a comparison of constants", 1)
+            elif isinstance(comparison, Rows):
+                self._add_rows(comparison, name)
+            else:
+                raise DeclarationError(
+                    f"subject_to takes comparisons such as y.sum() <= 3, got {type(comparison).__name__}."
+                )
+
+    def _add_rows(self, rows: Rows, name: str | None) -> None:
+        if rows.space is not self:
+            raise SpaceMismatch(f"These rows are about variables of {rows.space!r}, not of {self!r}.")
+        label = f"c{len(self._rows)}" if name is None else instance("name", name, str)
+        if label in self._row_labels:
+            raise DeclarationError(f"The space already has rows named {label!r}; names must differ.")
+        matrix = canonical(rows.matrix)
+        names: Sequence[str] = ArrayNames(label, rows.shape)
+        lower, upper = rows.lower, rows.upper
+        constant = np.diff(matrix.indptr) == 0
+        if constant.any():
+            false = constant & ((lower > FEASIBILITY_TOLERANCE) | (upper < -FEASIBILITY_TOLERANCE))
+            if false.any():
+                self._constant_rows(False, names[int(np.argmax(false))], int(false.sum()))
+            self._constant_rows(True, label, int(constant.sum()))
+            kept = np.flatnonzero(~constant)
+            names = [names[int(k)] for k in kept]
+            matrix, lower, upper = matrix[kept], lower[kept], upper[kept]
+        self._row_labels.add(label)
+        self._rows.append((names, matrix, np.array(lower), np.array(upper)))
+        self._changed()
+
+    def _constant_rows(self, satisfied: bool, name: str, count: int) -> None:
+        if not satisfied:
+            raise InfeasibleSpace(
+                f"Row {name} contains no variable and is false, so no label satisfies it.", rows=(name,)
+            )
+        note = f"{count} row(s) of {name} contain no variable and are true; dropped"
+        self.notes.append(note)
+        _log.info("%s: %s", self.name or "LabelSpace", note)
+
+    def _changed(self) -> None:
+        self._compiled = None
+        self._structure = None
+
+    def seal(self, user: str) -> None:
+        """Refuse further declarations from now on, because `user` has compiled the space as it stands.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags")
+        >>> y = space.binary("y", 2)
+        >>> space.seal("a table of all its labels")
+        >>> space.subject_to(y.sum() <= 1)
+        Traceback (most recent call last):
+            ...
+        structopt.errors.DeclarationError: a row cannot be added to <LabelSpace 'tags': ...>: a table of all its ...
+        """
+        if not self._sealed:
+            self._sealed = user
+
+    def _check_open(self, what: str) -> None:
+        if self._sealed:
+            raise DeclarationError(
+                f"{what} cannot be added to {self!r}: {self._sealed} was made from it as it stands and would not hear "
+                "of the change. Declare everything first; or extend space.copy() and make a new one from that."
+            )
+
+    # ---- the canonical form ----------------------------------------------------------------------
+
+    @property
+    def compiled(self) -> CompiledSpace:
+        """The frozen matrix form, made on demand and kept until the declaration changes."""
+        if self._compiled is None:
+            self._compiled = self._compile()
+        return self._compiled
+
+    def _compile(self) -> CompiledSpace:
+        n = self._n_variables
+        matrices = [widen(matrix, n) for _, matrix, _, _ in self._rows]
+        if len(matrices) > 1:
+            matrix = sp.vstack(matrices, format="csr")
+        else:
+            matrix = matrices[0] if matrices else sp.csr_array((0, n), dtype=np.float64)
+        return CompiledSpace(
+            matrix=matrix,
+            row_lower=_joined([lower for _, _, lower, _ in self._rows]),
+            row_upper=_joined([upper for _, _, _, upper in self._rows]),
+            lower=_joined(self._lower),
+            upper=_joined(self._upper),
+            integrality=_joined(self._integrality, np.bool_),
+            variable_names=ChainedNames([block.names for block in self]),
+            row_names=ChainedNames([names for names, _, _, _ in self._rows]),
+            name=self.name,
+        )
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """The rows' coefficients, CSR, shape ``(n_rows, n_variables)``."""
+        return self.compiled.matrix
+
+    @property
+    def row_lower(self) -> FloatArray:
+        """Lower bounds of the rows."""
+        return self.compiled.row_lower
+
+    @property
+    def row_upper(self) -> FloatArray:
+        """Upper bounds of the rows."""
+        return self.compiled.row_upper
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower bounds of the variables."""
+        return self.compiled.lower
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper bounds of the variables."""
+        return self.compiled.upper
+
+    @property
+    def integrality(self) -> npt.NDArray[np.bool_]:
+        """Which variables must be integer."""
+        return self.compiled.integrality
+
+    @property
+    def variable_names(self) -> Sequence[str]:
+        """Names of the variables, in the order of ``z``."""
+        return self.compiled.variable_names
+
+    @property
+    def row_names(self) -> Sequence[str]:
+        """Names of the rows."""
+        return self.compiled.row_names
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables."""
+        return self._n_variables
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(matrix.shape[0] for _, matrix, _, _ in self._rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the content: equal for two spaces with the same rows, bounds and integrality."""
+        return self.compiled.fingerprint
+
+    @property
+    def structure(self) -> Structure:
+        """What was recognised, with proof: ``.kind``, ``.reason``, ``.totally_unimodular``, ``.oracle``."""
+        if self._structure is None:
+            from structopt.recognize import recognize
+
+            self._structure = recognize(self.compiled)
+        return self._structure
+
+    # ---- labels ----------------------------------------------------------------------------------
+
+    def vector(self, **values: npt.ArrayLike) -> FloatArray:
+        """One ``z`` from an array per block (every block must be given)."""
+        unknown = values.keys() - self._blocks.keys()
+        missing = self._blocks.keys() - values.keys()
+        if unknown or missing:
+            told = [f"unknown {', '.join(sorted(unknown))}"] if unknown else []
+            told += [f"missing {', '.join(sorted(missing))}"] if missing else []
+            raise DeclarationError(f"vector() needs each block once: {'; '.join(told)}.")
+        z = np.empty(self._n_variables)
+        for name, block in self._blocks.items():
+            value = floats(f"Block {name!r}", values[name])
+            if value.shape != block.shape:
+                raise DeclarationError(f"Block {name!r} has shape {block.shape}, got {value.shape}.")
+            z[block.slice] = value.ravel()
+        return z
+
+    def blocks(self, z: npt.ArrayLike) -> dict[str, FloatArray]:
+        """The parts of ``z``, by block name and in the block's shape (views, not copies)."""
+        point = floats("z", z)
+        if point.shape != (self._n_variables,):
+            raise SpaceMismatch(f"z has shape {point.shape}; {self!r} needs ({self._n_variables},).")
+        return {name: point[block.slice].reshape(block.shape) for name, block in self._blocks.items()}
+
+    def contains(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
+        """Whether ``z`` is a label: rows, bounds and integrality hold within `tol`."""
+        return contains(self.compiled, z, number("tol", tol, low=0.0))
+
+    def violations(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
+        """What ``z`` breaks, by name."""
+        return violations(self.compiled, z, number("tol", tol, low=0.0))
+
+    @checked
+    def enumerate(self, limit: int = 100_000) -> FloatArray:
+        """Every integral label of a small space, one per row, in lexicographic order."""
+        return enumerate_labels(self.compiled, whole("limit", limit, low=0))
+
+    def relaxed(self) -> LabelSpace:
+        """The same rows and bounds without integrality."""
+        return self._copied(f"{self.name} (relaxed)" if self.name else "", keep_integrality=False)
+
+    def copy(self) -> LabelSpace:
+        """The same declaration, open for further blocks and rows; its blocks are ``copy["name"]``.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags")
+        >>> y = space.binary("y", 3)
+        >>> fewer = space.copy()
+        >>> fewer.subject_to(fewer["y"].sum() <= 1)
+        >>> len(space.enumerate()), len(fewer.enumerate())
+        (8, 4)
+        """
+        return self._copied(self.name, keep_integrality=True)
+
+    def _copied(self, name: str, *, keep_integrality: bool) -> LabelSpace:
+        copy = LabelSpace(name)
+        for block, lower, upper, integrality in zip(self, self._lower, self._upper, self._integrality, strict=True):
+            marks = integrality if keep_integrality else np.zeros(lower.shape, bool)
+            names = None if isinstance(block.names, ArrayNames) else block.names
+            copy._append(block.name, block.shape, lower, upper, marks, names)
+        copy._rows = list(self._rows)
+        copy._row_labels = set(self._row_labels)
+        copy.notes = list(self.notes)
+        return copy
+
+    # ---- in and out ------------------------------------------------------------------------------
+
+    @classmethod
+    def from_compiled(cls, compiled: CompiledSpace, blocks: Sequence[BlockOfNames] | None = None) -> LabelSpace:
+        """A space from its matrix form.
+
+        Parameters
+        ----------
+        compiled : CompiledSpace
+        blocks : sequence of (name, shape, names of elements), optional
+            The arrays that its variables make, in order; by default they are recovered from names such as ``y[0]``,
+            ``y[1]``, ...
+        """
+        from structopt.interop.names import blocks_of
+
+        instance("compiled", compiled, CompiledSpace)
+        space = cls(compiled.name)
+        start = 0
+        for name, shape, names in blocks_of(compiled.variable_names) if blocks is None else blocks:
+            stop = start + int(np.prod(shape, dtype=np.int64))
+            part = slice(start, stop)
+            space._append(name, shape, compiled.lower[part], compiled.upper[part], compiled.integrality[part], names)
+            start = stop
+        if compiled.n_rows:
+            rows = (compiled.row_names, compiled.matrix, compiled.row_lower, compiled.row_upper)
+            space._rows.append(rows)
+            space._row_labels.update(compiled.row_names)
+        return space
+
+    @classmethod
+    @checked
+    def from_matrices(
+        cls,
+        matrix: npt.ArrayLike | sp.sparray | sp.spmatrix,
+        row_lower: npt.ArrayLike = -np.inf,
+        row_upper: npt.ArrayLike = np.inf,
+        lower: npt.ArrayLike = 0.0,
+        upper: npt.ArrayLike = 1.0,
+        integrality: npt.ArrayLike = 1,
+        *,
+        name: str = "",
+        row_name: str = "row",
+    ) -> LabelSpace:
+        """A space from ``row_lower <= matrix @ z <= row_upper``; by default the variables are 0/1.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> so.LabelSpace.from_matrices([[1, 1, 1]], 1, 1, name="one of three")
+        <LabelSpace 'one of three': 3 binary variables, 1 row>
+        """
+        if sp.issparse(matrix):
+            rows = examples("matrix", matrix)
+        else:
+            dense = np.atleast_2d(converted("matrix", matrix))
+            if dense.ndim != 2:
+                raise DeclarationError(f"matrix must have two axes, got shape {dense.shape}.")
+            rows = sp.csr_array(dense)
+        if not np.isfinite(rows.data).all():
+            raise DeclarationError("The matrix has NaN or infinite entries.")
+        space = cls(name)
+        n_rows, n = rows.shape
+        low, up = bounds_of("z", (n,), lower, upper)
+        kinds = floats("integrality", integrality)
+        if kinds.shape not in ((), (1,), (n,)):
+            raise DeclarationError(f"integrality has shape {kinds.shape}; the matrix has {n} columns.")
+        space._append("z", (n,), low, up, np.broadcast_to(kinds != 0, (n,)).copy())
+        bounds = [_vector(what, value, n_rows) for what, value in (("row_lower", row_lower), ("row_upper", row_upper))]
+        if n_rows:
+            matrix_rows = sp.csr_array(rows, dtype=np.float64)
+            space._add_rows(Rows(space, (n_rows,), matrix_rows, bounds[0], bounds[1]), row_name)
+        return space
+
+    @classmethod
+    def from_pyomo(cls, model: Any) -> LabelSpace:
+        """A space from the variables and active constraints of a Pyomo model; its objective is ignored."""
+        from structopt.interop.pyomo import read_pyomo
+
+        return cls.from_compiled(read_pyomo(model))
+
+    @classmethod
+    def from_pulp(cls, problem: Any) -> LabelSpace:
+        """A space from the variables and constraints of a PuLP problem; its objective is ignored.
+
+        PuLP knows names only. ``LpVariable.dicts("tag", range(10))`` and the like become one block again where the
+        numbers in the names leave no doubt: ``tag_0`` to ``tag_9`` are the block ``tag``, ``x_0_1`` and ``x_(0,_1)``
+        elements of a block ``x``. A gap in the numbers, one variable only, or a variable ``tag`` beside them leaves
+        scalars; keys that are words (``tag_noun``) always do.
+
+        Examples
+        --------
+        >>> import pulp
+        >>> import structopt as so
+        >>> problem = pulp.LpProblem("tags")
+        >>> tag = pulp.LpVariable.dicts("tag", range(10), cat="Binary")
+        >>> problem += pulp.lpSum(tag.values()) == 1, "one"
+        >>> so.LabelSpace.from_pulp(problem)["tag"].shape
+        (10,)
+        """
+        from structopt.interop.pulp import pulp_blocks, read_pulp
+
+        compiled = read_pulp(problem)
+        return cls.from_compiled(compiled, pulp_blocks(problem, compiled.variable_names))
+
+    @classmethod
+    @checked
+    def read(cls, path: str | Path) -> LabelSpace:
+        """A space from an MPS or LP file; its objective is ignored."""
+        from structopt.interop.files import read
+
+        return cls.from_compiled(read(path))
+
+    def to_pyomo(self) -> Any:
+        """The space as a Pyomo ``ConcreteModel``."""
+        from structopt.interop.pyomo import to_pyomo
+
+        return to_pyomo(self.compiled)
+
+    def to_pulp(self) -> Any:
+        """The space as a ``pulp.LpProblem``."""
+        from structopt.interop.pulp import to_pulp
+
+        names = self.compiled.variable_names
+        return to_pulp(self.compiled, [(block.name, block.shape, tuple(names[block.slice])) for block in self])
+
+    @checked
+    def write(self, path: str | Path) -> None:
+        """Write the space as an MPS or LP file, by the file's suffix."""
+        from structopt.interop.files import write
+
+        write(self.compiled, path)
+
+    # ---- views -----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        from structopt.space.views import space_summary
+
+        return f"<LabelSpace{f' {self.name!r}' if self.name else ''}: {space_summary(self)}>"
+
+    def _repr_html_(self) -> str:
+        from structopt.space.views import space_html
+
+        return space_html(self)
+
+
+def _vector(what: str, value: npt.ArrayLike, length: int) -> FloatArray:
+    array = floats(what, value, finite=False)
+    if array.shape not in ((), (1,), (length,)):
+        raise DeclarationError(f"{what} has shape {array.shape}; the matrix has {length} rows.")
+    return np.broadcast_to(array, (length,)).copy()
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]], dtype: Any = np.float64) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)

@@ -1,0 +1,394 @@
+"""Planes kept as labels: storage, heights, inner products and sums (docs/mathematics/training).
+
+Plane k of example i is a label that was once most violated: ``level_ik - <w, psi_ik>`` bounds the example's surrogate
+from below, with ``psi_ik = scale (phi(x_i, y_i) - phi(x_i, y_ik))``; the true label is an implicit plane of level 0.
+A plane is a list of the *parts* in which its label differs from the truth. The parts of an example that some plane uses
+stand in its *union*; each is scored once a visit, whatever the number of planes that have it.
+
+The kernels share five tuples of arrays:
+
+    planes    (count, begin, size, alpha, level, idle, gram): those of example i stand in its first ``count_i`` slots,
+              plane k in ``arena[begin_ik : begin_ik + size_ik]``
+    arena     (local, value): number of a part in its example's union, and how often the truth has it more than the
+              label, times the scale
+    unions    (begin, used, room, part, row, at): number of the part within its example, its feature row (-1 for a
+              tied weight, whose feature is the constant 1), and where its weights begin in w; parts with another
+              ``at`` are orthogonal
+    features  (X, data, indices, indptr, norms): dense rows, or those of a CSR matrix, the others empty
+    scratch   (s, stamp, place, clock, fresh, g, change, truth): scores of the union; a number per part, valid where
+              its stamp is that of the clock; local numbers of a new plane; heights of the planes; changes of their
+              mass; the truth's inner products with all planes, zeros
+
+Every function takes its tuples apart once, before its loops: numba counts references where it does, and in a loop over
+planes that cost more than the products did.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structopt._jit import any_order, kernel
+from structopt.train.kernels.row_products import dense_add, dense_dot, rows_dot, sparse_add, sparse_dot
+
+__all__ = [
+    "add_planes",
+    "append",
+    "compact",
+    "drop",
+    "fresh_score",
+    "gram_row",
+    "heights",
+    "locate",
+    "make_slot",
+    "merge_lightest",
+    "reserve",
+    "scores",
+    "tidy",
+    "weights_of",
+]
+
+
+@any_order
+def _gather(local: Any, value: Any, first: int, size: int, s: Any) -> float:
+    """``sum value s[local]`` of one plane."""
+    numbers, values = local[first : first + size], value[first : first + size]
+    total = 0.0
+    for q in range(numbers.size):
+        total += values[q] * s[numbers[q]]
+    return total
+
+
+@kernel
+def scores(i: int, n: int, unions: Any, features: Any, w: Any, scratch: Any) -> None:
+    """``s_u = <w, f_u>`` of the first n parts of the union of example i."""
+    begin, _, _, _, row, at = unions
+    X, data, indices, indptr, _ = features
+    s = scratch[0]
+    first = begin[i]
+    sparse = indptr.size > 1
+    for u in range(n):
+        r, place = row[first + u], at[first + u]
+        if r < 0:
+            s[u] = w[place]
+        elif sparse:
+            s[u] = sparse_dot(data, indices, indptr[r], indptr[r + 1], w, place)
+        else:
+            s[u] = dense_dot(X, r, w, place)
+
+
+@kernel
+def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
+    """Height of every plane of example i into `g`, given the scores; returns the largest, at least 0 (the truth's)."""
+    count, begin, size, _, level, _, _ = planes
+    local, value = arena
+    s, g = scratch[0], scratch[5]
+    top = 0.0
+    for k in range(count[i]):
+        g[k] = level[i, k] - _gather(local, value, begin[i, k], size[i, k], s)
+        top = max(top, g[k])
+    return top
+
+
+@kernel
+def is_news(height: float, top: float, level: float) -> bool:
+    """Whether a plane is above all known ones, by more than the rounding of its level and score: known planes are not.
+
+    The sizes of the terms set the scale and not the height, which goes to 0 with the gap.
+    """
+    return height > top + 1e-12 * (abs(level) + abs(level - height) + abs(top))
+
+
+@kernel
+def fresh_score(first: int, last: int, value: Any, scratch: Any) -> float:
+    """<w, psi> of a new plane after `locate` and `scores`."""
+    s, fresh = scratch[0], scratch[4]
+    total = 0.0
+    for q in range(first, last):
+        total += value[q] * s[fresh[q - first]]
+    return total
+
+
+@kernel
+def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scale: float, w: Any, scratch: Any) -> None:
+    """``w += scale * sum_k change_k psi_ik``, every part once; overwrites the scores."""
+    count, begin, size, _, _, _, _ = planes
+    local, value = arena
+    start, used, _, _, row, at = unions
+    X, data, indices, indptr, _ = features
+    s, change = scratch[0], scratch[6]
+    for u in range(used[i]):
+        s[u] = 0.0
+    for k in range(count[i]):
+        mass = scale * change[k]
+        if mass != 0.0:
+            first, last = begin[i, k], begin[i, k] + size[i, k]
+            numbers, values = local[first:last], value[first:last]
+            for q in range(numbers.size):
+                s[numbers[q]] += mass * values[q]
+    sparse = indptr.size > 1
+    base = start[i]
+    # Parts that both ends of a move have get its rounding error, below that of alpha itself, instead of 0.
+    dust = 1e-15 * scale
+    for u in range(used[i]):
+        r, place = row[base + u], at[base + u]
+        if r < 0:
+            w[place] += s[u]
+        elif abs(s[u]) <= dust:
+            continue
+        elif sparse:
+            sparse_add(data, indices, indptr[r], indptr[r + 1], s[u], w, place)
+        else:
+            dense_add(X, r, s[u], w, place)
+
+
+@kernel
+def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: Any, scratch: Any) -> None:
+    """Inner products of the plane in `slot` with all planes of example i; overwrites the scores."""
+    count, begin, size, _, _, _, gram = planes
+    local, value = arena
+    start, used, _, _, row, at = unions
+    X, data, indices, indptr, norms = features
+    s = scratch[0]
+    base = start[i]
+    first, last = begin[i, slot], begin[i, slot] + size[i, slot]
+    for u in range(used[i]):
+        place, row_u = at[base + u], row[base + u]
+        inner = 0.0
+        for q in range(first, last):
+            v = base + local[q]
+            if at[v] != place:
+                continue
+            if row_u < 0:
+                inner += value[q]
+            elif row[v] == row_u:
+                inner += value[q] * norms[row_u]
+            else:
+                inner += value[q] * rows_dot(X, data, indices, indptr, row[v], row_u)
+        s[u] = inner
+    for k in range(count[i]):
+        total = _gather(local, value, begin[i, k], size[i, k], s)
+        gram[i, slot, k] = total
+        gram[i, k, slot] = total
+
+
+@kernel
+def reserve(i: int, n_new: int, planes: Any, arena: Any, unions: Any, ends: Any) -> bool:
+    """Whether there is room for a plane of `n_new` parts, and for a merger of two; moves the union if it must grow."""
+    count, _, size, _, _, _, _ = planes
+    begin, used, room, part, row, at = unions
+    needed = 2 * n_new
+    for k in range(count[i]):
+        needed += size[i, k]
+    if ends[0] + needed > arena[0].size:
+        return False
+    if used[i] + n_new <= room[i]:
+        return True
+    size_now = 2 * (used[i] + n_new)
+    if ends[1] + size_now > part.size:
+        return False
+    to, source = ends[1], begin[i]
+    for u in range(used[i]):
+        part[to + u], row[to + u], at[to + u] = part[source + u], row[source + u], at[source + u]
+    begin[i], room[i] = to, size_now
+    ends[1] = to + size_now
+    return True
+
+
+@kernel
+def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any) -> int:
+    """Number the parts of a new plane, ``found[first:last]``, in the union of example i.
+
+    Parts that no plane has stand behind the union, whose size with them is returned; they belong to it once ``used_i``
+    is set to that. The numbers are left in `fresh`.
+    """
+    begin, used, _, part, row, at = unions
+    new_part, new_row, new_at, _ = found
+    _, stamp, place, clock, fresh, _, _, _ = scratch
+    clock[0] += 1
+    now = clock[0]
+    base, total = begin[i], used[i]
+    for u in range(total):
+        p = part[base + u]
+        stamp[p], place[p] = now, u
+    for q in range(first, last):
+        p = new_part[q]
+        if stamp[p] != now:
+            stamp[p], place[p] = now, total
+            part[base + total], row[base + total], at[base + total] = p, new_row[q], new_at[q]
+            total += 1
+        fresh[q - first] = place[p]
+    return total  # type: ignore[no-any-return]
+
+
+@kernel
+def append(i: int, first: int, last: int, value_new: Any, height: float, planes: Any, arena: Any, ends: Any,
+           scratch: Any) -> int:  # fmt: skip
+    """Put a located plane of level `height` into the next slot of example i, without mass; returns the slot."""
+    count, begin, size, alpha, level, idle, _ = planes
+    local, value = arena
+    fresh = scratch[4]
+    slot = count[i]
+    count[i] += 1
+    begin[i, slot], size[i, slot] = ends[0], last - first
+    alpha[i, slot], level[i, slot], idle[i, slot] = 0.0, height, 0
+    to = ends[0]
+    for q in range(first, last):
+        local[to], value[to] = fresh[q - first], value_new[q]
+        to += 1
+    ends[0] = to
+    return slot  # type: ignore[no-any-return]
+
+
+@kernel
+def drop(i: int, k: int, planes: Any) -> None:
+    """Forget plane k; the last plane takes its slot. `tidy` then forgets the parts that it alone had."""
+    count, begin, size, alpha, level, idle, gram = planes
+    last = count[i] - 1
+    if k != last:
+        begin[i, k], size[i, k] = begin[i, last], size[i, last]
+        alpha[i, k], level[i, k], idle[i, k] = alpha[i, last], level[i, last], idle[i, last]
+        for j in range(last):
+            gram[i, k, j] = gram[i, last, j]
+            gram[i, j, k] = gram[i, j, last]
+        gram[i, k, k] = gram[i, last, last]
+    alpha[i, last] = 0.0  # a plane that is gone must have no mass in its old slot (docs/mathematics/training)
+    count[i] = last
+
+
+@kernel
+def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
+    """Remove the parts that no plane of example i has any more from its union, and put those with rows first.
+
+    In any other order half of the branches of `scores` and `add_planes` were mispredicted.
+    """
+    count, begin, size, _, _, _, _ = planes
+    local = arena[0]
+    start, used, _, part, row, at = unions
+    place = scratch[2]
+    n, base = used[i], start[i]
+    for u in range(n):
+        place[u] = -1
+    for k in range(count[i]):
+        for q in range(begin[i, k], begin[i, k] + size[i, k]):
+            place[local[q]] = 0
+    kept, tied, tidy_already = 0, False, True
+    for u in range(n):
+        tidy_already &= place[u] == 0 and not (tied and row[base + u] >= 0)
+        tied |= row[base + u] < 0
+        if place[u] == 0 and row[base + u] >= 0:
+            place[u] = kept
+            kept += 1
+        elif place[u] == 0:
+            place[u] = -2
+    if tidy_already:
+        return
+    for u in range(n):
+        if place[u] == -2:
+            place[u] = kept
+            kept += 1
+    parts, rows, ats = part[base : base + n].copy(), row[base : base + n].copy(), at[base : base + n].copy()
+    for u in range(n):
+        to = base + place[u]
+        if place[u] >= 0:
+            part[to], row[to], at[to] = parts[u], rows[u], ats[u]
+    used[i] = kept
+    for k in range(count[i]):
+        for q in range(begin[i, k], begin[i, k] + size[i, k]):
+            local[q] = place[local[q]]
+
+
+@kernel
+def make_slot(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: Any) -> None:
+    """Free a slot in a full working set: that of the plane longest without mass, else by merging two."""
+    count, _, _, alpha, _, idle, _ = planes
+    oldest = -1
+    for k in range(count[i]):
+        if alpha[i, k] == 0.0 and (oldest < 0 or idle[i, k] > idle[i, oldest]):
+            oldest = k
+    if oldest >= 0:
+        drop(i, oldest, planes)
+    else:
+        merge_lightest(i, planes, arena, ends, unions, scratch)
+
+
+@kernel
+def merge_lightest(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: Any) -> None:
+    """Join the two planes of least mass into their mixture, which leaves w and the bound as they are.
+
+    Needs room for both planes' parts behind the end of the arena.
+    """
+    count, begin, size, alpha, level, idle, gram = planes
+    local, value = arena
+    used = unions[1]
+    place = scratch[2]
+    a, b = 0, 1
+    if alpha[i, 1] < alpha[i, 0]:
+        a, b = 1, 0
+    for k in range(2, count[i]):
+        if alpha[i, k] < alpha[i, a]:
+            a, b = k, a
+        elif alpha[i, k] < alpha[i, b]:
+            b = k
+    mass = alpha[i, a] + alpha[i, b]
+    share_a, share_b = alpha[i, a] / mass, alpha[i, b] / mass
+    for u in range(used[i]):
+        place[u] = -1
+    first, end = ends[0], ends[0]
+    for k, share in ((a, share_a), (b, share_b)):
+        for q in range(begin[i, k], begin[i, k] + size[i, k]):
+            u = local[q]
+            if place[u] < 0:
+                place[u] = end
+                local[end], value[end] = u, 0.0
+                end += 1
+            value[place[u]] += share * value[q]
+    ends[0] = end
+    own = share_a * share_a * gram[i, a, a] + share_b * share_b * gram[i, b, b] + 2 * share_a * share_b * gram[i, a, b]
+    for k in range(count[i]):
+        mixed = share_a * gram[i, a, k] + share_b * gram[i, b, k]
+        gram[i, a, k] = mixed
+        gram[i, k, a] = mixed
+    gram[i, a, a] = own
+    level[i, a] = share_a * level[i, a] + share_b * level[i, b]
+    alpha[i, a] = mass
+    begin[i, a], size[i, a], idle[i, a] = first, end - first, 0
+    alpha[i, b] = 0.0
+    drop(i, b, planes)
+
+
+@kernel
+def compact(planes: Any, arena: Any, unions: Any, new_arena: Any, new_unions: Any, ends: Any) -> None:
+    """Copy all living planes to the front of another arena, and the unions behind one another."""
+    count, begin, size = planes[0], planes[1], planes[2]
+    local, value = arena
+    new_local, new_value = new_arena
+    start, used, _, part, row, at = unions
+    new_start, new_used, new_room, new_part, new_row, new_at = new_unions
+    end, union_end = 0, 0
+    for i in range(count.size):
+        for k in range(count[i]):
+            first = begin[i, k]
+            begin[i, k] = end
+            for q in range(first, first + size[i, k]):
+                new_local[end], new_value[end] = local[q], value[q]
+                end += 1
+        new_start[i], new_used[i], new_room[i] = union_end, used[i], used[i] + used[i] // 2
+        for u in range(used[i]):
+            source, to = start[i] + u, union_end + u
+            new_part[to], new_row[to], new_at[to] = part[source], row[source], at[source]
+        union_end += new_room[i]
+    ends[0], ends[1] = end, union_end
+
+
+@kernel
+def weights_of(planes: Any, arena: Any, unions: Any, features: Any, scale: float, w: Any, scratch: Any) -> float:
+    """Add ``scale * sum alpha_ik psi_ik`` to w; returns ``sum alpha_ik level_ik``."""
+    count, _, _, alpha, level, _, _ = planes
+    change = scratch[6]
+    total = 0.0
+    for i in range(count.size):
+        for k in range(count[i]):
+            change[k] = alpha[i, k]
+            total += alpha[i, k] * level[i, k]
+        add_planes(i, planes, arena, unions, features, scale, w, scratch)
+    return total

@@ -1,0 +1,183 @@
+"""Dual block-coordinate ascent over per-example working sets of planes (docs/mathematics/training).
+
+The dual point has ``alpha_i`` on the simplex of example i's planes (`structopt.train.kernels.planes`) and the truth,
+and ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the planes of one example by exact pair steps, and w
+with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from structopt._jit import kernel
+from structopt.train.kernels.planes import (
+    add_planes,
+    append,
+    drop,
+    fresh_score,
+    gram_row,
+    heights,
+    is_news,
+    locate,
+    make_slot,
+    reserve,
+    scores,
+    tidy,
+)
+
+__all__ = ["ascend_cached", "ascend_new"]
+
+# A pair step that gains less than this share of the first one ends the visit.
+_WORTH = 1e-3
+# Mass below this is rounding error.
+_DUST = 1e-13
+_TINY = 1e-300
+
+
+@kernel
+def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -> bool:
+    """Exact steps between the highest plane and the one from which moving mass gains most; plane `count` is the truth.
+
+    `g` holds the planes' heights at w and is kept up to date; `change` collects the moves of mass.
+    """
+    count, alphas, grams = planes[0], planes[3], planes[6]
+    g, change, truth = scratch[5], scratch[6], scratch[7]
+    n = count[i]
+    alpha, gram = alphas[i], grams[i]
+    rest = 1.0
+    u, top = n, 0.0
+    for k in range(n):
+        change[k] = 0.0
+        rest -= alpha[k]
+        if g[k] > top:
+            u, top = k, g[k]
+    if rest < _DUST:
+        rest = 0.0
+    moved = False
+    first_gain = 0.0
+    for step in range(n_steps):
+        row_u = truth if u == n else gram[u]
+        own = row_u[u]
+        # Planes without mass, or as high as the highest, gain nothing: t = 0. No branch says so, it would be guessed.
+        bend = own * scale
+        move = min(rest, top / (bend + _TINY))
+        best, v = move * (top - 0.5 * move * bend), n
+        for k in range(n):
+            slope = top - g[k]
+            bend = max(own + gram[k, k] - 2.0 * row_u[k], 0.0) * scale
+            t = min(alpha[k], slope / (bend + _TINY))
+            gain = t * (slope - 0.5 * t * bend)
+            if gain > best:
+                best, v, move = gain, k, t
+        if best <= _WORTH * first_gain:
+            break
+        if step == 0:
+            first_gain = best
+        moved = True
+        if u == n:
+            rest += move
+        else:
+            alpha[u] += move
+            change[u] += move
+        if v == n:
+            rest = max(rest - move, 0.0)
+        else:
+            left = alpha[v] - move
+            if left < _DUST:
+                left = 0.0
+            change[v] += left - alpha[v]
+            alpha[v] = left
+        row_v = truth if v == n else gram[v]
+        drift = move * scale
+        u, top = n, 0.0
+        for k in range(n):
+            g[k] -= drift * (row_u[k] - row_v[k])
+            if g[k] > top:
+                u, top = k, g[k]
+    return moved
+
+
+@kernel
+def _example_gap(i: int, planes: Any, g: Any, top: float) -> float:
+    """``max_k g_k - sum_k alpha_k g_k``."""
+    count, alpha = planes[0], planes[3]
+    gap = top
+    for k in range(count[i]):
+        gap -= alpha[i, k] * g[k]
+    return max(gap, 0.0)
+
+
+@kernel
+def _retire(i: int, planes: Any, patience: int) -> None:
+    """Forget planes that have had no mass for `patience` oracle visits."""
+    count, alpha, idle = planes[0], planes[3], planes[5]
+    for k in range(count[i] - 1, -1, -1):
+        if alpha[i, k] > 0.0:
+            idle[i, k] = 0
+            continue
+        idle[i, k] += 1
+        if idle[i, k] > patience:
+            drop(i, k, planes)
+
+
+@kernel
+def ascend_new(
+    order: Any, at: int, shift: int, new: Any, planes: Any, arena: Any, unions: Any, ends: Any, features: Any, w: Any,
+    scale: float, n_steps: int, patience: int, gap: Any, scratch: Any,
+) -> int:  # fmt: skip
+    """Oracle visits: offer each example its new plane, then move mass.
+
+    `new` is (level, pointer, part, row, at, value): the planes that the oracle found for the examples from `shift` on,
+    in the form of `differences`. Returns the place in `order` where room ran out, or its end.
+    """
+    new_level, new_ptr, new_part, new_row, new_at, new_value = new
+    found = (new_part, new_row, new_at, new_value)
+    count, slots, used = planes[0], planes[1].shape[1], unions[1]
+    g = scratch[5]
+    for position in range(at, order.size):
+        i = order[position]
+        first, last = new_ptr[i - shift], new_ptr[i - shift + 1]
+        if not reserve(i, last - first, planes, arena, unions, ends):
+            return position
+        n_parts = locate(i, first, last, found, unions, scratch)
+        scores(i, n_parts, unions, features, w, scratch)
+        top = heights(i, planes, arena, scratch)
+        height = new_level[i - shift] - fresh_score(first, last, new_value, scratch)
+        if last > first and is_news(height, top, new_level[i - shift]):
+            if count[i] == slots:
+                make_slot(i, planes, arena, ends, unions, scratch)
+                heights(i, planes, arena, scratch)
+            used[i] = n_parts
+            slot = append(i, first, last, new_value, new_level[i - shift], planes, arena, ends, scratch)
+            gram_row(i, slot, planes, arena, unions, features, scratch)
+            g[slot] = height
+            top = height
+        gap[i] = _example_gap(i, planes, g, top)
+        if _pair_steps(i, planes, scale, n_steps, scratch):
+            add_planes(i, planes, arena, unions, features, scale, w, scratch)
+        _retire(i, planes, patience)
+        tidy(i, planes, arena, unions, scratch)
+    return order.size  # type: ignore[no-any-return]
+
+
+@kernel
+def ascend_cached(
+    order: Any, planes: Any, arena: Any, unions: Any, features: Any, w: Any, scale: float, n_steps: int,
+    threshold: float, gap: Any, scratch: Any,
+) -> tuple[float, int]:  # fmt: skip
+    """Visits without an oracle, of the examples whose last gap reached `threshold`; the sum of gaps, and the visits."""
+    g, used = scratch[5], unions[1]
+    total, visits = 0.0, 0
+    for position in range(order.size):
+        i = order[position]
+        if gap[i] < threshold:
+            total += gap[i]
+            continue
+        scores(i, used[i], unions, features, w, scratch)
+        top = heights(i, planes, arena, scratch)
+        gap[i] = _example_gap(i, planes, g, top)
+        total += gap[i]
+        visits += 1
+        if _pair_steps(i, planes, scale, n_steps, scratch):
+            add_planes(i, planes, arena, unions, features, scale, w, scratch)
+    return total, visits

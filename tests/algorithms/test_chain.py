@@ -1,0 +1,229 @@
+"""Chain kernels against enumeration and the examples of docs/mathematics/oracles."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structopt.algorithms.chain import viterbi as chain
+from structopt.errors import DeclarationError, InfeasibleSpace
+
+U0 = np.array([[1, 0], [0, 0.5], [0.2, 0]])
+T0 = np.array([[0.5, -1], [0, 0.3]])
+
+
+def instance(seed, length, n_states, ties, forbid, per_step):
+    """Random scores; integers where ties are wanted, -inf where forbidden."""
+    rng = np.random.default_rng(seed)
+    draw = (lambda *s: rng.integers(-2, 3, s).astype(float)) if ties else (lambda *s: rng.normal(size=s))
+    U = draw(length, n_states)
+    T = draw(length - 1, n_states, n_states) if per_step else draw(n_states, n_states)
+    init = draw(n_states)
+    if forbid:
+        T[rng.random(T.shape) < 0.3] = -np.inf
+        init[rng.random(n_states) < 0.3] = -np.inf
+    return U, T, init
+
+
+def enumerate_chain(U, T, init):
+    """Every allowed sequence in lexicographic order, and its score."""
+    length, n_states = U.shape
+    Y = np.array(list(product(range(n_states), repeat=length)))
+    v = init[Y[:, 0]] + U[np.arange(length), Y].sum(axis=1)
+    for t in range(length - 1):
+        v = v + (T[t] if T.ndim == 3 else T)[Y[:, t], Y[:, t + 1]]
+    return Y[v > -np.inf], v[v > -np.inf]
+
+
+chains = st.tuples(
+    st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5), st.booleans(), st.booleans(), st.booleans()
+)
+
+
+def test_the_example():
+    y, value = chain.viterbi(U0, T0)
+    assert y.tolist() == [0, 0, 0] and value == pytest.approx(2.2, abs=1e-15)
+    labels, values = chain.k_best(U0, T0, 4)
+    assert labels.tolist() == [[0, 0, 0], [1, 1, 1], [1, 1, 0], [0, 1, 1]]
+    np.testing.assert_allclose(values, [2.2, 1.1, 1.0, 0.8], atol=1e-15)
+    log_z, node, _ = chain.marginals(U0, T0)
+    assert log_z == pytest.approx(3.136237783, abs=5e-10)
+    assert node[0, 0] == pytest.approx(0.6479106, abs=5e-8)
+
+
+@given(chains)
+@settings(deadline=None, max_examples=150)
+def test_viterbi_is_the_first_best_sequence(case):
+    U, T, init = instance(*case)
+    Y, v = enumerate_chain(U, T, init)
+    if not len(Y):
+        with pytest.raises(InfeasibleSpace):
+            chain.viterbi(U, T, init)
+        return
+    y, value = chain.viterbi(U, T, init)
+    assert value == pytest.approx(v.max(), abs=1e-12)
+    # argmax gives the first: with integer scores ties are exact.
+    if case[3]:
+        assert y.tolist() == Y[v.argmax()].tolist()
+
+
+@given(chains, st.integers(1, 30), st.integers(0, 6))
+@settings(deadline=None, max_examples=150)
+def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans):
+    U, T, init = instance(*case)
+    Y, v = enumerate_chain(U, T, init)
+    if not len(Y):
+        return
+    order = np.argsort(-v, kind="stable")
+    ban = Y[order[: 2 * n_bans : 2]]
+    keep = [i for i in order if not (ban == Y[i]).all(axis=1).any()][:k]
+    labels, values = chain.k_best(U, T, k, init, ban=ban)
+    np.testing.assert_allclose(values, v[keep], atol=1e-12)
+    assert (np.diff(values) <= 0).all()
+    assert labels.tolist() == Y[keep].tolist()
+
+
+@given(chains)
+@settings(deadline=None, max_examples=100)
+def test_marginals_equal_enumeration(case):
+    U, T, init = instance(*case)
+    Y, v = enumerate_chain(U, T, init)
+    if not len(Y):
+        with pytest.raises(InfeasibleSpace):
+            chain.marginals(U, T, init)
+        return
+    log_z, node, pair = chain.marginals(U, T, init)
+    expected = v.max() + np.log(np.exp(v - v.max()).sum())
+    assert log_z == pytest.approx(expected, abs=1e-12)
+    p = np.exp(v - expected)
+    states = np.arange(U.shape[1])
+    np.testing.assert_allclose(node, ((Y[:, :, None] == states) * p[:, None, None]).sum(axis=0), atol=1e-12)
+    for t in range(len(U) - 1):
+        count = np.zeros((len(states), len(states)))
+        np.add.at(count, (Y[:, t], Y[:, t + 1]), p)
+        np.testing.assert_allclose(pair[t], count, atol=1e-12)
+
+
+def test_marginals_of_scores_far_apart_stay_finite():
+    log_z, node, pair = chain.marginals([[2000.0, 0], [0, -3000]], [[-1500.0, 0], [0, 0]])
+    assert log_z == pytest.approx(500.0)
+    np.testing.assert_allclose(node, [[1, 0], [1, 0]], atol=1e-12)
+    assert np.isfinite(pair).all()
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_batches_equal_single_calls(seed, per_step, ties):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 8, 5)
+    ptr = np.r_[0, np.cumsum(lengths)]
+    U = rng.normal(size=(ptr[-1], 6))
+    T = rng.normal(size=(ptr[-1] - 5, 6, 6) if per_step else (6, 6))
+    if ties:
+        U, T = np.rint(U), np.rint(T)
+    init = rng.normal(size=6)
+    y, values = chain.viterbi_batch(U, ptr, T, init)
+    log_z, node, transitions = chain.marginals_batch(U, ptr, T, init)
+    for i in range(5):
+        part = slice(ptr[i], ptr[i + 1])
+        step = T[ptr[i] - i : ptr[i + 1] - i - 1] if per_step else T
+        label, value = chain.viterbi(U[part], step, init)
+        assert y[part].tolist() == label.tolist() and values[i] == value
+        one, nodes, pairs = chain.marginals(U[part], step, init)
+        assert log_z[i] == pytest.approx(one, abs=1e-12)
+        np.testing.assert_allclose(node[part], nodes, atol=1e-12)
+        np.testing.assert_allclose(transitions[i], pairs.sum(axis=0), atol=1e-12)
+
+
+@given(chains, st.booleans())
+@settings(deadline=None, max_examples=100)
+def test_loss_front_equals_enumeration(case, hamming):
+    U, T, init = instance(*case)
+    Y, v = enumerate_chain(U, T, init)
+    rng = np.random.default_rng(case[0])
+    length, n_states = U.shape
+    truth = rng.integers(0, n_states, length)
+    table = (np.arange(n_states) != truth[:, None]).astype(int) if hamming else rng.integers(0, 4, U.shape)
+    if not len(Y):
+        with pytest.raises(InfeasibleSpace):
+            chain.loss_front(U, T, table, init)
+        return
+    g = table[np.arange(length), Y].sum(axis=1)
+    values, labels = chain.loss_front(U, T, truth if hamming else table, init)
+    assert len(values) == table.max(axis=1).sum() + 1
+    for e, (value, label) in enumerate(zip(values, labels, strict=True)):
+        if not (g == e).any():
+            assert value == -np.inf and (label == -1).all()
+            continue
+        assert value == pytest.approx(v[g == e].max(), abs=1e-12)
+        assert table[np.arange(length), label].sum() == e
+    # Slack rescaling without a search: psi = (h + 1) g with h up to the truth's score.
+    e = np.flatnonzero(values > -np.inf)
+    assert ((values[e] + 1) * e).max() == pytest.approx(((v + 1) * g).max(), abs=1e-9)
+
+
+def test_a_wide_chain_with_padding_and_read_only_input():
+    rng = np.random.default_rng(3)
+    for n_states in (25, 26, 27, 28):
+        U, T = rng.normal(size=(6, n_states)), rng.normal(size=(n_states, n_states))
+        U.flags.writeable = False
+        best = U[5]
+        for t in range(4, -1, -1):
+            best = U[t] + (T + best).max(axis=1)
+        assert chain.viterbi(U, T)[1] == pytest.approx(best.max(), abs=1e-12)
+
+
+@pytest.mark.parametrize("where", ["U", "T", "init"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nan_and_infinity_are_refused(where, value):
+    given = {"U": U0.copy(), "T": T0.copy(), "init": np.zeros(2)}
+    given[where].flat[1] = value
+    for call in (
+        lambda: chain.viterbi(**given),
+        lambda: chain.k_best(k=2, **given),
+        lambda: chain.marginals(**given),
+        lambda: chain.loss_front(loss=[0, 0, 0], **given),
+        lambda: chain.viterbi_batch(ptr=[0, 1, 3], **given),
+        lambda: chain.marginals_batch(ptr=[0, 1, 3], **given),
+    ):
+        with pytest.raises(DeclarationError, match="NaN"):
+            call()
+
+
+def test_the_culprit_of_a_batch_is_named():
+    U = np.zeros((4, 2))
+    U[3] = -np.inf
+    with pytest.raises(InfeasibleSpace, match="Example 1"):
+        chain.viterbi_batch(U, [0, 2, 4], T0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"U": [0.0, 1]}, "2 dimensions"),
+        ({"T": np.zeros((3, 3))}, "2 x 2"),
+        ({"T": np.zeros((3, 2, 2))}, "3 steps"),
+        ({"init": np.zeros(3)}, "init has 3"),
+        ({"U": np.zeros((0, 2))}, "at least one"),
+    ],
+)
+def test_wrong_shapes_are_named(arguments, message):
+    with pytest.raises(DeclarationError, match=message):
+        chain.viterbi(**{"U": U0, "T": T0, **arguments})
+
+
+def test_wrong_bounds_truth_and_bans_are_named():
+    with pytest.raises(DeclarationError, match="ptr"):
+        chain.viterbi_batch(U0, [0, 0, 3], T0)
+    with pytest.raises(DeclarationError, match="3 states"):
+        chain.loss_front(U0, T0, [0, 2, 0])
+    with pytest.raises(DeclarationError, match=">= 0"):
+        chain.loss_front(U0, T0, -np.ones((3, 2), int))
+    with pytest.raises(DeclarationError, match="length 2"):
+        chain.k_best(U0, T0, 1, ban=[[0, 0]])
+    with pytest.raises(DeclarationError, match="at least 1"):
+        chain.k_best(U0, T0, 0)

@@ -1,0 +1,174 @@
+"""Closure kernels against enumeration, HiGHS and each other."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+
+from structopt.algorithms.closure import ClosureGraph
+from structopt.errors import DeclarationError
+
+
+def random_dag(rng: np.random.Generator, n: int, n_arcs: int) -> ClosureGraph:
+    ends = np.sort(rng.integers(0, n, (n_arcs, 2)), axis=1)
+    parent, child = ends[ends[:, 0] < ends[:, 1]].T
+    names = rng.permutation(n)
+    return ClosureGraph(n, names[child], names[parent])
+
+
+def random_forest(rng: np.random.Generator, n: int) -> ClosureGraph:
+    names = rng.permutation(n)
+    child = np.flatnonzero(rng.random(n) < 0.9)
+    child = child[child > 0]
+    return ClosureGraph(n, names[child], names[(child * rng.random(child.size)).astype(int)])
+
+
+def optimal_closures(graph: ClosureGraph, weights: np.ndarray) -> np.ndarray:
+    Y = np.array(list(product((0.0, 1.0), repeat=graph.n)))
+    Y = Y[(Y[:, graph.child] <= Y[:, graph.parent]).all(axis=1)]
+    values = Y @ weights
+    return Y[values == values.max()]
+
+
+@st.composite
+def digraphs(draw):
+    """Any digraph, cycles and parallel arcs included, with small integer weights, where ties abound."""
+    n = draw(st.integers(1, 7))
+    arc = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda a: a[0] != a[1])
+    arcs = draw(st.lists(arc, max_size=10)) if n > 1 else []
+    weights = draw(st.lists(st.integers(-3, 3), min_size=n, max_size=n))
+    child = np.array([a for a, _ in arcs], int)
+    parent = np.array([b for _, b in arcs], int)
+    return ClosureGraph(n, child, parent), np.array(weights, float)
+
+
+@settings(max_examples=300, deadline=None)
+@given(digraphs())
+def test_smallest_and_largest_optimum(model):
+    graph, weights = model
+    optima = optimal_closures(graph, weights)
+    assert_array_equal(graph.solve(weights), optima.min(axis=0))
+    assert_array_equal(graph.solve(weights, largest=True), optima.max(axis=0))
+
+
+def test_examples_of_the_specification():
+    diamond = ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2])
+    assert diamond.solve([-1, 2, -3, 1.5]).tolist() == [1, 1, 0, 0]
+    assert diamond.solve([-1, 2, -1, 1.5]).tolist() == [1, 1, 1, 1]
+
+
+def test_forest_program_is_the_cut():
+    rng = np.random.default_rng(0)
+    for n in (1, 5, 30):
+        for _ in range(20):
+            forest = random_forest(rng, n)
+            assert forest.is_forest
+            # A parallel arc changes nothing but the algorithm.
+            cut = ClosureGraph(n, np.append(forest.child, forest.child), np.append(forest.parent, forest.parent))
+            assert cut.is_forest == (forest.n_arcs == 0)
+            weights = np.rint(2 * rng.normal(size=n))
+            for largest in (False, True):
+                assert_array_equal(forest.solve(weights, largest), cut.solve(weights, largest))
+
+
+def test_what_is_a_forest():
+    assert ClosureGraph(3, [], []).is_forest
+    assert ClosureGraph(3, [1, 2], [0, 1]).is_forest
+    assert not ClosureGraph(3, [1, 1], [0, 2]).is_forest
+    assert not ClosureGraph(3, [0, 1, 2], [1, 2, 0]).is_forest
+    assert "n=3, n_arcs=2, is_forest=True" in repr(ClosureGraph(3, [1, 2], [0, 1]))
+
+
+@pytest.mark.parametrize(("n", "n_arcs"), [(40, 60), (200, 320)])
+def test_value_of_highs(n, n_arcs):
+    rng = np.random.default_rng(n)
+    graph = random_dag(rng, n, n_arcs)
+    rows = np.arange(graph.n_arcs)
+    A = coo_array((np.ones(rows.size), (rows, graph.child)), (rows.size, n)) - coo_array(
+        (np.ones(rows.size), (rows, graph.parent)), (rows.size, n)
+    )
+    for _ in range(5):
+        weights = rng.normal(size=n) - 0.2
+        y = graph.solve(weights)
+        assert (y[graph.child] <= y[graph.parent]).all()
+        lp = linprog(-weights, A.tocsr(), np.zeros(rows.size), bounds=(0, 1), method="highs")
+        assert_allclose(weights @ y, -lp.fun, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+@pytest.mark.parametrize("integral", [False, True])
+def test_warm_answers_are_the_cold_answers(cyclic, integral):
+    rng = np.random.default_rng(1)
+    graph = random_dag(rng, 30, 60)
+    if cyclic:
+        back = slice(0, 60, 10)
+        child, parent = np.append(graph.child, graph.parent[back]), np.append(graph.parent, graph.child[back])
+        graph = ClosureGraph(30, child, parent)
+    assert not graph.is_forest
+    state = graph.warm_state(2)
+    weights = rng.normal(size=30)
+    for step in range(300):
+        weights = weights + 0.3 * rng.normal(size=30)
+        w = weights * (10.0 ** rng.integers(-15, 15) if step % 30 == 0 else 1.0)
+        if step % 50 == 25:
+            w = -w
+        if integral:
+            w = np.rint(2 * w)
+        largest = step % 3 == 0
+        assert_array_equal(graph.solve_warm(state, w, index=1, largest=largest), graph.solve(w, largest))
+    assert not state.flow[0].any()
+    assert state.flow[1].any()
+    assert (state.flow >= 0).all()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("forest", [False, True])
+def test_batches_are_the_single_calls(n_jobs, forest):
+    rng = np.random.default_rng(2)
+    graph = random_forest(rng, 20) if forest else random_dag(rng, 20, 40)
+    W = rng.normal(size=(11, 20))
+    Y = graph.solve_batch(W, n_jobs=n_jobs)
+    assert_array_equal(Y, [graph.solve(w) for w in W])
+    state = graph.warm_state(11)
+    for _ in range(2):
+        assert_array_equal(graph.solve_batch(W, state=state, n_jobs=n_jobs), Y)
+    assert graph.solve_batch(W[:0]).shape == (0, 20)
+
+
+@pytest.mark.parametrize("scale", [1e-280, 1e30, 1.7e308])
+def test_scale_does_not_matter(scale):
+    rng = np.random.default_rng(3)
+    weights = rng.normal(size=20)
+    weights /= abs(weights).max()
+    for graph in (random_dag(rng, 20, 40), random_forest(rng, 20)):
+        assert_array_equal(graph.solve(scale * weights), graph.solve(weights))
+
+
+def test_bad_input_is_refused():
+    dag = ClosureGraph(3, [1, 2, 2], [0, 0, 1])
+    forest = ClosureGraph(3, [1, 2], [0, 0])
+    for graph in (dag, forest):
+        for bad in (np.nan, np.inf, -np.inf):
+            with pytest.raises(DeclarationError, match=r"weights\[1\]"):
+                graph.solve([0, bad, 1])
+            with pytest.raises(DeclarationError, match=r"weights\[1\]"):
+                graph.solve_warm(graph.warm_state(), [0, bad, 1])
+            with pytest.raises(DeclarationError, match=r"example 1: weights\[0\]"):
+                graph.solve_batch([[0, 1, 2], [bad, 0, 1]])
+        with pytest.raises(DeclarationError, match="3 entries"):
+            graph.solve([1, 2])
+        with pytest.raises(DeclarationError, match=r"shape \(B, 3\)"):
+            graph.solve_batch([[1, 2]])
+    with pytest.raises(DeclarationError, match="another graph"):
+        dag.solve_warm(forest.warm_state(), [1, 2, 3])
+    with pytest.raises(DeclarationError, match=r"parent\[0\] = 3 is not a node"):
+        ClosureGraph(3, [1], [3])
+    with pytest.raises(DeclarationError, match="to itself"):
+        ClosureGraph(3, [1], [1])

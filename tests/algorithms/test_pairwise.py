@@ -1,0 +1,371 @@
+"""Pairwise kernels against enumeration, HiGHS and each other."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import linprog
+
+from structopt.algorithms.pairwise.graph import PairwiseGraph
+from structopt.errors import DeclarationError
+
+
+def full(n: int) -> PairwiseGraph:
+    return PairwiseGraph(n, *np.triu_indices(n, 1))
+
+
+def best_pairs(graph: PairwiseGraph, Y: np.ndarray, pair: np.ndarray) -> np.ndarray:
+    a, b = Y[:, graph.i], Y[:, graph.j]
+    return np.where(pair >= 0, np.minimum(a, b), np.maximum(0, a + b - 1))
+
+
+def grid_values(graph: PairwiseGraph, grid: tuple[float, ...], unary: np.ndarray, pair: np.ndarray):
+    """All labels over the grid in lexicographic order, and their values with the best p."""
+    Y = np.array(list(product(grid, repeat=graph.n_labels)))
+    return Y, Y @ unary + best_pairs(graph, Y, pair) @ pair
+
+
+def lp_value(graph: PairwiseGraph, unary: np.ndarray, pair: np.ndarray) -> float:
+    n, m = graph.n_labels, graph.n_edges
+    A = np.zeros((3 * m, n + m))
+    e = np.arange(m)
+    A[e, graph.i] = A[m + e, graph.j] = -1
+    A[2 * m + e, graph.i] = A[2 * m + e, graph.j] = 1
+    A[e, n + e] = A[m + e, n + e] = 1
+    A[2 * m + e, n + e] = -1
+    b = np.concatenate((np.zeros(2 * m), np.ones(m)))
+    return -linprog(-np.concatenate((unary, pair)), A, b, bounds=(0, 1), method="highs").fun
+
+
+def random_costs(rng: np.random.Generator, graph: PairwiseGraph, coupling: float = 1.0, integral: bool = False):
+    unary = rng.normal(size=graph.n_labels)
+    pair = coupling * rng.normal(size=graph.n_edges)
+    if integral:
+        return np.rint(2 * unary), np.rint(2 * pair)
+    return unary, pair
+
+
+@st.composite
+def models(draw, max_labels: int = 6):
+    """A random graph (parallel edges possible) with small integer costs, where ties abound."""
+    n = draw(st.integers(1, max_labels))
+    possible = [*combinations(range(n), 2)] * 2
+    edges = draw(st.lists(st.sampled_from(possible), max_size=12)) if possible else []
+    costs = st.integers(-4, 4)
+    unary = draw(st.lists(costs, min_size=n, max_size=n))
+    pair = draw(st.lists(costs, min_size=len(edges), max_size=len(edges)))
+    i = np.array([a for a, _ in edges], int)
+    j = np.array([b for _, b in edges], int)
+    return PairwiseGraph(n, i, j), np.array(unary, float), np.array(pair, float)
+
+
+@settings(max_examples=300, deadline=None)
+@given(models())
+def test_relaxation_is_the_stated_optimum(model):
+    graph, unary, pair = model
+    y, p, value = graph.solve(unary, pair)
+    Y, values = grid_values(graph, (0.0, 0.5, 1.0), unary, pair)
+    assert value == values.max()
+    optima = Y[values == values.max()]
+    halves = (optima == 0.5).sum(axis=1)
+    assert_array_equal(y, optima[halves == halves.min()][0])
+    assert_array_equal(p, best_pairs(graph, y[None], pair)[0])
+    assert value == unary @ y + pair @ p
+
+
+@settings(max_examples=200, deadline=None)
+@given(models())
+def test_without_fewest_halves_only_common_values_are_decided(model):
+    graph, unary, pair = model
+    y, _, value = graph.solve(unary, pair, fewest_halves=False)
+    Y, values = grid_values(graph, (0.0, 0.5, 1.0), unary, pair)
+    assert value == values.max()
+    optima = Y[values == values.max()]
+    assert_array_equal(y, np.where((optima == 1).all(0), 1.0, np.where((optima == 0).all(0), 0.0, 0.5)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(models(max_labels=8))
+def test_exact_is_the_smallest_best_label(model):
+    graph, unary, pair = model
+    y, value, proved = graph.solve_exact(unary, pair)
+    Y, values = grid_values(graph, (0.0, 1.0), unary, pair)
+    assert proved
+    assert value == values.max()
+    assert_array_equal(y, Y[np.argmax(values)])
+
+
+@pytest.mark.parametrize(("n", "coupling"), [(2, 1.0), (6, 0.3), (12, 0.2), (12, 2.0), (25, 0.1)])
+def test_relaxation_has_the_value_of_highs(n, coupling):
+    rng = np.random.default_rng(n)
+    graph = full(n)
+    for _ in range(5):
+        unary, pair = random_costs(rng, graph, coupling)
+        y, p, value = graph.solve(unary, pair)
+        assert_allclose(value, lp_value(graph, unary, pair), rtol=1e-9, atol=1e-9)
+        assert value == pytest.approx(unary @ y + pair @ p, rel=1e-12)
+
+
+def test_examples_of_the_specification():
+    triangle = full(3)
+    y, p, value = triangle.solve([1, 1, 1], [-2, -2, -2])
+    assert (y.tolist(), p.tolist(), value) == ([0.5] * 3, [0.0] * 3, 1.5)
+    assert triangle.solve_exact([1, 1, 1], [-2, -2, -2])[1:] == (1.0, True)
+
+    four = full(4)  # edges 01 02 03 12 13 23
+    unary, pair = [3, 1, 1, 1], [-0.5, -0.5, -0.5, -2, -2, -2]
+    y, p, value = four.solve(unary, pair)
+    assert (y.tolist(), p.tolist(), value) == ([1, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0, 0, 0], 3.75)
+    assert four.solve_exact(unary, pair)[1:] == (3.5, True)
+
+    unary, pair = [2, -1, 0.5], [1.5, -1, 0.5]
+    assert triangle.solve(unary, pair, fewest_halves=False)[0].tolist() == [1, 1, 0.5]
+    y, _, value = triangle.solve(unary, pair)
+    assert (y.tolist(), value) == ([1, 1, 0], 2.5)
+
+
+def test_zero_costs():
+    graph = full(5)
+    zeros = np.zeros(5), np.zeros(10)
+    assert graph.solve(*zeros)[0].tolist() == [0] * 5
+    assert graph.solve(*zeros, fewest_halves=False)[0].tolist() == [0.5] * 5
+    assert graph.solve_exact(*zeros)[0].tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("coupling", [0.1, 1.0])
+@pytest.mark.parametrize("integral", [False, True])
+def test_warm_answers_are_the_cold_answers(coupling, integral):
+    """Drift with changes of sign, of scale, and in and out of the sub-modular case."""
+    rng = np.random.default_rng(3)
+    graph = full(9)
+    state = graph.warm_state(2)
+    unary, pair = random_costs(rng, graph, coupling)
+    for step in range(200):
+        unary = unary + 0.2 * rng.normal(size=9)
+        pair = pair + 0.2 * coupling * rng.normal(size=36)
+        scale = 10.0 ** rng.integers(-12, 12) if step % 20 == 0 else 1.0
+        u, c = scale * unary, scale * (np.abs(pair) if step % 7 == 3 else pair)
+        if integral:
+            u, c = np.rint(u), np.rint(c)
+        fewest = step % 3 > 0
+        warm = graph.solve_warm(state, u, c, index=1, fewest_halves=fewest)
+        cold = graph.solve(u, c, fewest_halves=fewest)
+        for a, b in zip(warm, cold, strict=True):
+            assert_array_equal(a, b)
+    assert not state.flow[0].any()
+    assert state.flow[1].any()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_batches_are_the_single_calls(n_jobs):
+    rng = np.random.default_rng(5)
+    graph = full(7)
+    U, P = rng.normal(size=(10, 7)), rng.normal(size=(10, 21))
+    P[3] = np.abs(P[3])
+    Y, pairs, values = graph.solve_batch(U, P, n_jobs=n_jobs)
+    E, exact_values, proved = graph.solve_exact_batch(U, P, n_jobs=n_jobs)
+    state = graph.warm_state(10)
+    for _ in range(2):
+        for a, b in zip(graph.solve_batch(U, P, state=state, n_jobs=n_jobs), (Y, pairs, values), strict=True):
+            assert_array_equal(a, b)
+    for k in range(10):
+        y, p, value = graph.solve(U[k], P[k])
+        assert_array_equal(Y[k], y)
+        assert_array_equal(pairs[k], p)
+        assert values[k] == value
+        y, value, ok = graph.solve_exact(U[k], P[k])
+        assert_array_equal(E[k], y)
+        assert (exact_values[k], proved[k]) == (value, ok)
+    assert graph.solve_batch(U[:0], P[:0])[0].shape == (0, 7)
+
+
+@pytest.mark.parametrize(("n", "coupling", "integral"), [(18, 0.5, False), (18, 1.0, True), (19, 0.15, False)])
+def test_branching_finds_the_best_label(n, coupling, integral):
+    """More labels than are enumerated at once, so that bounds, persistency and branches all act."""
+    rng = np.random.default_rng(n)
+    graph = full(n)
+    Y = ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(float)
+    for _ in range(3):
+        unary, pair = random_costs(rng, graph, coupling, integral)
+        W = np.zeros((n, n))
+        W[graph.i, graph.j] = pair
+        values = Y @ unary + ((Y @ W) * Y).sum(axis=1)
+        y, value, proved = graph.solve_exact(unary, pair)
+        assert proved
+        assert value == pytest.approx(values.max(), rel=1e-12, abs=1e-12)
+        assert value == pytest.approx(unary @ y + pair @ (y[graph.i] * y[graph.j]), rel=1e-12)
+
+
+def test_node_limit_gives_an_incumbent_below_the_bound():
+    rng = np.random.default_rng(0)
+    graph = full(40)
+    unary, pair = random_costs(rng, graph)
+    y, value, proved = graph.solve_exact(unary, pair, node_limit=3)
+    assert not proved
+    assert set(y.tolist()) <= {0.0, 1.0}
+    assert 0 < value <= graph.solve(unary, pair)[2]
+    y, value, proved = graph.solve_exact(unary, 0.02 * pair, node_limit=50)
+    assert proved
+    assert value <= graph.solve(unary, 0.02 * pair)[2] * (1 + 1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(models(max_labels=7), st.integers(0, 2**32 - 1))
+def test_product_and_front(model, seed):
+    graph, h_unary, h_pair = model
+    rng = np.random.default_rng(seed)
+    n, m = graph.n_labels, graph.n_edges
+    g_unary, g_pair = rng.integers(0, 4, n).astype(float), rng.integers(0, 2, m).astype(float)
+    Y, h = grid_values(graph, (0.0, 1.0), h_unary, h_pair)
+    _, g = grid_values(graph, (0.0, 1.0), g_unary, g_pair)
+    h = h + 1
+    y, hv, gv = graph.best_product(h_unary, h_pair, 1, g_unary, g_pair, 0)
+    k = np.argmax(h * g)
+    assert_array_equal(y, Y[k])
+    assert (hv, gv) == (h[k], g[k])
+
+    F, fh, fg = graph.front(h_unary, h_pair, 1.0, g_unary, g_pair, 0.0)
+    dominated = ((h >= h[:, None]) & (g >= g[:, None]) & ((h > h[:, None]) | (g > g[:, None]))).any(axis=1)
+    points = {}
+    for k in np.flatnonzero(~dominated):
+        points.setdefault((h[k], g[k]), Y[k].tolist())
+    assert points == {(a, b): label for a, b, label in zip(fh, fg, F.tolist(), strict=True)}
+    assert (np.diff(fh) < 0).all()
+    assert (np.diff(fg) > 0).all()
+
+
+@pytest.mark.parametrize("n", [9, 10, 11, 13])
+def test_enumeration_across_blocks(n):
+    rng = np.random.default_rng(n)
+    graph = full(n)
+    h_unary, h_pair = random_costs(rng, graph)
+    g_unary = rng.integers(1, 4, n).astype(float)
+    Y, h = grid_values(graph, (0.0, 1.0), h_unary, h_pair)
+    g = Y @ g_unary
+    y = graph.solve_exact(h_unary, h_pair)[0]
+    assert_array_equal(y, Y[np.argmax(h)])
+    y = graph.best_product(h_unary, h_pair, 1.0, g_unary, np.zeros(graph.n_edges), 0.0)[0]
+    assert_array_equal(y, Y[np.argmax((1 + h) * g)])
+    _, fh, fg = graph.front(h_unary, h_pair, 0.0, g_unary, np.zeros(graph.n_edges), 0.0)
+    assert fh[0] == pytest.approx(h.max())
+    assert fg[-1] == g.max()
+    for psi in (lambda h, g: (1 + h) * g, lambda h, g: h + g, lambda h, g: np.minimum(h, g)):
+        assert psi(fh, fg).max() == pytest.approx(psi(h, g).max(), rel=1e-12)
+
+
+def test_many_points_on_the_front():
+    """g = -h: no label dominates another, so that the front outgrows its first room."""
+    graph = PairwiseGraph(8, [], [])
+    unary = 2.0 ** np.arange(8)
+    F, h, g = graph.front(unary, [], 0.0, -unary, [], 0.0)
+    assert h.tolist() == [float(k) for k in range(255, -1, -1)]
+    assert_array_equal(g, -h)
+    assert_array_equal(F @ unary, h)
+
+
+def test_forest_and_balance():
+    path = PairwiseGraph(4, [0, 1, 2], [1, 2, 3])
+    assert path.is_forest
+    assert PairwiseGraph(4, [], []).is_forest
+    assert not full(3).is_forest
+    assert not PairwiseGraph(2, [0, 1], [1, 0]).is_forest
+    assert path.is_balanced([1, -1, -1])
+    assert full(3).is_balanced([1, 0, -1])
+    rng = np.random.default_rng(1)
+    flips = rng.integers(0, 2, 8) * 2 - 1
+    graph = full(8)
+    signs = flips[graph.i] * flips[graph.j]
+    assert graph.is_balanced(signs)
+    signs[3] *= -1
+    assert not graph.is_balanced(signs)
+
+
+def test_without_frustration_the_relaxation_is_integral():
+    rng = np.random.default_rng(2)
+    tree = PairwiseGraph(9, [0, 0, 1, 1, 3, 3, 6], [1, 2, 3, 4, 5, 6, 7])
+    graph = full(7)
+    for _ in range(100):
+        unary, pair = random_costs(rng, tree, integral=True)
+        y, _, value = tree.solve(unary, pair)
+        assert set(y.tolist()) <= {0.0, 1.0}
+        assert value == tree.solve_exact(unary, pair)[1]
+        flips = rng.integers(0, 2, 7) * 2 - 1
+        unary, pair = random_costs(rng, graph, integral=True)
+        pair = np.abs(pair) * flips[graph.i] * flips[graph.j]
+        y, _, value = graph.solve(unary, pair)
+        assert set(y.tolist()) <= {0.0, 1.0}
+        assert value == graph.solve_exact(unary, pair)[1]
+
+
+@pytest.mark.parametrize("scale", [1e-280, 1e-30, 1e30, 1e300])
+def test_scale_does_not_matter(scale):
+    rng = np.random.default_rng(4)
+    graph = full(8)
+    unary, pair = random_costs(rng, graph)
+    expected = graph.solve(unary, pair)[0]
+    assert_array_equal(graph.solve(scale * unary, scale * pair)[0], expected)
+    # The sum of the costs overflows here, the costs do not.
+    huge = 1.7e308 / max(abs(unary).max(), abs(pair).max())
+    big = graph.solve_exact(unary, pair)[0]
+    assert_array_equal(graph.solve_exact(huge * unary, huge * pair)[0], big)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad):
+    graph = full(3)
+    good, wrong = np.ones(3), np.array([0.0, bad, 1.0])
+    state = graph.warm_state()
+    for unary, pair, name in ((wrong, good, r"unary\[1\]"), (good, wrong, r"pair\[1\]")):
+        for call in (
+            graph.solve,
+            graph.solve_exact,
+            lambda u, p: graph.solve_warm(state, u, p),
+            lambda u, p: graph.front(u, p, 0, good, good, 0),
+            lambda u, p: graph.best_product(good, good, 0, u, p, 0),
+        ):
+            with pytest.raises(DeclarationError, match=name):
+                call(unary, pair)
+        for batch in (graph.solve_batch, graph.solve_exact_batch):
+            with pytest.raises(DeclarationError, match=rf"example 1: {name}"):
+                batch(np.array([good, unary]), np.array([good, pair]))
+
+
+def test_malformed_input_is_refused():
+    with pytest.raises(DeclarationError, match=r"j\[1\] = 3 is not a node"):
+        PairwiseGraph(3, [0, 1], [1, 3])
+    with pytest.raises(DeclarationError, match="to itself"):
+        PairwiseGraph(3, [0, 1], [1, 1])
+    with pytest.raises(DeclarationError, match="same length"):
+        PairwiseGraph(3, [0, 1], [1])
+    with pytest.raises(DeclarationError, match="integers"):
+        PairwiseGraph(3, [0.5], [1])
+    with pytest.raises(DeclarationError, match="at least one node"):
+        PairwiseGraph(0, [], [])
+    graph = full(3)
+    with pytest.raises(DeclarationError, match="unary must have 3 entries"):
+        graph.solve([1, 2], [1, 2, 3])
+    with pytest.raises(DeclarationError, match="shapes"):
+        graph.solve_batch(np.ones((2, 3)), np.ones((3, 3)))
+    with pytest.raises(DeclarationError, match="another graph"):
+        graph.solve_warm(full(4).warm_state(), np.ones(3), np.ones(3))
+    with pytest.raises(DeclarationError, match="example 1 is not"):
+        graph.solve_warm(graph.warm_state(), np.ones(3), np.ones(3), index=1)
+    with pytest.raises(DeclarationError, match="warm state 1"):
+        graph.solve_batch(np.ones((2, 3)), np.ones((2, 3)), state=graph.warm_state())
+    with pytest.raises(DeclarationError, match="at most 20 labels"):
+        PairwiseGraph(21, [], []).front(np.ones(21), [], 0, np.ones(21), [], 0)
+
+
+def test_inputs_are_not_written_to():
+    graph = full(4)
+    unary, pair = np.ones(4), -np.ones(6)
+    unary.flags.writeable = pair.flags.writeable = False
+    graph.solve(unary, pair)
+    graph.solve_batch(unary[None], pair[None])
+    assert (unary == 1).all()
+    assert (pair == -1).all()

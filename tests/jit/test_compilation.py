@@ -1,0 +1,131 @@
+"""One process at a time compiles a kernel; the others load it."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+import structopt
+from structopt._jit import locks as _compilation
+from structopt._jit.locks import Locks, compiled
+
+# Only the one file is loaded: all of structopt takes seconds.
+LOAD = f"""
+import importlib.util, sys
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("_compilation", {_compilation.__file__!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+"""
+
+KERNELS = """
+@module.compiled
+def inner(x):
+    return x * 2.0
+
+@module.compiled
+def outer(x):
+    return inner(x) + inner(x)
+
+print("ready", flush=True)
+sys.stdin.readline()
+assert outer(1.5) == 6.0
+print(*(sum(count.values()) for k in (outer, inner) for count in (k.stats.cache_misses, k.stats.cache_hits)))
+"""
+
+HOLDER = """
+with module.LOCKS.hold(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+compiling = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+
+
+def _start(*arguments, **environment):
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)], stdin=pipe, stdout=pipe, text=True, env={**os.environ, **environment}
+    )
+
+
+@compiling
+def test_two_processes_on_an_empty_cache_compile_each_kernel_once(tmp_path):
+    script = tmp_path / "two_kernels.py"
+    script.write_text(LOAD + KERNELS)
+    both = [_start(script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2)]
+    assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
+    for process in both:  # both wait for this line: they begin to compile together
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [process.communicate()[0].split() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    outer_misses, outer_hits, inner_misses, _ = np.array(told, dtype=int).sum(axis=0)
+    # Who loads `outer` has `inner` in it already.
+    assert (outer_misses, outer_hits, inner_misses) == (1, 1, 1)
+
+
+def test_a_lock_is_kept_from_others_and_ends_with_its_holder(tmp_path):
+    path = tmp_path / "kernel.lock"
+    holder = _start("-c", LOAD + HOLDER, path)
+    assert holder.stdout.readline() == "held\n"
+    impatient = Locks(patience=0.02)
+    with impatient.hold(path):
+        assert impatient.patience == 0.0  # it waited, and goes on without
+    holder.kill()
+    holder.communicate()
+    patient = Locks()
+    with patient.hold(path):
+        assert patient.patience > 0.0
+
+
+def test_a_process_that_holds_a_lock_does_not_wait_for_itself(tmp_path):
+    path = tmp_path / "kernel.lock"
+    locks = Locks()
+    with locks.hold(path), locks.hold(tmp_path / "other.lock"), locks.hold(path):
+        pass
+    with pytest.raises(ZeroDivisionError), locks.hold(path):
+        raise ZeroDivisionError
+    with locks.hold(path):
+        assert locks.patience > 0.0
+
+
+def test_where_no_file_can_be_written_there_is_no_lock(tmp_path):
+    locks = Locks()
+    with locks.hold(tmp_path / "missing" / "kernel.lock"):
+        assert locks.patience > 0.0
+
+
+@compiling
+def test_where_nothing_can_be_cached_kernels_compile_all_the_same(monkeypatch):
+    monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
+    double = compiled(lambda x: 2.0 * x)
+    assert double.stats.cache_path is None
+    assert double(1.5) == 3.0
+
+
+@compiling
+def test_threads_compile_kernels_that_call_each_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    inner = compiled(lambda x: 2.0 * x)
+    outer = compiled(lambda x: inner(x) + 1.0)
+    found = []
+    threads = [threading.Thread(target=lambda k=k: found.append(k(1.5)), daemon=True) for k in (outer, inner) * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120.0)
+    assert sorted(found) == [3.0, 3.0, 4.0, 4.0]
+
+
+def test_every_kernel_goes_this_way():
+    files = Path(structopt.__file__).parent.rglob("*.py")
+    assert {path.name for path in files if "jit(" in path.read_text(encoding="utf-8")} == {
+        "_common.py",
+        "_compilation.py",
+    }

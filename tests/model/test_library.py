@@ -1,0 +1,251 @@
+"""Every model of ``models/``: oracle, codec, features, batch, and a few passes of training."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.model.library import available_models, load_model
+
+FOLDER = Path(__file__).resolve().parents[2] / "models"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+ISSUE = {
+    "action_segments",
+    "budgeted_tagger",
+    "dag_multilabel",
+    "dependency_trees",
+    "document_ranking",
+    "graph_matching",
+    "multilabel_mrf",
+    "named_entities",
+    "network_flow",
+    "shift_rota",
+    "taxonomy_exclusions",
+    "vertex_cover",
+}
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def loaded(request):
+    return load_model(request.param)
+
+
+@pytest.fixture(scope="module")
+def sample(loaded):
+    return loaded.data(n=12, seed=3)
+
+
+def test_the_library_lists_them_all():
+    assert set(available_models()) == set(NAMES) >= ISSUE
+    assert not (FOLDER / "__init__.py").exists()
+    for name, told in available_models().items():
+        assert told.endswith("."), name
+        lines = (FOLDER / f"{name}.py").read_text().splitlines()
+        assert 20 <= len(lines) <= 60, name
+
+
+def test_files_declare_what_the_contract_asks_for(loaded):
+    assert isinstance(loaded.model, so.Model)
+    assert loaded.path == FOLDER / f"{loaded.name}.py"
+    assert len(loaded.doc.splitlines()) >= 3
+    assert loaded.name in repr(loaded)
+
+
+def test_data_are_reproducible_and_differ_by_seed(loaded, sample):
+    X, Y = sample
+    again, labels = loaded.data(n=12, seed=3)
+    other, _ = loaded.data(n=12, seed=4)
+    assert len(X) == len(Y) == 12
+    assert all(np.array_equal(a, b) for a, b in zip(X, again, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(Y, labels, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(X, other, strict=True))
+    # A data set with one label for all teaches nothing.
+    assert len({repr(y) for y in Y}) > 1
+
+
+def test_oracle_agrees_with_highs(loaded, sample):
+    rng = np.random.default_rng(0)
+    smallest = sorted(sample[0], key=lambda x: loaded.model.space(x).n_variables)[:2]  # the trees' MIP is slow
+    for x in smallest:
+        space = loaded.model.space(x)
+        fast, reference = loaded.model.oracle(x), so.Oracle(space, "highs")
+        for _ in range(4):
+            c = rng.normal(size=space.n_variables)
+            label = fast.maximize(c)
+            assert label.value == pytest.approx(reference.maximize(c).value, abs=1e-6)
+            assert space.contains(label.z)
+            assert c @ label.z == pytest.approx(label.value, abs=1e-9)
+
+
+def test_labels_survive_the_codec(loaded, sample):
+    for x, y in zip(*sample, strict=True):
+        z = loaded.model.encode(y, x)
+        assert loaded.model.space(x).contains(z)
+        decoded = loaded.model.decode(z, x)
+        if loaded.name == "document_ranking":  # relevances in, a ranking out
+            assert (np.diff(np.asarray(y)[decoded]) <= 0).all()
+            assert sorted(decoded) == list(range(len(y)))
+        else:
+            assert np.array_equal(decoded, y), (decoded, y)
+
+
+def test_the_loss_is_zero_at_the_truth_and_never_negative(loaded, sample):
+    rng = np.random.default_rng(1)
+    for x, y in list(zip(*sample, strict=True))[:4]:
+        coef, const = loaded.model.loss(y, x)
+        assert coef @ loaded.model.encode(y, x) + const == pytest.approx(0.0, abs=1e-9)
+        label = loaded.model.oracle(x).maximize(rng.normal(size=len(coef)))
+        assert coef @ label.z + const >= -1e-9
+        assert loaded.model.oracle(x).maximize(coef).value + const > 0
+
+
+def test_scores_are_the_joint_features_times_the_weights(loaded, sample):
+    rng = np.random.default_rng(2)
+    X, Y = sample
+    w = rng.normal(size=loaded.model.n_weights(X[0]))
+    for x, y in list(zip(X, Y, strict=True))[:4]:
+        costs = loaded.model.scores(w, x)
+        for z in (loaded.model.encode(y, x), loaded.model.oracle(x).maximize(costs).z):
+            assert w @ loaded.model.joint(x, z) == pytest.approx(costs @ z, abs=1e-9)
+
+
+def test_a_batch_is_the_loop_over_its_examples(loaded, sample):
+    X, Y = sample
+    model, rng = loaded.model, np.random.default_rng(3)
+    batch = model.batch(X)
+    w = rng.normal(size=batch.n_weights)
+    tables = batch.tables(w)
+    truth = batch.truth(Y)
+    loss = batch.loss(truth)
+    labels, values = batch.argmax(tables, loss, 0.7)
+    points = [model.encode(y, x) for x, y in zip(X, Y, strict=True)]
+    assert np.allclose(batch.dot(tables, truth), [model.scores(w, x) @ z for x, z in zip(X, points, strict=True)])
+    assert np.allclose(batch.joint(truth), sum(model.joint(x, z) for x, z in zip(X, points, strict=True)))
+    losses = batch.loss_values(loss, labels)
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        coef, const = model.loss(y, x)
+        best = model.oracle(x).maximize(model.scores(w, x) + 0.7 * coef)
+        assert values[i] == pytest.approx(best.value + 0.7 * const, abs=1e-6)
+    assert np.allclose(batch.dot(tables, labels) + 0.7 * losses, values, atol=1e-6)
+    some = np.array([1, 5])
+    _, found = batch.argmax(tables, loss, 0.7, examples=some)
+    assert np.allclose(found[some], values[some])
+
+
+@pytest.mark.parametrize("trainer", ["block_ascent", "bmrm"])
+def test_it_trains(loaded, trainer):
+    X, Y = loaded.data(n=12, seed=0)
+    risk = so.train.StructuredRisk(loaded.model, X, Y)
+    lam = 0.1
+    if trainer == "block_ascent":
+        result = so.train.block_ascent(risk, lam=lam, max_passes=8)
+    else:
+        result = so.train.bmrm(risk, lam=lam, max_passes=8)
+    value, _ = risk(result.w)
+    objective = lam / 2 * result.w @ result.w + value
+    assert result.objective == pytest.approx(objective, rel=1e-9, abs=1e-9)
+    assert result.lower_bound <= objective + 1e-9
+    at_zero, _ = risk(np.zeros(risk.n_features))
+    assert result.objective < at_zero
+    assert result.lower_bound > 0
+
+
+def test_models_pickle(loaded, sample):
+    x = sample[0][0]
+    model = pickle.loads(pickle.dumps(loaded.model))
+    w = np.random.default_rng(4).normal(size=model.n_weights(x))
+    assert np.array_equal(model.predict(w, x), loaded.model.predict(w, x))
+
+
+# ---- files of one's own --------------------------------------------------------------------------
+
+OWN = '''"""One of three."""
+import numpy as np
+import structopt as so
+
+space = so.LabelSpace("one of three")
+y = space.binary("y", 3)
+space.subject_to(y.sum() == 1)
+MODEL = so.Model(space, {"y": so.features.Linear()}, loss=so.losses.Hamming())
+'''
+
+
+def test_a_file_of_ones_own(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    loaded = load_model(path)
+    assert (loaded.name, loaded.doc) == ("mine", "One of three.")
+    assert loaded.model.predict(np.eye(3)[1], [1.0]).tolist() == [0, 1, 0]
+    with pytest.raises(DeclarationError, match=r"mine\.py has no data set"):
+        loaded.data()
+    path.write_text(OWN + "def data(n, seed):\n    return np.ones((n, 1)), np.eye(3)[[seed] * n]\n")
+    assert load_model(str(path)).data(2, seed=1)[1].tolist() == [[0, 1, 0], [0, 1, 0]]
+    with pytest.raises(DeclarationError, match="at least one example"):
+        load_model(path).data(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = 1\n", "declares no model"),
+        ("MODEL = 3\n", "is a int, not a structopt.Model"),
+        ("import structopt as so\nMODEL = so.LabelSpace()\n", "is a LabelSpace"),
+        ("import no_such_package\n", "does not run: ModuleNotFoundError"),
+        ("def model(:\n", "does not run: SyntaxError"),
+        (OWN + "data = 3\n", "must be a function"),
+    ],
+)
+def test_broken_files_are_refused_by_name(tmp_path, text, told):
+    path = tmp_path / "broken.py"
+    path.write_text(text)
+    with pytest.raises(DeclarationError, match=told) as error:
+        load_model(path)
+    assert "broken.py" in str(error.value)
+
+
+def test_unknown_names_and_places(tmp_path):
+    with pytest.raises(DeclarationError, match="Did you mean 'named_entities'"):
+        load_model("named_entitys")
+    with pytest.raises(DeclarationError, match="no model file at"):
+        load_model(tmp_path / "nothing.py")
+    other = tmp_path / "model.toml"
+    other.write_text("")
+    with pytest.raises(DeclarationError, match="ends in"):
+        load_model(other)
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp", ".mps.gz"])
+def test_a_space_in_a_file_is_a_model(tmp_path, suffix):
+    space = so.LabelSpace("two blocks")
+    y = space.binary("y", 4)
+    slack = space.continuous("slack", (), 0, 2)
+    space.subject_to(y.sum() + slack == 3)
+    path = tmp_path / f"mine{suffix}"
+    space.write(path)
+    loaded = load_model(path)
+    X, Y = loaded.data(n=10, seed=1)
+    assert loaded.name == "mine"
+    assert X.shape == (10, 5) and Y.shape == (10, 5)
+    for x, label in zip(X, Y, strict=True):
+        assert space.contains(label)
+        assert np.array_equal(loaded.model.decode(loaded.model.encode(label, x), x), label)
+    coef, const = loaded.model.loss(Y[0])
+    assert coef[4] == 0 and const == Y[0][:4].sum()
+    result = so.train.block_ascent(so.train.StructuredRisk(loaded.model, X, Y), lam=0.01, max_passes=5)
+    assert result.lower_bound <= result.objective
+    with pytest.raises(LabelNotInSpace):
+        loaded.model.encode([1, 1, 1, 1, 1])
+
+
+def test_names_in_a_file_stay_in_messages(tmp_path):
+    path = tmp_path / "plain.lp"
+    path.write_text("max\n obj: a + b\nsubject to\n budget: a + 2 b <= 2\nbinaries\n a b\nend\n")
+    loaded = load_model(path)
+    assert list(loaded.model.space().variable_names) == ["z[a]", "z[b]"]
+    with pytest.raises(LabelNotInSpace, match="budget"):
+        loaded.model.encode([1, 1])
