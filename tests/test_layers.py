@@ -89,7 +89,7 @@ def imports(path: Path, *, inside: bool) -> Iterator[str]:
             continue
         for module in modules(node):
             if module not in SHARED:
-                yield module if module == "relative" else (module.split(".") + ["__init__"])[1]
+                yield module if module == "relative" else [*module.split("."), "__init__"][1]
 
 
 FILES = sorted(path for path in ROOT.rglob("*.py") if "_models" not in path.parts)

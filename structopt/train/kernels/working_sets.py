@@ -1,8 +1,8 @@
 """Dual block-coordinate ascent over per-example working sets of planes (docs/mathematics/training).
 
 The dual point has ``alpha_i`` on the simplex of example i's planes (`structopt.train.kernels.planes`) and the truth,
-and ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the planes of one example by exact pair steps, and w
-with it.
+and ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the planes of one example by exact pair steps,
+and w with it.
 """
 
 from __future__ import annotations
