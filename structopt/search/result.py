@@ -68,8 +68,8 @@ class SearchResult:
         The queries by kind, and figures of the method.
     stopped : str
         Why it ended: ``"optimal"``, ``"gap"``, ``"no violation"``, ``"vertices"``, ``"bracket"``, ``"front"``,
-        ``"stalled"`` or ``"max_queries"``. The first three are promises about `gap`: that it is at most `rtol` of the
-        bound, or nothing up to the plane's accuracy (1e-7 for a solver, 2e-5 where restricted queries were needed).
+        ``"stalled"`` or ``"max_queries"``. The first three are promises about `gap`: that it is at most `rtol`,
+        or nothing up to the plane's accuracy (1e-7 for a solver, 2e-5 where restricted queries were needed).
         A search that ends without that proof is ``"stalled"``; its bound holds all the same.
     lam : float
         The last λ, a good start for the next search of the same example.
@@ -94,9 +94,16 @@ class SearchResult:
     plane: Any = None
 
     @property
-    def gap(self) -> float:
-        """``upper_bound - value``."""
+    def absolute_gap(self) -> float:
+        """``upper_bound - value``; ``inf`` where no bound is known."""
         return self.upper_bound - self.value
+
+    @property
+    def gap(self) -> float:
+        """The relative gap, ``(upper_bound - value) / upper_bound``; ``inf`` where no bound is known."""
+        if self.upper_bound <= 0.0:  # nothing is violated, for certain
+            return 0.0
+        return self.absolute_gap / self.upper_bound if math.isfinite(self.upper_bound) else math.inf
 
     @property
     def violated(self) -> bool:
@@ -118,7 +125,7 @@ class SearchResult:
         rows = [
             ("value", f"{self.value:.6g}"),
             ("upper bound", f"{self.upper_bound:.6g}"),
-            ("gap", f"{self.gap:.3g}"),
+            ("relative gap", f"{self.gap:.3g}"),
             ("queries", ", ".join(f"{key}: {count}" for key, count in self.statistics.items())),
             ("stopped", self.stopped),
             ("point", "none" if self.point is None else f"({self.point.h:.6g}, {self.point.g:.6g})"),

@@ -106,7 +106,7 @@ def test_exact_is_brute_force_for_every_surrogate(psi, seed):
     result = search.exact(PointPlane(points), psi)
     assert result.value == pytest.approx(want, rel=1e-9, abs=1e-12)
     assert result.upper_bound >= want
-    assert result.gap <= 1e-7 * max(1.0, want)
+    assert result.absolute_gap <= 1e-7 * max(1.0, want)
     assert result.queries <= 2 * len(points) + 3
     if want > 0:
         assert psi.clipped(*points[result.label]) == pytest.approx(want)
@@ -122,7 +122,7 @@ def test_convex_hull_is_the_optimum_over_the_hull(psi, seed):
     result = search.convex_hull(plane, psi)
     assert result.value == pytest.approx(want, rel=1e-7, abs=1e-9)
     assert result.upper_bound >= want * (1 - 1e-9)
-    assert result.gap <= 1e-6 * max(1.0, want)
+    assert result.absolute_gap <= 1e-6 * max(1.0, want)
     # Thesis Theorem 6 as corrected; λ = 0 and inf may come on top where no vertex has ψ > 0 yet.
     assert result.queries <= upper_right_vertices(points) + 1 + sum(s.lam in (0, math.inf) for s in result.trace)
     assert sum(weight for weight, _ in result.parts) == pytest.approx(1.0) or not result.violated
@@ -191,7 +191,7 @@ def test_bounds_hold_when_stopped_by_the_limit(psi, seed, limit):
         assert result.queries <= limit
         assert result.upper_bound >= want * (1 - 1e-12)
         assert all(s.bound >= want * (1 - 1e-12) for s in result.trace)
-        if result.gap > 1e-6 * max(1.0, want) and not result.fractional:
+        if result.absolute_gap > 1e-6 * max(1.0, want) and not result.fractional:
             assert result.stopped == "max_queries"
 
 
@@ -334,7 +334,8 @@ def test_result_tells_its_story():
     html = result._repr_html_()
     assert "upper bound" in html
     assert "constrained" in html
-    assert result.gap == result.upper_bound - result.value
+    assert result.absolute_gap == result.upper_bound - result.value
+    assert result.gap == result.absolute_gap / result.upper_bound
     kinds = [s.kind for s in result.trace]
     assert set(kinds) <= {"free", "corner"}
     assert kinds == sorted(kinds, reverse=True)  # cheap free queries first

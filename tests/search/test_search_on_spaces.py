@@ -63,7 +63,7 @@ def test_exact_equals_enumeration(psi, seed, hamming):
     result = search.exact(plane, psi, front=False)
     assert result.value == pytest.approx(want, rel=1e-9, abs=1e-9)
     assert result.upper_bound >= want * (1 - 1e-9)
-    assert result.gap <= 1e-6 * max(1.0, want)
+    assert result.absolute_gap <= 1e-6 * max(1.0, want)
     assert space.contains(result.label)
     banned = search.convex_hull(plane, psi, integral=True)
     assert banned.value == pytest.approx(want, rel=1e-9, abs=1e-9)
@@ -133,7 +133,7 @@ def test_a_relaxed_space_attains_its_hull(seed):
     point = plane.evaluate(result.label)
     assert Slack().clipped(point.h, point.g) == pytest.approx(result.value, rel=1e-6, abs=1e-9)
     assert result.upper_bound >= values(plane, Slack(), labels).max() * (1 - 1e-9)
-    assert result.gap <= 1e-5 * max(1.0, result.value)
+    assert result.absolute_gap <= 1e-5 * max(1.0, result.value)
     product = Product().plane(plane.oracle, score, loss, truth)
     for angular in (search.angular(product), search.angular(product, angles_only=True, max_queries=100)):
         assert angular.value >= 0.998 * result.value - 1e-3
