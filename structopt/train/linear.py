@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from structopt.backends.continuous import BASIC, Basis, LinearProgram, LinearSolution
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.risks.regularizers import Regularizer
 from structopt.train.bundle import IDLE_LIMIT, Bundle, ModelPoint
@@ -18,9 +19,6 @@ from structopt.train.dual import power_of_two
 __all__ = ["LinearBundle"]
 
 Vector = NDArray[np.float64]
-
-# HighsBasisStatus.kBasic
-_BASIC = 1
 
 
 class LinearBundle(Bundle):
@@ -51,8 +49,8 @@ class LinearBundle(Bundle):
         self._box = math.inf if math.isfinite(floor) else 10.0
         self._value = -math.inf  # of the last model, and how many solves it has not moved
         self._settled = 0
-        self._highs: Any = None
-        self._basis: tuple[NDArray[np.int8], NDArray[np.int8]] | None = None  # statuses of columns and rows
+        self._program = LinearProgram()
+        self._basis: Basis | None = None
 
     @property
     def n_cuts(self) -> int:
@@ -73,75 +71,40 @@ class LinearBundle(Bundle):
         self._idle = np.append(self._idle, 0)
         if self._basis is not None:
             columns, rows = self._basis
-            self._basis = columns, np.append(rows, np.int8(_BASIC))
+            self._basis = columns, np.append(rows, np.int8(BASIC))
 
-    def _program(self) -> Any:
-        """The linear program as HiGHS takes it, row by row."""
-        import highspy
-
+    def _solution(self) -> LinearSolution:
+        """The optimum of the program, from the kept basis."""
         n, d = self.n_cuts, self._rows.shape[1]
         bounded = math.isfinite(self.floor)
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = 2 * d + 1, n
         # Without a floor a slope over lam by rounding gives no bound at all: keep a little inside.
         cost = np.full(2 * d + 1, 1.0 if bounded else 1.0 - 1e-8)
         cost[-1] = 1.0
         # In units of the risk, since HiGHS's tolerances are absolute; a power of two, which rounds nothing.
         unit = self._unit * self.lam
-        lower, upper = np.zeros(2 * d + 1), np.full(2 * d + 1, min(self._box / self._unit, highspy.kHighsInf))
-        lower[-1] = self.floor / unit if bounded else -highspy.kHighsInf
-        upper[-1] = highspy.kHighsInf
-        lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost, lower, upper
-        lp.row_lower_, lp.row_upper_ = np.array(self._b) / unit, np.full(n, highspy.kHighsInf)
+        lower, upper = np.zeros(2 * d + 1), np.full(2 * d + 1, self._box / self._unit)
+        lower[-1] = self.floor / unit if bounded else -math.inf
+        upper[-1] = math.inf
         scaled = self._rows[:n] / self.lam
-        matrix = scipy.sparse.csr_array(np.hstack([-scaled, scaled, np.ones((n, 1))]))
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = matrix.indptr, matrix.indices, matrix.data
-        return lp
-
-    def _run(self) -> Any:
-        """Solve from the kept basis and return the solver.
-
-        The program is passed anew each time: the pivots of a model that lives on depend on its whole past, and a run
-        resumed from a checkpoint would not repeat them.
-        """
-        import highspy
-
-        if self._highs is None:
-            self._highs = _new_highs()
-        highs = self._highs
-        highs.clearModel()
-        highs.passModel(self._program())
-        if self._basis is not None:
-            basis = highspy.HighsBasis()
-            basis.col_status = [highspy.HighsBasisStatus(int(s)) for s in self._basis[0]]
-            basis.row_status = [highspy.HighsBasisStatus(int(s)) for s in self._basis[1]]
-            highs.setBasis(basis)
-        highs.run()
-        if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            highs.clearSolver()  # forget a basis that went bad
-            highs.run()
-        status = highs.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
+        rows = scipy.sparse.csr_array(np.hstack([-scaled, scaled, np.ones((n, 1))]))
+        try:
+            return self._program.solve(cost, rows, np.array(self._b) / unit, lower, upper, self._basis)
+        except SolverFailed as error:
             raise SolverFailed(
-                f"HiGHS could not solve the L1 subproblem with {self.n_cuts} cuts; scale the features to "
-                "about unit size",
-                status=highs.modelStatusToString(status),
-            )
-        return highs
+                f"HiGHS could not solve the L1 subproblem with {n} cuts; scale the features to about unit size",
+                status=error.status,
+            ) from error
 
     def solve(self, tol: float) -> ModelPoint:
-        highs = self._run()
-        basis = highs.getBasis()
-        self._basis = _statuses(basis.col_status), _statuses(basis.row_status)
-        solution = highs.getSolution()
-        columns = self._unit * np.array(solution.col_value)
+        solution = self._solution()
+        self._basis = solution.basis
+        columns = self._unit * solution.x
         d = self._rows.shape[1]
         w = columns[:d] - columns[d : 2 * d]
-        alpha = np.maximum(np.array(solution.row_dual), 0.0)
+        alpha = np.maximum(solution.row_duals, 0.0)
         bound = self._bound(alpha)
         if math.isfinite(self._box):
-            self._watch_box(w, self._unit * self.lam * float(highs.getInfo().objective_function_value))
+            self._watch_box(w, self._unit * self.lam * solution.value)
         self._idle = np.where(alpha > 1e-12, 0, self._idle + 1)
         self._drop_idle()
         return ModelPoint(w, bound)
@@ -172,7 +135,7 @@ class LinearBundle(Bundle):
         if kept.all():
             return
         assert self._basis is not None
-        if (self._basis[1][~kept] == _BASIC).all():
+        if (self._basis[1][~kept] == BASIC).all():
             self._basis = self._basis[0], self._basis[1][kept]
         else:
             self._basis = None  # a dropped row held a column in the basis: start cold
@@ -200,19 +163,3 @@ class LinearBundle(Bundle):
         self._settled = int(state["box"][2])
         columns, rows = state["basic_columns"], state["basic_rows"]
         self._basis = (columns, rows) if columns.size else None
-
-
-def _new_highs() -> Any:
-    import highspy
-
-    highs = highspy.Highs()
-    highs.silent()
-    for name, value in (("threads", 1), ("random_seed", 0), ("solver", "simplex"), ("presolve", "off")):
-        highs.setOptionValue(name, value)
-    for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
-        highs.setOptionValue(name, 1e-10)
-    return highs
-
-
-def _statuses(status: Any) -> NDArray[np.int8]:
-    return np.array([int(s) for s in status], dtype=np.int8)

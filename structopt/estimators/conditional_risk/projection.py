@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import highspy
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg as la
 import scipy.sparse as sp
 
 from structopt.backends.base import Status
-from structopt.backends.highs import Highs
+from structopt.backends.continuous import Quadratic
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed
 from structopt.space.compiled import CompiledSpace, FloatArray
 
@@ -48,7 +47,7 @@ class Projection:
             raise DeclarationError("The squared loss over integer variables that are not 0/1 is not supported.")
         self.space = space
         self.columns = np.arange(space.n_variables)[columns]
-        self._backend = _Quadratic(space)
+        self._backend = Quadratic(space)
         self._backend.set_curvature(self.columns)
         self._hull = _affine_hull(space) if len(self.columns) == space.n_variables else None
 
@@ -71,7 +70,7 @@ class Projection:
 
         Needed: the quadratic solver of HiGHS (1.15) calls one in a hundred small projections optimal that are not.
         """
-        space, prices = self.space, self._backend.row_prices()
+        space, prices = self.space, self._backend.row_duals()
         gradient = costs.copy()
         gradient[self.columns] -= 2 * z[self.columns]
         activity = space.matrix @ z
@@ -150,23 +149,3 @@ def _satisfies(space: CompiledSpace, Z: FloatArray) -> npt.NDArray[np.bool_]:
     room = _ROUNDING * np.maximum(1.0, np.asarray(np.abs(Z) @ abs(space.matrix).T))
     rows = (activity >= space.row_lower - room) & (activity <= space.row_upper + room)
     return np.asarray(rows.all(axis=1) & (np.clip(Z, space.lower, space.upper) == Z).all(axis=1))
-
-
-class _Quadratic(Highs):
-    """HiGHS maximising ``c . z - |z[columns]|^2``."""
-
-    def row_prices(self) -> FloatArray:
-        return np.array(self._highs.getSolution().row_dual, dtype=np.float64)
-
-    def set_curvature(self, columns: np.ndarray) -> None:
-        n = self.space.n_variables
-        diagonal = np.zeros(n)
-        diagonal[columns] = -2.0
-        matrix = sp.csc_array(sp.diags_array(diagonal, format="csc"))
-        matrix.eliminate_zeros()
-        hessian = highspy.HighsHessian()
-        hessian.dim_ = n
-        hessian.format_ = highspy.HessianFormat.kTriangular
-        hessian.start_, hessian.index_, hessian.value_ = matrix.indptr, matrix.indices, matrix.data
-        if self._highs.passHessian(hessian) == highspy.HighsStatus.kError:
-            raise DeclarationError(f"HiGHS refuses a quadratic objective on {self.space!r}.")

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.backends.base import Status
-from structopt.backends.highs import Highs
+from structopt.backends.continuous import MovingBounds
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, UnboundedObjective
 from structopt.estimators.conditional_risk.piecewise import (
     absolute_sums,
@@ -196,14 +196,14 @@ class _Chords:
         program = CompiledSpace(
             matrix, space.row_lower, space.row_upper, *bounds, np.zeros(n, np.bool_), [""] * n, space.row_names
         )
-        self._backend = _PieceBackend(program, {"presolve": "off"})
+        self._backend = MovingBounds(program, {"presolve": "off"})
 
     def minimize(self, width: FloatArray, slope: FloatArray, low: FloatArray) -> FloatArray | None:
         """The best point from `low` upwards, or None if there is none."""
         z = np.zeros(self.space.n_variables)
         z[self.columns] = low
         shift = self.space.matrix @ z
-        self._backend.set_pieces(width.ravel(), self.space.row_lower - shift, self.space.row_upper - shift)
+        self._backend.set_bounds(width.ravel(), self.space.row_lower - shift, self.space.row_upper - shift)
         self._backend.set_costs(np.concatenate([-slope.ravel(), np.zeros(self.others.size)]))
         solution = self._backend.run()
         if solution.status is Status.INFEASIBLE:
@@ -213,15 +213,6 @@ class _Chords:
         z[self.columns] += solution.z[: width.size].reshape(width.shape).sum(axis=1)
         z[self.others] = solution.z[width.size :]
         return z
-
-
-class _PieceBackend(Highs):
-    """HiGHS with bounds that change between runs; the basis stays."""
-
-    def set_pieces(self, width: FloatArray, row_lower: FloatArray, row_upper: FloatArray) -> None:
-        pieces, rows = self._columns[: width.size], np.arange(len(row_lower), dtype=np.int32)
-        self._highs.changeColsBounds(width.size, pieces, np.zeros(width.size), width)
-        self._highs.changeRowsBounds(len(rows), rows, row_lower, row_upper)
 
 
 class _Search:
