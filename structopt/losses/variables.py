@@ -61,15 +61,15 @@ class Hamming(TaskLoss):
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
         y = floats("truth", truth).ravel()
-        _refuse_integers(y)
         weights = self._weights(y.size)
+        _refuse_integers(y[weights > 0.0])
         return weights * (1 - 2 * y), float(weights @ y)
 
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         Y = floats("truths", truths)
         Y = Y.reshape(len(Y), -1)
-        _refuse_integers(Y)
         weights = self._weights(Y.shape[1])
+        _refuse_integers(Y if self.weights is None else Y[:, weights > 0.0])
         return weights * (1 - 2 * Y), Y @ weights
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:

@@ -36,7 +36,7 @@ class Watch:
     --------
     >>> watch = Watch()
     >>> watch.inferences(10, 100)
-    >>> watch.work
+    >>> round(watch.work, 6)
     0.005
     """
 

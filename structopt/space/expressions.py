@@ -334,7 +334,8 @@ def _common_shape(a: Shape, b: Shape) -> Shape:
         common = np.broadcast_shapes(a, b)
     except ValueError:
         raise DeclarationError(f"Shapes {a} and {b} do not broadcast together.") from None
-    if 0 in common and (0 not in a or 0 not in b):
+    # A single number is one for each entry, however many there are: p <= 1 for the pairs of a graph without edges.
+    if 0 in common and a and b and (0 not in a or 0 not in b):
         raise DeclarationError(f"Shapes {a} and {b} leave nothing: one of them is empty.")
     return common
 

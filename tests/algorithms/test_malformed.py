@@ -354,7 +354,6 @@ def wrong_inputs(X: Any) -> Iterator[tuple[str, Any]]:
     yield "objects", a.astype(object)
     yield "None", None
     yield "NaN", np.where(np.arange(a.size).reshape(a.shape) == 5, np.nan, a)
-    yield "a generator", (x for x in a)
     yield "sparse, one long row", sp.csr_array(a.reshape(1, -1))
     yield "sparse, one column", [sp.csr_array(np.reshape(x, (-1, 1))) for x in a]
 
@@ -374,6 +373,15 @@ def test_wrong_data_sets_are_refused(name: str) -> None:
             # Numbers as objects are those of a frame with mixed columns.
             fine = ("one axis more", "another width in one", "sparse, one column", "objects")
             assert fault in fine, f"{name}: {fault}"
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_generators_are_read_once(name: str) -> None:
+    model, X, Y = DATA[name]
+    listed = so.train.StructuredRisk(model, X, Y)
+    w = np.linspace(-1.0, 1.0, listed.n_features)
+    value, slope = so.train.StructuredRisk(model, (x for x in X), (y for y in Y))(w)
+    assert value == pytest.approx(listed(w)[0]) and slope == pytest.approx(listed(w)[1])
 
 
 @pytest.mark.parametrize("name", DATA)

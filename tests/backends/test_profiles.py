@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -126,4 +127,6 @@ def test_no_file_is_left_behind(name: str, monkeypatch: pytest.MonkeyPatch, tmp_
     backend = make_backend(name, pairwise(3))
     backend.set_costs(np.ones(6))
     assert backend.run().z is not None
+    del backend  # its folder lives as long as it does
+    gc.collect()
     assert list(tmp_path.iterdir()) == []

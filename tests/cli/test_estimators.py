@@ -201,7 +201,7 @@ CLASSES = 'train = "classes.csv"'
         ("RankSVM", 'train = "levels.csv"', 'measure = "nope"', "", "measure"),
         ("CRF", CLASSES, "", "", "[data] of config.toml: CRF learns sequences"),
         ("HierarchicalSVM", CLASSES, "", "", "[train] of config.toml: HierarchicalSVM needs hierarchy ="),
-        ("HierarchicalSVM", 'train = "leaves.csv"', f'{TREE}\nmargin = "wide"', "", "margin must be one of"),
+        ("HierarchicalSVM", 'train = "leaves.csv"', f'{TREE}\nmargin = "wide"', "", "margin must be 'auto', 'hamming'"),
         ("SharedSVM", 'train = "leaves.csv"', 'hierarchy = ["a"]\nrounds = "many"', "", "rounds must be"),
         ("ConditionalRiskMinimizer", CLASSES, "", "", "[model] of config.toml needs one of"),
         ("ConditionalRiskMinimizer", CLASSES, 'kernel = "nope"', 'structure = "Multiclass"', "kernel"),

@@ -72,15 +72,15 @@ def test_unseen_nodes_are_reported(leaf_data):
         est = HierarchicalSVM(TREE, lam=0.1).fit(X[known], y[known])
     assert set(est.unseen_nodes_) == {6, 7}
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("error", "have no training example")
         assert HierarchicalSVM(TREE, max_passes=2).fit(X, y).unseen_nodes_ == ()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"normalization": "rhoo"}, "normalization must be one of"),
-        ({"margin": "leafs"}, "margin must be one of"),
+        ({"normalization": "rhoo"}, "normalization must be 'flat', 'none', 'rho' or 'maxmin', got 'rhoo'"),
+        ({"margin": "leafs"}, "margin must be 'auto', 'hamming', 'leaf' or 'normalized', got 'leafs'"),
         ({"kind": "node"}, "kind must be"),
         ({"kind": "leaves", "margin": "normalized"}, "between single leaves only"),
         ({"kind": "leaves", "divided": True}, "single-label"),

@@ -251,7 +251,7 @@ def test_losses_refuse():
         node_values(h, dict.fromkeys((0, 1, 2, 3, 4, 9), 1.0), "alpha")
     with pytest.raises(DeclarationError, match="rows over the 5 nodes"):
         LeafHamming(h).linear([1, 0])
-    with pytest.raises(DeclarationError, match=r"structopt\.Hierarchy"):
+    with pytest.raises(DeclarationError, match=r"hierarchy must be a Hierarchy, got \["):
         LeafHamming(TREE)
     with pytest.raises(DeclarationError, match="scale"):
         LeafHamming(h, scale=0)

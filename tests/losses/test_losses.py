@@ -54,3 +54,15 @@ def test_footrule_takes_permutations_and_matrices() -> None:
         loss.value([0, 0, 1, 2], [0, 1, 2, 3])
     with pytest.raises(DeclarationError, match=r"got shape \(3,\)"):
         loss.linear([0, 1, 2])
+
+
+def test_hamming_leaves_out_integers_of_weight_0():
+    """A file's space has integers beside its 0/1 variables: they have weight 0, and any value."""
+    loss = so.losses.Hamming(weights=[1, 1, 0])
+    coef, const = loss.linear([1, 0, 7])
+    assert np.array_equal(coef, [-1, 1, 0]) and const == 1.0
+    batch, consts = loss.linear_batch([[1, 0, 7], [0, 0, -3]])
+    assert np.array_equal(batch, [[-1, 1, 0], [1, 1, 0]]) and np.array_equal(consts, [1, 0])
+    for weights in (None, [1, 0, 1]):
+        with pytest.raises(DeclarationError, match="a truth has the value 7"):
+            so.losses.Hamming(weights).linear([1, 0, 7])

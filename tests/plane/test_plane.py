@@ -161,10 +161,14 @@ def test_bad_input():
             plane.query(lam)
         with pytest.raises(DeclarationError, match=r"lam must be (in|a number, got NaN)"):
             PointPlane([(1, 1)]).query(lam)
-    for ray in ((-1.0, 1.0), (0.0, 0.0), (math.nan, 1.0)):
-        with pytest.raises(DeclarationError, match="first quadrant"):
+    for ray, told in (
+        ((-1.0, 1.0), "first quadrant"),
+        ((0.0, 0.0), "first quadrant"),
+        ((math.nan, 1.0), "h of (bottom|top) must be a number, got NaN"),
+    ):
+        with pytest.raises(DeclarationError, match=told):
             plane.query(1.0, bottom=ray, top=(0, 1))
-        with pytest.raises(DeclarationError, match="first quadrant"):
+        with pytest.raises(DeclarationError, match=told):
             PointPlane([(1, 1)]).query(1.0, bottom=(1, 0), top=ray)
     with pytest.raises(SpaceMismatch, match="cached label"):
         plane.evaluate([1.0])

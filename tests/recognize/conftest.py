@@ -31,7 +31,7 @@ Declaration = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, 
 
 
 def make_space(A, row_lower, row_upper, lower=0.0, upper=1.0, integrality=True) -> CompiledSpace:
-    A = sp.csr_array(np.atleast_2d(np.asarray(A, dtype=float)) if not sp.issparse(A) else A)
+    A = sp.csr_array(np.atleast_2d(np.asarray(A, dtype=float)) if not sp.issparse(A) else A, copy=True)
     A.sum_duplicates()
     A.eliminate_zeros()
     m, n = A.shape

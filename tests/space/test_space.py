@@ -327,6 +327,16 @@ class TestEnumerationLimits:
             s.enumerate()
 
 
+def test_a_number_beside_no_variables_is_none():
+    """The rows of a graph without edges: ``p <= 1`` for each of none."""
+    space = so.LabelSpace()
+    p = space.binary("p", 3)[:0]
+    for none in (p + 1, 1 - p, 2 * p - 1):
+        assert none.shape == (0,)
+    space.subject_to(p <= 1)
+    assert space.compiled.matrix.shape == (0, 3)
+
+
 class TestBadInput:
     """Each mistake is reported where it is made, in the user's words."""
 
@@ -338,6 +348,7 @@ class TestBadInput:
             (lambda s: s["x"] + np.array([np.nan, 0, 0, 0]), "NaN"),
             (lambda s: s["x"] @ np.array([1, np.inf, 0, 0]), "Infinite"),
             (lambda s: s["x"] + np.zeros(3), "broadcast"),
+            (lambda s: s["x"][:0] + s["x"][:1], "leave nothing"),
             (lambda s: np.zeros((2, 5)) @ s["x"], "match"),
             (lambda s: s["x"] * s["x"], "not linear"),
             (lambda s: 0 <= s["x"] <= 1, "between"),

@@ -174,7 +174,7 @@ def test_a_fractional_point_is_rounded_to_a_matching():
         ({}, [0, 1.5, 2], "Row 1 has column 1.5"),
         ({}, [0, np.nan, 2], "Row 1 has column nan"),
         ({}, [0, 1], "array of 3 columns"),
-        ({}, ["a", "b", "c"], "array of 3 columns"),
+        ({}, ["a", "b", "c"], r"array of columns, one per row; got \['a', 'b', 'c'\]"),
     ],
 )
 def test_wrong_labels_are_named(options, label, told):

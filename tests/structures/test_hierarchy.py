@@ -322,7 +322,7 @@ def test_examples_of_the_specification():
 def test_declarations_are_checked():
     with pytest.raises(DeclarationError, match="kind must be"):
         HierarchicalLabels(THING, "paths")
-    with pytest.raises(DeclarationError, match=r"structopt\.Hierarchy"):
+    with pytest.raises(DeclarationError, match=r"hierarchy must be a Hierarchy, got \["):
         HierarchicalLabels([("a", "b")])
     with pytest.raises(DeclarationError, match="another hierarchy"):
         HierarchicalLabels(THING, loss=LeafHamming(DIAMOND))

@@ -263,7 +263,7 @@ def test_bad_inputs(rng):
         model.space(rng.normal(size=(3, 4, 2)))
     with pytest.raises(DeclarationError, match=r"got \(7, 2\)"):
         model.space(sp.csr_array(np.ones((7, 2))))
-    with pytest.raises(DeclarationError, match="Heads are one number"):
+    with pytest.raises(DeclarationError, match="Heads must be an array of numbers"):
         model.encode(["a", "b"])
     with pytest.raises(LabelNotInSpace, match="2 heads for 3 tokens"):
         model.encode([0, 1], rng.normal(size=(4, 4, 2)))

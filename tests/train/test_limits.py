@@ -7,6 +7,7 @@ import pytest
 
 import structopt as so
 from structopt.errors import DeclarationError
+from structopt.risks.regularizers import L1, L2
 from structopt.train import StructuredRisk
 from structopt.train.monitor import Monitor, OutOfTime
 
@@ -123,3 +124,12 @@ def test_the_shared_norm_where_class_vectors_are_zero():
         U = rng.normal(size=(h.leaf_index.size, 2)) * (rng.random((h.leaf_index.size, 1)) < 0.6)
         found = so.norms.shared_frobenius(U, h, certificate=True)
         assert found.lower_bound <= found.value <= np.linalg.norm(U) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["block_ascent", "bcfw", "sgd", "one_slack", "n_slack"])
+def test_trainers_of_the_squared_norm_take_no_other(helpers, name):
+    risk, train = helpers.multiclass(n=8), getattr(so.train, name)
+    given, silent = train(risk, L2(), lam=0.1, max_passes=3), train(risk, lam=0.1, max_passes=3)
+    assert np.array_equal(given.w, silent.w)
+    with pytest.raises(DeclarationError, match=r"cannot minimise L1\(\); use structopt.train.bmrm"):
+        train(risk, L1(), lam=0.1)
