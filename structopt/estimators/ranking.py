@@ -108,9 +108,9 @@ class RankSVM(LinearEstimator):
             product of its two weights; with the other measures a query, so that its documents share one weight.
         """
         X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
-        given = None if sample_weight is None else np.asarray(sample_weight)
-        rows, _ = used_examples(given, np.size(given), self)
-        queries = _queries(query, len(y) if rows is None else np.size(given))
+        n = len(y) if sample_weight is None else np.asarray(sample_weight).size
+        rows, _ = used_examples(sample_weight, n, self)
+        queries = _queries(query, len(y) if rows is None else n)
         queries = np.unique(taken(queries, rows), return_inverse=True)[1]
         result = self._train(self._risk(X, y, queries, weights))
         self._set_weights(result.w, 0.0)

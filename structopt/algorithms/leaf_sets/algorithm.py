@@ -52,9 +52,9 @@ class LeafSetOracle(Algorithm):
     (`structopt.algorithms.leaf_sets.core`). On the core that is left, sweeps over the graph look for a label and for
     multipliers of the rows whose bound it reaches (`structopt.algorithms.leaf_sets.prices`): it is then an optimum of
     the linear program, and of the integer one. Where they do not meet, as at fractional optima, HiGHS solves the core,
-    from the basis of the example before: only the costs change. For labels, a bound for each leaf first leaves out those
-    that no better label has (`structopt.algorithms.leaf_sets.candidates`); often none is left. Pieces of a batch start
-    cold, so that threads do not change the answers.
+    from the basis of the example before: only the costs change. For labels, a bound for each leaf first leaves out
+    those that no better label has (`structopt.algorithms.leaf_sets.candidates`); often none is left. Pieces of a batch
+    start cold, so that threads do not change the answers.
 
     Examples
     --------
