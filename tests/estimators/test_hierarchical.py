@@ -17,6 +17,9 @@ from structopt.losses import LeafHamming, Normalized
 from structopt.risks.structured import StructuredRisk
 from structopt.structures.hierarchy import HierarchicalLabels
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 DAG = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4), (2, 5)])
 

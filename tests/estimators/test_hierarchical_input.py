@@ -19,6 +19,9 @@ from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.persistence import load
 from structopt.estimators.shared import SharedSVM
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 
 

@@ -18,6 +18,9 @@ from structopt.train import hierarchical_sgd as _hierarchical_sgd
 from structopt.train.hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.train.sgd import sgd
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 
 

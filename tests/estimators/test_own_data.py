@@ -11,6 +11,9 @@ import scipy.sparse as sp
 import structopt as so
 from structopt.estimators.conditional_risk import ConditionalRiskMinimizer
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 
 def arrays(data: Any) -> list[np.ndarray]:
     """The arrays that hold the numbers of a data set."""

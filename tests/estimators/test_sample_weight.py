@@ -12,6 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 import structopt as so
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 
 def weights_of(est: Any) -> Any:
     if isinstance(est, so.estimators.ConditionalRiskMinimizer):

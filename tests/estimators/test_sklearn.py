@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structopt.estimators import AUCMaximizer, FBetaSVM, LinearSVM, OrdinalRegressor, QuantileRegressor, RankSVM
@@ -20,13 +21,20 @@ ESTIMATORS = [
 ]
 
 
-_TOL = "predictions are compared to 1e-7, and the optimum is certified to tol; see test_sample_weight.py"
+_EQUIVALENCE = "check_sample_weight_equivalence"
+_COORDINATE = "predictions are compared to 1e-7, and coordinate ascent is certified to the limit of float64: 5e-7 here"
 
 
 def _expected(estimator: Any) -> dict[str, str]:
-    return {f"check_sample_weight_equivalence_on_{kind}_data": _TOL for kind in ("dense", "sparse")}
+    if estimator.get_params().get("trainer") != "coordinate":
+        return {}
+    return {f"{_EQUIVALENCE}_on_{kind}_data": _COORDINATE for kind in ("dense", "sparse")}
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=_expected)
 def test_estimator(estimator: Any, check: Any) -> None:
+    if check.func.__name__.startswith(_EQUIVALENCE) and not _expected(estimator):
+        # Two fits agree to 1e-7 where both are nearer to the optimum: weights are off by the root of tol.
+        estimator.set_params(tol=1e-12)
     check(estimator)

@@ -15,6 +15,9 @@ from sklearn.preprocessing import StandardScaler
 import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace, SolverFailed
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 
 @pytest.fixture(scope="module")
 def tags():

@@ -10,6 +10,9 @@ from sklearn.base import clone
 
 import structopt as so
 
+# Tests stop early where an optimum is not what they are about.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 #: One of each estimator and of each trainer (`ConditionalRiskMinimizer` factorises: it has nowhere to begin).
 WARM = [
     "LinearSVM squared",
