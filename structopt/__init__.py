@@ -1,6 +1,6 @@
 """structopt: declare a label space as a linear or integer program; infer, search and learn with it.
 
-``import structopt as so`` is the usual way in. Data flows one way, and each step has its room:
+The usual import is ``import structopt as so``. Data flows one way, and each step has its own package or packages:
 
 - declare: `LabelSpace`, `Model`, `structures`, `features`, `losses`, `Hierarchy`, `load_model`
 - solve: `Oracle`, `shared_oracle`, `backends`

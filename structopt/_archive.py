@@ -1,7 +1,7 @@
-"""npz files from anywhere: every array is looked at before it is unpacked, and nothing is unpickled.
+"""Reading npz files from untrusted sources: sizes are checked before arrays are unpacked, and nothing is unpickled.
 
-`numpy.load` believes a file's header: a few bytes that promise an array of a terabyte have that much memory asked for,
-and a kilobyte of zeros may unpack to a gigabyte. Here the sizes are compared before anything is read.
+`numpy.load` allocates whatever size a file's header declares: a few bytes can request a terabyte, and a kilobyte of
+compressed zeros may unpack to a gigabyte. Here declared and actual sizes are compared before anything is read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNREADABLE = (
     zipfile.BadZipFile,
 )
 
-#: Unpacked bytes that are read without being asked for, and how many times the file's own size beyond that.
+#: Unpacked bytes that are read by default, and how many times the file's own size beyond that.
 _FREE_BYTES = 1 << 30
 _RATIO = 50
 
@@ -105,10 +105,10 @@ def _read_array(file: IO[bytes], size: int, name: str) -> np.ndarray[Any, Any]:
         count *= length
     expected = count * dtype.itemsize
     if expected > size:
-        raise DeclarationError(f"array {name!r} promises {expected} bytes and has {size}")
+        raise DeclarationError(f"array {name!r} declares {expected} bytes and has {size}")
     content = file.read(expected + 1)
     if len(content) != expected:
-        raise DeclarationError(f"array {name!r} has other than the {expected} bytes that it promises")
+        raise DeclarationError(f"array {name!r} does not have the {expected} bytes that its header declares")
     # A copy, because an array over bytes cannot be written to.
     flat = np.frombuffer(content, dtype=dtype, count=count).copy() if expected else np.empty(count, dtype=dtype)
     return flat.reshape(shape, order="F" if fortran else "C")

@@ -1,10 +1,10 @@
-"""Checks of arguments: one place that turns what a caller gave into what was asked for, or says why it cannot.
+"""Validation of arguments: conversion to the annotated types, or an error that names the argument.
 
 Most public functions and constructors are `checked`: what their annotations say of numbers, choices, classes and arrays
 is tested before their first line runs, so that ``k=1.5`` or ``tol="low"`` ends in one sentence that names the argument,
 and not in an error from somewhere inside. Estimators, whose parameters may be set at any time, do the same at the
-start of ``fit`` (`check_parameters`). What an annotation cannot say (ranges, shapes, finite entries) functions ask of
-`floats`, `number`, `whole` and the others themselves.
+start of ``fit`` (`check_parameters`). Conditions that an annotation cannot express (ranges, shapes, finite entries)
+are checked inside the functions, by `floats`, `number`, `whole` and the others.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ def shown(value: Any) -> str:
     if sp.issparse(value):
         return f"a sparse matrix of shape {value.shape}"
     try:
-        told = repr(value)
+        text = repr(value)
     except Exception:
-        told = "an object that cannot be shown"
-    told = told if len(told) <= 60 else f"{told[:57]}..."
-    return told if value is None or isinstance(value, (*_REAL, str, bytes)) else f"{told} ({type(value).__name__})"
+        text = "an object that cannot be shown"
+    text = text if len(text) <= 60 else f"{text[:57]}..."
+    return text if value is None or isinstance(value, (*_REAL, str, bytes)) else f"{text} ({type(value).__name__})"
 
 
 # ---- numbers -------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def _between(low: float | None, high: float | None) -> str:
 
 
 def choice(name: str, value: Any, options: Iterable[Any]) -> Any:
-    """One of a few words."""
+    """One of a few options, usually strings."""
     known = tuple(options)
     if not any(type(value) is type(option) or isinstance(value, type(option)) for option in known) or not any(
         isinstance(value, type(option)) and value == option for option in known
@@ -264,9 +264,9 @@ def floats(
     wrong = ~np.isfinite(array) if finite else np.isnan(array)
     if wrong.any():
         place = np.argwhere(wrong)[0].tolist()
-        told = f"{name}[{', '.join(map(str, place))}]" if place else name
+        text = f"{name}[{', '.join(map(str, place))}]" if place else name
         what = "finite" if finite else "numbers"
-        raise DeclarationError(f"{told} is {array[tuple(place)]}; all entries must be {what}.")
+        raise DeclarationError(f"{text} is {array[tuple(place)]}; all entries must be {what}.")
     return array
 
 
@@ -358,7 +358,7 @@ def function(name: str, value: Any, n_arguments: int | None = None) -> Any:
         return value
     try:
         signature = inspect.signature(value)
-    except (TypeError, ValueError):  # some compiled functions do not tell
+    except (TypeError, ValueError):  # some compiled functions have no signature
         return value
     try:
         signature.bind(*[None] * n_arguments)
@@ -447,7 +447,7 @@ def _check_for(hint: Any) -> Check | None:
 
 
 def _check_of_union(hints: tuple[Any, ...]) -> Check | None:
-    """One of several kinds; what is wrong is told in the words of the one that is meant, if there is but one."""
+    """One of several kinds; the error is that of the intended kind, if there is only one."""
     may_be_none = type(None) in hints
     arrays = set(typing.get_args(npt.ArrayLike))
     if arrays <= set(hints):  # array_like is a union itself, and flat among the others
@@ -471,8 +471,8 @@ def _any_of(checks: list[Check], may_be_none: bool) -> Check:
                 return one(name, value)
             except DeclarationError as error:
                 first = first or error
-        told = str(first).replace(" must be ", " must be None or ", 1) if may_be_none else str(first)
-        raise DeclarationError(told)
+        text = str(first).replace(" must be ", " must be None or ", 1) if may_be_none else str(first)
+        raise DeclarationError(text)
 
     return check
 
@@ -500,7 +500,7 @@ def checked(function: Function) -> Function:
     """Test the arguments of every call against the function's annotations.
 
     Numbers, choices and objects stay what they are; what is annotated as array_like arrives as an array of numbers,
-    and an iterator given for a sequence as a list. It costs some microseconds a call.
+    and an iterator given for a sequence as a list. The overhead is some microseconds per call.
 
     Examples
     --------

@@ -42,7 +42,7 @@ def solve_with_every_backend(space: so.LabelSpace) -> None:
         except SolverNotAvailable:
             print(f"  {name:12s} not installed here")
             continue
-        oracle.maximize(costs[0])  # the first call pays for starting up
+        oracle.maximize(costs[0])  # the first call includes the start of the solver
         begun = perf_counter()
         values[name] = float(np.sum([oracle.maximize(c).value for c in costs]))
         milliseconds = 1000 * (perf_counter() - begun) / len(costs)
@@ -85,7 +85,7 @@ def topics(seed: int = 1) -> tuple[so.Hierarchy, Any, Any, Any, Any]:
 
 
 def search_once() -> None:
-    """One slack search on either problem, so that its kernels are compiled and on disk when the training wants them."""
+    """One slack search on either problem, so that its kernels are compiled and cached before training starts."""
     rng = np.random.default_rng(0)
     hierarchy, X, Y, _, _ = topics()
     risk = so.train.StructuredRisk(so.structures.HierarchicalLabels(hierarchy, "leaves"), X[:2], Y[:2], "slack")

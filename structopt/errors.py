@@ -1,4 +1,4 @@
-"""What can go wrong, each with the culprit in the user's words and the cure.
+"""Exceptions: each message names the offending part in the user's terms and says how to fix it.
 
 Few classes, each with one meaning. All derive from `StructoptError`; those that report a wrong
 argument also derive from `ValueError` or `TypeError`, so that ordinary ``except`` clauses work.
@@ -126,7 +126,7 @@ class SolverFailed(StructoptError, RuntimeError):
     Attributes
     ----------
     status : str
-        The solver's own words.
+        The status message of the solver.
     partial : object
         What had been found before the failure (an incumbent, a half-trained model), or None.
     """

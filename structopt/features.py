@@ -55,7 +55,7 @@ class Term(ABC):
         """``K`` for a block of this shape."""
 
     def n_rows(self, shape: tuple[int, ...]) -> int | None:
-        """``R`` for a block of this shape, which every input is checked to have; None where the shape does not tell."""
+        """``R`` for a block of this shape, which every input is checked to have; None if it depends on the input."""
         return None
 
     def rows(self, x: Any) -> Matrix:
@@ -75,7 +75,7 @@ class Term(ABC):
         return block.reshape(-1, columns)
 
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Scores ``(R, K)`` as costs of the block's variables: the transpose of `fold`."""
+        """Scores ``(R, K)`` as objective coefficients of the block's variables: the transpose of `fold`."""
         return table.reshape(shape)
 
     def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
@@ -87,9 +87,9 @@ class Term(ABC):
         return table.reshape(n, size)
 
     def __repr__(self) -> str:
-        told = [f"field={self.field!r}"] if self.field is not None else []
-        told += ["bias=True"] if self.bias else []
-        return f"{type(self).__name__}({', '.join(told)})"
+        parts = [f"field={self.field!r}"] if self.field is not None else []
+        parts += ["bias=True"] if self.bias else []
+        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 class Linear(Term):

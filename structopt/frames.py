@@ -1,4 +1,4 @@
-"""Tables of pandas as plain arrays; pandas itself is not needed, and nothing else is changed.
+"""Conversion of pandas data frames and series to arrays, without importing pandas.
 
 Rows count by their position, never by their index, as everywhere in scikit-learn.
 """

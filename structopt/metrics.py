@@ -2,7 +2,7 @@
 
 Labels come as 0/1 matrices (dense or sparse, a row an example), as names, or as collections of names. With a
 `Hierarchy` names stand for themselves and all their ancestors, and a matrix has a column for each of
-``hierarchy.nodes``. What scikit-learn has is scikit-learn's.
+``hierarchy.nodes``. Measures that scikit-learn has are computed by it.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def macro_f1(
     y_true, y_pred, hierarchy, nodes
         As for `label_loss`.
     over : {"labels", "examples"}
-        Columns or rows. Of labels only those that occur in truth or prediction count.
+        Columns or rows. Of labels only those that occur in the ground truth or the prediction count.
     zero_division : float
         The F1 of an example with nothing to find and nothing predicted.
 
@@ -349,7 +349,7 @@ def _targets(truth: sp.csr_array, guess: sp.csr_array) -> tuple[Any, Any]:
 def _pair(
     y_true: Any, y_pred: Any, hierarchy: Hierarchy | None, nodes: Nodes = "all"
 ) -> tuple[sp.csr_array, sp.csr_array]:
-    """Truths and predictions as sparse 0/1 matrices with the same columns."""
+    """Ground truths and predictions as sparse 0/1 matrices with the same columns."""
     n, m = n_examples(y_true), n_examples(y_pred)
     if n != m or not n:
         raise DeclarationError(f"{n} true labels and {m} predicted ones; both need one for each example.")
@@ -383,7 +383,7 @@ def _is_matrix(y: Any) -> bool:
 def _matrix(y: Any, what: str) -> sp.csr_array:
     dense = y.to_numpy() if hasattr(y, "to_numpy") else y
     try:
-        # A copy: the caller's matrix is not ours to tidy.
+        # A copy: the caller's matrix must not change.
         rows = sp.csr_array(dense, copy=True) if sp.issparse(dense) else sp.csr_array(np.asarray(dense, np.float64))
     except (ValueError, TypeError):
         raise DeclarationError(f"{what} is not a 0/1 matrix; rows have different lengths or other entries.") from None

@@ -1,7 +1,7 @@
-"""When running solvers have to end: at a moment that a caller far above has set, or because another thread says so.
+"""Deadlines and cancellation for running solvers, set by a caller further up or by another thread.
 
-A limit on a whole fit reaches into a single integer program through here: the trainer sets a `deadline`, whoever solves
-asks `time_left`. Neither knows the other.
+A time limit on a whole fit thus also limits a single integer program: the trainer sets a `deadline`, and the solver
+reads `time_left`, without a dependency between the two.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _current: ContextVar[Stop | None] = ContextVar("structopt_stop", default=None)
 
 
 def current_stop() -> Stop | None:
-    """What the caller's surroundings ask for, or None if nobody has set a limit."""
+    """The innermost stop that is in force here, or None if no limit is set."""
     return _current.get()
 
 
 def time_left() -> float:
-    """Seconds that a solver may still take here; infinite if nobody has set a limit."""
+    """Seconds that a solver may still take here; infinite if no limit is set."""
     stop = _current.get()
     return math.inf if stop is None else stop.seconds_left
 

@@ -1,4 +1,4 @@
-"""What every kernel file shares: the compiler settings, input conversion and the errors.
+"""Decorators that compile kernels with numba, conversion of their inputs, and the errors for their statuses.
 
 A kernel is a numba function on flat arrays that returns a status instead of raising, so that a batch
 runs without a Python object inside; the public function around it converts, calls and raises.
@@ -41,7 +41,7 @@ IntArray = npt.NDArray[np.int64]
 #: Statuses that kernels return.
 SOLVED, BAD_NUMBER, INFEASIBLE = 0, 1, 2
 
-# Entries of the tables of a front by loss: 2 GB.
+# Entries of the tables of a loss-indexed Pareto front: 2 GB.
 _FRONT_ENTRIES = 1 << 28
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -57,7 +57,7 @@ def kernel(function: _F) -> _F:
 
 
 def inlined(function: _F) -> _F:
-    """A part of a kernel: pasted into it, because handing tuples of arrays over costs more than small loops do."""
+    """A function inlined into the kernels that call it: passing tuples of arrays takes longer than small loops do."""
     return cast(_F, numba.njit(inline="always")(function))
 
 
@@ -160,13 +160,13 @@ def check_front(losses: IntArray, copies: int) -> None:
     total = float(np.abs(losses.astype(np.float64)).sum())
     if (total + 1.0) * copies > _FRONT_ENTRIES:
         raise DeclarationError(
-            f"A front has an entry for every value of the loss: losses that add up to {total:.3g} need too many. "
+            f"The Pareto front has an entry for every value of the loss: losses that sum to {total:.3g} need too many. "
             "Divide the losses by a common factor."
         )
 
 
 def fail(status: int, numbers: str, empty: str, index: int = -1) -> NoReturn:
-    """Raise the error of a kernel's status; `index` is the culprit in a batch."""
+    """Raise the error of a kernel's status; `index` is the failing row of a batch."""
     where = "" if index < 0 else f"Example {index} of the batch: "
     if status == BAD_NUMBER:
         raise DeclarationError(f"{where}{numbers}")

@@ -1,4 +1,4 @@
-"""The gate for sparse matrices: what a kernel reads of one is checked and brought into one form first."""
+"""Sparse matrices for kernels: checked, and converted to CSR with one number type and one index type."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _INT32 = np.iinfo(np.int32).max
 def checked_csr(matrix: Any, name: str, dtype: Any = np.float64) -> sp.csr_array:
     """A sparse matrix as CSR of one number type with sorted int32 indices, all of them inside, and no entry twice.
 
-    The index arrays of a matrix can be written to, and scipy looks at them only when it is made: a column outside
-    would be read, and written, past the end of a vector. Numbers and indices have one type each, because every
+    The index arrays of a matrix can be written to, and scipy checks them only at construction: a kernel would read and
+    write past the end of a vector at an index out of range. Numbers and indices have one type each, because every
     other combination is another kernel to compile; int64 indices stay where int32 are too short. The caller's
     matrix is never changed; it is used without a copy if it has this form already.
 
@@ -28,7 +28,7 @@ def checked_csr(matrix: Any, name: str, dtype: Any = np.float64) -> sp.csr_array
     name : str
         For error messages.
     dtype : dtype
-        Of the numbers; float32 only where half the memory is what was asked for.
+        Of the numbers; float32 only where the caller wants to halve the memory.
 
     Examples
     --------

@@ -2,8 +2,9 @@
 
 numba looks into its cache on disk, compiles what is not there and writes it, without a lock: the workers of a parallel
 search, that start together on an empty cache, would all compile all kernels (and one that writes an index may lose what
-another has written). Here a process holds a lock while it compiles a kernel; who waits for it finds the kernel in the
-cache. Without a lock (a read-only directory, a file system that knows none) everything works as numba does it.
+another has written). Here a process holds a lock while it compiles a kernel; a process that waits for the lock then
+finds the kernel in the cache. Where no lock can be had (a read-only directory, a file system without locks) kernels are
+compiled as numba does it.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Locks:
             yield
         finally:
             self._held.discard(path)
-            os.close(descriptor)  # which releases it, as the death of the process does
+            os.close(descriptor)  # releases the lock, as the end of the process would
 
     def _wait(self, descriptor: int) -> None:
         end, pause = time.monotonic() + self.patience, _SHORT

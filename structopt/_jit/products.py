@@ -1,7 +1,7 @@
-"""Inner products that stay in this thread.
+"""Inner products without BLAS, in the calling thread.
 
-BLAS takes threads for long vectors and waits milliseconds for them on a machine that has anything else to do; for
-short ones, a call of numpy right after a solver's run costs more than the product.
+For long vectors BLAS starts threads and may wait milliseconds for them on a loaded machine; for short ones, a numpy
+call right after a solver's run takes longer than the product itself.
 """
 
 from __future__ import annotations

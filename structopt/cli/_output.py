@@ -87,9 +87,9 @@ def print_json(document: Any) -> None:
 
 def print_facts(facts: Mapping[str, Any]) -> None:
     """A name and a value a line; what is None is left out."""
-    told = {name.replace("_", " "): number(value) for name, value in facts.items() if value is not None}
-    width = max((len(name) for name in told), default=0)
-    for name, text in told.items():
+    shown = {name.replace("_", " "): number(value) for name, value in facts.items() if value is not None}
+    width = max((len(name) for name in shown), default=0)
+    for name, text in shown.items():
         print(f"{name:<{width}}  {text}")
 
 

@@ -13,7 +13,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["learn_scale", "scale_hint", "scaled"]
 
-#: Columns whose sizes differ by more than this are told: no regulariser treats them alike.
+#: Columns whose sizes differ by more than this are reported: no regulariser treats them alike.
 _FAR_APART = 1e3
 #: A sparse matrix with more stored numbers than this is a table that happens to be stored so (as ARFF files are).
 _DENSE = 0.25
@@ -81,9 +81,9 @@ def scale_hint(X: Any, names: Any = None) -> str | None:
     factor = large[most] / large[least]
     if factor <= _FAR_APART:
         return None
-    told = [f"{names[k]!s}" if names is not None and len(names) == X.shape[1] else f"number {k}" for k in (most, least)]
+    pair = [f"{names[k]!s}" if names is not None and len(names) == X.shape[1] else f"number {k}" for k in (most, least)]
     return (
-        f"columns {told[0]} and {told[1]} differ in size by a factor of {factor:.0e}; scale = true in [data] brings "
+        f"columns {pair[0]} and {pair[1]} differ in size by a factor of {factor:.0e}; scale = true in [data] brings "
         "all to one size"
     )
 

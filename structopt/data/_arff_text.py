@@ -1,4 +1,4 @@
-"""The grammar of ARFF: header, attributes, dense and sparse rows. What the columns mean is for `arff`."""
+"""Parser of ARFF text: header, attributes, dense and sparse rows; `structopt.data.arff` interprets the columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts as they lie on the disc: plain or compressed, UTF-8, UTF-16 or Latin-1."""
+"""Reading text files: plain or compressed, in UTF-8, UTF-16 or Latin-1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CoNLL columns: a token a line, a blank line between sentences; words become hashed features."""
+"""CoNLL files: one token per line, a blank line between sentences; words become hashed features."""
 
 from __future__ import annotations
 

@@ -147,10 +147,10 @@ def synthetic_flow(
     X = rng.uniform(size=(n_samples, n_features))
     weights = model.weights(X, rng)
     paths = tuple((source, *(arcs[k][1] for k in route)) for route in routes)
-    told = f"{n_samples} unit flows over {len(arcs)} arcs by a random choice among {len(paths)} paths (after ECRM 6.2)."
+    text = f"{n_samples} unit flows over {len(arcs)} arcs by a random choice among {len(paths)} paths (after ECRM 6.2)."
     return Bunch(
         X=X, y=np.asarray(weights @ model.incidence), arcs=arcs, supply=model.supply, paths=paths,
-        path_weights=weights, model=model, DESCR=told,
+        path_weights=weights, model=model, DESCR=text,
     )  # fmt: skip
 
 

@@ -51,7 +51,7 @@ def synthetic_hierarchy(
 
     Notes
     -----
-    The papers do not agree with themselves: the text has 15,000 balanced examples, their table 8K, and the index set
+    The papers are inconsistent: the text has 15,000 balanced examples, their table 8K, and the index set
     of the weights is printed ``[2^3 - 1]`` where 15 nodes need ``[2^4 - 1]``. For the unbalanced tree the table has
     19 nodes and 11 leaves, but a binary tree of 19 nodes has 10. Levels are counted as for the balanced tree.
 
@@ -109,5 +109,5 @@ def _unbalanced(depth: int, n: int, d: int, rng: np.random.RandomState) -> Bunch
 
 
 def _bunch(kind: str, X: FloatArray, y: Any, h: Hierarchy, weights: FloatArray) -> Bunch:
-    told = f"The {kind} synthetic set of NHSVM 8.1: {X.shape[0]} examples, {X.shape[1]} features, {len(h)} nodes."
-    return Bunch(X=X, y=y, hierarchy=h, weights=weights, kind=kind, DESCR=told)
+    text = f"The {kind} synthetic set of NHSVM 8.1: {X.shape[0]} examples, {X.shape[1]} features, {len(h)} nodes."
+    return Bunch(X=X, y=y, hierarchy=h, weights=weights, kind=kind, DESCR=text)

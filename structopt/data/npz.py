@@ -1,4 +1,4 @@
-"""Data sets as npz files: a CSR matrix in parts (or a dense one), labels, and what else the file holds."""
+"""Data sets in npz files: a dense matrix or the arrays of a CSR matrix, labels, and any other arrays."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _arrays(file: Path, max_bytes: int | None) -> dict[str, Any]:
     except PermissionError:
         raise
     except UNREADABLE as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise DeclarationError(f"{str(file)!r} is not an npz file of plain arrays: {told}") from error
+        text = " ".join(str(error).split()) or type(error).__name__
+        raise DeclarationError(f"{str(file)!r} is not an npz file of plain arrays: {text}") from error
 
 
 def _sparse(data: dict[str, Any], where: str) -> sp.csr_array:

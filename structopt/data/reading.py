@@ -37,8 +37,8 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Bunch:
     Parameters
     ----------
     path : path
-        Its suffix tells the format: ``.arff``, ``.conll .conllu .bio .iob``, ``.csv .tsv``, ``.npz``, ``.svm .svmlight
-        .libsvm``; texts may be compressed (``.gz``).
+        The suffix determines the format: ``.arff``, ``.conll .conllu .bio .iob``, ``.csv .tsv``, ``.npz``, ``.svm
+        .svmlight .libsvm``; texts may be compressed (``.gz``).
     format : str, optional
         ``"arff"``, ``"conll"``, ``"csv"``, ``"npz"`` or ``"svmlight"``, whatever the suffix.
     **options
@@ -80,4 +80,4 @@ def format_of(path: Path, format: str | None = None) -> str:
         if plain_name(path).endswith(suffixes):
             return name
     known = " ".join(suffix for _, suffixes in FORMATS.values() for suffix in suffixes)
-    raise DeclarationError(f"The suffix of {path.name!r} tells no format ({known}); give format=.")
+    raise DeclarationError(f"The suffix of {path.name!r} is of no known format ({known}); give format=.")

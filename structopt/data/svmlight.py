@@ -81,7 +81,7 @@ def _kind(text: str) -> tuple[bool, bool]:
 
 
 def _culprit(text: str, where: str, width: int) -> str:
-    """Which line is not ``label index:value ...`` with indices that grow; scikit-learn does not tell."""
+    """Which line is not ``label index:value ...`` with indices that grow; scikit-learn does not say which."""
     for number, line in enumerate(lines_of(text), start=1):
         words = line.split("#", 1)[0].split()
         features = [word for word in words if ":" in word and not word.startswith("qid:")]

@@ -1,4 +1,4 @@
-"""CSV and TSV tables of numbers with labels in some of the columns."""
+"""CSV and TSV tables of numbers, some of whose columns are labels."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Hierarchy:
     def _set(self, nodes: tuple[Hashable, ...], parent: IntArray, child: IntArray) -> None:
         self.nodes = nodes
         self._place = {name: k for k, name in enumerate(nodes)}
-        # All sweeps rely on it, also over the arcs of a hierarchy that comes out of a file.
+        # All sweeps rely on this order, also for a hierarchy that was read from a file.
         if parent.shape != child.shape or (parent < 0).any() or (parent >= child).any() or (child >= len(nodes)).any():
             raise DeclarationError(f"The arcs of a hierarchy join nodes 0..{len(nodes) - 1}, parents before children.")
         by_child = np.lexsort((parent, child))
@@ -115,7 +115,7 @@ class Hierarchy:
             name = self.nodes[inner[0]]
             raise DeclarationError(f"{name!r} is given as a leaf but has the child {self.children(name)[0]!r}.")
 
-    # ---- other ways in ---------------------------------------------------------------------------
+    # ---- other constructors ----------------------------------------------------------------------
 
     @classmethod
     def from_dict(cls, tree: Mapping[Hashable, Any]) -> Hierarchy:
@@ -380,7 +380,7 @@ class Hierarchy:
         part._set(self._names(kept), place[self.parent[inside]], place[self.child[inside]])
         return part
 
-    # ---- an object like any other ----------------------------------------------------------------
+    # ---- equality, pickling, representation ------------------------------------------------------
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hierarchy):

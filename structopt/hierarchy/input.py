@@ -1,4 +1,4 @@
-"""What users give as a hierarchy, checked: pairs, names, order, with errors that name the culprit."""
+"""Validation of a hierarchy given by the user: edges, names, order; errors name the offending node or edge."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def _cycle(names: list[Hashable], parent: IntArray, child: IntArray, order: IntA
     cycle = list(walk)[list(walk).index(node) :][::-1]
     start = cycle.index(min(cycle))
     cycle = cycle[start:] + cycle[:start]
-    told = [repr(names[k]) for k in (*cycle, cycle[0])]
-    return told if len(told) <= 24 else [*told[:20], "...", *told[-3:]]
+    shown = [repr(names[k]) for k in (*cycle, cycle[0])]
+    return shown if len(shown) <= 24 else [*shown[:20], "...", *shown[-3:]]
 
 
 def children_in(name: Hashable, below: Any) -> list[tuple[Hashable, Any]]:

@@ -73,7 +73,7 @@ def ancestor_sets(
         raise DeclarationError(f"ptr must rise from 0 to the {members.size} entries of member.")
     if members.size and (members.min() < 0 or members.max() >= n):
         raise DeclarationError(f"member must hold nodes 0..{n - 1}.")
-    # The graph is looked at where the sweep goes and no further: it may be far larger than the sets.
+    # Only the part of the graph that the sweep reaches is checked: the graph may be far larger than the sets.
     out_ptr, out, valid = _ancestor_sets(bounds, members, above, integers(up, "up", 1))
     if not valid:
         raise DeclarationError(_PARENTS)

@@ -1,4 +1,4 @@
-"""How a hierarchy looks in a notebook: an indented list, cut where it grows long."""
+"""Text and HTML representations of a hierarchy: an indented list, truncated where it is long."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""MPS and LP files in and out.
+"""Reading and writing MPS and LP files.
 
 A file that `write` made gives back the same space: fingerprint, variable names and row names. What the format cannot
-hold (names with spaces, which two rows are the sides of one) stands in comments at its top, which other tools pass
-over; they read the same set of points. As in all tools of this kind a bound of 1e20 or more is infinite. What a
-reader does not understand it refuses.
+hold (names with spaces, which two rows are the sides of one) is written as comments at its top, which other tools skip;
+they read the same set of points. As in other tools a bound of 1e20 or more is infinite. Whatever a reader does not
+understand is an error.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(path: str | Path) -> CompiledSpace:
     FileNotFoundError
         If there is no such file.
     DeclarationError
-        If the suffix is not one of the above, or the text is malformed: with file, line and what stands there.
+        If the suffix is not one of the above, or the text is malformed: with file, line and text.
     UnsupportedModel
         Naming the part that a label space cannot express: semi-continuous variables, SOS, quadratic rows.
 

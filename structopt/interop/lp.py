@@ -1,4 +1,4 @@
-"""A writer of LP files that loses nothing and that HiGHS, CBC, GLPK, CPLEX and SCIP read as the same space.
+"""Lossless writer of LP files, which HiGHS, CBC, GLPK, CPLEX and SCIP read as the same space.
 
 Few readers take ``-2 <= a + b <= 3`` for one row (HiGHS 1.15 makes two wrong ones of it), so that such a
 row is written as two, which a comment joins again for `lp_reader`.
@@ -86,7 +86,7 @@ def _constraints(
         elif np.isfinite(high):
             tail = f"<= {high_texts[i]}"
         else:
-            tail = ">= -1e30"  # infinite for every reader; GLPK has no word for it here
+            tail = ">= -1e30"  # infinite for every reader; GLPK has no keyword for infinity here
         yield from wrap([f"{row}:", *body, tail])
         if row in halves:
             yield from wrap([f"{halves[row]}:", *body, f"<= {high_texts[i]}"])

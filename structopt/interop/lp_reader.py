@@ -121,7 +121,7 @@ def _without_comment(line: str, place: Place) -> str:
     if begin < 0:
         return line
     if line.startswith("\\*", begin):
-        # The comments /* ... */ of other formats in the dress of this one: whether text after them counts is not
+        # Comments \* ... *\ after the model of /* ... */ in other formats: whether text after them counts is not
         # agreed on.
         end = line.find("*\\", begin + 2)
         if end < 0 or line[end + 2 :].strip(" \t"):
@@ -195,7 +195,7 @@ class _Reader:
         kind = "objective" if word in _OBJECTIVES else _SECTIONS[word]
         if (kind == "objective") != (not self.seen):
             place.refuse(
-                f"{word!r} stands where another section should begin"
+                f"{word!r} where another section should begin"
                 if self.seen
                 else "an LP file begins with minimize or maximize"
             )
@@ -347,7 +347,7 @@ class _Reader:
             if operator == "=" or (operator == "<=") == (other > body):
                 high = min(high, bound)
         if low == np.inf or high == -np.inf:
-            place.refuse(f"{what} has an infinite side that nothing can meet")
+            place.refuse(f"{what} has an infinite side that no value can satisfy")
         i = program.add_row(label if label is not None else f"\0{len(program.row)}", low, high, place)
         if label is None:
             self.unnamed.append(i)

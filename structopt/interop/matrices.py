@@ -1,4 +1,4 @@
-"""What every reader needs: a canonical matrix, checked numbers, and the objective that a model carried."""
+"""From the entries that a reader found to a `CompiledSpace`: canonical matrix, checked numbers, linear objective."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LinearObjective(NamedTuple):
 
 def canonical(matrix: sp.sparray) -> sp.csr_array:
     """Rows sorted, duplicates summed, zeros dropped, 32-bit indices where they fit (CompiledSpace)."""
-    rows = sp.csr_array(matrix, dtype=np.float64, copy=True)  # the caller's matrix is not ours to tidy
+    rows = sp.csr_array(matrix, dtype=np.float64, copy=True)  # a copy: the caller's matrix must not change
     rows.sum_duplicates()
     rows.eliminate_zeros()
     rows.sort_indices()

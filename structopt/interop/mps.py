@@ -1,4 +1,4 @@
-"""A writer of free-format MPS files that loses nothing (HiGHS's own rounds to 15 digits)."""
+"""Lossless writer of free-format MPS files (HiGHS's own writer rounds to 15 digits)."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def read_mps(text: str, file: str) -> Program:
     ([3.0], ([0], [0], [2.0]), {0: 1.0})
     """
     reader = _Reader(file)
-    place = Place(file)  # one for all lines: most are never told
+    place = Place(file)  # one object for all lines: most never appear in a message
     for place.number, line in enumerate(text.split("\n"), start=1):
         if line[:1] != "*":
             place.line = line.removesuffix("\r")
@@ -128,7 +128,7 @@ class _Reader:
             elif kind == "L" or width < 0:
                 low = signed_infinity(right - abs(width))
         if low == np.inf or high == -np.inf:
-            Place(self.file).refuse(f"row {row!r} has an infinite side that nothing can meet")
+            Place(self.file).refuse(f"row {row!r} has an infinite side that no value can satisfy")
         return low, high
 
     # -- sections ----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Names across modelling tools: recovering arrays from ``y[0,1]``, and unique stand-ins.
+"""Names in other modelling tools: recovery of arrays from names such as ``y[0,1]``, and unique substitutes.
 
-Other tools know only a flat list of names. `blocks_of` finds the arrays in it again; `stand_ins` gives
-each name that a format cannot hold a legal one, so that the caller can carry the original beside it.
+Other tools have only a flat list of names. `blocks_of` recovers the arrays from it; `stand_ins` replaces each name
+that a format cannot hold by a legal one, and the caller stores the original beside it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def pulp_blocks_of(names: Sequence[str]) -> list[Block]:
 
     Numbers at the end of a name are an index where they are the whole grid of an array of two or more elements that
     begins at 0 or 1, and no other variable bears the array's name; every other name is a scalar of its own. Labels
-    are told from parts of a name only in parentheses: ``tag_noun`` is a scalar.
+    are recognised only in parentheses: ``tag_noun`` is a scalar.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What a reader of LP or MPS files gathers: a linear program by names, and errors that name file, line and text.
+"""The linear program that a reader of LP or MPS files builds, and errors with file, line and text.
 
-The two formats are read here and not by a solver: solvers' readers guess. HiGHS 1.15 drops the 3 of ``2 a + 3 >= 4``,
-takes the name ``infra`` for infinity times ``ra``, and answers an MPS entry of an unknown row with a model without
-coefficients, each without a word. These readers take what the formats' manuals say and refuse everything else.
+The files are not read by a solver, because solvers' readers guess. HiGHS 1.15 drops the 3 of ``2 a + 3 >= 4``, takes
+the name ``infra`` for infinity times ``ra``, and reads an MPS file with an entry of an unknown row as a model without
+coefficients, each without a warning. The readers here accept what the formats' manuals define, and nothing else.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _SHOWN = 60
 
 @dataclass(slots=True)
 class Place:
-    """Where a reader stands: the file, the number of the line (from 1), and its text."""
+    """The current position of a reader: the file, the number of the line (from 1), and its text."""
 
     file: str
     number: int = 0
     line: str = ""
 
     def refuse(self, why: str) -> NoReturn:
-        """Raise `DeclarationError` with file, line and what stands there."""
-        raise DeclarationError(self.told(why))
+        """Raise `DeclarationError` with file, line and text."""
+        raise DeclarationError(self.message(why))
 
     def unsupported(self, why: str) -> NoReturn:
         """Raise `UnsupportedModel`: the file is well-formed and holds more than a label space."""
-        raise UnsupportedModel(self.told(why))
+        raise UnsupportedModel(self.message(why))
 
-    def told(self, why: str) -> str:
-        """The sentence of an error."""
+    def message(self, why: str) -> str:
+        """The text of an error."""
         text = self.line.strip()
         shown = f" (the line is {text[:_SHOWN] + ('...' if len(text) > _SHOWN else '')!r})" if text else ""
         where = f"{self.file}, line {self.number}" if self.number else self.file

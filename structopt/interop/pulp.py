@@ -1,11 +1,11 @@
-"""PuLP problems in and out.
+"""Conversion of PuLP problems to label spaces and back.
 
-PuLP knows one-sided rows and equalities, and replaces ``- + [ ] > /`` and spaces in names by ``_``. So
+PuLP has one-sided rows and equalities only, and replaces ``- + [ ] > /`` and spaces in names by ``_``. So
 that nothing is lost, `to_pulp` writes
 
 - a double-bounded row ``r`` as two constraints, ``r`` (>=) and ``r__upper`` (<=), which `read_pulp` joins
-  again (also in a problem written by hand in this way);
-- a free row as ``>= -1e30``, which PuLP's solvers and `read_pulp` take for no bound;
+  again (also in a problem that a user wrote in this form);
+- a free row as ``>= -1e30``, which PuLP's solvers and `read_pulp` treat as no bound;
 - the arrays of variables, in ``problem.structopt_blocks``;
 - the original names, in the order of the space, in the dictionaries ``problem.structopt_variables`` and
   ``problem.structopt_rows``, from PuLP's name to the original one.

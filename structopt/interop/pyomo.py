@@ -1,4 +1,4 @@
-"""Pyomo models in and out, through Pyomo's own standard-form compiler.
+"""Conversion of Pyomo models to label spaces and back, by Pyomo's standard-form compiler.
 
 Every variable on an active block becomes a variable of the space and every active constraint a row,
 in the order of their declaration. The objective is left aside; `read_pyomo_objective` returns it.
@@ -55,7 +55,7 @@ def read_pyomo(model: Any) -> CompiledSpace:
     UnsupportedModel
         Naming the component that linear rows cannot express.
     InfeasibleSpace
-        Naming a constraint that no values can meet (a false constant).
+        Naming a constraint that no values can satisfy (a false constant).
 
     Examples
     --------
@@ -180,7 +180,7 @@ def _compile(model: Any) -> Any:
 
 
 def _name_the_culprit(model: Any, error: Exception) -> NoReturn:
-    """Find the constraint that the compiler stumbled on; it seldom says which."""
+    """Find the constraint at which the compiler failed; its error seldom names it."""
     from pyomo.repn import generate_standard_repn
 
     for constraint in _active_constraints(model):
@@ -413,5 +413,5 @@ def _free_name(model: Any, name: str, kind: str) -> str:
 
 
 def _optional(bounds: np.ndarray) -> list[float | None]:
-    """Bounds as Pyomo wants them: None where infinite."""
+    """Bounds in Pyomo's form: None where infinite."""
     return [None if np.isinf(bound) else bound for bound in bounds.tolist()]

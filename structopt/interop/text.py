@@ -1,5 +1,4 @@
-"""What MPS and LP files share: exact numbers, text as it lies on the disc, and comments that carry what a format
-cannot.
+"""Shared by MPS and LP files: exact decimal numbers, decoding of text, and comments for what a format cannot hold.
 
 A comment renames variables and rows and joins two rows to one; it never changes which points are in the space, so
 that tools that pass over comments read the same set.

@@ -1,4 +1,4 @@
-"""Task losses that are linear in the label: ``loss(y, truth) = coef . y + const`` for every label ``y``.
+"""Task losses that are linear in the label: ``loss(y, truth) = coef . y + const`` for ground truth and label ``y``.
 
 Losses act on one block of 0/1 variables, flattened. Linearity is what lets one declaration serve loss-augmented
 inference, the λ-oracle and conditional risk.

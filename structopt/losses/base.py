@@ -1,4 +1,4 @@
-"""What a task loss answers: ``loss(y, truth) = coef . y + const`` for every label ``y``."""
+"""The base class of task losses, linear in the label: ``loss(y, truth) = coef . y + const``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TaskLoss"]
 
 
 class TaskLoss(ABC):
-    """A loss that is linear in the label, for labels and truths of a given 0/1 block."""
+    """A loss that is linear in the label, for labels and ground truths of a given 0/1 block."""
 
     @abstractmethod
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
@@ -32,13 +32,13 @@ class TaskLoss(ABC):
         """One weight for each variable whose wrong values this loss counts; None if it counts something else.
 
         For 0/1 variables a count of wrong ones is one of false positives and false negatives, which is what micro-F1 is
-        made of: `structopt.surrogates.MicroF1` asks here which variables these are.
+        made of: `structopt.surrogates.MicroF1` finds here which variables these are.
         """
         return None
 
     @property
     def smallest(self) -> float:
-        """A lower bound on the positive values of the loss (constrained queries ask for half of it)."""
+        """A lower bound on the positive values of the loss (constrained queries require half of it)."""
         return 1.0
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Task losses over the nodes of a hierarchy: the leaf loss, the hierarchical loss, the normalised error.
 
-Labels and truths are 0/1 rows over ``hierarchy.nodes``, or names that stand for such rows. Whole data sets are never
-made dense: the coefficients of a batch are one row that all examples share plus a sparse matrix.
+Labels and ground truths are 0/1 rows over ``hierarchy.nodes``, or names that stand for such rows. Whole data sets are
+never made dense: the coefficients of a batch are one row that all examples share plus a sparse matrix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from structopt.space.compiled import FloatArray
 __all__ = ["AffineForm", "HierarchicalLoss", "LeafHamming", "Normalized", "sparse_form"]
 
 _NOT_LINEAR = (
-    "The hierarchical loss is linear on trees only, and {culprit}. On the diamond 0 -> 1, 2 -> 3 with the truth "
+    "The hierarchical loss is linear on trees only, and {culprit}. On the diamond 0 -> 1, 2 -> 3 with the ground truth "
     "{{0, 1, 2, 3}} the labels {{0}}, {{0, 1}}, {{0, 2}}, {{0, 1, 2}} have losses 2, 1, 1, 1, where a linear loss "
     "would give the last one 1 + 1 - 2 = 0. Use Hamming, or a tree."
 )
@@ -33,7 +33,7 @@ _NOT_LINEAR = (
 
 @dataclass(frozen=True, eq=False)
 class AffineForm:
-    """A loss that is affine in the truth t, too: ``loss(y, t) = (base + t @ matrix) . y + t . const``.
+    """A loss that is affine in the ground truth t, too: ``loss(y, t) = (base + t @ matrix) . y + t . const``.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class AffineForm:
     const: FloatArray
 
     def rows(self, truths: sp.csr_array) -> sp.csr_array:
-        """What each truth adds to `base`."""
+        """What each ground truth adds to `base`."""
         return sp.csr_array(truths @ self.matrix)
 
     def constants(self, truths: sp.csr_array) -> FloatArray:
-        """The constant of each truth."""
+        """The constant of each ground truth."""
         return np.asarray(truths @ self.const)
 
 
@@ -119,7 +119,7 @@ class _AffineLoss(_HierarchyLoss):
 
 
 class LeafHamming(_AffineLoss):
-    """Number of leaves that only one of label and truth has: the leaf loss of thesis 6.7.1.
+    """Number of leaves that only one of label and ground truth has: the leaf loss of thesis 6.7.1.
 
     Parameters
     ----------
@@ -223,14 +223,14 @@ class HierarchicalLoss(_AffineLoss):
         orphans = np.flatnonzero(row[h.child] > row[h.parent])
         if orphans.size:
             child, parent = (h.nodes[ends[orphans[0]]] for ends in (h.child, h.parent))
-            raise DeclarationError(f"The truth has {child!r} without its parent {parent!r}; complete it first.")
+            raise DeclarationError(f"The ground truth has {child!r} without its parent {parent!r}; complete it first.")
         return super().linear(row)
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         wrong = self._row(y) != self._row(truth)
         if not wrong.any():
             return 0.0
-        # A mistake counts if no ancestor is wrong: the closure of the wrong nodes is seen from above.
+        # A mistake counts if no ancestor is wrong, hence the closure of the wrong nodes.
         places = np.flatnonzero(wrong)
         sets = self.hierarchy.ancestor_rows(np.arange(places.size + 1), places)
         wrong_above = sets @ wrong.astype(np.float64) - 1
@@ -247,7 +247,7 @@ class HierarchicalLoss(_AffineLoss):
 
 
 class Normalized(_HierarchyLoss):
-    """The normalised error ``sqrt(sum of alpha over the nodes that only one of label and truth has)``, thesis (6.9).
+    """The normalised error ``sqrt(sum of alpha over nodes that only one of label and ground truth has)``, thesis (6.9).
 
     Not linear in the nodes. Between single leaves it is linear in "which leaf", so that it serves
     ``HierarchicalLabels(kind="leaf")``: the coefficients stand at the leaves. Elsewhere only `value` is meaningful, for
@@ -284,7 +284,7 @@ class Normalized(_HierarchyLoss):
         shared = (paths[chosen] @ (paths * self.alpha_[None, :]).T).toarray()
         both = total[chosen][:, None] + total[None, :]
         squared = both - 2 * shared
-        # What only rounding has left is nothing: its root would be 1e-8.
+        # Rounding errors are set to 0: the square root would make 1e-8 of them.
         squared[squared <= 1e-14 * both] = 0.0
         return np.asarray(np.sqrt(squared))
 
@@ -296,13 +296,13 @@ class Normalized(_HierarchyLoss):
         if (counts != 1).any():
             k = int(np.argmax(counts != 1))
             raise DeclarationError(
-                f"Truth {k} has {counts[k]} leaves. The normalised error is linear between single leaves only; "
+                f"Ground truth {k} has {counts[k]} leaves. The normalised error is linear between single leaves only; "
                 "use LeafHamming or Hamming for sets of leaves."
             )
         return np.asarray(np.searchsorted(h.leaf_index, truths.indices[at_leaf]))
 
     def rows(self, truths: sp.csr_array) -> sp.csr_array:
-        """The coefficients of each truth, at the leaves."""
+        """The coefficients of each ground truth, at the leaves."""
         table = self.pairwise(self.leaves_of(truths))
         n, n_leaves = table.shape
         columns = np.tile(self.hierarchy.leaf_index, n)
@@ -322,7 +322,7 @@ class Normalized(_HierarchyLoss):
 
 @checked
 def sparse_form(loss: TaskLoss, n: int) -> AffineForm | Normalized | None:
-    """How a loss makes sparse coefficients for many truths, or None if it only has its dense `linear_batch`."""
+    """How a loss makes sparse coefficients for many ground truths, or None if it only has its dense `linear_batch`."""
     if isinstance(loss, _AffineLoss):
         return loss.form
     if isinstance(loss, Normalized):

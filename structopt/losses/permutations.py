@@ -54,7 +54,7 @@ class Footrule(TaskLoss):
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
         given = floats("truth", truth)
-        if given.size == self.n**2:  # a mean of permutations is a truth, too
+        if given.size == self.n**2:  # a mean of permutation matrices is accepted as ground truth, too
             return (given.reshape(self.n, self.n) @ self._distance).ravel(), 0.0
         return self._distance[self._places(truth)].ravel(), 0.0
 

@@ -21,9 +21,9 @@ _MOST_STEPS = 1_000_000
 def thermometer(space: LabelSpace, name: str) -> str:
     """Declare the steps of an integer block, so that the Hamming loss on them is the absolute difference.
 
-    ``|z - truth|`` is not linear in an integer z unless the truth stands at one of its bounds. With a variable for each
-    step, ``step_k = 1`` iff ``z >= lower + k`` for k = 1, 2, ..., the number of steps in which two labels differ is
-    ``|z - truth|``, and that is linear: the steps fill up from below, like the mercury of a thermometer.
+    ``|z - truth|`` is not linear in an integer z unless the ground truth is at one of its bounds. With a variable for
+    each step, ``step_k = 1`` iff ``z >= lower + k`` for k = 1, 2, ..., the number of steps in which two labels differ
+    is ``|z - truth|``, and that is linear: the steps fill up from below, like the mercury of a thermometer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Losses between 0/1 vectors of variables: Hamming, zero-one and any table of costs."""
+"""Losses between 0/1 vectors of variables: Hamming, zero-one and any cost matrix."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NEARLY = 1e-6
 
 
 def pair_of_labels(y: npt.ArrayLike, truth: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """A label and a truth of the same length, flat."""
+    """A label and a ground truth of the same length, flat."""
     a, b = floats("y", y).ravel(), floats("truth", truth).ravel()
     if a.size != b.size:
-        raise DeclarationError(f"A label of {a.size} variables and a truth of {b.size} cannot be compared.")
+        raise DeclarationError(f"A label of {a.size} variables and a ground truth of {b.size} cannot be compared.")
     return a, b
 
 
@@ -88,13 +88,13 @@ class Hamming(TaskLoss):
         return float(positive.min()) if positive.size else 1.0
 
     def __repr__(self) -> str:
-        told = [f"weights=array of {self.weights.size}"] if self.weights is not None else []
-        told += ["normalize=True"] if self.normalize else []
-        return f"Hamming({', '.join(told)})"
+        parts = [f"weights=array of {self.weights.size}"] if self.weights is not None else []
+        parts += ["normalize=True"] if self.normalize else []
+        return f"Hamming({', '.join(parts)})"
 
 
 class ZeroOne(TaskLoss):
-    """1 for every label but the truth; linear only where labels are one-hot (one variable per label)."""
+    """1 for every label but the ground truth; linear only where labels are one-hot (one variable per label)."""
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
         y = floats("truth", truth).ravel()
@@ -133,7 +133,7 @@ class CostMatrix(TaskLoss):
         if y.shape != (len(self.costs),):
             raise DeclarationError(f"A cost matrix of {len(self.costs)} labels cannot serve {y.size} variables.")
         if abs(y.sum() - 1.0) > _NEARLY or y.max() < 1.0 - _NEARLY:
-            raise DeclarationError("A cost matrix is a loss between one-hot labels: one variable on, all others off.")
+            raise DeclarationError("A cost matrix is a loss between one-hot labels: one variable is 1, all others 0.")
         return self.costs[int(np.argmax(y))].copy(), 0.0
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
@@ -153,7 +153,7 @@ class CostMatrix(TaskLoss):
 
 
 def _refuse_integers(truths: FloatArray) -> None:
-    """Between 0 and 1 lie truths and means of truths; beyond, |y - truth| has another linear form, or none."""
+    """Refuse entries outside [0, 1]: ``|y - truth|`` has another linear form there, or none."""
     if truths.size and not (truths.min() >= -_NEARLY and truths.max() <= 1.0 + _NEARLY):
         bad = truths[~((truths >= -_NEARLY) & (truths <= 1.0 + _NEARLY))].flat[0]
-        raise DeclarationError(f"The Hamming loss is between 0/1 variables, and a truth has the value {bad:g}. {CURE}")
+        raise DeclarationError(f"The Hamming loss is between 0/1 variables; a ground truth is {bad:g}. {CURE}")

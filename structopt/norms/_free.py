@@ -17,7 +17,7 @@ _NEWTON_ENTRIES = 5_000_000
 def free_factor(U: FloatArray, rtol: float) -> tuple[float, float, FloatArray]:
     """Upper bound, lower bound and the weights d of the classes; U has full column rank."""
     squares = (U**2).sum(axis=1)
-    used = np.flatnonzero(squares > 0)  # a class without a vector costs nothing
+    used = np.flatnonzero(squares > 0)  # a class with a zero vector adds nothing
     rows = U[used]
     weight = squares[used] / squares[used].sum()  # the optimum if no two classes share a direction
     upper, lower = bounds(rows, weight)

@@ -1,7 +1,7 @@
 """A primal-dual interior-point method for ``min F(x) + f(s), C x + s = e, x >= 0, s >= 0``, stopped by a certified gap.
 
 All convex programs of this package have this form with a separable f, a known interior point and a dual bound that any
-multipliers give (weak duality), so that the answer carries its own proof.
+multipliers give (weak duality), so that the answer comes with a certificate.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def interior_point(
 ) -> Certified:
     """Minimise a smooth convex F from a strictly feasible `start` (Boyd and Vandenberghe, section 11.7).
 
-    `step_of` replaces `newton_step` where the caller knows a better way to solve its equations.
+    `step_of` replaces `newton_step` where the caller has a faster way to solve its equations.
     """
     x = start.astype(np.float64)
     C, Ct = with_transpose(C)
@@ -98,7 +98,7 @@ def interior_point(
     for _ in range(max_iter):
         previous = best.gap if np.isfinite(best.value) else np.inf
         best = better(best, x, slack, *bound(x, slack, mu))
-        # The bound is worthless until the multipliers settle; only a stall after that is the end of the precision.
+        # The bound is loose until the multipliers have converged; only a stall after that is due to rounding.
         idle = 0 if best.gap < 0.9 * previous or best.gap > ACCEPTED else idle + 1
         if best.gap <= AIM or idle > 8:
             break
@@ -133,7 +133,7 @@ def certified(found: Certified, what: str) -> Certified:
     """`found`, or an error if its gap is too wide to be called an optimum."""
     if not found.gap <= ACCEPTED:
         raise SolverFailed(
-            f"{what}: the interior-point method stopped at a relative gap of {found.gap:.1e}; {ACCEPTED:.0e} is asked.",
+            f"{what}: the interior-point method stopped at a relative gap of {found.gap:.1e}; not {ACCEPTED:.0e}.",
             status="gap",
             partial=found.x,
         )

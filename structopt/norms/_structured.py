@@ -28,7 +28,7 @@ def newton(U: FloatArray, hierarchy: Hierarchy, rtol: float) -> Solution:
     dense = A.toarray()
     some_leaf = dense.argmax(axis=0)  # a path through every node
 
-    last: list[Any] = [None, None]  # value and slope are asked for at the same point
+    last: list[Any] = [None, None]  # value and slope are evaluated at the same point
 
     def solve(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         if last[0] is not alpha:

@@ -24,7 +24,7 @@ _NEWTON_NODES = 1200
 
 @dataclass(frozen=True, eq=False)
 class SharedNorm:
-    """A shared norm with its proof: ``lower_bound <= the norm <= value``.
+    """A shared norm with its certificate: ``lower_bound <= the norm <= value``.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def shared_frobenius(
     if not found.gap <= rtol:
         raise SolverFailed(
             f"The shared norm lies between {found.lower_bound:.9g} and {found.value:.9g}, a relative gap of "
-            f"{found.gap:.1e}; rtol={rtol:.0e} was asked for. Allow more, or take error.partial.",
+            f"{found.gap:.1e}; rtol={rtol:.0e} was requested. Use a larger one, or error.partial.",
             status="gap",
             partial=found,
         )

@@ -100,7 +100,7 @@ def maxmin(hierarchy: Hierarchy, root: bool = False) -> FloatArray:
     -------
     ndarray
         alpha, in the order of ``hierarchy.nodes``. Of the many optima the one with equal weights on all inner nodes:
-        t = 1 / (nodes on the longest path to a leaf), each leaf takes what is missing to 1.
+        t = 1 / (nodes on the longest path to a leaf), each leaf takes the remainder to 1.
 
     Examples
     --------
@@ -217,7 +217,7 @@ def _loose_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: fl
         return float(own @ x**rho), _dual_bound(gain, np.concatenate([Bt @ price, price]), own, rho)
 
     def step(curvature: FloatArray, rows: FloatArray, right: FloatArray) -> FloatArray | None:
-        # Each leaf is on one path only and eliminated by hand: far fewer and sparser equations.
+        # Each leaf is on one path only and is eliminated first: far fewer and sparser equations remain.
         width, own_leaf = rows[:n_leaves] + rows[n_leaves:], curvature[k:]
         share = width / (own_leaf + width)
         at_inner = newton_step(curvature[:k], own_leaf * share, B, Bt, right[:k] - Bt @ (share * right[k:]))

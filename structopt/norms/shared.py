@@ -140,8 +140,8 @@ def _inverse_program(B: sp.csr_array, a: FloatArray, b: FloatArray, max_iter: in
     """Minimise ``sum a / x + sum b / s`` over ``B x + s = 1`` with a > 0, b >= 0, by a primal-dual method.
 
     With prices mu of the equations and ``g = B' mu`` the optimum has ``g x^2 = a`` and ``mu s^2 = b``, and Newton's
-    method solves these products; the slopes ``a / x^2`` would, for a tiny a, tell nothing of their optimum until x is
-    there. The terms are barriers of their own; only where b = 0 a barrier is added, ``mu s = tau`` with falling tau.
+    method solves these products; the slopes ``a / x^2`` are, for a tiny a, uninformative far from the optimum. The
+    terms are barriers of their own; only where b = 0 a barrier is added, ``mu s = tau`` with falling tau.
     """
     C, Ct = with_transpose(B)
     x = 0.9 * np.sqrt(a) / float((C @ np.sqrt(a) + np.sqrt(b)).max())

@@ -1,4 +1,4 @@
-"""Pictures, one per file. Each function draws into the axes it is given (or new ones) and returns them."""
+"""Plots with matplotlib, one per file. Each function draws into the axes it is given (or new ones) and returns them."""
 
 from structopt.plot.convergence import convergence
 from structopt.plot.hierarchy import hierarchy

@@ -1,4 +1,4 @@
-"""How a training run closed its gap."""
+"""Picture of the certified gap of training runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trained hierarchy: the tree with the weight of each node, and which labels are taken for which."""
+"""Picture of a hierarchy: the graph with the weight of each node, and the confusions of a trained estimator."""
 
 from __future__ import annotations
 
@@ -176,5 +176,5 @@ def _write(ax: Axes, h: Hierarchy, x: FloatArray, y: FloatArray, below: bool) ->
 
 
 def _title(h: Hierarchy, n_pairs: int, n_examples: float) -> str:
-    told = f"\nthe {n_pairs} largest confusions, {n_examples:g} examples" if n_pairs else ""
-    return f"{h!r}{told}"
+    text = f"\nthe {n_pairs} largest confusions, {n_examples:g} examples" if n_pairs else ""
+    return f"{h!r}{text}"

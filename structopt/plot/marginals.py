@@ -1,4 +1,4 @@
-"""How sure a model is of every state of a sequence."""
+"""Picture of the marginal probabilities of the states along a sequence."""
 
 from __future__ import annotations
 

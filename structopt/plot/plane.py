@@ -1,4 +1,4 @@
-"""A search in the plane: labels, hull, contours of ψ, the angles or λ-lines in order (thesis Figures 4-1, 4-9, 5-1)."""
+"""Picture of a search in the (h, g) plane: labels, hull, contours of ψ, queries (thesis Figures 4-1, 4-9, 5-1)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _labels(result: SearchResult, labels: npt.ArrayLike | None) -> FloatArray:
 
 
 def _small_space(plane: Any) -> FloatArray | None:
-    """Every label of a space that is listed in no time."""
+    """Every label of a space that is small enough to enumerate."""
     if not isinstance(plane, Plane) or plane.rows:
         return None
     space: CompiledSpace = plane.oracle.space
@@ -145,7 +145,7 @@ def _window(points: FloatArray, result: SearchResult) -> tuple[float, float, flo
     if not len(every):
         return 0.0, 1.0, 0.0, 1.0
     low, high = every.min(axis=0), every.max(axis=0)
-    # Rays start at the origin; and one point alone, or two that are nearly one, say nothing without it.
+    # Rays start at the origin; and a single point, or two that nearly coincide, need it for scale.
     if any(s.kind == "angle" for s in result.trace) or (high - low < 1e-2 * np.abs(every).max(axis=0)).any():
         low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     pad = 0.08 * np.maximum(high - low, 1e-3)

@@ -1,4 +1,4 @@
-"""The surrogates as functions of the margin, as thesis Figure 3-3 compares them."""
+"""Picture of the surrogates as functions of the margin error, as in thesis Figure 3-3."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def surrogates(
         ax.set_ylim(0.0, 2.6 * loss)
         ax.set_xlim(left, right)
         ax.set_title(f"task loss {loss:g}", fontsize=10)
-        ax.set_xlabel("margin error  m(y) = f(y) − f(truth)")
+        ax.set_xlabel("margin error  m(y) = f(y) − f(ground truth)")
         ax.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("surrogate  max(0, ψ)")
     panels[0].legend(frameon=False, fontsize=8, loc="upper left")

@@ -1,4 +1,4 @@
-"""Batches of small linear assignments with the costs of ranking."""
+"""Batches of small linear assignment problems, as they occur in ranking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the risks of this package share: products with X, names, shards."""
+"""Base classes of risks of predictions ``X w``: products with X, names, shards."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["FeatureRisk", "SeparableRisk"]
 class FeatureRisk(Risk):
     """A risk of predictions ``f = X w``: one product forward, one back.
 
-    Derived directly by risks whose `loss` costs a sort or an assignment; those with a loss of O(n) derive from
+    Derived directly by risks whose `loss` takes a sort or an assignment; those with a loss of O(n) derive from
     `SeparableRisk`, which trainers search along lines.
     """
 
     lower_bound = 0.0
 
-    #: Names of the attributes that tell two risks of one class apart.
+    #: Names of the attributes that distinguish two risks of one class.
     _parameters: ClassVar[tuple[str, ...]] = ()
     #: Weights of the examples divided by their mean; None where all are equal.
     _weight: FloatArray | None = None
@@ -116,5 +116,5 @@ class SeparableRisk(FeatureRisk, LinearRisk):
 
 
 def _brief(value: Any) -> str:
-    """Show a setting in a few words; a table by its checksum."""
+    """A setting as a short text; a table by its checksum."""
     return f"table {zlib.crc32(value.tobytes()):08x}" if isinstance(value, np.ndarray) else repr(value)

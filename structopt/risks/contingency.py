@@ -192,7 +192,7 @@ class BalancedAccuracy(LineRisk):
 class PrecisionAt(LineRisk):
     """Risk of precision among exactly `k` predicted positives, ``i / k``.
 
-    The maximum runs over the labellings with k positives and the true one, which costs nothing.
+    The maximum runs over the labellings with k positives and the true one, whose loss is 0.
 
     Examples
     --------

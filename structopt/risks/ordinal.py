@@ -34,7 +34,7 @@ class Ordinal(FeatureRisk):
 
     Notes
     -----
-    With n levels a table costs O(m log m + m n); the named costs cost O(m log m) for any number of levels.
+    With n levels a table takes O(m log m + m n) time; the named costs take O(m log m) for any number of levels.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def _scan_sums(
     result = np.zeros((2, f.size))
     n = counts.size
     # Levels are measured from their middle, so that the difference of two sums cancels little. The tree of the
-    # better ones is stored upside down: what is asked of it lies above.
+    # better ones is stored upside down, because its queries are sums over the levels above.
     origin = 0.5 * (levels[0] + levels[n - 1])
     worse_ahead = np.zeros((n + 1, 2))
     better_behind = np.zeros((n + 1, 2))

@@ -1,7 +1,7 @@
 """Regularisers and their Fenchel duals (BMRM 2.3, corrected in docs/mathematics/risks).
 
-A bundle trainer never looks at a regulariser Omega directly. It hands over an affine lower bound of the risk,
-``<slope, w> + offset``, and gets back the minimiser of ``lam Omega(w) + <slope, w> + offset`` and the minimum,
+A bundle trainer does not evaluate a regulariser Omega directly. It gives an affine lower bound of the risk,
+``<slope, w> + offset``, and receives the minimiser of ``lam Omega(w) + <slope, w> + offset`` and the minimum,
 
     w = grad Omega*(-slope / lam),      bound = offset - lam Omega*(-slope / lam),
 
@@ -30,7 +30,7 @@ Vector = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-# exp of more than this is not a weight any more; beyond it the conjugate counts as infinite.
+# Beyond this exponent the conjugate counts as infinite.
 _MAX_EXPONENT = 300.0
 
 

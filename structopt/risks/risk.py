@@ -24,16 +24,16 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 class Cut(NamedTuple):
-    """What one evaluation of a risk tells: a value from above and a plane from below.
+    """One evaluation of a risk: a value from above and a cutting plane from below.
 
     Attributes
     ----------
     value : float
         The risk at w, or an upper bound of it where the risk is found by an inexact search.
     subgradient : ndarray of shape (n_features,)
-        Slope of the plane.
+        Slope of the cutting plane.
     plane : float
-        Height of the plane at w: ``plane + <subgradient, v - w> <= risk(v)`` for all v. Equal to `value`
+        Height of the cutting plane at w: ``plane + <subgradient, v - w> <= risk(v)`` for all v. Equal to `value`
         unless the search was inexact.
     """
 
@@ -44,8 +44,8 @@ class Cut(NamedTuple):
     def offset(self, w: Vector) -> float:
         """Return b such that ``<subgradient, v> + b <= risk(v)`` for all v, where the cut was taken at `w`.
 
-        The difference of two large numbers far out would leave the plane above the risk near the origin by its rounding
-        error; b is lowered by that much.
+        The difference of two large numbers far out would leave the cutting plane above the risk near the origin by its
+        rounding error; b is lowered by that much.
         """
         lean = float(w @ self.subgradient)
         error = 16.0 * _EPS * (abs(self.plane) + float(np.abs(w) @ np.abs(self.subgradient)))
@@ -72,7 +72,7 @@ class Risk(ABC):
     (3.0, array([-1.]))
     """
 
-    #: A number that no value of the risk lies below; ``-inf`` if none is known.
+    #: A lower bound of the risk at all weights; ``-inf`` if none is known.
     lower_bound: float = -math.inf
 
     #: Length of the weight vector.
@@ -93,7 +93,7 @@ class Risk(ABC):
         return True
 
     def cut(self, w: Vector) -> Cut:
-        """Return value and plane at `w`; override where value and plane differ (inexact searches)."""
+        """Return value and cutting plane at `w`; override where they differ (inexact searches)."""
         value, subgradient = self.value_and_subgradient(w)
         return Cut(float(value), np.asarray(subgradient, dtype=np.float64), float(value))
 
@@ -106,8 +106,8 @@ class Risk(ABC):
     def line_search(self, w: Vector, direction: Vector, lam: float) -> tuple[float, float] | None:
         """Minimise ``lam/2 ||w + t direction||^2 + risk(w + t direction)`` over ``t >= 0``.
 
-        Returns ``(t, risk(w + t direction))``, or None where this costs more than it is worth, as it does when
-        each trial step would need an oracle pass (docs/mathematics/training).
+        Returns ``(t, risk(w + t direction))``, or None where it would take longer than it saves, as when each trial
+        step needs an oracle pass (docs/mathematics/training).
         """
         return None
 
@@ -117,13 +117,13 @@ class Risk(ABC):
         return type(self).line_search is not Risk.line_search
 
     def fingerprint(self) -> str:
-        """Name the problem in a few words, for messages; `identity` tells problems apart."""
+        """A short description of the problem, for messages; `identity` distinguishes problems."""
         return f"{type(self).__name__}({len(self)} examples, {self.n_features} features)"
 
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint of this risk to be resumed: JSON values by name.
 
-        By default the risk is known by what it does, its value and slope at a fixed point, which takes one evaluation.
+        By default a risk is identified by its value and slope at a fixed point, which takes one evaluation.
         Risks that hold data hash them (`structopt.risks.identity.digest`).
         """
         rng = np.random.default_rng(15)

@@ -95,12 +95,12 @@ def copies(sample_weight: Any, n: int, owner: str) -> npt.NDArray[np.intp] | Non
             f"sample_weight is {weights[broken[0]]:g}. Use whole numbers, or a risk that is a mean over examples."
         )
     if weights.sum() > 1e9:
-        raise DeclarationError(f"{owner}: sample_weight asks for {weights.sum():.3g} copies; use smaller numbers.")
+        raise DeclarationError(f"{owner}: sample_weight stands for {weights.sum():.3g} copies; use smaller numbers.")
     return np.repeat(np.arange(n), weights.astype(np.intp))
 
 
 def checksum(weight: FloatArray | None) -> str:
-    """Words that tell two sets of weights apart, empty where there are none."""
+    """A text that distinguishes two sets of weights, empty where there are none."""
     if weight is None:
         return ""
     return f", weights {zlib.crc32(np.ascontiguousarray(weight).tobytes()):08x}"

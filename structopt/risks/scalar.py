@@ -299,7 +299,7 @@ class EpsilonInsensitive(PiecewiseLinearRisk):
     y : array of shape (m,)
         Targets.
     eps : float
-        Error that costs nothing, at least 0.
+        Error without loss, at least 0.
 
     Examples
     --------
@@ -387,7 +387,7 @@ class Poisson(ScalarRisk):
     def _least(self) -> float:
         values = self.y - xlogy(self.y, self.y)
         least = float(values.sum() if self._weight is None else values @ self._weight) * self._scale
-        return least - 1e-12 * abs(least)  # a promise survives the rounding of the sum
+        return least - 1e-12 * abs(least)  # a bound must hold in spite of the rounding of the sum
 
 
 def _exp(x: FloatArray, cap: float) -> tuple[FloatArray, FloatArray]:

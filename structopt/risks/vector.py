@@ -92,7 +92,7 @@ class Multiclass(VectorRisk):
         self.y, self.n_classes = _classes(y, len(self), n_classes, delta, owner)
         self.delta = _cost_table(delta, self.n_classes, "delta", owner)
         if np.any(np.diag(self.delta) != 0.0):
-            raise DeclarationError(f"{owner}: delta must be 0 on the diagonal: the right answer costs nothing.")
+            raise DeclarationError(f"{owner}: delta must be 0 on the diagonal: the right answer has no loss.")
         self.gamma = (
             self.delta if isinstance(gamma, str) and gamma == "delta" else _scales(gamma, self.n_classes, owner)
         )

@@ -74,7 +74,7 @@ class CompiledSpace:
         self._freeze()
 
     def _freeze(self) -> None:
-        """Arrays that solvers and algorithms were made from must not change behind their backs."""
+        """Make the arrays read-only: solvers and algorithms built from them would not notice a change."""
         matrix = self.matrix
         for array in (self.row_lower, self.row_upper, self.lower, self.upper, self.integrality):
             array.flags.writeable = False
@@ -83,7 +83,7 @@ class CompiledSpace:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._freeze()  # pickle forgets it
+        self._freeze()  # the flag is not pickled
 
     @property
     def n_rows(self) -> int:
@@ -109,9 +109,9 @@ class CompiledSpace:
 
     @cached_property
     def row_units(self) -> FloatArray:
-        """What counts as one in each row: 1, or its largest coefficient where that is smaller.
+        """The unit of each row: 1, or its largest coefficient where that is smaller.
 
-        Tolerances are multiples of it: a row in units of 1e-9 is judged as the same row in units of 1.
+        Tolerances are multiples of it, so that the check of a row does not depend on its scale.
         """
         units = np.ones(self.n_rows)
         filled = np.flatnonzero(np.diff(self.matrix.indptr))

@@ -1,6 +1,6 @@
 """Every integral label of a small space, by breadth-first assignment with row-activity pruning.
 
-The slow reference that fast oracles are tested against, and the "oracle" of tiny spaces.
+The reference that fast algorithms are tested against, and the algorithm for tiny spaces.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrays of affine functions of a space's variables; comparing them makes `Rows`.
 
 An `Expression` of shape ``s`` is one sparse matrix with ``prod(s)`` rows and one constant per row; every
-operation is a sparse-matrix operation on the whole array, so building costs O(non-zeros).
+operation is a sparse-matrix operation on the whole array, so building takes O(non-zeros).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Expression:
     'one per column[2]'
     """
 
-    # numpy and scipy must hand `array + expression` and `matrix @ expression` over to us.
+    # Makes numpy and scipy defer `array + expression` and `matrix @ expression` to this class.
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]  # == makes rows
 

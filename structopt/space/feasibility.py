@@ -1,4 +1,4 @@
-"""Is a point a label, and if not, which rows does it break?"""
+"""Whether a point satisfies the rows, bounds and integrality of a space, and which of them it violates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Violation", "check_label", "contains", "point_of", "violations"]
 
 
 class Violation(NamedTuple):
-    """One broken row, bound or integrality: who, the value found, the range allowed."""
+    """One violated row, bound or integrality condition: its name, the value found, the range allowed."""
 
     name: str
     kind: str
@@ -46,13 +46,13 @@ def point_of(space: CompiledSpace, z: npt.ArrayLike) -> FloatArray:
 def _excess(
     value: FloatArray, lower: FloatArray, upper: FloatArray, scale: FloatArray, tol: float
 ) -> npt.NDArray[np.bool_]:
-    # Relative to the size of the terms, so that rows with large coefficients are not judged harshly.
+    # Relative to the size of the terms: rounding errors grow with the coefficients.
     room = tol * scale
     return np.asarray((value < lower - room) | (value > upper + room))
 
 
 def _scales(space: CompiledSpace, point: FloatArray) -> FloatArray:
-    """The size of the terms that meet in each row, at least one of the row's units."""
+    """The size of the terms of each row, at least one of the row's units."""
     return np.asarray(np.maximum(space.row_units, abs(space.matrix) @ np.abs(point)))
 
 
@@ -78,7 +78,7 @@ def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERA
 
 
 def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
-    """Everything that `z` breaks: rows first, then bounds, then integrality."""
+    """Everything that `z` violates: rows first, then bounds, then integrality."""
     point = point_of(space, z)
     value = space.matrix @ point
     bad_rows = _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol)
@@ -106,7 +106,7 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
 
 
 def check_label(space: CompiledSpace, z: npt.ArrayLike, label: Any = None) -> FloatArray:
-    """`z` as a vector, or `LabelNotInSpace` with the names of what it breaks (at most ten); `label` is shown."""
+    """`z` as a vector, or `LabelNotInSpace` with the names of what it violates (at most ten); `label` is shown."""
     point = point_of(space, z)
     if contains(space, point):
         return point

@@ -160,7 +160,7 @@ class LabelSpace:
         Raises
         ------
         DeclarationError
-            Also if a `Model` uses the space already, which would not hear of further rows: add them to a `copy`.
+            Also if a `Model` has already compiled the space and would ignore further rows: add them to a `copy`.
         """
         self._check_open("a row")
         if name is not None and len(rows) > 1 and all(isinstance(r, Rows) for r in rows):
@@ -212,7 +212,7 @@ class LabelSpace:
         self._structure = None
 
     def seal(self, user: str) -> None:
-        """Refuse further declarations from now on, because `user` has compiled the space as it stands.
+        """Refuse further declarations from now on, because `user` has compiled the space.
 
         Examples
         --------
@@ -231,8 +231,8 @@ class LabelSpace:
     def _check_open(self, what: str) -> None:
         if self._sealed:
             raise DeclarationError(
-                f"{what} cannot be added to {self!r}: {self._sealed} was made from it as it stands and would not hear "
-                "of the change. Declare everything first; or extend space.copy() and make a new one from that."
+                f"{what} cannot be added to {self!r}: {self._sealed} was compiled from it and would ignore the "
+                "change. Declare everything first; or extend space.copy() and make a new one from that."
             )
 
     # ---- the canonical form ----------------------------------------------------------------------
@@ -334,9 +334,9 @@ class LabelSpace:
         unknown = values.keys() - self._blocks.keys()
         missing = self._blocks.keys() - values.keys()
         if unknown or missing:
-            told = [f"unknown {', '.join(sorted(unknown))}"] if unknown else []
-            told += [f"missing {', '.join(sorted(missing))}"] if missing else []
-            raise DeclarationError(f"vector() needs each block once: {'; '.join(told)}.")
+            problems = [f"unknown {', '.join(sorted(unknown))}"] if unknown else []
+            problems += [f"missing {', '.join(sorted(missing))}"] if missing else []
+            raise DeclarationError(f"vector() needs each block once: {'; '.join(problems)}.")
         z = np.empty(self._n_variables)
         for name, block in self._blocks.items():
             value = floats(f"Block {name!r}", values[name])
@@ -357,7 +357,7 @@ class LabelSpace:
         return contains(self.compiled, z, number("tol", tol, low=0.0))
 
     def violations(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
-        """What ``z`` breaks, by name."""
+        """The rows, bounds and integrality conditions that ``z`` violates, by name."""
         return violations(self.compiled, z, number("tol", tol, low=0.0))
 
     @checked
@@ -395,7 +395,7 @@ class LabelSpace:
         copy.notes = list(self.notes)
         return copy
 
-    # ---- in and out ------------------------------------------------------------------------------
+    # ---- import and export -----------------------------------------------------------------------
 
     @classmethod
     def from_compiled(cls, compiled: CompiledSpace, blocks: Sequence[BlockOfNames] | None = None) -> LabelSpace:
@@ -479,10 +479,10 @@ class LabelSpace:
     def from_pulp(cls, problem: Any) -> LabelSpace:
         """A space from the variables and constraints of a PuLP problem; its objective is ignored.
 
-        PuLP knows names only. ``LpVariable.dicts("tag", range(10))`` and the like become one block again where the
-        numbers in the names leave no doubt: ``tag_0`` to ``tag_9`` are the block ``tag``, ``x_0_1`` and ``x_(0,_1)``
-        elements of a block ``x``. A gap in the numbers, one variable only, or a variable ``tag`` beside them leaves
-        scalars; keys that are words (``tag_noun``) always do.
+        PuLP has no arrays, only names. ``LpVariable.dicts("tag", range(10))`` and the like become one block again where
+        the numbers in the names are unambiguous: ``tag_0`` to ``tag_9`` are the block ``tag``, ``x_0_1`` and
+        ``x_(0,_1)`` elements of a block ``x``. A gap in the numbers, one variable only, or a variable ``tag`` beside
+        them leaves scalars; keys that are words (``tag_noun``) always do.
 
         Examples
         --------

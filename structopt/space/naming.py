@@ -1,4 +1,4 @@
-"""Names made on demand: a million rows should not cost a million strings."""
+"""Lazy sequences of names: the strings of a million rows are not stored."""
 
 from __future__ import annotations
 

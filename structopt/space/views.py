@@ -1,4 +1,4 @@
-"""How spaces look in a terminal and in a notebook."""
+"""Text and HTML representations of a space."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def space_summary(space: LabelSpace) -> str:
     """``14 binary and 91 continuous variables, 274 rows``."""
     kinds = [_kind(space, block) for block in space]
     sizes = [block.size for block in space]
-    told = []
+    counts = []
     for kind in ("binary", "integer", "continuous", "mixed"):
         number = sum(size for k, size in zip(kinds, sizes, strict=True) if k == kind)
         if number:
-            told.append(f"{number} {kind}")
-    names = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told) or "no"
+            counts.append(f"{number} {kind}")
+    names = " and ".join([", ".join(counts[:-1]), counts[-1]] if len(counts) > 1 else counts) or "no"
     noun = "variable" if space.n_variables == 1 else "variables"
     return f"{names} {noun}, {counted(space.n_rows, 'row')}"
 

@@ -1,4 +1,4 @@
-"""Public conformance suites: run your own parts through the laws that ours obey."""
+"""Public conformance suites: check your own backends, models and surrogates as the built-in ones are checked."""
 
 from structopt.testing.backend import BACKEND_CHECKS, check_backend
 from structopt.testing.model import MODEL_CHECKS, check_model

@@ -1,7 +1,7 @@
 """The conformance suite of solver backends.
 
-Each ``check_*`` function states one law in its docstring and asserts it; `check_backend` runs all of
-them. A backend of your own conforms when ``check_backend(MyBackend).ok``.
+Each ``check_*`` function states one property in its docstring and asserts it; `check_backend` runs all of
+them. A new backend conforms when ``check_backend(MyBackend).ok``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["BACKEND_CHECKS", "Subject", "check_backend"]
 
 @dataclass(frozen=True)
 class Subject:
-    """The backend under test: how to load a space into it, and how exact it claims to be."""
+    """The backend under test: how to load a space into it, and the accuracy that it declares."""
 
     solver: Profile | type[Backend]
     capabilities: Capability
@@ -45,13 +45,13 @@ class Subject:
         return make_backend(self.solver, space, **{**self.options, **options})
 
     def solve(self, space: CompiledSpace, costs: FloatArray) -> Solution:
-        """Load, set costs, run."""
+        """Load a space, set the objective coefficients, run."""
         backend = self.load(space)
         backend.set_costs(np.asarray(costs, dtype=np.float64))
         return backend.run()
 
     def expect(self, found: Solution, space: CompiledSpace, costs: FloatArray, optimum: float) -> None:
-        """Assert that `found` is an optimal label of `space` with value `optimum` and an honest bound."""
+        """Assert that `found` is an optimal label of `space` with value `optimum` and a valid bound."""
         assert found.status is Status.OPTIMAL, f"status {found.status.value!r} ({found.message}), not optimal"
         assert found.z is not None, "status optimal without a point"
         assert found.z.shape == (space.n_variables,), f"a point of shape {found.z.shape}"
@@ -59,7 +59,7 @@ class Subject:
         fraction = np.abs(found.z - np.rint(found.z))[space.integrality].max(initial=0.0)
         assert fraction <= self.feasibility, f"an integer variable is {fraction:.2g} away from an integer"
         value = float(costs @ found.z)
-        # Relative to the sizes that meet in the sum: cancellation is not an error of the solver.
+        # Relative to the sizes of the terms: cancellation is not an error of the solver.
         slack = self.value * max(1e-300, abs(optimum), float(np.abs(costs) @ np.abs(found.z)))
         assert abs(value - optimum) <= slack, f"value {value:.12g}, but the optimum is {optimum:.12g}"
         assert found.bound >= optimum - slack, f"bound {found.bound:.12g} is below the optimum {optimum:.12g}"
@@ -88,7 +88,7 @@ def check_backend(
     skip: Iterable[str] = (),
     verbose: bool = False,
 ) -> Report:
-    """Run a backend through every law that structopt relies on.
+    """Check every property of a backend that structopt relies on.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def check_backend(
     Returns
     -------
     Report
-        Laws whose capability the backend does not declare are skipped, with that reason.
+        Checks of capabilities that the backend does not declare are skipped, with that reason.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def _outcome(name: str, subject: Subject, left_out: bool) -> Outcome:
     begin = time.perf_counter()
     try:
         check(subject)
-    except Exception as error:  # whatever a stranger's backend raises is a finding
+    except Exception as error:  # whatever the backend under test raises is a finding
         text = str(error) or type(error).__name__
         reason = text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
         return Outcome(name, law, "failed", reason, time.perf_counter() - begin)
@@ -178,7 +178,7 @@ def check_optimal_mip(subject: Subject) -> None:
 
 @_law(Capability.LP | Capability.MIP)
 def check_mixed(subject: Subject) -> None:
-    """Integer and continuous variables live together."""
+    """Integer and continuous variables are handled in one space."""
     # max u + v with u integer, v continuous, 2 u + v <= 4.5, v <= 1: u = 1, v = 1 or u = 2, v = 0.5.
     space = instances.space_of([[2.0, 1.0]], -np.inf, 4.5, 0.0, [5.0, 1.0], [True, False])
     costs = np.array([1.0, 1.0])
@@ -187,7 +187,7 @@ def check_mixed(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_infeasible(subject: Subject) -> None:
-    """An empty space is reported as infeasible, without a point, even if its rows allow a ray."""
+    """An empty space is reported as infeasible, without a point, even if its rows have a recession direction."""
     contradiction = instances.space_of([[1.0, 1.0]], 3.0, np.inf, 0.0, 1.0)
     with_ray = instances.space_of([[1.0, -1.0], [1.0, -1.0]], [-np.inf, 2.0], [1.0, np.inf], 0.0, np.inf)
     spaces = [contradiction, with_ray]
@@ -243,7 +243,7 @@ def check_time_limit(subject: Subject) -> None:
 
 @_law(Capability.LP | Capability.ROWS)
 def check_extra_rows(subject: Subject) -> None:
-    """Extra rows bind, accumulate, may be equalities or ranges, and go without a trace."""
+    """Extra rows bind, accumulate, may be equalities or ranges, and are removed completely."""
     space = instances.space_of([[1.0, 1.0, 1.0]], -np.inf, 2.0, 0.0, 1.0)
     costs = np.array([3.0, 2.0, 1.0])
     backend = subject.load(space)
@@ -260,7 +260,7 @@ def check_extra_rows(subject: Subject) -> None:
         subject.expect(backend.run(), space, costs, 5.0)
     backend.add_rows(no_first, np.array([2.0]), np.array([np.inf]))
     status = backend.run().status
-    assert status is Status.INFEASIBLE, f"a row that nothing meets: {status.value!r}"
+    assert status is Status.INFEASIBLE, f"a row that no point satisfies: {status.value!r}"
     backend.remove_rows()
     backend.remove_rows()  # nothing to remove is no error
     subject.expect(backend.run(), space, costs, 5.0)
@@ -268,14 +268,14 @@ def check_extra_rows(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_resolve(subject: Subject) -> None:
-    """A re-solve with other costs, warm or not, has the value of a cold solve, whatever came before."""
+    """A re-solve with other objective coefficients, warm or not, has the value of a cold solve."""
     rng = np.random.default_rng(2)
     space = instances.pairwise(6)
     warm = subject.load(space)
     costs = rng.normal(size=space.n_variables)
     extra = sp.csr_array(np.ones((1, space.n_variables)))
     for trial in range(24):
-        # Small drifts, unrelated jumps and small-integer costs, whose ties stop a careless simplex.
+        # Small changes, unrelated objectives, and small integers, whose ties can make a simplex method stop early.
         if trial % 3 == 0:
             costs = costs + 0.1 * rng.normal(size=space.n_variables)
         elif trial % 3 == 1:
@@ -294,7 +294,7 @@ def check_resolve(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_ties(subject: Subject) -> None:
-    """Degenerate vertices, repeated rows and tied or zero costs still end at an optimum."""
+    """Degenerate vertices, repeated rows and tied or zero objective coefficients still end at an optimum."""
     ordered = np.repeat(np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 1.0, 1.0]]), 4, axis=0)
     space = instances.space_of(ordered, -np.inf, np.repeat([0.0, 0.0, 1.5], 4), 0.0, 1.0)
     for costs, optimum in (([1.0, 1.0, 1.0], 1.5), ([0.0, 0.0, 0.0], 0.0), ([1.0, -1.0, 0.0], 0.0)):
@@ -346,7 +346,7 @@ def check_many_rows(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_small_costs(subject: Subject) -> None:
-    """Tolerances on costs are relative: scaling all of them scales the value and nothing else."""
+    """Tolerances on objective coefficients are relative: scaling all of them scales the value only."""
     rng = np.random.default_rng(4)
     weights, costs = rng.integers(1, 9, 8).astype(np.float64), rng.uniform(0.5, 1.0, 8)
     integer = Capability.MIP in subject.capabilities
@@ -361,7 +361,7 @@ def check_small_costs(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_costs_are_taken(subject: Subject) -> None:
-    """The costs are those of `set_costs`, even if the caller reuses the array before the run."""
+    """`set_costs` copies its array: the caller may overwrite it before the run."""
     space = instances.space_of([[1.0, 1.0]], -np.inf, 1.0, 0.0, 1.0)
     costs = np.array([1.0, 2.0])
     backend = subject.load(space)
@@ -372,7 +372,7 @@ def check_costs_are_taken(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_bad_costs(subject: Subject) -> None:
-    """NaN, infinite and misshapen costs are refused with a ValueError, and do no harm."""
+    """Objective coefficients that are NaN, infinite or of a wrong shape raise a ValueError and change nothing."""
     space = instances.space_of([[1.0, 1.0]], -np.inf, 1.0, 0.0, 1.0)
     backend = subject.load(space)
     good = np.array([1.0, 2.0])
@@ -389,7 +389,7 @@ def check_bad_costs(subject: Subject) -> None:
 
 @_law(Capability.LP)
 def check_pickling(subject: Subject) -> None:
-    """A backend pickles as its recipe (space and options) and comes back able to solve."""
+    """A backend pickles as its space and options, and the unpickled one can solve."""
     space = instances.space_of([[1.0, 1.0]], -np.inf, 1.0, 0.0, 1.0)
     backend = subject.load(space)
     backend.set_costs(np.array([1.0, 2.0]))
@@ -404,7 +404,7 @@ def check_pickling(subject: Subject) -> None:
 
 @_law(Capability.MIP | Capability.MIP_START)
 def check_mip_start(subject: Subject) -> None:
-    """A start changes neither the optimum nor the validity of the answer, be it best, poor or no label."""
+    """A start changes neither the optimum nor the validity of the answer, whether it is optimal, poor or infeasible."""
     space, costs = instances.hard_knapsack(n=14, rows=3)
     optimum = instances.brute_force(space, costs)
     backend = subject.load(space)

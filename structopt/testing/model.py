@@ -1,4 +1,4 @@
-"""The conformance suite of models: the laws that searches and trainers rely on."""
+"""The conformance suite of models: the properties that searches and trainers rely on."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def scores(case: _Case) -> None:
 
 
 def loss(case: _Case) -> None:
-    """The task loss is 0 at the truth and not negative at other labels."""
+    """The task loss is 0 at the ground truth and not negative at other labels."""
     for i, (x, z) in enumerate(zip(case.inputs, case.points, strict=True)):
         coef, const = case.model.loss(case.Y[i], x)
-        _close(coef @ z + const, 0.0, f"the loss of truth {i} and 0")
+        _close(coef @ z + const, 0.0, f"the loss of ground truth {i} and 0")
         worst = case.model.oracle(x).maximize(-coef)
-        assert -worst.value + const >= -_TOLERANCE, f"the loss of truth {i} can be {-worst.value + const:.3g}"
+        assert -worst.value + const >= -_TOLERANCE, f"the loss of ground truth {i} can be {-worst.value + const:.3g}"
 
 
 def _costs(case: _Case, i: int) -> Iterator[FloatArray]:
-    """Costs under which an oracle that is nearly right errs: ties, one sign, few non-zeros, a label to be hit."""
+    """Objective coefficients that reveal nearly exact oracles: ties, one sign, few non-zeros, a label to be found."""
     x, z, rng = case.inputs[i], case.points[i], case.rng
     score = case.model.scores(case.w, x)
     coef, _ = case.model.loss(case.Y[i], x)
-    scored = (score != 0) | (coef != 0)  # auxiliary variables never have a cost
+    scored = (score != 0) | (coef != 0)  # auxiliary variables never have an objective coefficient
     yield np.zeros(z.size)
     yield from (score + lam * coef for lam in (0.0, 0.1, 1.0, 100.0))
     yield from (scored * (2.0 * z - 1.0), scored * (1.0 - 2.0 * z))
@@ -138,7 +138,7 @@ MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
 
 @checked
 def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trials: int = 5, seed: int = 0) -> Report:
-    """Run a model, on a small data set, through the laws that searches and trainers rely on.
+    """Check, on a small data set, the properties of a model that searches and trainers rely on.
 
     Parameters
     ----------
@@ -148,9 +148,9 @@ def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trial
     skip : iterable of str
         Names of checks (keys of `MODEL_CHECKS`) to leave out.
     trials : int
-        How often the model's oracle meets each kind of random cost; an error that is rare needs many.
+        Number of random objectives of each kind for the model's oracle; rare errors need many.
     seed : int
-        Of the random weights and costs.
+        Of the random weights and objectives.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a conformance suite found."""
+"""The report of a conformance suite."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Outcome", "Report"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """One law and whether it was kept.
+    """One property and whether it holds.
 
     Attributes
     ----------
     check : str
         Name of the check, as `skip` takes it.
     law : str
-        The law in one sentence.
+        The property in one sentence.
     result : str
         ``"passed"``, ``"failed"`` or ``"skipped"``.
     reason : str
-        How it was broken, or why it was not tried.
+        How it fails, or why it was not checked.
     seconds : float
     """
 
@@ -54,22 +54,22 @@ class Report:
 
     @property
     def passed(self) -> tuple[Outcome, ...]:
-        """The laws that were kept."""
+        """The properties that hold."""
         return self._with("passed")
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
-        """The laws that were broken."""
+        """The properties that do not hold."""
         return self._with("failed")
 
     @property
     def skipped(self) -> tuple[Outcome, ...]:
-        """The laws that were not tried, with the reason."""
+        """The properties that were not checked, with the reason."""
         return self._with("skipped")
 
     @property
     def ok(self) -> bool:
-        """Whether no law was broken."""
+        """Whether no check failed."""
         return not self.failed
 
     def __repr__(self) -> str:

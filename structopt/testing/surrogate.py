@@ -125,7 +125,8 @@ def _check_monotone(
 def _check_quasi_concave(
     surrogate: Surrogate, h: FloatArray, g: FloatArray, psi: FloatArray, rng: np.random.Generator
 ) -> None:
-    # Pairs on nearly the same contour tell most: sort by value and join neighbours, as well as random pairs.
+    # Pairs on nearly the same contour are the sharpest test: sort by value and join neighbours, as well as random
+    # pairs.
     order = np.argsort(psi)
     n = psi.size
     first = np.concatenate([order[:-1], order[:-3], rng.integers(0, n, n)])

@@ -1,4 +1,4 @@
-"""From inputs to averages: a kernel, the way its weights are computed, and predictions for new inputs."""
+"""Weighted averages over training examples: a kernel, the computation of its weights, predictions for new inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FOLDED_ENTRIES = 1 << 26
 
 
 def owned(X: Any) -> Any:
-    """Inputs that nobody else can write to: a copy of arrays and sparse matrices, and of containers of them.
+    """Inputs that no other code can write to: a copy of arrays and sparse matrices, and of containers of them.
 
     A kernel between inputs and themselves is also computed in another way where both are the same array.
     """
@@ -68,7 +68,7 @@ class KernelAverages:
     Parameters
     ----------
     X : matrix, or whatever a callable kernel takes
-        Kept, since every prediction reads it: give inputs that nobody else writes to (`owned`).
+        Kept, since every prediction reads it: give inputs that no other code writes to (`owned`).
     kernel, params
         See `structopt.estimators.conditional_risk.weights.kernel_matrix`.
     method : {"auto", "cholesky", "eigen", "primal", "nystroem"}

@@ -87,7 +87,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     averages_ : KernelAverages
         The training inputs with their factorised kernel matrix.
     program_ : RiskProgram
-        The inference problem; ``program_.oracle`` tells what solves a linear one.
+        The inference problem; ``program_.oracle`` is what solves a linear one.
     n_features_in_ : int
 
     Examples
@@ -312,7 +312,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         Parameters
         ----------
         X, y
-            The training set: the theorem speaks of no other.
+            The training set: the theorem holds for no other.
         rho : float
             Scale of the surrogate, fixed before the data are seen: smaller is tighter on the sample and less stable.
         delta : float

@@ -1,8 +1,8 @@
 """The labels of a data set as points of one space.
 
-Conditional risk is trained without looking at the labels, so that checking them must cost next to nothing whatever
-their length. Tables of numbers are checked as a whole; only labels in words, and tables in which something is wrong,
-are read one by one: the culprits are named there.
+Training does not use the labels, so that checking them must take little time even for long labels. Tables of numbers
+are checked as a whole; only labels that are not numbers, and tables with an error, are read one by one, so that the
+error can name the example.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _closed_rows(codec: LabelCodec, Y: Any) -> BoolArray | None:
 
 
 def _feasible_rows(model: Model, template: Any, Y: Any) -> BoolArray | FloatArray | None:
-    """A table of points of the space; None if a label has words of its own, or is not in the space."""
+    """A table of points of the space; None if a label is not numeric, or not in the space."""
     if type(model).encode is not Model.encode or model._encode is not None:
         return None
     rows = Y.toarray() if sp.issparse(Y) else Y
@@ -108,7 +108,7 @@ def _all_feasible(space: CompiledSpace, points: BoolArray | FloatArray) -> bool:
     """`structopt.space.feasibility.contains` for all rows at once."""
     tol = FEASIBILITY_TOLERANCE
     if points.dtype != np.bool_:  # truth values are within 0/1 bounds
-        # Of numbers that are not finite the one-by-one reading tells.
+        # Numbers that are not finite are reported by the reading one by one.
         if not np.isfinite(points).all() or (points < space.lower - tol).any() or (points > space.upper + tol).any():
             return False
         integer = points[:, space.integrality]

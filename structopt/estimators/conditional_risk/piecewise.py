@@ -22,7 +22,7 @@ def absolute_sums(
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """``phi_j(t) = sum_i weights_i |t - truths_ji|`` on ``[low_j, high_j]``.
 
-    `truths` has a row for each variable, ascending; `order` tells which example each entry is.
+    `truths` has a row for each variable, ascending; `order` has the example of each entry.
     """
     d, m = truths.shape
     points = np.empty(d * (m + 2))

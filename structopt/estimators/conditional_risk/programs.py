@@ -118,10 +118,10 @@ class RiskProgram(ABC):
 
     @abstractmethod
     def losses(self, Z: FloatArray, truths: Any) -> FloatArray:
-        """The task loss of each point of `Z` against its truth."""
+        """The task loss of each point of `Z` against its ground truth."""
 
     def decode(self, Z: FloatArray) -> Any:
-        """Labels in the user's words; an array where they are numbers, names or rows of equal length."""
+        """Labels in the user's form; an array where they are numbers, names or rows of equal length."""
         codec = getattr(self.model, "codec", None)
         if isinstance(codec, LabelCodec) and codec.kind == "closure" and not (Z % 1).any():
             return Z.astype(int)
@@ -132,7 +132,7 @@ class RiskProgram(ABC):
         return np.array(labels) if isinstance(first, str | int | float | np.generic) else labels
 
     def __getstate__(self) -> dict[str, Any]:
-        # Solvers and large tables are made again when asked for.
+        # Solvers and large tables are made again when needed.
         made = {"targets", "oracle", "_program"}
         return {name: value for name, value in self.__dict__.items() if name not in made}
 
@@ -157,7 +157,7 @@ class LinearRisk(RiskProgram):
         return np.column_stack([coef, const])
 
     def forms(self, truths: Any) -> tuple[FloatArray, FloatArray]:
-        """Coefficients and constant of the task loss of each truth."""
+        """Coefficients and constant of the task loss of each ground truth."""
         return _linear_forms(self.model, self.template, dense(truths))
 
     def task_constants(self) -> FloatArray:

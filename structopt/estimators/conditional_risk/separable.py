@@ -78,7 +78,7 @@ class AbsoluteProgram:
     space : CompiledSpace
         A bounded polytope without integer variables.
     columns : slice
-        The variables that are compared; the others are free of cost.
+        The variables that are compared; the others have no objective.
     truths : ndarray, shape (m, n_columns)
     rtol : float
         Relative gap at which the search stops.
@@ -141,7 +141,7 @@ class AbsoluteProgram:
         return SeparableSolution(search.z, search.value, search.bound(), n_programs, convex)
 
     def _explore(self, phi: Functions, low: FloatArray, high: FloatArray, search: _Search) -> int:
-        """Bound a box and put what is left to know of it on the list; returns the number of programs solved."""
+        """Bound a box and add it to the open list unless it is closed; returns the number of programs solved."""
         hull = envelopes(*phi, low, high)
         answer, n_programs = self._minimize_hull(hull, low)
         if answer is None:

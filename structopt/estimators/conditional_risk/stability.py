@@ -38,7 +38,7 @@ class GeneralizationBound:
 
     Notes
     -----
-    Losses never exceed L, so that a total above L says nothing; `vacuous` tells.
+    Losses never exceed L, so that a total above L is trivial; see `vacuous`.
     """
 
     surrogate: float

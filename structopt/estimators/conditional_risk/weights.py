@@ -9,7 +9,7 @@ With weights s_i of the examples, over their mean, the squared error of example 
 ``S^1/2 K S^1/2``, rows and quantities by those times ``S^1/2``, and means are weighted.
 
 So one factorisation serves every label and every loss. Many quantities at many points are never weighted one by one:
-the factor is applied to the quantities once, and each new point costs one row of a matrix product (`Regression`).
+the factor is applied to the quantities once, and each new point takes one row of a matrix product (`Regression`).
 """
 
 from __future__ import annotations
