@@ -206,7 +206,8 @@ class HierarchicalLoss(_AffineLoss):
         return np.array(value)
 
     def _form(self) -> AffineForm:
-        # docs/mathematics/conditional_risk with y'_child <= y'_parent, so that its bracket is y'_j - 2 y'_k.
+        # docs/mathematics/conditional_risk#prediction-as-a-linear-program with y'_child <= y'_parent, so that its
+        # bracket is y'_j - 2 y'_k.
         h, c = self.hierarchy, self.weights_
         top = np.zeros(len(h))
         top[h.root_index] = c[h.root_index]
@@ -251,7 +252,7 @@ class Normalized(_HierarchyLoss):
 
     Not linear in the nodes. Between single leaves it is linear in "which leaf", so that it serves
     ``HierarchicalLabels(kind="leaf")``: the coefficients stand at the leaves. Elsewhere only `value` is meaningful, for
-    spaces small enough to enumerate (docs/mathematics/hierarchies).
+    spaces small enough to enumerate (docs/mathematics/hierarchies#normalisation).
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class MinimalGraph:
         """Weight vectors ``W_n`` of merged nodes for the original: ``W_n / sqrt(size)``.
 
         With the weights of `expand` they have the same scores ``sqrt(alpha_n) W_n . x`` on every label and the same
-        norm (docs/mathematics/hierarchies).
+        norm (docs/mathematics/hierarchies#duplicates).
         """
         vectors = np.asarray(W, dtype=np.float64)
         if vectors.ndim != 2 or vectors.shape[0] != len(self.hierarchy):

@@ -34,7 +34,7 @@ def normalization(
     ----------
     hierarchy : Hierarchy
     rho : float
-        More than 1. Near 1 all weight moves to the highest nodes (docs/mathematics/hierarchies).
+        More than 1. Near 1 all weight moves to the highest nodes (docs/mathematics/hierarchies#normalisation).
     root : bool
         Whether a single root takes part. It is in every label, so that its weight changes no decision; the default
         gives it 0 and leaves the whole sum to the others. Several roots always take part.

@@ -40,11 +40,11 @@ def shared_alpha(
         Whether a single root takes part; otherwise it gets 0 and its children share nothing.
     floor : float
         Raise all weights to this number and rescale them to sums of at most 1. A weight of 0 can never come back when
-        vectors and weights are optimised in turn; 1e-8 lets it (docs/mathematics/hierarchies).
+        vectors and weights are optimised in turn; 1e-8 lets it (docs/mathematics/hierarchies#shared-norm).
     shares : {"optimal", "published"}
         ``"published"`` follows line 9 of NHSVM's Algorithm 1 as it is printed, which gives an inner node the share of
         its own norm *and* of the norm below it: at least half of what its ancestors left. These weights do not minimise
-        the sum (docs/mathematics/hierarchies). Trees only.
+        the sum (docs/mathematics/hierarchies#shared-norm). Trees only.
 
     Returns
     -------

@@ -30,7 +30,7 @@ def rank_batch(
     first: FloatArray,
     derivative: FloatArray,
 ) -> float:
-    """Sum over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, docs/mathematics/risks (ranking).
+    """Sum over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, docs/mathematics/risks#ranking.
 
     Query s owns the entries ``starts[s]:starts[s + 1]``; `order` sorts its f in descending order.
 

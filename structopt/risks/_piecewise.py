@@ -1,4 +1,4 @@
-"""Exact minimum along a line of piecewise-linear losses plus a parabola (docs/mathematics/training).
+"""Exact minimum along a line of piecewise-linear losses plus a parabola (docs/mathematics/training#line-search).
 
 All minimise ``slope t + curvature/2 t^2 + loss(f + t df)`` over ``t >= 0``.
 """

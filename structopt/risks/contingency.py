@@ -2,7 +2,7 @@
 
 The risk of a score is ``max over labellings y' of (y' - y).f + 1 - score(y', y)``. A score depends on y' only
 through the true positives i and the false positives q, so the best y' with given (i, q) marks the i highest
-positives and the q highest negatives (docs/mathematics/risks):
+positives and the q highest negatives (docs/mathematics/risks#contingency-tables):
 
     R = max over i, q of  A_i + B_q + 1 - score(i, q),      A, B concave: partial sums of sorted predictions
 

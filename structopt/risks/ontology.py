@@ -139,7 +139,7 @@ def path_shares(
 
     Examples
     --------
-    docs/mathematics/risks; parents weigh by their number of paths, not equally:
+    docs/mathematics/risks#ontology; parents weigh by their number of paths, not equally:
 
     >>> from structopt.risks.ontology import path_shares
     >>> nodes, shares, leaves = path_shares([(1, 2), (1, 3), (2, 4), (2, 5), (3, 5), (4, 6), (5, 6)])

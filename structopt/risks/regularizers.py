@@ -1,4 +1,4 @@
-"""Regularisers and their Fenchel duals (BMRM 2.3, corrected in docs/mathematics/risks).
+"""Regularisers and their Fenchel duals (BMRM 2.3, corrected in docs/mathematics/risks#regularisers).
 
 A bundle trainer does not evaluate a regulariser Omega directly. It gives an affine lower bound of the risk,
 ``<slope, w> + offset``, and receives the minimiser of ``lam Omega(w) + <slope, w> + offset`` and the minimum,
@@ -365,7 +365,7 @@ class Entropy(Regularizer):
 
     Notes
     -----
-    BMRM prints the conjugate of the unnormalised entropy without the ``- 1`` (docs/mathematics/risks).
+    BMRM prints the conjugate of the unnormalised entropy without the ``- 1`` (docs/mathematics/risks#regularisers).
 
     Examples
     --------

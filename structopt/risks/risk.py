@@ -107,7 +107,7 @@ class Risk(ABC):
         """Minimise ``lam/2 ||w + t direction||^2 + risk(w + t direction)`` over ``t >= 0``.
 
         Returns ``(t, risk(w + t direction))``, or None where it would take longer than it saves, as when each trial
-        step needs an oracle pass (docs/mathematics/training).
+        step needs an oracle pass (docs/mathematics/training#line-search).
         """
         return None
 

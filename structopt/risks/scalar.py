@@ -1,4 +1,4 @@
-"""Losses of one prediction per example, BMRM Table 5 as corrected in docs/mathematics/risks.
+"""Losses of one prediction per example, BMRM Table 5 as corrected in docs/mathematics/risks#scalar-losses.
 
 Each risk is a mean ``R(w) = (1/m) sum_i loss(<w, x_i>, y_i)``, with ``sample_weight=s`` the weighted mean
 ``sum_i s_i loss_i / sum_i s_i``. Labels of the classifiers are -1 and +1.
@@ -34,7 +34,8 @@ __all__ = [
 ]
 
 # Exponent beyond which exp() is continued by its tangent. A minimiser of the regularised risk stays far below: its risk
-# is at most that at w = 0, so no exponential term exceeds the number of examples (docs/mathematics/risks).
+# is at most that at w = 0, so no exponential term exceeds the number of examples
+# (docs/mathematics/risks#scalar-losses).
 _LARGEST_EXPONENT = 40.0
 
 
@@ -253,7 +254,7 @@ class Quantile(PiecewiseLinearRisk):
     """Quantile regression ``mean max(tau (y - f), (1 - tau) (f - y))``.
 
     `tau` is the share of the targets that should lie below the prediction, the usual sense; BMRM's Table 5 prints the
-    loss of the (1 - tau)-quantile (docs/mathematics/risks).
+    loss of the (1 - tau)-quantile (docs/mathematics/risks#scalar-losses).
 
     Parameters
     ----------

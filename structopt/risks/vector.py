@@ -1,4 +1,4 @@
-"""Losses of one prediction per class or output, BMRM Table 6 as corrected in docs/mathematics/risks.
+"""Losses of one prediction per class or output, BMRM Table 6, corrected in docs/mathematics/risks#vector-losses.
 
 Weights are class-major: ``w.reshape(n_outputs, d)`` has one row per class, as scikit-learn's ``coef_``.
 """

@@ -1,4 +1,4 @@
-"""Arborescence kernels against enumeration of head vectors and the examples of docs/mathematics/oracles."""
+"""Arborescences against enumeration of head vectors and the examples of docs/mathematics/oracles#arborescences."""
 
 from __future__ import annotations
 

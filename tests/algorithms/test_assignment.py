@@ -1,4 +1,4 @@
-"""Assignment kernels against enumeration, scipy and the example of docs/mathematics/oracles."""
+"""Assignment kernels against enumeration, scipy and the example of docs/mathematics/oracles#assignment."""
 
 from __future__ import annotations
 

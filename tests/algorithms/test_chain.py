@@ -1,4 +1,4 @@
-"""Chain kernels against enumeration and the examples of docs/mathematics/oracles."""
+"""Chain kernels against enumeration and the examples of docs/mathematics/oracles#chains-and-segments."""
 
 from __future__ import annotations
 

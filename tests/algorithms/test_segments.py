@@ -1,4 +1,4 @@
-"""Segment kernels against enumeration and the example of docs/mathematics/oracles."""
+"""Segment kernels against enumeration and the example of docs/mathematics/oracles#chains-and-segments."""
 
 from __future__ import annotations
 

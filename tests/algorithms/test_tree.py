@@ -1,4 +1,4 @@
-"""Tree kernels against enumeration and the examples of docs/mathematics/hierarchies."""
+"""Tree kernels against enumeration and the example of docs/mathematics/oracles#needed-child-trees."""
 
 from __future__ import annotations
 

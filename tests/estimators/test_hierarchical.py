@@ -120,7 +120,7 @@ def test_order_of_nodes_and_of_examples_does_not_matter(leaf_data):
 
 
 def test_a_duplicated_node_changes_nothing_when_its_weight_is_split(leaf_data):
-    """docs/mathematics/hierarchies: for a fixed sum K of alpha over duplicates the models are equivalent."""
+    """Models with one sum K of alpha over duplicates are equivalent (docs/mathematics/hierarchies#duplicates)."""
     X, y = leaf_data(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)]), n=40)
     short = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
     long = so.Hierarchy([(0, 1), (0, 2), (1, "copy"), ("copy", 3), ("copy", 4)])

@@ -1,4 +1,4 @@
-"""Nodes above the same leaves merge: labels, weights and scores stay what they were (docs/mathematics/hierarchies)."""
+"""Merging duplicated nodes preserves labels, weights and scores (docs/mathematics/hierarchies#duplicates)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Node weights against convex solvers, closed forms and the facts of docs/mathematics/hierarchies."""
+"""Node weights against convex solvers, closed forms and the facts of docs/mathematics/hierarchies#normalisation."""
 
 from __future__ import annotations
 

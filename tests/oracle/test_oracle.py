@@ -112,7 +112,7 @@ def test_every_usable_profile_agrees_with_brute_force(name):
 
 
 class TestIntegrality:
-    # Three labels that repel each other: the LP takes halves (docs/mathematics/oracles).
+    # Three labels that repel each other: the LP takes halves (docs/mathematics/oracles#roof-duality).
     costs = np.r_[np.ones(3), -2 * np.ones(3)]
 
     @pytest.mark.parametrize("solver", ["auto", "highs"])

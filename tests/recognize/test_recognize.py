@@ -113,7 +113,7 @@ def test_closure_below_a_fixed_root_stays_a_closure(kit):
 
 
 def test_the_tree_of_the_mathematical_specification(kit):
-    # docs/mathematics/hierarchies: root 0 with children 1, 2; node 1 with leaves 3, 4.
+    # docs/mathematics/hierarchies#normalisation: root 0 with children 1, 2; node 1 with leaves 3, 4.
     rows = [({1: 1, 0: -1}, 1), ({2: 1, 0: -1}, 1), ({3: 1, 1: -1}, 1), ({4: 1, 1: -1}, 1)]
     rows += [({1: 1, 2: 1, 0: -1}, 0), ({3: 1, 4: 1, 1: -1}, 0)]
     A = np.zeros((6, 5))

@@ -132,7 +132,7 @@ def eru(relevance, half_life, neutral):
 
 
 def ranking(weights, positions):
-    """Mean over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, docs/mathematics/risks."""
+    """Mean over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, docs/mathematics/risks#ranking."""
     queries = []
     for documents in BY_QUERY:
         own = documents[np.argsort(-RELEVANCE[documents], kind="stable")]

@@ -25,7 +25,7 @@ def test_multiclass_by_definition():
 
 
 def test_slack_rescaling_is_gamma_equal_delta():
-    """docs/mathematics/risks: (24) with Gamma = Delta is Delta (1 + margin), not Delta (margin + Delta)."""
+    """(24) with Gamma = Delta is Delta (1 + margin), not Delta (margin + Delta); see docs/mathematics/risks."""
     delta = np.array([[0.0, 3.0], [3.0, 0.0]])
     risk = risks.Multiclass([[1.0]], [0], delta, "delta")
     assert risk(np.array([0.0, 0.5]))[0] == pytest.approx(3.0 * (1.0 + 0.5))

@@ -234,7 +234,7 @@ def test_example_of_math_2_5():
 
 
 def test_return_at_the_tangent_is_not_taken():
-    """The counterexample of docs/mathematics/searches to the printed rule "if z1 = z1' return y"."""
+    """The counterexample of docs/mathematics/searches#angular-search to the printed rule "if z1 = z1' return y"."""
     assert search.angular(PointPlane([(9, 16), (6, 4), (3, 6)]), lam=4.0, rtol=0).value == 144
 
 

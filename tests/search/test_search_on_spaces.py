@@ -77,7 +77,8 @@ def test_angular_with_a_solver(seed, hamming):
     want = values(plane, Product(), labels).max()
     for rtol in (0.0, 1e-3):
         result = search.angular(plane, rtol=rtol, max_queries=200)
-        # What the shrunk rays and the floor h_min may lose (docs/mathematics/searches) is in the certificate.
+        # What the shrunk rays and the floor h_min may lose (docs/mathematics/searches#constrained-queries) is in the
+        # certificate.
         assert result.value >= want * (1 - rtol - 2e-5) - 1e-3
         assert result.value <= want * (1 + 1e-9)
         assert result.upper_bound >= want * (1 - 1e-9)

@@ -310,11 +310,11 @@ def test_exact_slack_rescaling_needs_no_search():
 def test_examples_of_the_specification():
     h = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
     model = HierarchicalLabels(h, "leaves")
-    assert model.predict([-1, 0.5, -2, -0.3, -0.4], [1.0]) == {3}  # docs/mathematics/hierarchies
+    assert model.predict([-1, 0.5, -2, -0.3, -0.4], [1.0]) == {3}  # docs/mathematics/oracles#needed-child-trees
     assert model.oracle().maximize([-1, 0.5, -2, -0.3, -0.4]).value == pytest.approx(-0.8)
     assert model.predict([0.2, -3, 1, 1, 2], [1.0]) == {2}
     diamond = HierarchicalLabels(Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3)]), "closure")
-    assert diamond.predict([-1, 2, -3, 1.5], [1.0]).tolist() == [1, 1, 0, 0]  # docs/mathematics/oracles
+    assert diamond.predict([-1, 2, -3, 1.5], [1.0]).tolist() == [1, 1, 0, 0]  # docs/mathematics/oracles#closures
     assert diamond.predict([-1, 2, -1, 1.5], [1.0]).tolist() == [1, 1, 1, 1]
     assert model.space().structure.kind == "tree" or model.space().structure.totally_unimodular is not None
 

@@ -121,7 +121,7 @@ def test_merging_keeps_the_dual_point_and_two_cuts_follow_the_closed_form():
     qp = SimplexQP(lam)
     qp.add([A[0] @ A[0]], b[0])
     rows = A[:1].copy()
-    w, offset = -A[0] / lam, b[0]  # docs/mathematics/training
+    w, offset = -A[0] / lam, b[0]  # docs/mathematics/training#bundle-methods
     for a, c in zip(A[1:], b[1:], strict=True):
         if qp.n_cuts == 2:
             before = qp.value

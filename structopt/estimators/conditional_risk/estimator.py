@@ -67,7 +67,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     n_landmarks : int
         Training examples drawn as landmarks for ``method="nystroem"``.
     joint_kernel : None, "neighbours", "diffusion" or array_like
-        A kernel between the variables of a label: the additive model of ECRM 5 (docs/mathematics/conditional_risk).
+        A kernel between the variables of a label: the additive model of ECRM 5
+        (docs/mathematics/conditional_risk#the-additive-model).
     template : object, optional
         For a model whose space depends on the input: an input of the shape that all labels have.
     rtol : float

@@ -144,7 +144,7 @@ class CholeskyWeights(KernelWeights):
 
     Examples
     --------
-    The example of docs/mathematics/conditional_risk:
+    The example of docs/mathematics/conditional_risk#weights:
 
     >>> import numpy as np
     >>> X, x = np.array([[0.0], [1.0], [2.0]]), np.array([[0.5]])
