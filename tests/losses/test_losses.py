@@ -64,5 +64,5 @@ def test_hamming_leaves_out_integers_of_weight_0():
     batch, consts = loss.linear_batch([[1, 0, 7], [0, 0, -3]])
     assert np.array_equal(batch, [[-1, 1, 0], [1, 1, 0]]) and np.array_equal(consts, [1, 0])
     for weights in (None, [1, 0, 1]):
-        with pytest.raises(DeclarationError, match="a truth has the value 7"):
+        with pytest.raises(DeclarationError, match="a ground truth is 7"):
             so.losses.Hamming(weights).linear([1, 0, 7])
