@@ -31,6 +31,8 @@ __all__ = [
     "snapped",
     "with_rows",
     "with_scaled_rows",
+    "without_fixed",
+    "without_fixed_columns",
 ]
 
 _FLOAT64 = np.dtype(np.float64)
@@ -251,6 +253,33 @@ def with_scaled_rows(space: CompiledSpace) -> CompiledSpace:
         row_lower=space.row_lower * factors,
         row_upper=space.row_upper * factors,
     )
+
+
+def without_fixed_columns(space: CompiledSpace) -> CompiledSpace:
+    """The same labels with the fixed variables of an integer program on the other side of its rows.
+
+    The presolve of HiGHS (1.12 to 1.15.1, and SciPy's) is wrong about columns that their bounds fix: of
+    ``x + z = one, y + z = one`` with ``one`` fixed at 1, x binary, y and z continuous, it calls max z = 0 optimal, and
+    other programs infeasible. Without these columns it is right. LPs are, too, and keep theirs.
+    """
+    fixed = space.lower == space.upper
+    if not space.is_integral or not fixed.any():
+        return space
+    matrix, lower, upper = without_fixed(space.matrix, space.row_lower, space.row_upper, fixed, space.lower)
+    return replace(space, matrix=matrix, row_lower=lower, row_upper=upper)
+
+
+def without_fixed(
+    matrix: sp.csr_array, lower: FloatArray, upper: FloatArray, fixed: npt.NDArray[np.bool_], values: FloatArray
+) -> ExtraRows:
+    """Rows over the variables that are not fixed, with the `values` of those that are moved to the other side."""
+    kept = ~fixed[matrix.indices]
+    if kept.all():
+        return matrix, lower, upper
+    shift = matrix @ np.where(fixed, values, 0.0)
+    ends = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr].astype(matrix.indptr.dtype)
+    moved = sp.csr_array((matrix.data[kept], matrix.indices[kept], ends), shape=matrix.shape)
+    return moved, lower - shift, upper - shift
 
 
 def breaks_rows(space: CompiledSpace, z: FloatArray, tolerance: float) -> bool:

@@ -23,6 +23,8 @@ from structopt.backends.arrays import (
     snapped,
     with_rows,
     with_scaled_rows,
+    without_fixed,
+    without_fixed_columns,
 )
 from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.errors import DeclarationError, SolverNotAvailable
@@ -190,7 +192,7 @@ class Highs(Backend):
             )
 
     def _load(self) -> None:
-        space = with_scaled_rows(self.space)
+        space = with_scaled_rows(without_fixed_columns(self.space))
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = space.n_variables, space.n_rows
         lp.col_cost_ = self._costs
@@ -236,6 +238,9 @@ class Highs(Backend):
             self._basis_before_rows = self._highs.getBasis()
         # First told, then done: an interrupt in between leaves nothing behind that `remove_rows` does not know of.
         self._extra.append((rows, lower, upper))
+        if self._integral:
+            space = self.space
+            rows, lower, upper = without_fixed(rows, lower, upper, space.lower == space.upper, space.lower)
         rows, lower, upper = scaled_extra(rows, lower, upper)
         starts, indices = rows.indptr[:-1].astype(np.int32, copy=False), rows.indices.astype(np.int32, copy=False)
         status = self._highs.addRows(len(lower), lower, upper, rows.nnz, starts, indices, rows.data)

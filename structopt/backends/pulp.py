@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows
+from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.executables import cbc_executable, missing_package, missing_program
 from structopt.backends.programs import SupervisedProgram
@@ -101,7 +101,7 @@ class Pulp(RecordingBackend):
         if missing is not None:
             raise SolverNotAvailable(f"solver {self._solver_name!r} of PuLP: {missing}.")
         self._solver = self._make_solver()
-        rows, self._contradiction = drop_idle_rows(with_scaled_rows(self.space))
+        rows, self._contradiction = drop_idle_rows(with_scaled_rows(without_fixed_columns(self.space)))
         self._problem, self._variables = _problem(rows)
         self._extra_contradiction = False
         self._extra_names: list[str] = []
@@ -154,7 +154,9 @@ class Pulp(RecordingBackend):
                 row_upper=np.zeros(0),
                 row_names=[],
             )
-            extra, self._extra_contradiction = drop_idle_rows(with_scaled_rows(with_rows(empty, self._extra)))
+            extra, self._extra_contradiction = drop_idle_rows(
+                with_scaled_rows(without_fixed_columns(with_rows(empty, self._extra)))
+            )
             extra = replace(extra, row_names=[f"extra{i}" for i in range(extra.n_rows)])
             add_rows(self._problem, extra, self._variables)
         self._extra_names = [name for name in constraints if name not in before]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows
+from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.executables import cbc_executable, missing_package, missing_program
 from structopt.backends.programs import SupervisedProgram
@@ -109,7 +109,7 @@ class Pyomo(RecordingBackend):
         missing = self.unavailable(self.options)
         if missing is not None:
             raise SolverNotAvailable(f"solver {self._solver_name!r} of Pyomo: {missing}.")
-        rows, self._contradiction = drop_idle_rows(with_scaled_rows(self.space))
+        rows, self._contradiction = drop_idle_rows(with_scaled_rows(without_fixed_columns(self.space)))
         self._extra_contradiction = False
         self._model = to_pyomo(
             replace(
@@ -168,7 +168,9 @@ class Pyomo(RecordingBackend):
         none = replace(
             self.space, matrix=self.space.matrix[:0], row_lower=np.zeros(0), row_upper=np.zeros(0), row_names=[]
         )
-        extra, self._extra_contradiction = drop_idle_rows(with_scaled_rows(with_rows(none, self._extra)))
+        extra, self._extra_contradiction = drop_idle_rows(
+            with_scaled_rows(without_fixed_columns(with_rows(none, self._extra)))
+        )
         if extra.n_rows:
             # A name with an index, so that one component holds all extra rows and goes with them.
             extra = replace(extra, row_names=[f"extra[{i}]" for i in range(extra.n_rows)])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.optimize
 
-from structopt.backends.arrays import with_scaled_rows
+from structopt.backends.arrays import with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.recording import RecordingBackend
 from structopt.errors import DeclarationError
@@ -61,10 +61,10 @@ class Scipy(RecordingBackend):
                 f"{', '.join(_OPTIONS)}, time_limit and mip_gap."
             )
         self._options: dict[str, Any] = {"mip_rel_gap": self.options.get("mip_gap", 0.0), **self._native}
-        self._rows: CompiledSpace = with_scaled_rows(self.space)
+        self._rows: CompiledSpace = with_scaled_rows(without_fixed_columns(self.space))
 
     def _rows_changed(self) -> None:
-        self._rows = with_scaled_rows(self._current())
+        self._rows = with_scaled_rows(without_fixed_columns(self._current()))
 
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
         rows = self._rows

@@ -183,6 +183,11 @@ def check_mixed(subject: Subject) -> None:
     space = instances.space_of([[2.0, 1.0]], -np.inf, 4.5, 0.0, [5.0, 1.0], [True, False])
     costs = np.array([1.0, 1.0])
     subject.expect(subject.solve(space, costs), space, costs, 2.5)
+    # max z with x + z = one, y + z = one, x binary and one fixed at 1: presolve of HiGHS as it is answers 0.
+    rows = [[-1.0, 1.0, 0.0, -1.0], [0.0, -1.0, 1.0, 1.0]]
+    space = instances.space_of(rows, 0.0, 0.0, [0.0, 1.0, 0.0, 0.0], [1.0, 1.0, 2.0, 2.0], [True, False, False, False])
+    costs = np.array([0.0, 0.0, 0.0, 1.0])
+    subject.expect(subject.solve(space, costs), space, costs, 1.0)
 
 
 @_law(Capability.LP)

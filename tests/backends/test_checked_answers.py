@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt.backends.base import Backend, Capability, Solution, Status
 from structopt.backends.highs import Highs
-from structopt.errors import DeclarationError, SolverFailed
+from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed
 from structopt.space.compiled import CompiledSpace
 from structopt.space.feasibility import contains
 from structopt.testing.instances import space_of
@@ -138,6 +138,44 @@ def test_what_cannot_be_repaired_names_the_row(monkeypatch):
     monkeypatch.setattr(repair, "_MOST_ASSIGNMENTS", 0)
     with pytest.raises(SolverFailed, match=r"breaks row\[0\].*smaller constant"):
         so.Oracle(switch(10.0), Liar, integral="force").maximize(COSTS)
+
+
+INF = np.inf
+#: Mixed programs with fixed variables: rows, their ends, bounds, integer variables, costs and optimum.
+FIXED = {
+    "one unit": (
+        [[-1, 1, 0, -1], [0, -1, 1, 1]], [0, 0], [0, 0], [0, 1, 0, 0], [1, 1, 2, 2], [1, 0, 0, 0], [0, 0, 0, 1], 1.0,
+    ),
+    "two units": (
+        [[-1, 0, 0, -1], [0, 1, -1, -1], [0, -1, 1, -1]], [-2, -INF, 0], [-2, 0, 0],
+        [2, 0, 0, 0], [2, 2, 1, 1], [1, 0, 1, 0], [0, 0, 1, 0], 1.0,
+    ),
+    "called infeasible": (
+        [[0.5, 0.5, 0, 0.5, 0.5, -0.5], [0, 0, -3, 0, 3, -3], [0, 2, -2, 2, -2, 0]], [-INF, -3, -INF], [1, -3, -4],
+        [2, 0, 0, 0, 1, 0], [2, 1, 1, 1, 1, 2], [0, 0, 1, 0, 0, 0], [2, 0.75, -1, 0, 0.5, -0.25], 3.25,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FIXED)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_fixed_variables_of_a_mixed_program(solver, case):
+    """The presolve of HiGHS is wrong about columns that their bounds fix, in every version from 1.12 to 1.15.1."""
+    rows, low, up, lower, upper, integer, costs, best = FIXED[case]
+    space = space_of(rows, low, up, lower, upper, np.array(integer, dtype=bool))
+    label = so.Oracle(space, solver, integral="force").maximize(costs)
+    assert contains(space, label.z) and label.value == pytest.approx(best) and label.bound >= best - 1e-9
+    # The same rows as rows of a call, one by one and all at once.
+    bare = space_of(np.zeros((0, len(lower))), 0.0, 0.0, lower, upper, np.array(integer, dtype=bool))
+    extra = [(np.array(row, dtype=float), a, b) for row, a, b in zip(rows, low, up, strict=True)]
+    oracle = so.Oracle(bare, solver, integral="force")
+    assert oracle.maximize(costs, rows=extra).value == pytest.approx(best)
+    # A row of fixed variables alone holds or does not.
+    at = np.where(np.equal(lower, upper), lower, 0.0)
+    alone = np.equal(lower, upper).astype(float)
+    assert oracle.maximize(costs, rows=[*extra, (alone, at.sum(), at.sum())]).value == pytest.approx(best)
+    with pytest.raises(InfeasibleSpace):
+        oracle.maximize(costs, rows=[*extra, (alone, at.sum() + 1.0, INF)])
 
 
 @pytest.mark.parametrize("solver", ["auto", "highs", "scipy", "cbc"])

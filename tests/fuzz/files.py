@@ -331,8 +331,8 @@ def _highs_misreads(text: str, kind: str) -> bool:
             # A name that begins with inf or nan is a number to it: `infra` is infinity times `ra`.
             if kind_ == "name" and text_.casefold().startswith(("inf", "nan")):
                 return True
-            # `=>` and `=<` are errors to it.
-            if text_ in ("=>", "=<"):
+            # `=>` and `=<` are errors to it, and in rows `<` and `>`.
+            if text_ in ("=>", "=<") or (word in _ROWS and text_ in ("<", ">")):
                 return True
             # A number in a row that is neither a coefficient nor a right-hand side (`2 <= a`, `a + 3 >= 4`) is
             # dropped, or an error.

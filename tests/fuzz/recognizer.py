@@ -548,9 +548,13 @@ def highs(s: Rows, c: np.ndarray, integer: np.ndarray, extra: tuple[np.ndarray, 
     upper = np.where(integer, np.floor(s.upper + 1e-9), s.upper)
     if (lower > upper).any():
         return -INF
-    rows = [LinearConstraint(s.A, s.lo, s.up)] if s.m else []
+    # And where a column is fixed, so these are moved to the other side.
+    fixed = lower == upper
+    at, free = np.where(fixed, lower, 0.0), np.where(fixed, 0.0, 1.0)
+    rows = [LinearConstraint(s.A * free, s.lo - s.A @ at, s.up - s.A @ at)] if s.m else []
     if extra is not None:
-        rows.append(LinearConstraint(extra[0][None, :], extra[1], extra[2]))
+        a, low, up = extra
+        rows.append(LinearConstraint((a * free)[None, :], low - a @ at, up - a @ at))
     scale = float(np.abs(c).max(initial=0.0)) or 1.0  # costs of 1e-9 are below its tolerance
 
     def run(costs: np.ndarray) -> tuple[int, float | None]:
