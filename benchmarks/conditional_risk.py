@@ -70,10 +70,10 @@ def training(repeats: int) -> None:
     (wall, processor, labels), best = np.median(times, axis=1), times.min(axis=1)
     print(f"fit of m = {m} examples, 500 features, RBF kernel; {repeats} interleaved fits; seconds, times the fastest")
     for k, n in enumerate(sizes):
-        told = f"median wall {wall[k]:.3f} ({wall[k] / wall.min():.3f})"
-        told += f" processor {processor[k]:.3f} ({processor[k] / processor.min():.3f})"
-        told += f"   least processor {best[1, k]:.3f} ({best[1, k] / best[1].min():.3f})"
-        print(f"  {n:5d} nodes   {told}   of it labels {1e3 * labels[k]:.1f} ms")
+        text = f"median wall {wall[k]:.3f} ({wall[k] / wall.min():.3f})"
+        text += f" processor {processor[k]:.3f} ({processor[k] / processor.min():.3f})"
+        text += f"   least processor {best[1, k]:.3f} ({best[1, k] / best[1].min():.3f})"
+        print(f"  {n:5d} nodes   {text}   of it labels {1e3 * labels[k]:.1f} ms")
 
 
 def _label_work(est: ConditionalRiskMinimizer, Y: np.ndarray) -> None:

@@ -134,12 +134,12 @@ def table1(names: list[str], tuning: str) -> None:
             # Mails are in the order of their threads and images in that of their series, of which leave-one-out sees
             # the rest: too hopeful, where the test part is new.
             for folds in {"loo": (False,), "folds": (True,), "both": (False, True)}[tuning]:
-                est, told, test = tune(name, model, X, Y, X_test, folds)
+                est, text, test = tune(name, model, X, Y, X_test, folds)
                 ours = dag.on_dag(est.predict(test), Y_test) if dag and k else -est.score(test, Y_test)
                 paper = "  ".join("  -  " if v[k] is None else f"{v[k]:.3f}" for v in PAPER[name])
                 way = "5 folds of neighbours" if folds else "leave-one-out"
                 size = f"{X.shape[0]} examples, {len(h)} nodes"
-                print(f"{name:12s} {type(loss).__name__:17s}{ours:6.3f}   {paper}   {way}: {told}; {size}", flush=True)
+                print(f"{name:12s} {type(loss).__name__:17s}{ours:6.3f}   {paper}   {way}: {text}; {size}", flush=True)
         print(f"{'':12s} {perf_counter() - begun:.0f} s", flush=True)
     print(
         "SpanningTreeLoss: the hierarchical loss of a DAG is not linear, and the paper says neither what "
@@ -167,8 +167,8 @@ def tune(
             if best is None or path.loss.min() < best[0]:
                 est.set_params(lam=path.best)
                 more = f", gamma {kernel['gamma']:.3g}" if image else ""
-                told = f"{how}{more}, lam {path.best:.2g}, validated {path.loss.min():.3f}"
-                best = (float(path.loss.min()), est, told, A, B)
+                text = f"{how}{more}, lam {path.best:.2g}, validated {path.loss.min():.3f}"
+                best = (float(path.loss.min()), est, text, A, B)
     assert best is not None
     return best[1].fit(best[3], Y), best[2], best[4]
 

@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py [--quick]
 
-Ten times the size should cost about ten times the time; a loop over pairs would cost a hundred times. What must not be
-a Python loop at all is tested by counting calls (tests/conftest.py); seconds are here, where nobody fails by them.
+Ten times the size should take about ten times the time; a loop over pairs would take a hundred times. That there is no
+Python loop at all is tested by counting calls (tests/conftest.py); times are measured here, without a pass or fail.
 """
 
 from __future__ import annotations

@@ -236,8 +236,8 @@ def _row(label: str, lam: float, h: so.Hierarchy, truth: Any, guess: Any, second
         metrics.hierarchical_f1(truth, guess, h),
         metrics.hierarchical_loss(truth, guess, h),
     )
-    told = "{:9.3f} {:10.4f} {:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*numbers)
-    print(f"  {label:26} {lam:7g} {told} {seconds:7.1f}", flush=True)
+    text = "{:9.3f} {:10.4f} {:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*numbers)
+    print(f"  {label:26} {lam:7g} {text} {seconds:7.1f}", flush=True)
 
 
 def _peers(h: so.Hierarchy, single: bool, data: Any, tested: Any, split: Any) -> None:

@@ -104,8 +104,8 @@ def synthetic(
         table = np.zeros((seeds, len(methods)))
         for seed in range(seeds):
             table[seed] = [rows.get(kind, "test", seed, *chosen[name]) for name in methods]
-            told = ", ".join(f"{name} {100 * a:.1f}" for name, a in zip(methods, table[seed], strict=True))
-            print(f"{kind} seed {seed}: {told}", flush=True)
+            text = ", ".join(f"{name} {100 * a:.1f}" for name, a in zip(methods, table[seed], strict=True))
+            print(f"{kind} seed {seed}: {text}", flush=True)
         _report(kind, 100 * table, chosen)
 
 
@@ -155,9 +155,9 @@ def _report(kind: str, table: Any, chosen: dict[str, tuple[str, float]]) -> None
     paper = dict(zip(METHODS, PAPER[kind], strict=False))
     column = dict(zip(chosen, table.T, strict=True))
     for name, own in column.items():
-        told = f"paper {paper.get(name, '-')}"
+        text = f"paper {paper.get(name, '-')}"
         variant, weight = chosen[name]
-        print(f"  {name:17} {own.mean():5.1f} +- {own.std(ddof=1):.1f}   {told}   {variant}, lambda {weight:g}")
+        print(f"  {name:17} {own.mean():5.1f} +- {own.std(ddof=1):.1f}   {text}   {variant}, lambda {weight:g}")
     for first, second in COMPARED:
         if first in column and second in column:
             differ = column[first] - column[second]

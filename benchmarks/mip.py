@@ -1,4 +1,4 @@
-"""Integer programs by HiGHS: what its feasibility jump costs, what watching for Ctrl-C costs, what the check costs.
+"""Integer programs by HiGHS: overhead of its feasibility jump, of handling Ctrl-C, and of the check of its answers.
 
     python benchmarks/mip.py [--quick]
 
@@ -80,7 +80,7 @@ def jump(title: str, space: CompiledSpace, repeats: int) -> None:
 
 
 def watching(space: CompiledSpace, repeats: int) -> None:
-    """CPU time of a MIP with the callback that hears Ctrl-C over that without."""
+    """CPU time of a MIP with the callback that handles Ctrl-C over that without."""
     rng = np.random.default_rng(2)
     plain, watched = Highs(space), Highs(space)
     plain._watched = False

@@ -1,4 +1,4 @@
-"""What the oracle costs beyond the solver: ratios measured in one run.
+"""Overhead of the oracle beyond the solver: ratios measured in one run.
 
     python benchmarks/oracle.py [--quick]
 

@@ -227,8 +227,8 @@ def figure4(quick: bool) -> None:
                 bound = max(math.log2(lam / G2), 0.0) + 8 * G2 / (lam * epsilons[-1]) - 1  # J(0) = 1
                 assert method != "Algorithm 2" or row[-1] <= bound
                 cells = " ".join(f"{n:9d}" for n in row)
-                told = f"{bound:9.1e}" if method == "Algorithm 2" else f"{'':9}"
-                print(f"{method:>12} {lam:7.0e} {cells} {told}  {_rates(epsilons, row)}", flush=True)
+                message = f"{bound:9.1e}" if method == "Algorithm 2" else f"{'':9}"
+                print(f"{method:>12} {lam:7.0e} {cells} {message}  {_rates(epsilons, row)}", flush=True)
             growth = np.polyfit(-np.log(lams), np.log(needed[:, -1]), 1)[0]
             print(f"{method:>12} passes to 1e-4 grow like (1/lam)^{growth:.2f}; Theorem 5 has (1/lam)^1")
     _compare(passes)

@@ -4,14 +4,14 @@
 
 The regime decides (docs/mathematics/oracles), so every line names it:
 
-jump    unrelated objectives: ``c = base + 0.3 noise``, or fresh random costs where HiGHS gains nothing from its basis;
+jump    unrelated objectives: ``c = base + 0.3 noise``, or fresh random ones where HiGHS gains nothing from its basis;
 drift   ``c <- c + 0.03 noise``, as in a training pass: HiGHS keeps its basis, structopt the example's flow (``key=``);
 lambda  ``c = base + lambda g`` for lambda in 0, 1/4, 1/2, 1, 2: only the weight g of the loss moves.
 
-HiGHS is a bare highspy loop (one loaded model, only costs change; the MIP for the exact pairwise line). structopt is
-its public `Oracle`, whose overhead counts. Both answer the same costs in the same order, must agree in value, and are
-measured in CPU time of the process, which other programs on the machine disturb least. A ratio is total time by total
-time; printed are the median over seeds, the range, and the target.
+HiGHS is a bare highspy loop (one loaded model, only objective coefficients change; the MIP for the exact pairwise
+line). structopt is its public `Oracle`, whose overhead counts. Both solve the same objectives in the same order, must
+agree in value, and are measured in CPU time of the process, which other programs on the machine disturb least. A ratio
+is total time by total time; printed are the median over seeds, the range, and the target.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def bare_loop(space: so.LabelSpace, integral: bool = False) -> Callable[[np.ndar
     def solve(c: np.ndarray) -> float:
         highs.changeColsCost(len(columns), columns, c)
         highs.run()
-        # Not c @ z: BLAS takes threads for long vectors, which on a busy machine costs more than the rest.
+        # Not c @ z: BLAS starts threads for long vectors, which on a busy machine takes longer than the rest.
         return float((c * np.array(highs.getSolution().col_value)).sum())
 
     return solve
@@ -69,7 +69,7 @@ def own_loop(oracle: so.Oracle, key: Hashable | None) -> Callable[[np.ndarray], 
 
 
 def cpu_of(solve: Callable[[np.ndarray], float], costs: np.ndarray) -> tuple[float, np.ndarray]:
-    """CPU seconds for all costs but the first, and the values."""
+    """CPU seconds for all objectives but the first, and the values."""
     solve(costs[0])
     begun = process_time()
     values = [solve(c) for c in costs[1:]]
@@ -86,7 +86,7 @@ def fast_cpu(oracle: so.Oracle, costs: np.ndarray, keep: bool) -> tuple[float, n
     return seconds / runs, values
 
 
-# ---- costs ---------------------------------------------------------------------------------------
+# ---- objectives ----------------------------------------------------------------------------------
 
 
 def costs_of(case: Case, regime: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -109,7 +109,7 @@ def costs_of(case: Case, regime: str, n: int, rng: np.random.Generator) -> np.nd
 
 @dataclass
 class Case:
-    """A space, its fast oracle, and how its costs are drawn."""
+    """A space, its combinatorial algorithm, and how its objectives are drawn."""
 
     name: str
     space: so.LabelSpace
@@ -217,7 +217,7 @@ class Line:
     highs: list[float]
     fast: list[float]
 
-    def told(self, name: str, regime: str) -> str:
+    def text(self, name: str, regime: str) -> str:
         ratio = float(np.median(self.ratios))
         verdict = "met" if ratio >= self.target else "MISSED"
         return (
@@ -250,7 +250,7 @@ def ratios(n_seeds: int, quick: bool, only: str) -> None:
             for regime in case.targets:
                 measure(case, regime, seed, lines)
     for (name, regime), line in lines.items():
-        print(line.told(name, regime), flush=True)
+        print(line.text(name, regime), flush=True)
 
 
 # ---- batches of chains ---------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""A tagger on a budget, declared in PuLP: tags cost money and minutes, and both are limited.
+"""A tagger on a budget, declared in PuLP: every tag has a price and a duration, and both are limited.
 
-Two knapsack rows over sixteen tags. No fast algorithm is known for two knapsacks, so that HiGHS answers: the LP, and
-the MIP where the LP is fractional. Training does not notice the difference.
+Two knapsack rows over sixteen tags. There is no combinatorial algorithm for two knapsacks, so that HiGHS solves it: the
+LP, and the MIP where the LP is fractional. Training is the same for all spaces.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Graph matching: which node of one picture is which node of the other.
 
 Two pictures of one object, each a set of points with descriptors; a label is the permutation that takes the points of
-the first to those of the second. A pair of points is described by how far each descriptor has moved, and learning
-finds out which descriptors can be trusted. Solved by linear assignment.
+the first to those of the second. A pair of points is described by how far each descriptor has moved, and training
+finds which descriptors are reliable. Solved by linear assignment.
 """
 
 from __future__ import annotations

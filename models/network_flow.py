@@ -1,7 +1,8 @@
-"""Network flow: the way a driver takes through a road network, learned from the state of the traffic.
+"""Network flow: the route of a driver through a road network, learned from the state of the traffic.
 
 One unit flows from one corner of a grid to the other and is conserved at every crossing; a label is the flow on each
-road. Every road has a weight vector on the day's features. The absolute loss counts the roads in which two ways differ.
+road. Every road has a weight vector on the day's features. The absolute loss counts the roads in which two routes
+differ.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def model() -> so.Model:
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Days with the way of a driver who knows the delay of every road up to some noise."""
+    """Days with the route of a driver who knows the delay of every road up to some noise."""
     rng = np.random.default_rng(seed)
     delay = np.random.default_rng(7).normal(size=(len(ROADS), N_FEATURES))
     X = rng.normal(size=(n, N_FEATURES))

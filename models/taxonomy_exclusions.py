@@ -2,7 +2,7 @@
 
 An article has every topic above its topics (``topic[child] <= topic[parent]``), and is about at most one of two topics
 that an editor declared incompatible. With exclusions a minimum cut no longer solves the space. The declaration stays
-two lines: the oracle lists so few topics, and gives more of them to the LP, with the MIP behind it.
+two lines: few topics are enumerated, more of them are solved by the LP, and by the MIP where it is fractional.
 """
 
 from __future__ import annotations
