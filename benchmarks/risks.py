@@ -117,11 +117,11 @@ def hinge(quick: bool) -> None:
             print(f"{name:>22}  skipped: the data sets are not beside the checkout (set STRUCTOPT_DATA)")
             continue
         X, y = make()
-        for trainer in ("bmrm", "coordinate"):
+        for trainer in ("bmrm", "coordinate_descent"):
             LinearSVM(trainer=trainer, fit_intercept=False, lam=1.0).fit(X[:200], y[:200])  # compiles
         for lam in lams:
             cells, bounds, seconds = [], [], {}
-            for trainer in ("auto", "bmrm", "coordinate"):
+            for trainer in ("auto", "bmrm", "coordinate_descent"):
                 svm = LinearSVM(lam=lam, tol=GAP, trainer=trainer, fit_intercept=False)
                 seconds[trainer] = fit_seconds(svm, X, y)
                 assert svm.result_.converged

@@ -52,7 +52,6 @@ SHARED = {"structopt.space.compiled", "structopt.backends.continuous"}
 #: Files that still look the wrong way.
 UNFINISHED = {
     "algorithms": {"oracle", "structures", "features"},
-    "train": {"structures"},
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,20 +11,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from structopt.checks import check_parameters, instance
+from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
-from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._fitting import Fitting, taken, used_examples
 from structopt.estimators.persistence import Persistent
-from structopt.risks.risk import Risk
-from structopt.train.bmrm import bmrm
-from structopt.train.checkpoint import Checkpoint
 from structopt.train.result import TrainResult
 
 __all__ = ["BinaryEstimator", "LinearEstimator", "append_constant", "check_constant"]
 
 FloatArray = npt.NDArray[np.float64]
-Trainer = Callable[..., TrainResult]
 
 
 class LinearEstimator(Fitting, Persistent, BaseEstimator):
@@ -34,16 +27,14 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
 
     coef_: FloatArray
     intercept_: Any
-    result_: TrainResult
     n_features_in_: int
-    n_iter_: int
 
     def __init__(
         self,
         lam: float = 1e-3,
         *,
         tol: float = 1e-3,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -75,40 +66,10 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
         self._begin_fit()
         return X, y, weights
 
-    def _train(
-        self,
-        risk: Risk,
-        trainer: Trainer = bmrm,
-        *,
-        part: str = "",
-        lam: float | None = None,
-        w0: FloatArray | None = None,
-        **options: Any,
-    ) -> TrainResult:
-        """Run a trainer with this estimator's limits; `part` tells apart the runs of one fit, `w0` is of its last."""
-        checkpoint = self.checkpoint
-        if checkpoint is not None and part:
-            every = {"every": checkpoint.every} if isinstance(checkpoint, Checkpoint) else {}
-            path = checkpoint.path if isinstance(checkpoint, Checkpoint) else checkpoint
-            instance("checkpoint", path, (str, os.PathLike), "the path of a file or a Checkpoint")
-            checkpoint = Checkpoint(f"{os.fspath(path)}.{part}", **every)
-        return trainer(
-            risk,
-            lam=self.lam if lam is None else lam,
-            tol=self.tol,
-            max_passes=self.max_passes,
-            max_seconds=self.max_seconds,
-            checkpoint=checkpoint,
-            verbose=self.verbose,
-            warm=self._warm(part, w0),
-            **options,
-        )
-
     def _keep(self, result: TrainResult) -> None:
         """Keep the certificate, and say so where it falls short of `tol`."""
-        self.result_ = result
-        self.n_iter_ = iterations(result)
-        tell_early_end(self, result)
+        self._keep_result(result)
+        self._tell_early_end()
 
     def _set_weights(self, w: FloatArray, constant: float) -> None:
         """Split weights into coefficients and the intercept, the last weight times its constant (0: there is none)."""

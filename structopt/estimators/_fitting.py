@@ -1,23 +1,44 @@
-"""What `fit` of every estimator does with names of columns, weights of examples, and the fit before it."""
+"""What `fit` of every estimator does: names of columns, weights of examples, the trainer, the fit before, the end."""
 
 from __future__ import annotations
 
+import math
+import os
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
+from structopt import train
+from structopt.checks import instance
 from structopt.errors import DeclarationError
 from structopt.frames import is_frame, plain_inputs
 from structopt.risks.sample_weight import sample_weights
-from structopt.train.result import TrainResult
+from structopt.train.checkpoint import Checkpoint
+from structopt.train.registry import Trainer, TrainerFunction
+from structopt.train.result import REASONS, TrainResult
 from structopt.train.warm import WarmStart
 
-__all__ = ["Fitting", "named_inputs", "taken", "used_examples"]
+__all__ = ["Fitting", "named_inputs", "taken", "used_examples", "warn_unfinished"]
 
 Rows = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+#: What to do about each way in which a run can end early.
+_CURES = {
+    "passes": "raise max_passes, lam or tol",
+    "time": "raise max_seconds, lam or tol",
+    "stalled": "raise tol or lam, or scale the features",
+    "callback": "let the callback go on for longer",
+    "interrupted": "fit again with warm_start=True to go on from these weights",
+    "failed": "see the error; what had been learned is kept",
+}
 
 
 def used_examples(sample_weight: Any, n: int, owner: object) -> tuple[Rows | None, FloatArray | None]:
@@ -62,19 +83,77 @@ def named_inputs(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 class Fitting:
-    """Mixin of estimators with ``warm_start``: a second fit begins where the first one ended.
+    """Mixin of estimators that train: one way to a trainer, one warning where it ends early, and warm starts.
 
-    The weights are those of ``result_``; cuts, planes and dual variables of the last fit serve the next one if the data
-    are the same. They are kept while ``warm_start=True``, and neither saved nor pickled.
+    With ``warm_start`` a second fit begins where the first one ended. The weights are those of ``result_``; cuts,
+    planes and dual variables of the last fit serve the next one if the data are the same. They are kept while
+    ``warm_start=True``, and neither saved nor pickled.
     """
 
+    lam: float
+    tol: float
+    max_passes: float | None
+    max_seconds: float | None
+    verbose: bool | int
+    checkpoint: Any
     warm_start: bool
     result_: TrainResult
+    n_iter_: int
 
     def _begin_fit(self) -> None:
         """Without a warm start forget the fit before."""
         if not self.warm_start:
             self.__dict__.pop("_runs", None)
+
+    def _minimise(
+        self,
+        risk: Any,
+        trainer: str | TrainerFunction | Trainer = "bmrm",
+        *,
+        part: str = "",
+        w0: FloatArray | None = None,
+        **options: Any,
+    ) -> TrainResult:
+        """Run a trainer with this estimator's limits; `part` tells apart the runs of one fit, `w0` is of its last."""
+        wanted: dict[str, Any] = {
+            "lam": self.lam,
+            "tol": self.tol,
+            "max_seconds": self.max_seconds,
+            "checkpoint": self._checkpoint(part),
+            "verbose": self.verbose,
+            "warm": self._warm(part, w0),
+        }
+        if self.max_passes is not None:  # None: the trainer's own limit
+            wanted["max_passes"] = self.max_passes
+        wanted |= {name: getattr(self, name) for name in ("random_state", "certify") if hasattr(self, name)}
+        return train.get(trainer).minimise(risk, **(wanted | options))
+
+    def _checkpoint(self, part: str) -> Any:
+        """The file of one run of the fit."""
+        given = self.checkpoint
+        if given is None or not part:
+            return given
+        every = {"every": given.every} if isinstance(given, Checkpoint) else {}
+        path = given.path if isinstance(given, Checkpoint) else given
+        instance("checkpoint", path, (str, os.PathLike), "the path of a file or a Checkpoint")
+        return Checkpoint(f"{os.fspath(path)}.{part}", **every)
+
+    def _keep_result(self, result: TrainResult) -> None:
+        """Keep the certificate, and the passes over the data as a whole number, at least 1."""
+        self.result_ = result
+        self.n_iter_ = max(1, round(result.passes))
+
+    def _tell_early_end(self) -> None:
+        """Warn where the certified gap falls short of the tolerance: by how much, why the run ended, and the cure."""
+        result = self.result_
+        if result.converged:
+            return
+        if math.isfinite(result.gap):
+            gap = f"with a relative gap of {result.gap:.2g} above tol={result.tol:g}"
+        else:
+            gap = f"without a certified gap (tol={result.tol:g})"
+        reason = REASONS.get(result.stopped, result.stopped)
+        warn_unfinished(f"{type(self).__name__} stopped {gap}: {reason}; {_CURES.get(result.stopped, 'raise tol')}.")
 
     def _warm(self, part: str = "", w: FloatArray | None = None) -> WarmStart | None:
         """Where run `part` of this fit begins: where it ended last, or at `w`; None for a cold start."""
@@ -98,3 +177,11 @@ class Fitting:
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_runs"}
+
+
+def warn_unfinished(message: str) -> None:
+    """A `ConvergenceWarning` that points at the first line outside of this package, the caller's ``fit``."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)

@@ -17,6 +17,7 @@ from structopt.features import n_examples
 from structopt.frames import plain_labels
 from structopt.risks.crf import ChainCRF, chain_marginals
 from structopt.structures.chain import Chain, ChainBatch
+from structopt.train.registry import TrainerFunction
 
 __all__ = ["CRF"]
 
@@ -39,6 +40,9 @@ class CRF(LinearEstimator):
         Append the constant 1 to the features of every position.
     initial_weights : bool
         Learn a weight for the first state.
+    trainer : str or callable
+        ``"auto"`` (the bundle method `structopt.train.bmrm`), a name of `structopt.train.names` that takes such a
+        risk, or a function ``f(risk, *, lam, ...) -> TrainResult`` of your own.
     tol : float
         Certified relative gap of the objective at which to stop.
     n_jobs : int
@@ -82,9 +86,10 @@ class CRF(LinearEstimator):
         *,
         bias: bool = False,
         initial_weights: bool = False,
+        trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
         n_jobs: int = 1,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -104,6 +109,7 @@ class CRF(LinearEstimator):
         self.initial = initial
         self.bias = bias
         self.initial_weights = initial_weights
+        self.trainer = trainer
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -132,7 +138,8 @@ class CRF(LinearEstimator):
             self.states_, self.transitions, self.initial, bias=self.bias, initial_weights=self.initial_weights
         )
         risk = ChainCRF(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
-        result = self._train(risk)
+        automatic = isinstance(self.trainer, str) and self.trainer == "auto"
+        result = self._minimise(risk, "bmrm" if automatic else self.trainer)
         self.w_ = np.array(result.w)
         self.n_features_in_ = int(X[0].shape[1] if hasattr(X[0], "shape") else np.shape(X[0])[1])
         self._keep(result)

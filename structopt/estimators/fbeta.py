@@ -60,7 +60,7 @@ class FBetaSVM(BinaryEstimator):
         tol: float = 1e-3,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -92,7 +92,7 @@ class FBetaSVM(BinaryEstimator):
         X, signs, weights = self._check_binary(X, y, sample_weight)
         constant = check_constant(self.fit_intercept, self.intercept_scaling)
         risk = FBeta(append_constant(X, constant), signs, self.beta, sample_weight=weights)
-        result = self._train(risk, lam=self.lam * risk.n_counted)
+        result = self._minimise(risk, lam=self.lam * risk.n_counted)
         self._set_weights(result.w, constant)
         self.coef_, self.intercept_ = self.coef_[np.newaxis], np.array([self.intercept_])
         self._keep(result)

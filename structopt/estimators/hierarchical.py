@@ -7,13 +7,12 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from structopt.errors import DeclarationError, SolverFailed
-from structopt.estimators._convergence import iterations, tell_early_end
-from structopt.estimators._hierarchical_base import Kind
-from structopt.estimators._hierarchical_plan import make_plan
-from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
+from structopt.estimators._hierarchical import HierarchicalEstimator, Kind, node_model, task_loss
+from structopt.estimators._memory_plan import make_plan
 from structopt.hierarchy import Hierarchy
 from structopt.norms.normalization import maxmin, normalization
 from structopt.space.compiled import FloatArray
+from structopt.train.registry import TrainerFunction
 from structopt.train.result import TrainResult
 
 __all__ = ["HierarchicalSVM"]
@@ -25,7 +24,7 @@ Normalization = Literal["flat", "none", "rho", "maxmin"]
 Margin = Literal["auto", "hamming", "leaf", "normalized"]
 
 
-class HierarchicalSVM(TrainedHierarchy):
+class HierarchicalSVM(HierarchicalEstimator):
     """Structured SVM over the labels of a hierarchy, one weight vector a node.
 
     A label, a leaf or a set of nodes with all their ancestors, scores ``sum over its nodes of sqrt(alpha_n) <W_n, x>``;
@@ -59,9 +58,10 @@ class HierarchicalSVM(TrainedHierarchy):
         LP relaxation; predictions are integral.
     lam : float
         Weight of the regulariser. The paper's ``lambda ||W||^2 + sum over examples`` is ``lam = 2 lambda / n``.
-    trainer : str
-        ``"auto"``, ``"sgd"``, ``"block_ascent"``, ``"bmrm"``, ... of `structopt.train`. ``"auto"`` takes block
-        ascent where it fits into memory and has at most 67 million weights, else SGD.
+    trainer : str or callable
+        ``"auto"``, a name of `structopt.train.names`, or a function ``f(risk, *, lam, ...) -> TrainResult`` of your
+        own. ``"auto"`` takes block ascent where it fits into memory and has at most 67 million weights, else SGD;
+        SGD on a sparse X is `structopt.train.hierarchical_sgd`.
     tol : float
         Certified relative gap at which to stop (SGD stops by its limits only).
     fit_intercept : bool
@@ -140,7 +140,7 @@ class HierarchicalSVM(TrainedHierarchy):
         divided: bool = False,
         kind: Kind = "leaf",
         lam: float = 1e-3,
-        trainer: str = "auto",
+        trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
         dtype: Any = "float64",
@@ -218,12 +218,8 @@ class HierarchicalSVM(TrainedHierarchy):
                 error.partial = self
             raise
         self._keep(W, result)
-        tell_early_end(self, result)
+        self._tell_early_end()
         return self
-
-    def _keep(self, W: Any, result: TrainResult) -> None:
-        super()._keep(W, result)
-        self.n_iter_ = iterations(result)
 
     # ---- choices ---------------------------------------------------------------------------------
 

@@ -13,15 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from structopt.errors import DeclarationError
-from structopt.estimators._base import FloatArray, LinearEstimator, Trainer, append_constant, check_constant
+from structopt.estimators._base import FloatArray, LinearEstimator, append_constant, check_constant
 from structopt.risks.scalar import Hinge, SquaredHinge
 from structopt.risks.vector import Multiclass
-from structopt.train.coordinate import coordinate_descent
+from structopt.train.registry import TrainerFunction
 from structopt.train.result import History, Record, TrainResult, relative_gap
 
 __all__ = ["LinearSVM"]
 
-_TRAINERS = ("auto", "coordinate", "bmrm")
 _LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 
 
@@ -36,9 +35,11 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         ``max(0, 1 - y f)``, or half its square.
     multi_class : {"ovr", "crammer_singer"}
         More than two classes: one machine for each against the rest, or one joint problem (hinge only).
-    trainer : {"auto", "coordinate", "bmrm"}
-        Dual coordinate descent, or the bundle method with a line search. "auto" takes the first on sparse and the
-        second on dense data, where each is the faster (docs/mathematics/training).
+    trainer : str or callable
+        ``"auto"``, ``"coordinate_descent"`` (dual coordinate descent), ``"bmrm"`` (the bundle method with a line
+        search), another name of `structopt.train.names` that takes such a risk, or a function
+        ``f(risk, *, lam, ...) -> TrainResult`` of your own. ``"auto"`` takes the first on sparse and the second on
+        dense data, where each is the faster (docs/mathematics/training).
     tol : float
         Certified relative gap of the objective at which to stop.
     fit_intercept : bool
@@ -87,11 +88,11 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         loss: str = "hinge",
         *,
         multi_class: str = "ovr",
-        trainer: str = "auto",
+        trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -144,7 +145,8 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         elif self.multi_class == "ovr":
             result = _joined(self._fit_classes(X, codes, weights))
         else:
-            result = self._train(Multiclass(X, codes, n_classes=n_classes, sample_weight=weights))
+            risk = Multiclass(X, codes, n_classes=n_classes, sample_weight=weights)
+            result = self._minimise(risk, self._choose("bmrm"), random_state=self._seed())
         W = np.array(result.w.reshape(-1, X.shape[1]))
         self.coef_ = W[:, :-1] if constant else W
         self.intercept_ = constant * W[:, -1] if constant else np.zeros(len(W))
@@ -156,10 +158,8 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
             raise DeclarationError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}.")
         if self.multi_class not in ("ovr", "crammer_singer"):
             raise DeclarationError(f"multi_class must be 'ovr' or 'crammer_singer', got {self.multi_class!r}.")
-        if self.trainer not in _TRAINERS:
-            raise DeclarationError(f"trainer must be one of {', '.join(map(repr, _TRAINERS))}, got {self.trainer!r}.")
-        if self.multi_class == "crammer_singer" and (self.loss != "hinge" or self.trainer == "coordinate"):
-            raise DeclarationError("multi_class='crammer_singer' has the hinge loss only, and the trainer 'bmrm'.")
+        if self.multi_class == "crammer_singer" and self.loss != "hinge":
+            raise DeclarationError("multi_class='crammer_singer' has the hinge loss only.")
 
     def _fit_classes(self, X: Any, codes: npt.NDArray[np.intp], weights: FloatArray | None) -> list[TrainResult]:
         """One class against the others, each in turn; after Ctrl-C the others get one pass each."""
@@ -167,32 +167,26 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         n_classes, size = int(codes.max()) + 1, X.shape[1]
         before = None if known is None or known.w.size != n_classes * size else known.w.reshape(n_classes, size)
         parts: list[TrainResult] = []
-        limit = self.max_passes
-        try:
-            for k in range(n_classes):
-                w0 = None if before is None else before[k]
-                parts.append(self._fit_binary(X, codes == k, weights, part=str(k), w0=w0))
-                if parts[-1].stopped == "interrupted":
-                    self.max_passes = 1
-        finally:
-            self.max_passes = limit
+        limit: dict[str, Any] = {}
+        for k in range(n_classes):
+            w0 = None if before is None else before[k]
+            parts.append(self._fit_binary(X, codes == k, weights, part=str(k), w0=w0, **limit))
+            if parts[-1].stopped == "interrupted":
+                limit = {"max_passes": 1}
         return parts
 
     def _fit_binary(
-        self,
-        X: Any,
-        positive: npt.NDArray[np.bool_],
-        weights: FloatArray | None,
-        part: str = "",
-        w0: FloatArray | None = None,
+        self, X: Any, positive: npt.NDArray[np.bool_], weights: FloatArray | None, **options: Any
     ) -> TrainResult:
         risk = _LOSSES[self.loss](X, np.where(positive, 1.0, -1.0), sample_weight=weights)
-        descends = self.trainer == "coordinate" or (self.trainer == "auto" and sp.issparse(X))
-        if not descends:
-            return self._train(risk, part=part, w0=w0)
-        trainer: Trainer = coordinate_descent
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return self._train(risk, trainer, part=part, w0=w0, random_state=seed)
+        trainer = self._choose("coordinate_descent" if sp.issparse(X) else "bmrm")
+        return self._minimise(risk, trainer, random_state=self._seed(), **options)
+
+    def _choose(self, automatic: str) -> str | TrainerFunction:
+        return automatic if isinstance(self.trainer, str) and self.trainer == "auto" else self.trainer
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of shape (n,), positive for the second class; or (n, n_classes), the largest is predicted."""

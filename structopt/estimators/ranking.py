@@ -70,7 +70,7 @@ class RankSVM(LinearEstimator):
         decay: float | Callable[[int], FloatArray] = 0.25,
         *,
         tol: float = 1e-3,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -112,7 +112,7 @@ class RankSVM(LinearEstimator):
         rows, _ = used_examples(sample_weight, n, self)
         queries = _queries(query, len(y) if rows is None else n)
         queries = np.unique(taken(queries, rows), return_inverse=True)[1]
-        result = self._train(self._risk(X, y, queries, weights))
+        result = self._minimise(self._risk(X, y, queries, weights))
         self._set_weights(result.w, 0.0)
         self._keep(result)
         return self
@@ -211,7 +211,7 @@ class AUCMaximizer(BinaryEstimator):
             An example of weight 2 counts as two, a pair by the product of its weights. Equal by default.
         """
         X, signs, weights = self._check_binary(X, y, sample_weight)
-        result = self._train(ROCArea(X, signs, sample_weight=weights))
+        result = self._minimise(ROCArea(X, signs, sample_weight=weights))
         self.coef_ = np.array(result.w)[np.newaxis]
         self.intercept_ = np.array([-_threshold(np.asarray(X @ result.w), signs > 0, weights)])
         self._keep(result)

@@ -69,7 +69,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         tol: float = 1e-3,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -106,7 +106,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         constant = check_constant(self.fit_intercept, self.intercept_scaling)
         origin = _quantile(y, self.tau, weights) if constant else 0.0
         risk = Quantile(append_constant(X, constant), y - origin, self.tau, sample_weight=weights)
-        result = self._train(risk)
+        result = self._minimise(risk)
         self._set_weights(result.w, constant)
         self.intercept_ += origin
         self._keep(result)
@@ -163,7 +163,7 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         cost: Any = "constant",
         *,
         tol: float = 1e-3,
-        max_passes: float | None = 10_000,
+        max_passes: float | None = None,
         max_seconds: float | None = None,
         checkpoint: Any = None,
         verbose: bool | int = False,
@@ -198,7 +198,7 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
                 f"OrdinalRegressor: every target is {self.levels_[0]:g} (n_samples = {len(y)}), so there is no pair to "
                 "compare; pass two levels or more."
             )
-        result = self._train(Ordinal(X, y, self.cost, sample_weight=weights))
+        result = self._minimise(Ordinal(X, y, self.cost, sample_weight=weights))
         self._set_weights(result.w, 0.0)
         scores = np.asarray(X @ self.coef_, dtype=np.float64)
         if not np.isfinite(scores).all():

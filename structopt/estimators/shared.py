@@ -9,13 +9,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from structopt.errors import DeclarationError
-from structopt.estimators._convergence import tell_early_end, warn_unfinished
-from structopt.estimators._hierarchical_base import Kind
-from structopt.estimators._hierarchical_plan import make_plan
-from structopt.estimators._hierarchical_train import TrainedHierarchy, node_model, task_loss
+from structopt.estimators._fitting import warn_unfinished
+from structopt.estimators._hierarchical import HierarchicalEstimator, Kind, node_model, task_loss
+from structopt.estimators._memory_plan import make_plan
 from structopt.norms.normalization import normalization
 from structopt.norms.shared import shared_alpha
 from structopt.space.compiled import FloatArray
+from structopt.train.registry import TrainerFunction
 from structopt.train.result import TrainResult, relative_gap
 
 __all__ = ["SharedSVM"]
@@ -24,7 +24,7 @@ __all__ = ["SharedSVM"]
 Trained = tuple[FloatArray, TrainResult]
 
 
-class SharedSVM(TrainedHierarchy):
+class SharedSVM(HierarchicalEstimator):
     """Hierarchical SVM regularised by the structured shared Frobenius norm.
 
     Minimises ``lam/2 sum_n ||U_n||^2 / alpha_n + 1/n sum_i max_y [score(y) - score(y_i) + error(y, y_i)]`` over node
@@ -63,8 +63,10 @@ class SharedSVM(TrainedHierarchy):
     objectives_ : ndarray
         The objective after each step, in U and in alpha by turns, which never increases; with published shares after
         each training run.
-    n_iter_ : int
+    n_rounds_ : int
         Training runs.
+    n_iter_ : int
+        Passes over the data in all of them.
 
     Notes
     -----
@@ -94,7 +96,7 @@ class SharedSVM(TrainedHierarchy):
         rounds_tol: float = 1e-3,
         floor: float = 1e-8,
         shares: Literal["optimal", "published"] = "optimal",
-        trainer: str = "auto",
+        trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
         fit_intercept: bool = True,
         dtype: Any = "float64",
@@ -149,12 +151,15 @@ class SharedSVM(TrainedHierarchy):
         self._tell(f"SharedSVM: {self.hierarchy_!r}, {X.shape[0]} examples; {plan}")
         self.alpha_ = self.alpha_ if self.warm_start and hasattr(self, "result_") else self._start()
         error = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
-        self.n_iter_ = 0
+        self.n_rounds_, passes = 0, 0.0
 
         def train() -> Trained:
-            self.n_iter_ += 1
+            nonlocal passes
+            self.n_rounds_ += 1
             model = node_model(self.hierarchy_, self.kind, self.alpha_, error, solver=self.solver)
-            return self._train(plan, model, X, labels, weights)
+            W, result = self._train(plan, model, X, labels, weights)
+            passes += result.passes
+            return W, result
 
         W, result = train()
         objectives = [result.objective]
@@ -162,19 +167,20 @@ class SharedSVM(TrainedHierarchy):
         W, result, settled = alternate(train, W, result, objectives)
         self.objectives_ = np.array(objectives)
         self._keep(W, result)
-        if not settled and self.n_iter_ >= self.rounds and result.stopped != "interrupted":
+        self.n_iter_ = max(1, round(passes))
+        if not settled and self.n_rounds_ >= self.rounds and result.stopped != "interrupted":
             warn_unfinished(
                 f"SharedSVM stopped after rounds={self.rounds} while the node weights still moved by more than "
                 f"rounds_tol={self.rounds_tol:g} allows; raise rounds or rounds_tol."
             )
-        tell_early_end(self, result)
+        self._tell_early_end()
         return self
 
     def _descend(
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
         """Alternate while the objective falls; also tells whether it has stopped falling."""
-        while self.n_iter_ < self.rounds and result.stopped != "interrupted":
+        while self.n_rounds_ < self.rounds and result.stopped != "interrupted":
             before = objectives[-1]
             W, better = self._update(W, result)
             if better is None:
@@ -188,7 +194,7 @@ class SharedSVM(TrainedHierarchy):
                 return W, replace(result, lower_bound=new.lower_bound, gap=gap, history=new.history), True
             W, result = new_W, new
             objectives.append(result.objective)
-            self._tell(f"round {self.n_iter_}: objective {result.objective:.6g}")
+            self._tell(f"round {self.n_rounds_}: objective {result.objective:.6g}")
             if before - result.objective <= self.rounds_tol * abs(before):
                 return W, result, True
         return W, result, False
@@ -197,7 +203,7 @@ class SharedSVM(TrainedHierarchy):
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
         """Alternate until the published shares stand still; also tells whether they do."""
-        while self.n_iter_ < self.rounds and result.stopped != "interrupted":
+        while self.n_rounds_ < self.rounds and result.stopped != "interrupted":
             alpha = self._best_alpha(W)
             moved = float(np.abs(alpha - self.alpha_).max())
             if moved <= self.rounds_tol:
@@ -205,7 +211,7 @@ class SharedSVM(TrainedHierarchy):
             self.alpha_ = alpha
             W, result = train()
             objectives.append(result.objective)
-            self._tell(f"round {self.n_iter_}: alpha moved by {moved:.3g}, objective {result.objective:.6g}")
+            self._tell(f"round {self.n_rounds_}: alpha moved by {moved:.3g}, objective {result.objective:.6g}")
         return W, result, False
 
     def _check(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from structopt import train
 from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
-from structopt.estimators._convergence import iterations, tell_early_end
 from structopt.estimators._fitting import Fitting, named_inputs
 from structopt.estimators.persistence import Persistent
 from structopt.features import Tied
@@ -26,13 +24,13 @@ from structopt.plane import Plane
 from structopt.risks.loss_check import check_losses
 from structopt.surrogates import Surrogate
 from structopt.train import StructuredRisk, TrainResult
+from structopt.train.registry import ProblemSize, Trainer, TrainerFunction
 
 __all__ = ["StructuredSVM"]
 
 _log = logging.getLogger(__name__)
 
-# Working sets take about this many bytes an example at 20 planes; beyond the limit bundle methods do.
-_BYTES_PER_EXAMPLE = 5000
+# Beyond this many bytes of working sets bundle methods do.
 _MEMORY_LIMIT = 8 << 30
 
 
@@ -47,10 +45,11 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         ``"margin"``, ``"slack"``, or another of `structopt.surrogates`.
     search : str
         How most violated labels are found (`structopt.train.StructuredRisk`).
-    trainer : str
-        ``"auto"``, ``"block_ascent"``, ``"bmrm"``, ``"one_slack"``, ``"n_slack"``, ``"bcfw"``, ``"sgd"``,
-        ``"proximal_bundle"``. ``"auto"`` takes block ascent where the surrogate is convex and the working sets fit into
-        memory, bundle methods where they do not, and SGD for a surrogate that is not convex.
+    trainer : str or callable
+        ``"auto"``, a name of `structopt.train.names` (``"block_ascent"``, ``"bmrm"``, ``"one_slack"``, ``"n_slack"``,
+        ``"bcfw"``, ``"sgd"``, ``"proximal_bundle"``, ...), or a function ``f(risk, *, lam, ...) -> TrainResult`` of
+        your own. ``"auto"`` takes block ascent where the surrogate is convex and the working sets fit into memory,
+        bundle methods where they do not, and SGD for a surrogate that is not convex.
     lam : float
         Weight of the regulariser.
     tol : float
@@ -101,7 +100,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         model: Model,
         surrogate: str | Surrogate = "margin",
         search: str = "auto",
-        trainer: str = "auto",
+        trainer: str | TrainerFunction = "auto",
         lam: float = 1e-2,
         tol: float = 1e-3,
         n_jobs: int = 1,
@@ -146,37 +145,35 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         risk = StructuredRisk(
             self.model, X, Y, self.surrogate, self.search, self.n_jobs, sample_weight=sample_weight
         )  # fmt: skip
-        name = self._choose(risk)
-        minimise = _trainer(name)
+        trainer = self._choose(risk)
         try:
-            result = minimise(risk, **self._options(minimise))
+            result = self._minimise(risk, trainer)
         except Exception as error:
             partial = getattr(error, "partial", None)
             if isinstance(partial, TrainResult):
-                self._keep(partial, name, X)
+                self._keep(partial, trainer, X)
                 error.partial = self  # type: ignore[attr-defined]
             raise
-        self._keep(result, name, X)
-        tell_early_end(self, result)
+        self._keep(result, trainer, X)
+        self._tell_early_end()
         return self
 
-    def _keep(self, result: TrainResult, name: str, X: Any) -> None:
-        self.result_ = result
+    def _keep(self, result: TrainResult, trainer: Trainer, X: Any) -> None:
+        self._keep_result(result)
         self.coef_ = np.array(result.w)
-        self.trainer_ = name
-        self.n_iter_ = iterations(result)
+        self.trainer_ = trainer.name
         if getattr(X, "ndim", 0) == 2:
             self.n_features_in_ = int(X.shape[1])
 
-    def _choose(self, risk: StructuredRisk) -> str:
-        if self.trainer != "auto":
-            return self.trainer
+    def _choose(self, risk: StructuredRisk) -> Trainer:
+        if not (isinstance(self.trainer, str) and self.trainer == "auto"):
+            return train.get(self.trainer)
         tables = sum(not isinstance(term, Tied) for term in self.model.features.values())
         if not risk.is_convex:
             name, why = "sgd", f"{risk.surrogate!r} is not convex in the weights"
         elif tables > 1:
             name, why = "bmrm", "the model has several feature tables"
-        elif len(risk) * _BYTES_PER_EXAMPLE > _MEMORY_LIMIT:
+        elif _memory_beside_the_features("block_ascent", risk) > _MEMORY_LIMIT:
             name, why = "bmrm", "working sets for so many examples would not fit into memory"
         else:
             name, why = "block_ascent", "a decomposable risk whose working sets fit into memory"
@@ -184,22 +181,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         if self.verbose:
             with suppress(OSError, ValueError):  # nobody reads any more
                 print(f"trainer: {name} ({why})")
-        return name
-
-    def _options(self, minimise: Callable[..., TrainResult]) -> dict[str, Any]:
-        wanted = {
-            "lam": self.lam,
-            "tol": self.tol,
-            "verbose": self.verbose,
-            "checkpoint": self.checkpoint,
-            "random_state": self.random_state,
-            "max_seconds": self.max_seconds,
-            "warm": self._warm(),
-        }
-        if self.max_passes is not None:
-            wanted["max_passes"] = self.max_passes
-        known = inspect.signature(minimise).parameters
-        return {key: value for key, value in wanted.items() if key in known}
+        return train.get(name)
 
     # ---- use -------------------------------------------------------------------------------------
 
@@ -259,12 +241,11 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
             )
 
 
-def _trainer(name: str) -> Callable[..., TrainResult]:
-    known = ("block_ascent", "bmrm", "one_slack", "n_slack", "bcfw", "sgd", "proximal_bundle")
-    if name not in known:
-        raise DeclarationError(f"trainer must be 'auto' or one of {', '.join(known)}, got {name!r}.")
-    found: Callable[..., TrainResult] = getattr(train, name)
-    return found
+def _memory_beside_the_features(trainer: str, risk: StructuredRisk) -> float:
+    """Bytes that a trainer would take for what it learns."""
+    estimate = train.get(trainer).memory
+    size = ProblemSize(len(risk), sum(risk.batch.columns), risk.n_features, 0.0)
+    return 0.0 if estimate is None else sum(estimate(size).values())
 
 
 def _as_array(labels: list[Any]) -> Any:

@@ -21,7 +21,8 @@ from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled
 from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
-from structopt.losses import Hamming, LeafHamming, TaskLoss
+from structopt.hierarchy.leaf_tree import LeafTree
+from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
 from structopt.model.batch import Batch, LabelBatch, LossBatch, slack_of
@@ -130,6 +131,25 @@ class HierarchicalLabels(Model):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_algorithm": None}
+
+    def leaf_tree(self) -> LeafTree | None:
+        """The tree and the error as arrays, for compiled steps over single leaves; None where there are no such steps.
+
+        They need a tree, its own algorithm, and an error that is a sum over the nodes that only one of two paths has.
+        """
+        loss, h = self._loss, self.hierarchy
+        if self.kind != "leaf" or self.solver != "auto" or not h.is_tree:
+            return None
+        if type(loss) is Hamming:
+            weight, rooted = loss.linear(np.zeros(len(h)))[0], False
+        elif isinstance(loss, LeafHamming):
+            weight, rooted = loss.form.base, False
+        elif isinstance(loss, Normalized):
+            weight, rooted = loss.alpha_, True
+        else:
+            return None
+        factor = np.ones(len(h)) if self.factor is None else np.array(self.factor)
+        return LeafTree(h.parent_of.copy(), h.is_leaf.copy(), factor, np.array(weight, dtype=np.float64), rooted)
 
     def algorithm(self, x: Any = None) -> LeafOracle | NeededChildOracle | ClosureOracle | LeafSetOracle | None:
         """The exact oracle of this kind of label, or None for sets of leaves on a small DAG.

@@ -12,9 +12,11 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.coordinate import coordinate_descent
 from structopt.train.cutting_plane import n_slack, one_slack
 from structopt.train.dual import SimplexQP, solve_simplex_qp
+from structopt.train.hierarchical_sgd import hierarchical_sgd
 from structopt.train.monitor import Monitor
 from structopt.train.multiclass import multiclass_ascent
 from structopt.train.proximal import proximal_bundle
+from structopt.train.registry import ProblemSize, Trainer, get, names, register
 from structopt.train.result import History, Record, TrainResult
 from structopt.train.sgd import sgd
 from structopt.train.warm import WarmStart
@@ -25,21 +27,27 @@ __all__ = [
     "History",
     "LinearRisk",
     "Monitor",
+    "ProblemSize",
     "Record",
     "Risk",
     "SimplexQP",
     "StructuredRisk",
     "TrainResult",
+    "Trainer",
     "Violations",
     "WarmStart",
     "bcfw",
     "block_ascent",
     "bmrm",
     "coordinate_descent",
+    "get",
+    "hierarchical_sgd",
     "multiclass_ascent",
     "n_slack",
+    "names",
     "one_slack",
     "proximal_bundle",
+    "register",
     "regularizers",
     "sgd",
     "solve_simplex_qp",

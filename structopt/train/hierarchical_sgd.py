@@ -8,328 +8,339 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit.csr import checked_csr
+from structopt.checks import checked, choice
 from structopt.errors import DeclarationError
-from structopt.losses import Hamming, LeafHamming, Normalized
-from structopt.model.batch import LabelBatch
-from structopt.risks.identity import digest
+from structopt.hierarchy.leaf_tree import LeafTree
+from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
-from structopt.risks.sample_weight import relative_weights
-from structopt.risks.structured import StructuredRisk, difference
+from structopt.risks.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.space.compiled import FloatArray
-from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.kernels.node_weights import leaf_steps
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.node_weights import AllWeights, Pattern, SeenWeights, Weights, seen_features
 from structopt.train.result import TrainResult
-from structopt.train.sgd import default_batch_size
+from structopt.train.run import Limits, Method, run
+from structopt.train.sgd import check_batch_size, default_batch_size
 from structopt.train.warm import WarmStart
 
 __all__ = ["Pattern", "hierarchical_sgd", "seen_features"]
 
+# Entries of a temporary: whole ones would be as large as the weights.
 _CHUNK = 1 << 20
 # Examples between two looks at the clock and at Ctrl-C.
 _SLAB = 1024
+# Examples whose labels are asked at a time for the objective.
+_EVALUATED = 256
 
 
+@checked
 def hierarchical_sgd(
-    model: HierarchicalLabels,
-    X: sp.csr_array,
-    Y: Any,
+    risk: StructuredRisk,
+    regularizer: Regularizer | None = None,
     *,
     lam: float,
-    surrogate: Any = "margin",
-    pattern: Pattern | None = None,
-    dtype: Any = np.float64,
     tol: float = 0.0,
     max_passes: float | None = 30,
     batch_size: int | None = None,
+    support: Literal["all", "seen"] = "all",
+    everywhere: Sequence[int] = (),
+    dtype: Any = np.float64,
     certify: bool = True,
-    n_jobs: int = 1,
     max_seconds: float | None = None,
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
-    sample_weight: Any = None,
     warm: WarmStart | None = None,
-) -> tuple[TrainResult, Any]:
+) -> TrainResult:
     """Minimise ``lam/2 ||W||^2 + risk(W)`` over node weights, for sparse examples.
 
     Parameters
     ----------
-    model : HierarchicalLabels
-    X : csr_array, shape (n, d)
-    Y : labels, best as a sparse 0/1 matrix over the nodes
+    risk : StructuredRisk
+        Of a model with one row of features per example and one weight vector per node (`HierarchicalLabels`,
+        `Multiclass`, ...), with any surrogate.
+    regularizer : L2, optional
+        The steps are those of ``||w||^2 / 2``.
     lam : float
         Weight of the regulariser, positive.
-    surrogate : str or Surrogate
-    pattern : Pattern, optional
-        Keep weights only there (`seen_features`); the others are fixed at 0. All by default.
-    dtype : float64 or float32
-        Of the weights.
+    tol : float
+        Relative gap that counts as converged; the run itself ends by its limits only.
+    max_passes : float
+        Passes over the data.
     batch_size : int, optional
         Examples per step. By default 1 for single leaves of a tree, which one compiled loop visits, and half the root
         of their number elsewhere; in a first pass fresh weights are worth much.
-    tol, max_passes, certify, max_seconds, callback, checkpoint, verbose, random_state, warm
-        As in `structopt.train.sgd`. There is a lower bound in float64 only: rounding would invalidate it.
-    n_jobs : int
-        Threads over the examples of a mini-batch.
-    sample_weight : array of shape (n,), optional
-        As of `structopt.train.StructuredRisk`: steps are as long as their examples are heavy, visits equally frequent.
+    support : {"all", "seen"}
+        Keep all weights, or only those of the features that occur in some example of the node; the others are 0.
+    everywhere : sequence of int
+        With ``support="seen"``: features whose weights every node keeps, also one without examples (the constant).
+    dtype : float64 or float32
+        Of the weights while they are learned. There is a lower bound in float64 only: rounding would invalidate it.
+    certify : bool
+        Spend one more pass on the objective at the returned weights; without it the objective is unknown (``inf``).
+    max_seconds, callback, checkpoint, verbose, warm
+        As in `structopt.train.bmrm`.
+    random_state : int
+        Which examples go together, and the order of the steps.
 
     Returns
     -------
-    result : TrainResult
-        ``result.w`` has the weights by feature, as they are stored.
-    W : ndarray or csc_array, shape (nodes, d)
+    TrainResult
+        With ``support="seen"``, ``result.info["pattern"].matrix(result.w)`` has the weights as a sparse matrix
+        ``(nodes, features)``.
 
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
     >>> import structopt as so
-    >>> from structopt.train.hierarchical_sgd import hierarchical_sgd
-    >>> h = so.Hierarchy([("animal", "cat"), ("animal", "dog")])
-    >>> X = sp.csr_array(np.eye(4))
-    >>> model = so.structures.HierarchicalLabels(h)
-    >>> result, W = hierarchical_sgd(model, X, ["cat", "cat", "dog", "dog"], lam=0.1, max_passes=5)
-    >>> W.shape, bool((W[1] == -W[2]).all())
-    ((3, 4), True)
+    >>> model = so.structures.HierarchicalLabels(so.Hierarchy([("animal", "cat"), ("animal", "dog")]))
+    >>> risk = so.train.StructuredRisk(model, sp.csr_array(np.eye(4)), ["cat", "cat", "dog", "dog"])
+    >>> W = so.train.hierarchical_sgd(risk, lam=0.1, max_passes=5).w.reshape(3, 4)
+    >>> bool((W[1] == -W[2]).all())
+    True
     """
+    check_l2(regularizer, "hierarchical_sgd")
     lam = check_lam(lam)
-    X = checked_csr(X if sp.issparse(X) else sp.csr_array(X), "X", dtype)
-    n, n_nodes = X.shape[0], len(model.hierarchy)
-    labels = sp.csr_array(model.codec.encode_many(Y, n))
-    weight = relative_weights(sample_weight, n, "hierarchical_sgd")
-    if weight is not None and not weight.all():
-        kept = np.flatnonzero(weight)
-        X, labels, n = X[kept], labels[kept], len(kept)
-        weight = relative_weights(weight[kept], n, "hierarchical_sgd")
-    if batch_size is not None and batch_size < 1:
-        raise DeclarationError(f"batch_size must be at least 1, got {batch_size!r}.")
-    single = _error_weights(model, surrogate)
-    size = (1 if single else default_batch_size(n)) if batch_size is None else min(int(batch_size), n)
-    rng = np.random.default_rng(random_state)
-    order = rng.permutation(n)
-    groups: Any = order if single and size == 1 else np.array_split(order, math.ceil(n / size))
-    store: Weights = AllWeights(X.shape[1], n_nodes, dtype) if pattern is None else SeenWeights(pattern, dtype)
-    steps = _Steps(model.private_twin(), X, labels, surrogate, store, lam, n_jobs, weight)
-    leaves = _LeafSteps(steps, single) if single and size == 1 else None
-    problem = {"lam": lam, "batch_size": size, "weights": store.v.size, "examples": n, "dtype": str(np.dtype(dtype))}
-    problem["random_state"] = random_state
-    with Monitor(
-        "hierarchical sgd",
-        tol=tol,
-        max_passes=max_passes,
-        max_seconds=max_seconds,
-        callback=callback,
-        checkpoint=checkpoint,
-        verbose=verbose,
-        lower_bound=0.0,
-        problem=problem if checkpoint is None else problem | _identity(model, X, labels, surrogate, pattern, weight),
-    ) as monitor:
-        state = monitor.resume()
-        if state is not None:
-            steps.restore(state)
-            rng.bit_generator.state = state["random"]
-        elif warm is not None and (start := warm.weights(store.v.size)) is not None:
-            steps.restart(start, len(groups))
-            monitor.offer(start)
-        while monitor.running:
-            try:
-                (_one_pass if leaves is None else leaves.one_pass)(monitor, steps, groups, rng)
-            except KeyboardInterrupt:
-                monitor.offer(steps.mean())  # a pass may take half an hour: what it has learned is kept
-                raise
-            monitor.count(passes=monitor.oracle_calls / n - monitor.passes)
-            if steps.whole and np.dtype(dtype) == np.float64 and steps.convex:
-                monitor.bound(steps.dual_value(len(groups) / n))
-            monitor.offer(steps.mean())
-            monitor.record(lambda: steps.state() | {"random": rng.bit_generator.state})
-        if certify and monitor.stopped != "callback" and not math.isfinite(monitor.objective):
-            with monitor.part("certify"):
-                store.replace(steps.mean())
-                steps.t = 1  # the stored weights are now the mean itself
-                value = sum(steps.value(part) for part in np.array_split(order, math.ceil(n / 256))) / n
-            monitor.count(oracle_calls=n, passes=1)
-            w = store.v.ravel().astype(np.float64, copy=False)
-            monitor.offer(w, 0.5 * lam * float(w @ w) + value)
-            monitor.record()
-    result = monitor.result(batch_size=size, n_weights=int(store.v.size))
-    if warm is not None:
-        warm.w = result.w
-    store.release()
-    return result, store.matrix(result.w)
+    choice("support", support, ("all", "seen"))
+    method = _HierarchicalSgd(risk, lam, batch_size, support, everywhere, dtype, certify, random_state)
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
-def _identity(
-    model: HierarchicalLabels, X: Any, labels: Any, surrogate: Any, pattern: Any, weight: Any
-) -> dict[str, Any]:
-    """Hashes of what determines the objective."""
-    loss = model._loss
-    return {
-        "model": digest(type(model), model.hierarchy, model.kind, model.factor, model.integral),
-        "X": digest(X),
-        "Y": digest(labels),
-        "loss": digest(loss),
-        "surrogate": digest(getattr(surrogate, "name", surrogate)),
-        "pattern": digest(pattern),
-        "sample_weight": digest(weight),
-    }
-
-
-def _one_pass(monitor: Monitor, steps: _Steps, groups: Sequence[Any], rng: np.random.Generator) -> None:
-    n = steps.X.shape[0]
-    for k in rng.permutation(len(groups)):
-        with monitor.part("oracle and steps"):
-            steps.visit(groups[k], len(groups) / n)
-        monitor.count(oracle_calls=len(groups[k]))
-        if monitor.out_of_time:
-            steps.whole = steps.whole and steps.t % len(groups) == 0
-            return
-
-
-def _error_weights(model: HierarchicalLabels, surrogate: Any) -> tuple[FloatArray, bool, bool] | None:
-    """Node weights, root and division of the error, where `leaf_steps` knows it; else None."""
-    loss, name = model._loss, getattr(surrogate, "name", surrogate)
-    if (
-        model.solver != "auto"
-        or model.kind != "leaf"
-        or not model.hierarchy.is_tree
-        or name not in ("margin", "divided")
-    ):
-        return None
-    divided = name == "divided"
-    if type(loss) is Hamming:
-        return np.array(loss.linear(np.zeros(len(model.hierarchy)))[0], dtype=np.float64), False, divided
-    if isinstance(loss, LeafHamming):
-        return np.array(loss.form.base), False, divided
-    if isinstance(loss, Normalized):
-        return np.array(loss.alpha_), True, divided
-    return None
-
-
-class _LeafSteps:
-    """Steps of one example each, for single leaves of a tree, in slabs of compiled visits."""
-
-    def __init__(self, steps: _Steps, error: tuple[FloatArray, bool, bool]) -> None:
-        h = steps.model.hierarchy
-        factor = np.ones(len(h)) if steps.model.factor is None else np.array(steps.model.factor)
-        at_leaf = h.is_leaf[steps.labels.indices]
-        self.truth = steps.labels.indices[at_leaf].astype(np.int64)
-        self.tree = h.parent_of.copy(), h.is_leaf.copy(), factor
-        self.error = error
-        self.rows = steps.X.data, steps.X.indices, steps.X.indptr
-        own = np.ones(steps.X.shape[0]) if steps.weight is None else steps.weight
-        self.steps = own / steps.lam
-        pattern = getattr(steps.store, "pattern", None)
-        self.layout = (np.zeros(0, np.int64), np.zeros(0, np.int32)) if pattern is None else (pattern.ptr, pattern.node)
-
-    def one_pass(self, monitor: Monitor, steps: _Steps, order: Any, rng: np.random.Generator) -> None:
-        visits = np.asarray(order)[rng.permutation(len(order))].astype(np.int64)
-        v, u = steps.store.v.reshape(-1), steps.store.u.reshape(-1)
-        for at in range(0, visits.size, _SLAB):
-            part = visits[at : at + _SLAB]
-            with monitor.part("oracle and steps"):
-                steps.levels += steps.lam * leaf_steps(
-                    part, self.rows, self.truth, self.tree, self.error, self.layout, v, u, steps.t, self.steps
-                )
-            steps.t += part.size
-            steps.share = float(steps.t)
-            monitor.count(oracle_calls=part.size)
-            if monitor.out_of_time:
-                steps.whole = steps.whole and steps.t % visits.size == 0
-                return
-
-
-class _Steps:
+class _HierarchicalSgd(Method):
     """Pegasos steps on the mini-batches of one data set; the iterate is ``v / t`` (Notes of `structopt.train.sgd`)."""
+
+    name = "hierarchical_sgd"
 
     def __init__(
         self,
-        model: HierarchicalLabels,
-        X: Any,
-        labels: Any,
-        surrogate: Any,
-        store: Weights,
+        risk: StructuredRisk,
         lam: float,
-        n_jobs: int,
-        weight: FloatArray | None = None,
+        batch_size: int | None,
+        support: str,
+        everywhere: Sequence[int],
+        dtype: Any,
+        certify: bool,
+        random_state: int,
     ) -> None:
-        self.weight = weight
-        self.model, self.X, self.labels, self.surrogate = model, X, labels, surrogate
-        self.store, self.lam, self.n_jobs = store, lam, n_jobs if n_jobs > 0 else os.cpu_count() or 1
+        check_scale(risk, lam)
+        batch, n = risk.batch, len(risk)
+        if len(batch.rows) != 1 or batch.rows[0].shape[0] != n:
+            raise DeclarationError(
+                f"hierarchical_sgd needs a model with one row of features per example; {risk.model!r} has others. "
+                "Use sgd."
+            )
+        rows = batch.rows[0]
+        self.X = checked_csr(rows if sp.issparse(rows) else sp.csr_array(rows), "X", dtype)
+        self.risk, self.lam, self.certify, self.n = risk, lam, certify, n
+        self.n_jobs = risk.n_jobs if risk.n_jobs > 0 else os.cpu_count() or 1
+        tree = _leaf_tree(risk)
+        default = 1 if tree is not None else default_batch_size(n)
+        self.size = default if batch_size is None else check_batch_size(batch_size, n)
+        self.rng = np.random.default_rng(random_state)
+        self.order = self.rng.permutation(n)
+        self.leaves = _LeafSteps(risk, tree, lam) if tree is not None and self.size == 1 else None
+        self.groups: Any = self.order
+        if self.leaves is None:
+            self.groups = np.array_split(self.order, math.ceil(n / self.size))
+        self.pattern = None if support == "all" else _pattern(self.X, risk.truth.tables[0], everywhere)
+        self.store: Weights = (
+            AllWeights(self.X.shape[1], batch.columns[0], dtype)
+            if self.pattern is None
+            else SeenWeights(self.pattern, dtype)
+        )
         self.t = 0
         self.share = 0.0
-        self.levels = 0.0
+        self.levels = 0.0  # sum of the planes' levels so far
         self.whole = True  # every example has been visited equally often
-        self.convex = True
+        self.evaluated = -1  # the step after which the objective was evaluated
+        self.lower_bound = float(risk.lower_bound)
+        self.problem = {
+            "risk": risk,
+            "lam": lam,
+            "batch_size": self.size,
+            "support": support,
+            "everywhere": [int(j) for j in everywhere],
+            "dtype": str(np.dtype(dtype)),
+            "random_state": random_state,
+        }
 
-    def _asked(self, examples: npt.NDArray[np.intp]) -> tuple[Any, StructuredRisk, Any]:
-        X = self.X[examples]
-        risk = StructuredRisk(self.model, X, self.labels[examples], self.surrogate, n_jobs=self.n_jobs)
-        risk.weight = None if self.weight is None else self.weight[examples]
-        scores = self.store.scores(X, 1.0 / self.t if self.t else 0.0, self.n_jobs)
-        return X, risk, risk.violations_of([scores])
+    @property
+    def n_weights(self) -> int:
+        return int(self.store.v.size)
 
-    def visit(self, examples: npt.NDArray[np.intp], weight: float) -> None:
+    def fallback(self) -> FloatArray:
+        return np.zeros(self.n_weights)
+
+    def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
+        """Go on after the steps that led here, or, where these are not known, as if one pass had led to `w`."""
+        stored = self.store.from_vector(w)
+        if self.certify:  # the result is then never worse than the start
+            self._evaluate(monitor, stored)
+        else:
+            monitor.offer(w)
+        if self.t == 0:
+            self.t, self.share = len(self.groups), float(len(self.groups))
+            self.whole = False  # no dual point is known that belongs to w
+            # The mean is (share v - u) / total: u is what makes it w.
+            self.store.v[...] = self.t * stored
+            self.store.u[...] = (self.t * self.t - 0.5 * self.t * (self.t + 1)) * stored
+
+    def take_over(self, state: dict[str, Any], lam: float) -> None:
+        self.restore(state)
+        self.store.v *= lam / self.lam  # the mixture of planes is the same, its weights are not
+        self.store.u *= lam / self.lam
+        self.evaluated = -1
+
+    def iterate(self, monitor: Monitor) -> None:
+        try:
+            (self._visit_groups if self.leaves is None else self._visit_leaves)(monitor)
+        except KeyboardInterrupt:
+            monitor.offer(self.store.to_vector(self._mean()))  # a pass may take half an hour: what it learned is kept
+            raise
+        monitor.count(passes=monitor.oracle_calls / self.n - monitor.passes)
+        if self.whole and self.store.v.dtype == np.float64 and self.risk.is_convex:
+            monitor.bound(self._dual_value())
+        monitor.offer(self.store.to_vector(self._mean()))
+
+    def _visit_groups(self, monitor: Monitor) -> None:
+        weight = len(self.groups) / self.n
+        for k in self.rng.permutation(len(self.groups)):
+            with monitor.part("oracle and steps"):
+                self._step(self.groups[k], weight)
+            monitor.count(oracle_calls=len(self.groups[k]))
+            if self._must_end(monitor):
+                return
+
+    def _visit_leaves(self, monitor: Monitor) -> None:
+        assert self.leaves is not None
+        visits = self.order[self.rng.permutation(self.n)].astype(np.int64)
+        for at in range(0, self.n, _SLAB):
+            part = visits[at : at + _SLAB]
+            with monitor.part("oracle and steps"):
+                self.levels += self.lam * self.leaves.visit(part, self.X, self.store, self.pattern, self.t)
+            self.t += part.size
+            self.share = float(self.t)
+            monitor.count(oracle_calls=part.size)
+            if self._must_end(monitor):
+                return
+
+    def _must_end(self, monitor: Monitor) -> bool:
+        """Whether what is left of the time must do for the certificate of the weights that are returned."""
+        asked = monitor.parts["oracle and steps"] / max(monitor.oracle_calls, 1)
+        if monitor.seconds_left > (1.1 * asked * self.n if self.certify else 0.0):
+            return False
+        self.whole = self.whole and self.t % len(self.groups) == 0
+        monitor.stop("time")
+        return True
+
+    def _violations(
+        self, examples: npt.NDArray[np.intp], weights: Any, scale: float
+    ) -> tuple[sp.csr_array, StructuredRisk, Violations]:
+        X, part = self.X[examples], self.risk.part(examples)
+        return X, part, part.violations_of([self.store.scores(weights, X, scale, self.n_jobs)])
+
+    def _step(self, examples: npt.NDArray[np.intp], weight: float) -> None:
         """One step along the subgradient of ``weight * sum of these examples' surrogates``."""
-        X, risk, found = self._asked(examples)
-        self.convex = risk.is_convex
-        (table,) = _differences(risk.truth, found.labels)
+        X, part, found = self._violations(examples, self.store.v, 1.0 / self.t if self.t else 0.0)
+        (table,) = difference(part.truth, found.labels)
+        table.sort_indices()  # `add_seen` searches forwards
         parts = (table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
         self.store.add(parts, found.scale * (weight / self.lam), X, self.share)
         self.levels += float(found.level.sum())
         self.t += 1
         self.share += 1.0
 
-    def value(self, examples: npt.NDArray[np.intp]) -> float:
-        """The sum of the surrogates of these examples."""
-        return float(self._asked(examples)[2].upper.sum())
-
-    def mean(self) -> Any:
-        """The mean of the iterates weighted by t, as a flat array."""
+    def _mean(self) -> Any:
+        """The mean of the iterates weighted by t, as the store has weights."""
         total = max(0.5 * self.t * (self.t + 1), 1.0)
-        v, u = self.store.v.reshape(-1), self.store.u.reshape(-1)
-        w = np.empty(v.size)
-        for at in range(0, v.size, _CHUNK):  # whole temporaries would be as large as the weights
+        mean = np.empty_like(self.store.v)
+        v, u, flat = self.store.v.reshape(-1), self.store.u.reshape(-1), mean.reshape(-1)
+        for at in range(0, v.size, _CHUNK):
             part = slice(at, at + _CHUNK)
-            w[part] = (self.share * v[part].astype(np.float64) - u[part]) / total
-        return w
+            flat[part] = (self.share * v[part].astype(np.float64) - u[part]) / total
+        return mean
 
-    def dual_value(self, weight: float) -> float:
+    def _dual_value(self) -> float:
         """Value of the feasible dual point of whole passes: the uniform mixture of all planes found."""
-        w = self.store.v.ravel()
-        return self.levels * weight / self.t - 0.5 * self.lam * float(w @ w) / self.t**2
+        w = self.store.v.reshape(-1)
+        level = self.levels * len(self.groups) / (self.n * self.t)
+        return level - 0.5 * self.lam * float(w @ w) / self.t**2
 
-    def restart(self, w: FloatArray, t: int) -> None:
-        """Stand at `w` as if `t` equal iterates had led to it; no dual point is known that belongs to it."""
-        self.t, self.share, self.whole = t, float(t), False
-        # The mean is (share v - u) / total: u is what makes it w.
-        self.store.v.reshape(-1)[:] = t * w
-        self.store.u.reshape(-1)[:] = (t * t - 0.5 * t * (t + 1)) * w
+    def finish(self, monitor: Monitor) -> None:
+        if not self.certify or self.t <= self.evaluated:
+            return
+        self._evaluate(monitor, self._mean())
+        self.evaluated = self.t
+        monitor.record(self.state)
+
+    def _evaluate(self, monitor: Monitor, weights: Any) -> None:
+        monitor.count(oracle_calls=self.n, passes=1)
+        with monitor.part("certify"):
+            groups = np.array_split(self.order, math.ceil(self.n / _EVALUATED))
+            value = sum(float(self._violations(part, weights, 1.0)[2].upper.sum()) for part in groups) / self.n
+        w = self.store.to_vector(weights)
+        monitor.offer(w, 0.5 * self.lam * float(w @ w) + value)
 
     def state(self) -> dict[str, Any]:
-        """Everything that later steps depend on."""
         kept = {"t": self.t, "share": self.share, "levels": self.levels, "whole": self.whole}
-        return {**kept, "v": self.store.v, "u": self.store.u}
+        own = {"v": self.store.v, "u": self.store.u, "evaluated": self.evaluated}
+        return {**kept, **own, "random": self.rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Undo `state`."""
         self.t, self.share = int(state["t"]), float(state["share"])
         self.levels, self.whole = float(state["levels"]), bool(state["whole"])
         self.store.v[...], self.store.u[...] = state["v"], state["u"]
+        self.evaluated = int(state["evaluated"])
+        self.rng.bit_generator.state = state["random"]
+
+    def info(self) -> dict[str, Any]:
+        own: dict[str, Any] = {"steps": self.t, "batch_size": self.size}
+        return own if self.pattern is None else {**own, "pattern": self.pattern}
 
 
-def _differences(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
-    tables = difference(truth, labels)
-    for table in tables:
-        table.sort_indices()  # `add_seen` searches forwards
-    return tables
+class _LeafSteps:
+    """Steps of one example each, for single leaves of a tree, in slabs of compiled visits."""
+
+    def __init__(self, risk: StructuredRisk, tree: LeafTree, lam: float) -> None:
+        labels = risk.truth.tables[0]
+        self.truth = labels.indices[tree.is_leaf[labels.indices]].astype(np.int64)
+        self.tree = tree.parent, tree.is_leaf, tree.factor
+        self.error = tree.weight, tree.rooted, risk.surrogate.name == "divided"
+        self.steps = (np.ones(len(risk)) if risk.weight is None else risk.weight) / lam
+
+    def visit(self, examples: npt.NDArray[np.int64], X: sp.csr_array, store: Weights, pattern: Any, t: int) -> float:
+        """Visit the examples in turn, from step `t` on; return the sum of the planes' levels, times ``1 / lam``."""
+        rows = X.data, X.indices, X.indptr
+        layout = (np.zeros(0, np.int64), np.zeros(0, np.int32)) if pattern is None else (pattern.ptr, pattern.node)
+        v, u = store.v.reshape(-1), store.u.reshape(-1)
+        return leaf_steps(examples, rows, self.truth, self.tree, self.error, layout, v, u, t, self.steps)
+
+
+def _leaf_tree(risk: StructuredRisk) -> LeafTree | None:
+    """The tree of a model whose labels are single leaves, where compiled steps know the surrogate; else None."""
+    offered = getattr(risk.model, "leaf_tree", None)
+    if offered is None or risk.surrogate.name not in ("margin", "divided"):
+        return None
+    tree: LeafTree | None = offered()
+    return tree
+
+
+def _pattern(X: sp.csr_array, labels: sp.csr_array, everywhere: Sequence[int]) -> Pattern:
+    """The features that each node has met, and those that every node keeps."""
+    if len(everywhere):
+        columns = np.asarray(everywhere, dtype=np.intp)
+        row = sp.csr_array((np.ones(columns.size), (np.zeros_like(columns), columns)), shape=(1, X.shape[1]))
+        X = sp.csr_array(sp.vstack([X, row], format="csr"))
+        labels = sp.csr_array(sp.vstack([labels, np.ones((1, labels.shape[1]))], format="csr"))
+    found = seen_features(X, labels)
+    assert isinstance(found, Pattern)
+    return found

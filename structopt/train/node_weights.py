@@ -33,6 +33,10 @@ class Pattern:
         """Number of weights."""
         return int(self.ptr[-1])
 
+    def matrix(self, w: FloatArray) -> sp.csc_array:
+        """Weights in the order of the pattern as a matrix ``(nodes, features)``, on the arrays that are there."""
+        return sp.csc_array((w, self.node, self.ptr), shape=(self.n_nodes, self.ptr.size - 1))
+
     def __repr__(self) -> str:
         return f"<Pattern: {self.size} weights of {self.ptr.size - 1} features at {self.n_nodes} nodes>"
 
@@ -60,64 +64,58 @@ def seen_features(X: sp.csr_array, labels: sp.csr_array, *, count_only: bool = F
 
 
 class Weights(Protocol):
-    """Weights v, and u for their mean."""
+    """Weights v, and u for their mean; both in the order of the store."""
 
     v: Any
     u: Any
 
-    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any: ...
-    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None: ...
-    def matrix(self, w: Any) -> Any: ...
-    def replace(self, w: Any) -> None: ...
-    def release(self) -> None: ...
+    def scores(self, weights: Any, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
+        """``scale <x, weights_k>`` of all rows x and nodes k."""
+
+    def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
+        """``v += delta`` and ``u += share delta`` for the step delta of a mini-batch."""
+
+    def to_vector(self, weights: Any) -> FloatArray:
+        """Weights of the store as the vector that the trainer returns."""
+
+    def from_vector(self, w: FloatArray) -> Any:
+        """Undo `to_vector`."""
 
 
-class _Arrays:
-    v: Any
-    u: Any
-
-    def replace(self, w: Any) -> None:
-        """Put other weights in the place of v; u is no longer needed."""
-        self.u = self.u[:0]
-        self.v[...] = w.reshape(self.v.shape)
-
-    def release(self) -> None:
-        """Forget the arrays of the run."""
-        self.v, self.u = self.v[:0].copy(), self.u[:0].copy()
-
-
-class AllWeights(_Arrays):
-    """All weights, ``(features, nodes)``."""
+class AllWeights:
+    """All weights, ``(features, nodes)``; as a vector node by node, as every model has them."""
 
     def __init__(self, n_features: int, n_nodes: int, dtype: Any) -> None:
         self.shape = (n_features, n_nodes)
         self.v, self.u = np.zeros(self.shape, dtype), np.zeros(self.shape, dtype)
 
-    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
+    def scores(self, weights: Any, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
         table = np.empty((X.shape[0], self.shape[1]), self.v.dtype)
-        arrays = X.data, X.indices, X.indptr, self.v, self.v.dtype.type(scale), table
+        arrays = X.data, X.indices, X.indptr, weights, self.v.dtype.type(scale), table
         in_threads(lambda first, last: score_dense(*arrays, first, last), X.shape[0], n_jobs)
         return table
 
     def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
         add_dense(parts, weight, X.data, X.indices, X.indptr, self.v, self.u, share)
 
-    def matrix(self, w: Any) -> Any:
-        """The weights as ``(nodes, features)``: a view."""
-        return w.reshape(self.shape).T
+    def to_vector(self, weights: Any) -> FloatArray:
+        return np.array(weights.T, dtype=np.float64, order="C").ravel()
+
+    def from_vector(self, w: FloatArray) -> Any:
+        return np.array(w.reshape(self.shape[::-1]).T, dtype=self.v.dtype, order="C")
 
 
-class SeenWeights(_Arrays):
-    """Weights on a pattern."""
+class SeenWeights:
+    """Weights on a pattern; as a vector in its order."""
 
     def __init__(self, pattern: Pattern, dtype: Any) -> None:
         self.pattern = pattern
         self.v, self.u = np.zeros(pattern.size, dtype), np.zeros(pattern.size, dtype)
 
-    def scores(self, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
+    def scores(self, weights: Any, X: sp.csr_array, scale: float, n_jobs: int) -> Any:
         table = np.empty((X.shape[0], self.pattern.n_nodes), self.v.dtype)
-        weights = self.pattern.ptr, self.pattern.node, self.v, self.v.dtype.type(scale)
-        arrays = X.data, X.indices, X.indptr, *weights, table
+        known = self.pattern.ptr, self.pattern.node, weights, self.v.dtype.type(scale)
+        arrays = X.data, X.indices, X.indptr, *known, table
         in_threads(lambda first, last: score_seen(*arrays, first, last), X.shape[0], n_jobs)
         return table
 
@@ -125,7 +123,8 @@ class SeenWeights(_Arrays):
         pattern = self.pattern
         add_seen(parts, weight, X.data, X.indices, X.indptr, pattern.ptr, pattern.node, self.v, self.u, share)
 
-    def matrix(self, w: Any) -> Any:
-        """The weights as ``(nodes, features)``, sparse by column, on the arrays that are there."""
-        shape = (self.pattern.n_nodes, self.pattern.ptr.size - 1)
-        return sp.csc_array((w, self.pattern.node, self.pattern.ptr), shape=shape)
+    def to_vector(self, weights: Any) -> FloatArray:
+        return np.array(weights, dtype=np.float64)
+
+    def from_vector(self, w: FloatArray) -> Any:
+        return np.array(w, dtype=self.v.dtype)

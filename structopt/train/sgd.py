@@ -210,11 +210,14 @@ def _check(risk: StructuredRisk, batch_size: int | None, average: str) -> int:
         raise DeclarationError(f"sgd needs a StructuredRisk (labels per example), got {type(risk).__name__}; use bmrm.")
     if average not in ("weighted", "uniform", "none"):
         raise DeclarationError(f"average must be 'weighted', 'uniform' or 'none', got {average!r}.")
-    if batch_size is None:
-        return default_batch_size(len(risk))
+    return default_batch_size(len(risk)) if batch_size is None else check_batch_size(batch_size, len(risk))
+
+
+def check_batch_size(batch_size: int, n: int) -> int:
+    """A number of examples per step, at most all of them."""
     if batch_size < 1:
         raise DeclarationError(f"batch_size must be at least 1, got {batch_size!r}.")
-    return min(int(batch_size), len(risk))
+    return min(int(batch_size), n)
 
 
 def default_batch_size(n: int) -> int:

@@ -409,7 +409,7 @@ GOOD = {"model": 'structure = "PairwiseMRF"', "data": 'train = "train.csv"\nlabe
         ({"train": 'tol = "small"'}, "tol must be a number, got 'small'"),
         ({"train": "n_jobs = true"}, "n_jobs must be a whole number"),
         ({"train": "lambda = 1"}, "'lam'"),
-        ({"train": 'trainer = "nope"'}, "trainer must be"),
+        ({"train": 'trainer = "nope"'}, "no trainer called"),
         ({"train": 'surrogate = "nope"'}, "nope"),
         ({"train": "lam = = 1"}, "not TOML"),
         ({"tran": "x = 1"}, "did you mean 'train'"),

@@ -89,9 +89,9 @@ def _cases() -> dict[str, Case]:
     table: dict[str, tuple[type, dict[str, Any], Any, Any, Any]] = {
         "LinearSVM": (e.LinearSVM, {"lam": 0.05}, X, score > 0, None),
         "LinearSVM squared": (e.LinearSVM, {"lam": 0.05, "loss": "squared_hinge"}, X, level, None),
-        "LinearSVM coordinate": (e.LinearSVM, {"lam": 0.05, "trainer": "coordinate"}, X, score > 0, None),
+        "LinearSVM coordinate": (e.LinearSVM, {"lam": 0.05, "trainer": "coordinate_descent"}, X, score > 0, None),
         "LinearSVM coordinate squared": (
-            e.LinearSVM, {"lam": 0.05, "trainer": "coordinate", "loss": "squared_hinge"}, X, score > 0, None
+            e.LinearSVM, {"lam": 0.05, "trainer": "coordinate_descent", "loss": "squared_hinge"}, X, score > 0, None
         ),
         "LinearSVM crammer_singer": (e.LinearSVM, {"lam": 0.05, "multi_class": "crammer_singer"}, X, level, None),
         "AUCMaximizer": (e.AUCMaximizer, {"lam": 0.05}, X, score > 0, None),

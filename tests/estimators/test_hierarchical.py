@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import structopt as so
 from structopt import norms
 from structopt.estimators._divided import Divided, DividedLabels
-from structopt.estimators._hierarchical_train import node_model, task_loss
+from structopt.estimators._hierarchical import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.structured import StructuredSVM
 from structopt.losses import LeafHamming, Normalized
@@ -162,7 +162,7 @@ def test_chunks_of_a_prediction_agree(leaf_data, monkeypatch):
     X, y = leaf_data(TREE)
     est = HierarchicalSVM(TREE, lam=0.1, tol=0.1).fit(X, y)
     whole, scores = est.predict(X), est.decision_function(X)
-    monkeypatch.setattr("structopt.estimators._hierarchical_base._CHUNK_ENTRIES", 7 * len(TREE))
+    monkeypatch.setattr("structopt.estimators._hierarchical._CHUNK_ENTRIES", 7 * len(TREE))
     assert (est.predict(X) == whole).all() and np.allclose(est.decision_function(X), scores)
 
 

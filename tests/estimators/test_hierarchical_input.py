@@ -92,7 +92,7 @@ def test_unseen_nodes_are_reported(leaf_data):
         ({"normalization": "maxmin", "tolerance": 1.5}, "tolerance belongs"),
         ({"rho": 1.0}, "rho must be"),
         ({"lam": 0.0}, "lam"),
-        ({"trainer": "adam"}, "trainer must be"),
+        ({"trainer": "adam"}, "no trainer called .adam."),
         ({"support": "some"}, "support must be"),
         ({"support": "seen"}, "sparse X"),
         ({"dtype": "int32"}, "dtype must be"),

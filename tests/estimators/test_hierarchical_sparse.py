@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,11 +12,10 @@ import structopt as so
 from structopt import norms
 from structopt.errors import DeclarationError
 from structopt.estimators._divided import Divided
-from structopt.estimators._hierarchical_train import node_model, task_loss
+from structopt.estimators._hierarchical import node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.risks.structured import StructuredRisk
 from structopt.structures.hierarchy import HierarchicalLabels
-from structopt.train import hierarchical_sgd as _hierarchical_sgd
 from structopt.train.hierarchical_sgd import Pattern, hierarchical_sgd, seen_features
 from structopt.train.sgd import sgd
 
@@ -42,10 +43,8 @@ def test_weights_by_feature_are_those_of_the_general_sgd(sparse_data, margin, ba
     surrogate = Divided() if divided else "margin"
     risk = StructuredRisk(model, X, y, surrogate)
     one = sgd(risk, lam=0.05, max_passes=2, random_state=3, batch_size=batch_size or 1)
-    two, W = hierarchical_sgd(
-        model, X, y, lam=0.05, max_passes=2, random_state=3, batch_size=batch_size, surrogate=surrogate
-    )
-    assert np.allclose(one.w, W.ravel(), atol=1e-10)
+    two = hierarchical_sgd(risk, lam=0.05, max_passes=2, random_state=3, batch_size=batch_size)
+    assert np.allclose(one.w, two.w, atol=1e-10)
     assert one.objective == pytest.approx(two.objective, rel=1e-10)
     assert one.lower_bound == pytest.approx(two.lower_bound, rel=1e-10)
 
@@ -62,12 +61,13 @@ def test_seen_features_is_the_pattern_of_a_product(sparse_data):
 
 def test_weights_on_the_full_pattern_are_all_weights(sparse_data):
     X, y = sparse_data
-    model = HierarchicalLabels(TREE)
-    full = seen_features(sp.csr_array(np.ones((1, 50))), sp.csr_array(np.ones((1, len(TREE)))))
+    risk = StructuredRisk(HierarchicalLabels(TREE), X, y)
     for size in (None, 7):
-        _, all_of_them = hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, batch_size=size)
-        _, on_pattern = hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, pattern=full, batch_size=size)
-        assert np.allclose(on_pattern.toarray(), all_of_them)
+        options = {"lam": 0.05, "max_passes": 2, "batch_size": size}
+        all_of_them = hierarchical_sgd(risk, **options)
+        on_pattern = hierarchical_sgd(risk, support="seen", everywhere=range(50), **options)
+        W = on_pattern.info["pattern"].matrix(on_pattern.w)
+        assert np.allclose(W.toarray().ravel(), all_of_them.w)
 
 
 def test_seen_support_keeps_only_what_a_node_has_met(sparse_data):
@@ -116,9 +116,39 @@ def test_memory_is_stated_and_refused(sparse_data):
 
 def test_one_thread_or_two(sparse_data):
     X, y = sparse_data
-    model = HierarchicalLabels(TREE)
-    one, two = (hierarchical_sgd(model, X, y, lam=0.05, max_passes=2, batch_size=9, n_jobs=jobs)[1] for jobs in (1, 2))
+    risks = (StructuredRisk(HierarchicalLabels(TREE), X, y, n_jobs=jobs) for jobs in (1, 2))
+    one, two = (hierarchical_sgd(risk, lam=0.05, max_passes=2, batch_size=9).w for risk in risks)
     assert np.array_equal(one, two)
+
+
+def test_any_model_with_one_row_per_example(sparse_data):
+    X, y = sparse_data
+    risk = StructuredRisk(so.structures.Multiclass(sorted(set(y))), X, y)
+    one, two = (train(risk, lam=0.05, max_passes=3, batch_size=4) for train in (sgd, hierarchical_sgd))
+    assert np.allclose(one.w, two.w, atol=1e-10) and one.lower_bound == pytest.approx(two.lower_bound)
+    with pytest.raises(DeclarationError, match="one row of features per example"):
+        words = [np.eye(3), np.eye(3)[:2]]
+        hierarchical_sgd(StructuredRisk(so.structures.Chain([0, 1]), words, [[0, 1, 1], [1, 0]]), lam=0.1)
+
+
+def test_runs_like_every_trainer(sparse_data, tmp_path):
+    """Certified points of a run that goes on, warm starts with another lam, the callback, and the clock."""
+    X, y = sparse_data
+    risk = StructuredRisk(HierarchicalLabels(TREE), X, y)
+    path = tmp_path / "run.npz"
+    hierarchical_sgd(risk, lam=0.05, max_passes=3, checkpoint=path)
+    resumed = hierarchical_sgd(risk, lam=0.05, max_passes=8, checkpoint=path)
+    assert resumed.objective < hierarchical_sgd(risk, lam=0.05, max_passes=3).objective
+    assert resumed.lower_bound <= resumed.objective
+    warm = so.train.WarmStart()
+    first = hierarchical_sgd(risk, lam=0.05, max_passes=3, warm=warm)
+    again = hierarchical_sgd(risk, lam=0.05, max_passes=3, warm=warm)
+    assert again.objective <= first.objective and again.lower_bound >= first.lower_bound
+    other = hierarchical_sgd(risk, lam=0.1, max_passes=3, warm=warm)
+    assert 0 < other.lower_bound <= other.objective
+    seen = []
+    stopped = hierarchical_sgd(risk, lam=0.05, certify=False, callback=lambda result: seen.append(result.w) or True)
+    assert stopped.stopped == "callback" and len(seen) == 1
 
 
 def test_resumes_from_a_checkpoint(sparse_data, tmp_path):
@@ -133,7 +163,8 @@ def test_resumes_from_a_checkpoint(sparse_data, tmp_path):
 def test_ctrl_c_keeps_what_was_learned(sparse_data, monkeypatch):
     X, y = sparse_data
     calls = []
-    visit = _hierarchical_sgd.leaf_steps
+    trainer = sys.modules["structopt.train.hierarchical_sgd"]
+    visit = trainer.leaf_steps
 
     def interrupted(*args):
         calls.append(1)
@@ -141,7 +172,7 @@ def test_ctrl_c_keeps_what_was_learned(sparse_data, monkeypatch):
             raise KeyboardInterrupt
         return visit(*args)
 
-    monkeypatch.setattr(_hierarchical_sgd, "leaf_steps", interrupted)
-    monkeypatch.setattr(_hierarchical_sgd, "_SLAB", 10)
+    monkeypatch.setattr(trainer, "leaf_steps", interrupted)
+    monkeypatch.setattr(trainer, "_SLAB", 10)
     est = HierarchicalSVM(TREE, trainer="sgd", lam=0.05).fit(X, y)
     assert est.result_.stopped == "interrupted" and est.coef_.any()

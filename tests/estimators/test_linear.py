@@ -27,7 +27,7 @@ def data(n_classes: int = 2, seed: int = 0, n: int = 200) -> tuple[np.ndarray, n
     return X, y
 
 
-@pytest.mark.parametrize("trainer", ["auto", "coordinate", "bmrm"])
+@pytest.mark.parametrize("trainer", ["auto", "coordinate_descent", "bmrm"])
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_the_objective_is_liblinears(trainer: str, storage: Any, loss: str) -> None:
@@ -45,7 +45,7 @@ def test_the_objective_is_liblinears(trainer: str, storage: Any, loss: str) -> N
     assert svm.result_.lower_bound <= theirs + 1e-9
     assert svm.result_.objective <= theirs * (1 + 1e-5) + 1e-9
     assert svm.result_.trainer.startswith("coordinate") == (
-        trainer == "coordinate" or (trainer == "auto" and storage is sp.csr_array)
+        trainer == "coordinate_descent" or (trainer == "auto" and storage is sp.csr_array)
     )
 
 
@@ -111,7 +111,7 @@ def test_limits_warn_and_checkpoints_resume(tmp_path: Path) -> None:
         ({"lam": 0.0}, "lam must be a positive"),
         ({"tol": -1.0}, "tol is a relative gap"),
         ({"loss": "log"}, "loss must be one of 'hinge', 'squared_hinge'"),
-        ({"trainer": "sgd"}, "trainer must be one of"),
+        ({"trainer": "sgd"}, "does not work with the trainer .sgd.: it has no violations_of"),
         ({"multi_class": "one"}, "multi_class must be"),
         ({"multi_class": "crammer_singer", "loss": "squared_hinge"}, "hinge loss only"),
         ({"intercept_scaling": 0.0}, "intercept_scaling must be positive"),

@@ -57,12 +57,12 @@ class Holder(Persistent, BaseEstimator):
 @pytest.mark.parametrize(
     "estimator",
     [LinearSVM(lam=0.1), AUCMaximizer(), FBetaSVM(beta=2.0), RankSVM(measure=NDCG(k=5)), QuantileRegressor(tau=0.3),
-     OrdinalRegressor(cost="linear"), LinearSVM(multi_class="ovr", trainer="coordinate")],
+     OrdinalRegressor(cost="linear"), LinearSVM(multi_class="ovr", trainer="coordinate_descent")],
     ids=lambda e: type(e).__name__,
 )  # fmt: skip
 def test_every_estimator_comes_back(estimator: Any, tmp_path: Path) -> None:
     names = np.array(["b", "a", "c"])[(Y + (X[:, 3] > 1)).astype(int)]
-    y = names if getattr(estimator, "trainer", "") == "coordinate" else Y
+    y = names if getattr(estimator, "trainer", "") == "coordinate_descent" else Y
     estimator.fit(X, y)
     path = tmp_path / "estimator.npz"
     estimator.save(path)

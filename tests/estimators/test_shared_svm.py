@@ -71,7 +71,7 @@ def test_published_shares_stand_still_at_the_end(leaf_data):
     U = np.column_stack([est.coef_, est.intercept_])
     again = norms.shared_alpha((U**2).sum(axis=1), TREE, root=False, shares="published")
     np.testing.assert_allclose(est.alpha_, again, atol=2e-3)
-    assert 2 <= est.n_iter_ == len(est.objectives_) < 20
+    assert 2 <= est.n_rounds_ == len(est.objectives_) < 20
     # The error is (9) at the weights of the start, whatever alpha has become.
     model = HierarchicalLabels(TREE, loss=Normalized(TREE, norms.normalization(TREE)), bias=True)
     risk, _ = StructuredRisk(model, X, y)(U.ravel())

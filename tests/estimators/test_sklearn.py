@@ -11,7 +11,7 @@ from structopt.estimators import AUCMaximizer, FBetaSVM, LinearSVM, OrdinalRegre
 
 ESTIMATORS = [
     LinearSVM(),
-    LinearSVM(lam=1.0, trainer="coordinate", loss="squared_hinge"),
+    LinearSVM(lam=1.0, trainer="coordinate_descent", loss="squared_hinge"),
     LinearSVM(multi_class="crammer_singer"),
     AUCMaximizer(),
     FBetaSVM(),

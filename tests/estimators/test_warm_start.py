@@ -147,9 +147,9 @@ def test_other_classes_are_refused(cases):
 def test_shared_svm_goes_on_with_its_node_weights(cases):
     case = cases["SharedSVM"]
     est = case.fit(case.make(warm_start=True))
-    rounds, objective = est.n_iter_, est.objectives_[-1]
+    rounds, objective = est.n_rounds_, est.objectives_[-1]
     case.fit(est)
-    assert est.n_iter_ <= rounds and est.objectives_[-1] <= objective * (1 + 1e-6)
+    assert est.n_rounds_ <= rounds and est.objectives_[-1] <= objective * (1 + 1e-6)
 
 
 def test_after_loading_and_pickling(warm_case, tmp_path):

@@ -1,11 +1,11 @@
-"""What the hierarchical estimators share: reading a hierarchy, checked data, prediction in chunks."""
+"""What the hierarchical estimators share: reading a hierarchy, checked data, training, prediction in chunks."""
 
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,15 +20,19 @@ from structopt._jit.csr import checked_csr
 from structopt.checks import check_parameters, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
+from structopt.estimators._divided import Divided, DividedLabels
 from structopt.estimators._fitting import Fitting, taken, used_examples
+from structopt.estimators._memory_plan import Plan
 from structopt.estimators.persistence import Persistent
 from structopt.frames import plain_labels
 from structopt.hierarchy import Hierarchy
+from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
+from structopt.risks.structured import StructuredRisk
 from structopt.space.compiled import FloatArray
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.result import TrainResult
 
-__all__ = ["HierarchicalEstimator", "as_hierarchy", "gib", "physical_memory"]
+__all__ = ["HierarchicalEstimator", "as_hierarchy", "node_model", "task_loss"]
 
 _log = logging.getLogger(__name__)
 
@@ -77,16 +81,13 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     fit_intercept: bool
     dtype: Any
     n_jobs: int
-    verbose: bool | int
 
     hierarchy_: Hierarchy
     alpha_: FloatArray
     coef_: Any
     intercept_: FloatArray
     unseen_nodes_: tuple[Hashable, ...]
-    result_: TrainResult
     n_features_in_: int
-    n_iter_: int
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -152,11 +153,30 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         if self.verbose:
             print(message)
 
+    # ---- training --------------------------------------------------------------------------------
+
+    def _train(
+        self, plan: Plan, model: HierarchicalLabels, X: Any, labels: sp.csr_array, weights: FloatArray | None
+    ) -> tuple[Any, TrainResult]:
+        """Node weights (nodes, features) and the result of the run."""
+        surrogate: Any = Divided() if isinstance(model, DividedLabels) else "margin"
+        risk = StructuredRisk(model, X, labels, surrogate, n_jobs=self.n_jobs, sample_weight=weights)
+        options: dict[str, Any] = {}
+        if plan.trainer.name == "hierarchical_sgd":
+            # Every node has the constant, also one without examples: it must be able to lose.
+            everywhere = [X.shape[1] - 1] if self.fit_intercept else []
+            options = {"support": plan.support, "everywhere": everywhere, "dtype": np.dtype(self.dtype)}
+        result = self._minimise(risk, plan.trainer, **options)
+        if plan.support == "all":
+            return result.w.reshape(len(model.hierarchy), -1), result
+        info = dict(result.info)
+        return info.pop("pattern").matrix(result.w), replace(result, info=info)
+
     # ---- weights ---------------------------------------------------------------------------------
 
     def _keep(self, W: Any, result: TrainResult) -> None:
         """Node weights W (nodes, features) of the scaled attributes, as coefficients of the nodes' scores."""
-        self.result_ = result
+        self._keep_result(result)
         factor = np.sqrt(self.alpha_)
         if sp.issparse(W):
             U = W.tocsc()
@@ -248,14 +268,22 @@ def _array_of(names: list[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def gib(n_bytes: float) -> str:
-    """Bytes in words."""
-    return f"{n_bytes / 2**30:.2f} GiB" if n_bytes >= 2**28 else f"{n_bytes / 2**20:.1f} MiB"
+def task_loss(margin: str, hierarchy: Hierarchy, kind: str, alpha: FloatArray) -> TaskLoss:
+    """The error of a margin by name."""
+    if margin == "hamming":
+        return Hamming()
+    if margin == "leaf":
+        # Two different leaves are two leaves that only one label has; half of that is the zero-one loss.
+        return LeafHamming(hierarchy, scale=0.5 if kind == "leaf" else 1.0)
+    return Normalized(hierarchy, alpha)
 
 
-def physical_memory() -> float:
-    """Bytes of memory in this machine; infinity where the system does not tell."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
+def node_model(
+    hierarchy: Hierarchy, kind: Kind, alpha: FloatArray, loss: TaskLoss, divided: bool = False, solver: Any = "auto"
+) -> HierarchicalLabels:
+    """The model to train: over the LP relaxation where sets of leaves of a DAG would need a MIP."""
+    hard = kind == "leaves" and not hierarchy.is_tree
+    family = DividedLabels if divided else HierarchicalLabels
+    if divided and solver != "auto":
+        raise DeclarationError("divided=True lists the leaves and has no program to solve; leave solver at 'auto'.")
+    return family(hierarchy, kind, alpha=alpha, loss=loss, solver=solver, integral="relax" if hard else "auto")
