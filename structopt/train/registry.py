@@ -116,9 +116,8 @@ class Trainer:
         ----------
         risk : Risk
         **options
-            Those that the function has no parameter for are left out where they are None or False, as are
-            `random_state`, `certify`, `tol` and `verbose` in any case; a limit or a checkpoint that would be ignored
-            is refused.
+            The function gets those that it has parameters for. A limit, a checkpoint or a warm start that it would
+            ignore is refused.
 
         Returns
         -------
@@ -197,6 +196,8 @@ _TRAINERS: dict[str, Trainer] = {
         Trainer("coordinate_descent", coordinate_descent, ("predictions", "pull_back")),
     )
 }
+#: Names that a user cannot give to another.
+_OURS = frozenset(_TRAINERS)
 
 
 def names() -> list[str]:
@@ -290,7 +291,6 @@ def register(
     """
     if name == "auto":
         raise DeclarationError("'auto' lets an estimator choose; register the trainer under another name.")
-    known = _TRAINERS.get(name)
-    if known is not None and known.function.__module__.startswith("structopt."):
+    if name in _OURS:
         raise DeclarationError(f"{name!r} is a trainer of structopt; register yours under another name.")
     _TRAINERS[name] = Trainer(name, function, tuple(needs), memory)

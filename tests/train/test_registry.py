@@ -1,0 +1,120 @@
+"""Trainers by name, and functions and objects of a user's own in their place."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import structopt as so
+from structopt import train
+from structopt.errors import DeclarationError
+from structopt.train import registry
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4))
+    return X, (X @ rng.normal(size=(4, 3)) > 0).astype(int)
+
+
+@pytest.fixture
+def own_names(monkeypatch):
+    monkeypatch.setattr(registry, "_TRAINERS", dict(registry._TRAINERS))
+
+
+def patient(risk, *, lam, tol=1e-3):
+    return train.bmrm(risk, lam=lam, tol=tol)
+
+
+class Halved:
+    """A trainer with settings: an object that is called."""
+
+    name = "halved"
+    needs = ("cut",)
+
+    def __call__(self, risk, *, lam, **options):
+        self.options = options
+        return train.bmrm(risk, lam=lam, tol=options["tol"] / 2)
+
+
+def test_every_registered_trainer_says_what_it_needs(data):
+    X, Y = data
+    structured = train.StructuredRisk(so.structures.MultiLabel(3), X, Y)
+    hinge = so.risks.Hinge(X, np.where(Y[:, 0], 1.0, -1.0))
+    for name in registry._OURS:
+        trainer = train.get(name)
+        assert trainer.name == name and trainer.needs
+        assert getattr(train, name) is trainer.function
+        able = all(hasattr(hinge, need) for need in trainer.needs)
+        if able:
+            trainer.check(hinge)
+        else:
+            with pytest.raises(DeclarationError, match=rf"Hinge does not work with the trainer '{name}': it has no "):
+                trainer.check(hinge)
+    assert train.get("sgd").minimise(structured, lam=0.1, max_passes=2, tol=0.0, warm=None).trainer == "sgd"
+
+
+def test_functions_objects_and_partials(data):
+    X, Y = data
+    model = so.structures.MultiLabel(3)
+    optimum = so.StructuredSVM(model, lam=0.1, tol=1e-6).fit(X, Y).result_.objective
+    halved = Halved()
+    for given, name in ((patient, "patient"), (halved, "halved"), (functools.partial(train.bmrm, theta=1.0), "bmrm")):
+        svm = so.StructuredSVM(model, lam=0.1, trainer=given).fit(X, Y)
+        assert svm.trainer_ == name and svm.result_.converged
+        assert svm.result_.objective == pytest.approx(optimum, rel=2e-3)
+    assert halved.options["tol"] == 1e-3 and halved.options["random_state"] == 0
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_in_every_estimator_that_has_a_trainer(data, sparse):
+    X, Y = data
+    rows = sp.csr_array(X) if sparse else X
+    y = np.array(["a", "b", "c"])[Y.sum(axis=1) % 3]
+    for est in (
+        so.HierarchicalSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1),
+        so.SharedSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1, rounds=2, rounds_tol=1.0),
+        so.LinearSVM(trainer=patient, lam=0.1),
+        so.LinearSVM(trainer=patient, lam=0.1, multi_class="crammer_singer"),
+    ):
+        assert est.fit(rows, y).result_.trainer == "bmrm"
+    words = [X[:3], X[3:8]]
+    crf = so.CRF(trainer=patient, lam=0.1).fit(words, [list(y[:3]), list(y[3:8])])
+    assert crf.result_.converged
+
+
+@pytest.mark.usefixtures("own_names")
+def test_registered_by_name(data):
+    X, Y = data
+    train.register("patient", patient, needs=["cut"], memory=lambda size: {"everything": 8.0 * size.weights})
+    assert "patient" in train.names()
+    assert so.StructuredSVM(so.structures.MultiLabel(3), trainer="patient").fit(X, Y).trainer_ == "patient"
+    y = np.array(["a", "b"])[Y[:, 0]]
+    svm = so.HierarchicalSVM([("r", "a"), ("r", "b")], trainer="patient").fit(X, y)
+    assert "everything" in svm.plan_
+    with pytest.raises(DeclarationError, match="everything"):
+        so.HierarchicalSVM([("r", "a"), ("r", "b")], trainer="patient", max_memory=8).fit(X, y)
+    train.register("patient", Halved())  # one's own may be replaced
+    with pytest.raises(DeclarationError, match="is a trainer of structopt"):
+        train.register("bmrm", patient)
+    with pytest.raises(DeclarationError, match="auto"):
+        train.register("auto", patient)
+
+
+def test_what_goes_wrong_is_told(data):
+    X, Y = data
+    model = so.structures.MultiLabel(3)
+    with pytest.raises(DeclarationError, match=r"no trainer called 'bmrn'.*bmrm"):
+        so.StructuredSVM(model, trainer="bmrn").fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"'patient' has no parameter 'max_seconds'.*risk, lam, tol"):
+        so.StructuredSVM(model, trainer=patient, max_seconds=5.0).fit(X, Y)
+    with pytest.raises(DeclarationError, match="warm_start"):
+        so.StructuredSVM(model, trainer=patient, warm_start=True).fit(X, Y)
+    with pytest.raises(DeclarationError, match=r"returned ndarray, and must return a TrainResult"):
+        so.StructuredSVM(model, trainer=lambda risk, *, lam: np.zeros(risk.n_features)).fit(X, Y)
+    with pytest.raises(DeclarationError, match="trainer"):
+        so.StructuredSVM(model, trainer=3).fit(X, Y)
