@@ -149,8 +149,8 @@ def faster(a: np.ndarray | None, b: np.ndarray) -> np.ndarray:
 def solver_clock(oracle: so.Oracle) -> Clock:
     """A clock on whatever answers the oracle's calls."""
     clock = Clock()
-    if oracle._fast is not None:
-        clock.watch(oracle._fast, "maximize", "k_best", "front")
+    if oracle._algorithm is not oracle._solvers:
+        clock.watch(oracle._algorithm, "maximize", "k_best", "front")
     clock.watch(highspy.Highs, *SOLVER_CALLS)
     return clock
 

@@ -1,11 +1,13 @@
-"""Combinatorial algorithms behind the oracle: exact where the structure of a space is proved.
+"""What a label space is solved by: one protocol for every algorithm, batch first.
 
-An `Algorithm` answers ``argmax c . z`` without a solver. It may know more (k-best, bans, extra rows, the whole front of
-two criteria); what it does not know, the oracle asks of the backend.
+An `Algorithm` answers ``argmax c . z`` for the rows of a matrix of objective coefficients. Recognised structures,
+enumeration, the algorithms of the shipped structures, solver instances behind a backend and a user's own algorithm all
+implement it. What else an algorithm can do it announces in `Algorithm.capabilities`.
 """
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -13,23 +15,38 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from structopt.backends.arrays import holding_rows
-from structopt.backends.worker import ExtraRows
-from structopt.errors import DeclarationError, InfeasibleSpace
-from structopt.oracle.label import Label
-from structopt.recognize import Structure, recognize
-from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
-from structopt.space.enumeration import enumerate_labels
+from structopt._jit.threads import in_threads
+from structopt.backends.base import SideConstraints
+from structopt.errors import InfeasibleSpace
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
-__all__ = ["Algorithm", "Answers", "Enumeration", "fast_algorithm"]
+__all__ = ["Algorithm", "Capability", "Optimum", "RowAlgorithm", "Solutions"]
 
-# Listing this many labels and one product with the costs is faster than any solver's call.
-_MOST_LABELS = 4096
-_MOST_INTEGERS = 14
+BoolArray = npt.NDArray[np.bool_]
 
 
-class Answers(NamedTuple):
-    """The best labels of a batch, as arrays.
+class Optimum(NamedTuple):
+    """The best label of one row of objective coefficients.
+
+    Attributes
+    ----------
+    z : ndarray, shape (n_variables,)
+    value : float
+        ``c . z``, computed from the label.
+    bound : float
+        No label has a larger value.
+    optimal : bool
+        False if a limit stopped the solver before it had proved `z` best.
+    """
+
+    z: FloatArray
+    value: float
+    bound: float
+    optimal: bool = True
+
+
+class Solutions(NamedTuple):
+    """Labels of a batch, or the best labels of one row in decreasing order, as arrays.
 
     Attributes
     ----------
@@ -38,171 +55,196 @@ class Answers(NamedTuple):
         ``c . z``, computed from the labels.
     bounds : ndarray, shape (n,)
         No label has a larger value.
-    settled : ndarray of bool, shape (n,), optional
-        Rows that the algorithm could not settle are False, and a solver is asked; None if all are.
+    solved : ndarray of bool, shape (n,), optional
+        False for the rows that the algorithm could not settle, whose other entries mean nothing; None if it settled
+        all of them.
+    optimal : ndarray of bool, shape (n,), optional
+        False for the rows at which a limit stopped the solver; None if it stopped at none.
     """
 
     Z: FloatArray
     values: FloatArray
     bounds: FloatArray
-    settled: npt.NDArray[np.bool_] | None = None
+    solved: BoolArray | None = None
+    optimal: BoolArray | None = None
+
+    def row(self, i: int) -> Optimum | None:
+        """Row `i` by itself, None if it is not solved."""
+        if self.solved is not None and not self.solved[i]:
+            return None
+        optimal = self.optimal is None or bool(self.optimal[i])
+        return Optimum(self.Z[i], float(self.values[i]), float(self.bounds[i]), optimal)
+
+    @classmethod
+    def of_labels(cls, C: FloatArray, Z: FloatArray, solved: BoolArray | None = None) -> Solutions:
+        """Labels that are proved best: their values, which are their bounds, follow from them.
+
+        Parameters
+        ----------
+        C : ndarray, shape (n, n_variables) or (n_variables,)
+            Objective coefficients of every row, or of all of them.
+        Z : ndarray, shape (n, n_variables)
+        solved : ndarray of bool, optional
+            As the attribute.
+        """
+        values = Z @ C if C.ndim == 1 else np.einsum("ij,ij->i", C, Z)
+        return cls(Z, values, values.copy(), None if solved is None or solved.all() else solved)
+
+    @classmethod
+    def stacked(cls, rows: Sequence[Optimum | None], n_variables: int) -> Solutions:
+        """Answers that were found one by one."""
+        n = len(rows)
+        Z, values, bounds = np.zeros((n, n_variables)), np.zeros(n), np.zeros(n)
+        solved, optimal = np.ones(n, dtype=np.bool_), np.ones(n, dtype=np.bool_)
+        for i, row in enumerate(rows):
+            if row is None:
+                solved[i] = False
+            else:
+                Z[i], values[i], bounds[i], optimal[i] = row
+        return cls(Z, values, bounds, None if solved.all() else solved, None if optimal.all() else optimal)
+
+
+class Capability(enum.Flag):
+    """What an algorithm can do besides `Algorithm.maximize_batch`."""
+
+    NOTHING = 0
+    K_BEST = enum.auto()
+    """Lists the labels of one row in decreasing value: `Algorithm.k_best`, `Algorithm.maximize_outside`."""
+    SIDE_CONSTRAINTS = enum.auto()
+    """Takes linear rows that hold for one call: `Algorithm.maximize_constrained`."""
+    FRONT = enum.auto()
+    """Lists the Pareto front of two criteria: `Algorithm.front`."""
+    SUMS = enum.auto()
+    """Sums over all labels: `Algorithm.log_partition`, `Algorithm.marginals`, `Algorithm.sample`."""
 
 
 class Algorithm(ABC):
-    """An exact combinatorial oracle for one space."""
+    """An exact way to maximise ``c . z`` over one label space.
 
-    #: What it is called in reprs and statistics.
-    name: str = "combinatorial"
-
-    @abstractmethod
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label | None:
-        """The best label, or None where this algorithm cannot settle it (the backend is asked then).
-
-        `key` names the example whose last flow or prices to start from; the answer does not depend on it.
-        """
-
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        """`maximize` for every row of `C`."""
-        return [self.maximize(c, None if keys is None else keys[i]) for i, c in enumerate(C)]
-
-    def solve_batch(self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Answers:
-        """`maximize_batch` as arrays, without an object for each row."""
-        labels = self.maximize_batch(C, n_jobs, keys)
-        settled = np.array([label is not None for label in labels], dtype=np.bool_)
-        Z, values, bounds = np.zeros(C.shape), np.zeros(len(C)), np.zeros(len(C))
-        for i, label in enumerate(labels):
-            if label is not None:
-                Z[i], values[i], bounds[i] = label.z, label.value, label.bound
-        return Answers(Z, values, bounds, None if settled.all() else settled)
-
-    def k_best(self, c: FloatArray, k: int) -> list[Label] | None:
-        """The `k` best labels (fewer if there are fewer), or None if this algorithm cannot list them."""
-        return None
-
-    def maximize_outside(self, c: FloatArray, banned: FloatArray) -> Label | None:
-        """The best label that is none of the rows of `banned`, or None if this algorithm cannot tell.
-
-        Found among the first ``len(banned) + 1`` labels in order of value (docs/mathematics/oracles).
-
-        Raises
-        ------
-        InfeasibleSpace
-            If every label is banned.
-        """
-        known = self.k_best(c, len(banned) + 1)
-        if known is None:
-            return None
-        for label in known:
-            if not (np.abs(banned - label.z).max(axis=1, initial=0.0) <= FEASIBILITY_TOLERANCE).any():
-                return label
-        raise InfeasibleSpace("Every label of the space is on the ban list.")
-
-    def maximize_constrained(self, c: FloatArray, extra: ExtraRows) -> Label | None:
-        """The best label within extra rows, or None if this algorithm cannot take rows."""
-        return None
-
-    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
-        """Points that hold the maximum of every ``psi(h, g)`` non-decreasing in both, or None."""
-        return None
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.name}>"
-
-
-class Enumeration(Algorithm):
-    """All labels of a tiny space in one array; every question is a product and a comparison.
+    A subclass writes `maximize_batch` (or derives from `RowAlgorithm` and writes `maximize`), and announces in
+    `capabilities` which of the other questions it answers. An answer of None means "not settled for this call": the
+    oracle then asks a solver.
 
     Examples
     --------
     >>> import numpy as np
     >>> import structopt as so
-    >>> space = so.LabelSpace.from_matrices([[1, 1, 1]], 1, 2)
-    >>> Enumeration(space.enumerate()).maximize(np.array([1.0, -2.0, 3.0])).z
-    array([1., 0., 1.])
+    >>> from structopt.algorithms.base import Algorithm, Solutions
+    >>> class OneOfMany(Algorithm):
+    ...     def maximize_batch(self, C, *, n_jobs=1, keys=None):
+    ...         return Solutions.of_labels(C, np.eye(C.shape[1])[C.argmax(axis=1)])
+    >>> space = so.LabelSpace.from_matrices([[1, 1, 1]], 1, 1)
+    >>> so.Oracle(space, algorithm=OneOfMany()).maximize([1.0, 3.0, 2.0]).z
+    array([0., 1., 0.])
     """
 
-    name = "enumeration"
+    #: What it is called in reprs and statistics.
+    name: str = "combinatorial"
+    #: Which questions it answers besides `maximize_batch`.
+    capabilities: Capability = Capability.NOTHING
+    #: Whether the integer variables are integral in every answer (all variables, in a space without integer ones).
+    integral: bool = True
 
-    def __init__(self, labels: FloatArray) -> None:
-        self.labels = labels
+    @abstractmethod
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        """The best label for every row of `C`.
 
-    def _label(self, k: int, value: float) -> Label:
-        return Label(self.labels[k].copy(), value, True)
+        Parameters
+        ----------
+        C : ndarray, shape (n, n_variables)
+            Objective coefficients, contiguous and finite.
+        n_jobs : int
+            Threads; the answers do not depend on it.
+        keys : sequence of hashable, optional
+            The example of each row, under which an algorithm may keep what the next call starts from (flows, prices,
+            bases). The values of the answers do not depend on it.
+        """
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
-        values = self.labels @ c
-        k = int(values.argmax())
-        return self._label(k, float(values[k]))
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
+        """`maximize_batch` for one row; None where this algorithm does not settle it."""
+        return self.maximize_batch(c[None, :], keys=None if key is None else [key]).row(0)
 
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        values = C @ self.labels.T
-        best = values.argmax(axis=1)
-        return [self._label(int(k), float(values[i, k])) for i, k in enumerate(best)]
+    def k_best(self, c: FloatArray, k: int) -> Solutions | None:
+        """The `k` best labels, the best first; fewer if there are fewer (`Capability.K_BEST`)."""
+        raise NotImplementedError(f"{self!r} does not announce Capability.K_BEST.")
 
-    def solve_batch(self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Answers:
-        products = C @ self.labels.T
-        best = products.argmax(axis=1)
-        values = products[np.arange(len(C)), best]
-        return Answers(self.labels[best], values, values)
+    def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
+        """The best label that is none of the rows of `no_goods` (`Capability.K_BEST`).
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label]:
-        values = self.labels @ c
-        order = np.argsort(-values, kind="stable")[:k]
-        return [self._label(int(j), float(values[j])) for j in order]
+        Found among the first ``len(no_goods) + 1`` labels in decreasing value (docs/mathematics/oracles).
 
-    def maximize_constrained(self, c: FloatArray, extra: ExtraRows) -> Label:
-        allowed = np.flatnonzero(holding_rows(extra, self.labels))
-        if not allowed.size:
-            raise InfeasibleSpace("No label of the space satisfies the extra rows of this call.")
-        values = self.labels[allowed] @ c
-        k = int(values.argmax())
-        return self._label(int(allowed[k]), float(values[k]))
+        Raises
+        ------
+        InfeasibleSpace
+            If the space has no other label.
+        """
+        known = self.k_best(c, len(no_goods) + 1)
+        if known is None:
+            return None
+        for i, z in enumerate(known.Z):
+            if not (np.abs(no_goods - z).max(axis=1, initial=0.0) <= FEASIBILITY_TOLERANCE).any():
+                return known.row(i)
+        raise InfeasibleSpace("Every label of the space is forbidden.")
 
-    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
-        points = np.column_stack([self.labels @ h, self.labels @ g])
-        # Largest h first; a label is on the front if its g exceeds every g before it.
-        order = np.lexsort((-points[:, 1], -points[:, 0]))
-        levels = points[order, 1]
-        best_before = np.concatenate([[-np.inf], np.maximum.accumulate(levels)[:-1]])
-        return np.asarray(self.labels[order[levels > best_before]])
+    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
+        """The best label within rows that hold for this call (`Capability.SIDE_CONSTRAINTS`).
+
+        Raises
+        ------
+        InfeasibleSpace
+            If no label satisfies them.
+        """
+        raise NotImplementedError(f"{self!r} does not announce Capability.SIDE_CONSTRAINTS.")
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both (`Capability.FRONT`).
+
+        The Pareto front of ``h . z + h_const`` and ``g . z + g_const``, and perhaps more labels; None where it is too
+        large to list.
+        """
+        raise NotImplementedError(f"{self!r} does not announce Capability.FRONT.")
+
+    def log_partition(self, C: FloatArray) -> FloatArray:
+        """``log sum_z exp(c . z)`` over all labels, for every row of `C` (`Capability.SUMS`)."""
+        raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
+
+    def marginals(self, C: FloatArray) -> FloatArray:
+        """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C` (`Capability.SUMS`)."""
+        raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
+
+    def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
+        """`size` labels drawn from ``p(z) ~ exp(c . z)``, one a row (`Capability.SUMS`)."""
+        raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.name}>"
 
 
-def fast_algorithm(
-    space: CompiledSpace, structure: Structure | None = None, *, relaxed: bool = False
-) -> Algorithm | None:
-    """The algorithm that is proved exact for this space, or None.
+class RowAlgorithm(Algorithm):
+    """An algorithm that solves one row at a time; a subclass writes `maximize`.
 
-    Parameters
-    ----------
-    space : CompiledSpace
-    structure : Structure, optional
-        What was recognised in `space`, if that is known already.
-    relaxed : bool
-        Whether the LP relaxation is asked for; fractional optima then count.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.algorithms.base import Optimum, RowAlgorithm
+    >>> class Signs(RowAlgorithm):
+    ...     def maximize(self, c, key=None):
+    ...         return Optimum(np.sign(c), np.abs(c).sum(), np.abs(c).sum())
+    >>> Signs().maximize_batch(np.array([[1.0, -2.0], [-3.0, -1.0]])).values
+    array([3., 4.])
     """
-    from structopt.algorithms.recognised import algorithm_of
 
-    if space.n_variables == 0:
-        return None
-    asked_for_lp = relaxed and space.is_integral
-    program = space.relaxed() if asked_for_lp else space
-    found = recognize(program) if asked_for_lp or structure is None else structure
-    algorithm = algorithm_of(found, program.integrality)
-    if algorithm is not None or relaxed or not space.is_integral:
-        return algorithm
-    return _enumeration(space)
+    @abstractmethod
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
+        """The best label; None where this algorithm does not settle it."""
 
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        """`maximize` for every row of `C`."""
+        found: list[Optimum | None] = [None] * len(C)
 
-def _enumeration(space: CompiledSpace) -> Enumeration | None:
-    if int(space.integrality.sum()) > _MOST_INTEGERS:
-        return None
-    try:
-        labels = enumerate_labels(space, limit=_MOST_LABELS)
-    except DeclarationError:
-        return None
-    # An empty space goes to the backend, whose diagnosis names the rows in conflict.
-    return Enumeration(labels) if len(labels) else None
+        def work(first: int, last: int) -> None:
+            for i in range(first, last):
+                found[i] = self.maximize(C[i], None if keys is None else keys[i])
+
+        in_threads(work, len(C), n_jobs)
+        return Solutions.stacked(found, C.shape[1])

@@ -10,8 +10,7 @@ import numpy as np
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms import assignment as kernels
-from structopt.algorithms.base import Algorithm
-from structopt.oracle.label import Label
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.space.compiled import FloatArray
 
 __all__ = ["AssignmentAlgorithm", "assign_in_threads", "matrix_of"]
@@ -28,6 +27,7 @@ class AssignmentAlgorithm(Algorithm):
     """
 
     name = "assignment"
+    capabilities = Capability.K_BEST
 
     def __init__(self, rows: int, columns: int, unmatched: bool = False) -> None:
         self.rows, self.columns, self.unmatched = rows, columns, unmatched
@@ -60,8 +60,11 @@ class AssignmentAlgorithm(Algorithm):
         columns, value = kernels.assign(self.padded(scores), prices)
         return self.chosen(columns), value
 
-    def _label(self, columns: IntArray, value: float) -> Label:
-        return Label(matrix_of(columns, (self.rows, self.columns)).ravel(), value, True)
+    def _points(self, columns: IntArray) -> FloatArray:
+        """0/1 matrices of column choices, one a row; dummies become empty rows."""
+        Z = np.zeros((len(columns), self.rows, self.width + 1))  # a last column for rows without any (-1)
+        Z[np.arange(len(columns))[:, None], np.arange(self.rows), columns] = 1.0
+        return Z[:, :, : self.columns].reshape(len(columns), -1)
 
     def _kept(self, key: Hashable | None) -> FloatArray | None:
         if key is None or self.rows != self.width:
@@ -73,12 +76,11 @@ class AssignmentAlgorithm(Algorithm):
             prices = self._prices[key] = np.zeros(self.width)
         return prices
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
-        return self._label(*self.best(c.reshape(self.rows, self.columns), self._kept(key)))
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        columns, value = self.best(c.reshape(self.rows, self.columns), self._kept(key))
+        return Optimum(matrix_of(columns, (self.rows, self.columns)).ravel(), value, value)
 
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         scores = self.padded(C.reshape(-1, self.rows, self.columns))
         prices = np.zeros((len(scores), self.width))
         kept = [None if keys is None else self._kept(key) for key in (keys or range(len(scores)))]
@@ -89,13 +91,13 @@ class AssignmentAlgorithm(Algorithm):
         for row, known in zip(prices, kept, strict=True):
             if known is not None:
                 known[:] = row
-        return [self._label(found, float(v)) for found, v in zip(self.chosen(columns), values, strict=True)]
+        return Solutions(self._points(columns), values, values.copy())
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
         if k < 1:
-            return []
-        found, values = kernels.k_best(self.padded(c.reshape(self.rows, self.columns)), k)
-        return [self._label(columns, float(v)) for columns, v in zip(self.chosen(found), values, strict=True)]
+            return Solutions.stacked([], c.size)
+        columns, values = kernels.k_best(self.padded(c.reshape(self.rows, self.columns)), k)
+        return Solutions(self._points(columns), values, values)
 
 
 def assign_in_threads(scores: FloatArray, prices: FloatArray, n_jobs: int) -> tuple[IntArray, FloatArray]:

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Answers
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.structured import Solver, Values, solver_of
-from structopt.oracle.label import Label
 from structopt.recognize import Structure
 from structopt.space.compiled import FloatArray
 
@@ -47,9 +46,19 @@ class Recognised(Algorithm):
         self._whole = np.array_equal(self._columns, np.arange(n_variables))
         # Integer variables are integral in every answer; without any, all variables count, and half-integral answers
         # are looked through only if somebody asks.
-        self._integral = True if structure.has_integers or solver.integral else None
+        self.integral = structure.has_integers or solver.integral
+        self.capabilities = solver.capabilities
 
-    def _label(self, c: FloatArray, values: FloatArray | None) -> Label | None:
+    def _whole_points(self, values: FloatArray) -> FloatArray:
+        """Values of the free columns, put back among the fixed ones."""
+        if self._whole:
+            return values
+        Z = np.tile(self._template, (len(values), 1))
+        Z[:, self._columns] = values
+        return Z
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
+        values = self._solver.solve(c if self._whole else c[self._columns], key)
         if values is None:
             return None
         if self._whole:
@@ -57,51 +66,35 @@ class Recognised(Algorithm):
         else:
             z = self._template.copy()
             z[self._columns] = values
-        return Label(z, dot(c, z), self._integral)
+        value = dot(c, z)
+        return Optimum(z, value, value)
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label | None:
-        return self._label(c, self._solver.solve(c if self._whole else c[self._columns], key))
-
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        answers = self._solver.solve_batch(C if self._whole else C[:, self._columns], n_jobs, keys)
-        return [self._label(c, values) for c, values in zip(C, answers, strict=True)]
-
-    def solve_batch(self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Answers:
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         found = self._solver.solve_batch(C if self._whole else C[:, self._columns], n_jobs, keys)
-        settled = None
+        solved = None
         if not isinstance(found, np.ndarray):
-            settled = np.array([values is not None for values in found], dtype=np.bool_)
+            solved = np.array([values is not None for values in found], dtype=np.bool_)
             nothing = np.zeros(self._columns.size)
             found = np.array([nothing if values is None else values for values in found]).reshape(len(C), -1)
-        Z = found
-        if not self._whole:
-            Z = np.tile(self._template, (len(C), 1))
-            Z[:, self._columns] = found
-        values = np.einsum("ij,ij->i", C, Z)
-        return Answers(Z, values, values.copy(), None if settled is None or settled.all() else settled)
+        return Solutions.of_labels(C, self._whole_points(found), solved)
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label] | None:
+    def k_best(self, c: FloatArray, k: int) -> Solutions | None:
         values = self._solver.k_best(c[self._columns], k)
         if values is None:
             return None
-        labels = [label for label in (self._label(c, row) for row in values) if label is not None]
-        if not self._integer.all() and self._integer.any():
-            # Where continuous variables do not follow from the integer ones, several points are one label.
-            parts = np.array([label.z[self._integer] for label in labels]).reshape(len(labels), -1)
-            if len(np.unique(np.rint(parts), axis=0)) < len(labels):
-                return None
-        return labels
+        Z = self._whole_points(values)
+        mixed = self._integer.any() and not self._integer.all()
+        # Where continuous variables do not follow from the integer ones, several points are one label.
+        if mixed and len(np.unique(np.rint(Z[:, self._integer]), axis=0)) < len(Z):
+            return None
+        return Solutions.of_labels(c, Z)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         base_h, base_g = h_const + float(h @ self._template), g_const + float(g @ self._template)
         values = self._solver.front(h[self._columns], base_h, g[self._columns], base_g)
         if values is None:
             return None
-        points = np.tile(self._template, (len(values), 1))
-        points[:, self._columns] = values
-        return points
+        return self._whole_points(values)
 
 
 class Product(Solver):

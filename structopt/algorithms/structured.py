@@ -9,6 +9,7 @@ import numpy as np
 
 from structopt._jit.threads import in_threads
 from structopt.algorithms import assignment, paths
+from structopt.algorithms.base import Capability
 from structopt.algorithms.cardinality import choose_rows
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.closure import ClosureGraph
@@ -70,6 +71,7 @@ class Solver:
 
     #: Whether every answer is integral.
     integral = True
+    capabilities = Capability.NOTHING
 
     def solve(self, c: FloatArray, key: Hashable | None) -> FloatArray | None:
         """The best values of the free columns, or None if not settled."""
@@ -121,6 +123,8 @@ class ClosureSolver(Solver):
 
 class PairwiseSolver(Solver):
     """Roof duality for the relaxation; enumeration and persistency for 0/1 labels."""
+
+    capabilities = Capability.FRONT
 
     def __init__(self, arrays: Pairwise) -> None:
         self._label, self._pair = arrays.label, arrays.pair
@@ -213,6 +217,8 @@ class AssignmentSolver(Solver):
 class PathSolver(Solver):
     """Best paths in acyclic graphs, one per block, by the backward recursion."""
 
+    capabilities = Capability.K_BEST
+
     def __init__(self, arrays: Path) -> None:
         self._dag = paths.Dag.from_arcs(arrays.tail, arrays.head)
         self._ends = [(int(s), int(t)) for s, t in zip(arrays.sources, arrays.sinks, strict=True)]
@@ -245,6 +251,8 @@ class TreeSolver(Solver):
     stay empty.)
     """
 
+    capabilities = Capability.K_BEST
+
     def __init__(self, arrays: Tree, n: int) -> None:
         self._parent = np.ascontiguousarray(arrays.parent, dtype=np.int64)
         self._real = np.flatnonzero(arrays.column >= 0)
@@ -276,6 +284,8 @@ class TreeSolver(Solver):
 
 class ForestSolver(Solver):
     """One-of-many groups on a forest: max-sum from the leaves; a single chain also has its k best and its front."""
+
+    capabilities = Capability.K_BEST | Capability.FRONT
 
     def __init__(self, arrays: GroupForest, n: int) -> None:
         self._arrays = (

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit.products import dot
-from structopt.backends.base import ExtraRows, Solution, Status
+from structopt.backends.base import SideConstraints, Solution, Status
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
@@ -111,7 +111,7 @@ def as_rows(
     return rows, lower, upper
 
 
-def holding_rows(extra: ExtraRows, labels: Any) -> npt.NDArray[np.bool_]:
+def holding_rows(extra: SideConstraints, labels: Any) -> npt.NDArray[np.bool_]:
     """Which of the rows of `labels` (dense or sparse) hold every extra row, by the tolerance of all checks."""
     matrix, lower, upper = extra
     activity, size = (np.asarray(_dense(m @ z.T).T) for m, z in ((matrix, labels), (abs(matrix), abs(labels))))

@@ -18,10 +18,10 @@ import scipy.sparse as sp
 from structopt.errors import UnsupportedSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
-__all__ = ["Backend", "Capability", "ExtraRows", "Solution", "Status"]
+__all__ = ["Backend", "Capability", "SideConstraints", "Solution", "Status"]
 
-#: Rows of one call: coefficients, lower and upper bounds.
-ExtraRows = tuple[sp.csr_array, FloatArray, FloatArray]
+#: Rows that hold for one call: coefficients, lower and upper bounds.
+SideConstraints = tuple[sp.csr_array, FloatArray, FloatArray]
 
 
 class Status(enum.Enum):

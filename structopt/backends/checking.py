@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from structopt.backends.base import ExtraRows
+from structopt.backends.base import SideConstraints
 from structopt.backends.snapping import FRACTIONAL, HOLDS, WORSE, first_broken, snap
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
 
@@ -48,7 +48,7 @@ class Checker:
             np.array(space.row_upper, dtype=np.float64),
         )
 
-    def snap(self, costs: FloatArray, z: FloatArray, extra: ExtraRows | None = None) -> int:
+    def snap(self, costs: FloatArray, z: FloatArray, extra: SideConstraints | None = None) -> int:
         """Round `z` in place and return HOLDS, or leave it as it was and return what is wrong (see `complaint`)."""
         if extra is None:
             return snap(costs, z, self._integer, *self._arrays, FEASIBILITY_TOLERANCE, VALUE_TOLERANCE)
@@ -71,7 +71,7 @@ class Checker:
         z[:] = rounded
         return HOLDS
 
-    def holds(self, costs: FloatArray, z: FloatArray, extra: ExtraRows | None = None) -> bool:
+    def holds(self, costs: FloatArray, z: FloatArray, extra: SideConstraints | None = None) -> bool:
         """Whether `z`, rounded in place, is a label."""
         return self.snap(costs, z, extra) == HOLDS
 

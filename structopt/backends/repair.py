@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from structopt.backends.arrays import with_rows
-from structopt.backends.base import ExtraRows, Solution, Status
+from structopt.backends.base import SideConstraints, Solution, Status
 from structopt.backends.checking import Checker
 from structopt.backends.highs import Highs
 from structopt.backends.no_goods import no_good_rows
@@ -35,14 +35,19 @@ _MOST_ASSIGNMENTS = 64
 
 
 def repaired(
-    space: CompiledSpace, extra: ExtraRows | None, costs: FloatArray, found: Solution, complaint: str, limit: float
+    space: CompiledSpace,
+    extra: SideConstraints | None,
+    costs: FloatArray,
+    found: Solution,
+    complaint: str,
+    limit: float,
 ) -> Solution:
     """A true optimum in place of `found`, whose rounded point breaks what `complaint` names.
 
     Parameters
     ----------
     space : CompiledSpace
-    extra : ExtraRows or None
+    extra : SideConstraints or None
         Rows of this call.
     costs : ndarray
     found : Solution
@@ -64,7 +69,7 @@ def repaired(
         return replace(found, z=label, bound=found.bound if label is not None else math.inf)
     best: FloatArray | None = None
     value, bound = -math.inf, found.bound
-    bans: list[ExtraRows] = []
+    bans: list[SideConstraints] = []
     for _ in range(_MOST_ASSIGNMENTS):
         options = _TIGHTEST if math.isinf(limit) else {**_TIGHTEST, "time_limit": limit}
         backend = Highs(with_rows(rows, bans), options)

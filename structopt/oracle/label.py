@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
@@ -14,28 +15,31 @@ __all__ = ["Label", "Statistics"]
 class Label:
     """A point of a label space that an oracle found.
 
-    Parameters
-    ----------
-    z : ndarray, shape (n_variables,)
-        The point, in the order of the space's variables.
-    value : float
-        ``c . z``, recomputed from `z`.
-    integral : bool, optional
-        Whether the integer variables (all variables, in a space without any) have integer values; found out from
-        `z` when first asked for, if not given.
-    status : str
-        ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
-    bound : float, optional
-        Proved upper bound on the optimum; equal to `value` when optimal.
+        Parameters
+        ----------
+        z : ndarray, shape (n_variables,)
+            The point, in the order of the space's variables.
+        value : float
+            ``c . z``, recomputed from `z`.
+        integral : bool, optional
+            Whether the integer variables (all variables, in a space without any) have integer values; found out from
+            `z` when first asked for, if not given.
+        status : str
+            ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
+        bound : float, optional
+            Proved upper bound on the optimum; equal to `value` when optimal.
+        integer : ndarray of bool, optional
+            The integer variables of the space, to find out whether `z` is integral.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Label(np.array([0.5, 1.0]), 2.0)
-    Label(value=2, fractional, optimal)
+        Examples
+        --------
+        >>> import numpy as np
+    import numpy.typing as npt
+        >>> Label(np.array([0.5, 1.0]), 2.0)
+        Label(value=2, fractional, optimal)
     """
 
-    __slots__ = ("_integral", "bound", "status", "value", "z")
+    __slots__ = ("_integer", "_integral", "bound", "status", "value", "z")
 
     def __init__(
         self,
@@ -44,18 +48,25 @@ class Label:
         integral: bool | None = None,
         status: str = "optimal",
         bound: float | None = None,
+        integer: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self.z = z
         self.value = value
         self.status = status
         self.bound = value if bound is None else bound
         self._integral = integral
+        self._integer = integer
 
     @property
     def integral(self) -> bool:
         """Whether the label is integral."""
         if self._integral is None:
-            self._integral = bool((np.abs(self.z - np.rint(self.z)) <= FEASIBILITY_TOLERANCE).all())
+            if self._integer is not None and self._integer.any():
+                # An oracle has rounded what may be rounded: a value near an integer is no integer.
+                part = self.z[self._integer]
+                self._integral = bool((part == np.rint(part)).all())
+            else:
+                self._integral = bool((np.abs(self.z - np.rint(self.z)) <= FEASIBILITY_TOLERANCE).all())
         return self._integral
 
     def __repr__(self) -> str:

@@ -7,37 +7,28 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Literal, NoReturn, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Answers, Enumeration, fast_algorithm
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.enumeration import Enumeration
+from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
-from structopt.backends.base import Backend, Solution, Status
+from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.profiles import Profile, check_limits
-from structopt.backends.snapping import value_of
-from structopt.backends.worker import ExtraRows
 from structopt.checks import checked, converted, floats, hashable, instance, listed, number, sequence, shown, whole
-from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch, TimeLimitReached
-from structopt.oracle.diagnosis import explain_infeasible, explain_unbounded
+from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
 from structopt.oracle.label import Label, Statistics
-from structopt.oracle.pool import WorkerPool
-from structopt.oracle.side_constraints import Row, extra_rows
+from structopt.oracle.pool import SolverPool
+from structopt.oracle.side_constraints import Row, side_constraints_of
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
-from structopt.stopping import map_in_threads
 
 __all__ = ["Oracle", "shared_oracle"]
-
-# Members of an enum are looked up through its metaclass: not in the path of every call.
-_OPTIMAL, _TIME_LIMIT = Status.OPTIMAL, Status.TIME_LIMIT
-
-# A batch is cut into pieces that each start cold, so that an answer depends on its piece alone and not on
-# which thread solved what before: n_jobs changes the time, never the labels.
-_PIECE = 64
 
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
@@ -50,7 +41,10 @@ _NOTHING: tuple[Any, ...] = ()
 
 
 class Oracle:
-    """``argmax c . z`` over a space, with extra rows, bans, k-best and batches, on a persistent model.
+    """``argmax c . z`` over a space, with side constraints, forbidden labels, k-best and batches.
+
+    A space is solved by one `structopt.algorithms.base.Algorithm`: a combinatorial one where one is known to be exact,
+    else a pool of solver instances with persistent models. The pool also answers what a combinatorial algorithm leaves.
 
     Parameters
     ----------
@@ -65,8 +59,8 @@ class Oracle:
         For spaces with integer variables: ``"auto"`` solves the LP and calls the MIP only if its answer is
         fractional; ``"relax"`` returns the LP's answer; ``"force"`` always calls the MIP.
     algorithm : Algorithm, optional
-        A combinatorial algorithm known to be exact for this space; the backend then only serves calls with extra
-        rows or bans that it cannot take.
+        A combinatorial algorithm known to be exact for this space; the backend then only serves calls with side
+        constraints or forbidden labels that it cannot take.
     **options
         Passed to the backend: ``time_limit``, ``mip_gap``, ``threads``, and the solver's own.
 
@@ -112,9 +106,8 @@ class Oracle:
         self._given = algorithm
         self._start()
         # Fail here, where the mistake was made, and not at the first call inside a long fit.
-        if self._fast is None:
-            with self._pool.borrowed() as desk:
-                desk.worker.prepare()
+        if self._algorithm is self._solvers:
+            self._solvers.prepare()
 
     def _start(self) -> None:
         self._shape = (self.space.n_variables,)
@@ -122,8 +115,10 @@ class Oracle:
         self._lock = threading.Lock()
         self._listed: tuple[FloatArray | None] | None = None
         self._fast_calls = Statistics()
-        self._pool = WorkerPool(self.space, self.integral, self._make)
-        self._fast = self._recognise() if self.solver == "auto" and self._given is None else self._given
+        solver = "highs" if self.solver == "auto" else str(getattr(self.solver, "name", self.solver))
+        self._solvers = SolverPool(self.space, self.integral, self._make, solver)
+        found = self._recognise() if self.solver == "auto" and self._given is None else self._given
+        self._algorithm: Algorithm = self._solvers if found is None else found
 
     def _recognise(self) -> Algorithm | None:
         """The combinatorial algorithm that the space's structure proves exact, or None."""
@@ -148,10 +143,10 @@ class Oracle:
         c : array_like, shape (n_variables,)
             Finite costs.
         rows : sequence of (a, lower, upper)
-            Extra rows ``lower <= a . z <= upper`` for this call only.
+            Side constraints ``lower <= a . z <= upper`` for this call only.
         forbid : sequence of array_like
-            Labels that may not be returned. A label is known by its integer variables, so banning one bans
-            every point with the same integer part.
+            Labels that may not be returned (no-good cuts). A label is known by its integer variables, so forbidding
+            one forbids every point with the same integer part.
         key : hashable, optional
             Remember the simplex basis under this name and start from it the next time. Worth about 3 x when
             one example's costs drift slowly, as they do in training.
@@ -170,37 +165,44 @@ class Oracle:
         costs = c if self._is_clean(c) else self._costs(c)
         if rows is not _NOTHING or forbid is not _NOTHING:
             rows, forbid = sequence("rows", rows), sequence("forbid", forbid)
-        extra = self._extra_rows(rows, forbid) if len(rows) or len(forbid) else None
         if key is not None:
             hashable("key", key)
-        if self._fast is not None:
-            begun = perf_counter()
-            label = self._combinatorial(self._fast, costs, extra, rows, forbid, key)
-            if label is not None:
-                self._count_fast(1, perf_counter() - begun)
-                return label
-        if extra is None and key is None and start is None:
-            return self._label(costs, self._pool.maximize(costs, dot(costs, costs)))
         first = None if start is None else floats("start", start, self._shape)
-        return self._label(costs, self._pool.solve(costs, extra, key, first), extra is not None)
+        if not len(rows) and not len(forbid):
+            return self._label(self._maximize_freely(costs, key, first))
+        return self._label(self._maximize_constrained(costs, rows, forbid, key, first))
 
-    @staticmethod
-    def _combinatorial(
-        fast: Algorithm,
+    def _maximize_freely(self, costs: FloatArray, key: Hashable | None, start: FloatArray | None) -> Optimum:
+        if self._algorithm is not self._solvers:
+            begun = perf_counter()
+            found = self._algorithm.maximize(costs, key)
+            if found is not None:
+                self._count_fast(1, perf_counter() - begun)
+                return found
+        return self._solvers.maximize(costs, key) if start is None else self._solvers.solve(costs, key=key, start=start)
+
+    def _maximize_constrained(
+        self,
         costs: FloatArray,
-        extra: ExtraRows | None,
         rows: Sequence[Row],
         forbid: Sequence[npt.ArrayLike],
         key: Hashable | None,
-    ) -> Label | None:
-        """The answer of the combinatorial algorithm, or None if it cannot settle this call."""
-        if extra is None:
-            return fast.maximize(costs, key)
-        if not len(rows):
-            outside = fast.maximize_outside(costs, np.asarray(forbid, dtype=np.float64))
-            if outside is not None:
-                return outside
-        return fast.maximize_constrained(costs, extra)
+        start: FloatArray | None,
+    ) -> Optimum:
+        """The answer of the first that takes such a call: the k best labels, side constraints, a solver."""
+        constraints = self._side_constraints(rows, forbid)
+        algorithm = self._algorithm
+        if algorithm is not self._solvers:
+            begun = perf_counter()
+            found = None
+            if not len(rows) and Capability.K_BEST in algorithm.capabilities:
+                found = algorithm.maximize_outside(costs, np.asarray(forbid, dtype=np.float64))
+            if found is None and Capability.SIDE_CONSTRAINTS in algorithm.capabilities:
+                found = algorithm.maximize_constrained(costs, constraints)
+            if found is not None:
+                self._count_fast(1, perf_counter() - begun)
+                return found
+        return self._solvers.solve(costs, constraints, key=key, start=start)
 
     def maximize_batch(
         self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None
@@ -215,18 +217,11 @@ class Oracle:
         keys : sequence of hashable, optional
             One name per row under which its basis is kept from call to call (see `maximize`).
         """
-        whole("n_jobs", n_jobs)
-        keys = listed(keys)
-        costs = self._cost_rows(C, keys)
-        if self._fast is None:
-            return self._in_pieces(costs, _jobs(n_jobs), keys)
-        begun = perf_counter()
-        labels = self._fast.maximize_batch(costs, _jobs(n_jobs), keys)
-        self._count_fast(len(costs), perf_counter() - begun)
-        return [label or self._label(c, self._pool.solve(c)) for c, label in zip(costs, labels, strict=True)]
+        found = self.solve_batch(C, n_jobs, keys=keys)
+        return [self._label(row) for row in map(found.row, range(len(found.Z))) if row is not None]
 
-    def solve_batch(self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None) -> Answers:
-        """`maximize_batch` as arrays: labels, values and proved bounds, without an object for each row.
+    def solve_batch(self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None) -> Solutions:
+        """`maximize_batch` as arrays: labels, values and proved bounds, without a `Label` for each row.
 
         Parameters
         ----------
@@ -235,7 +230,7 @@ class Oracle:
 
         Returns
         -------
-        Answers
+        Solutions
             ``Z`` of shape (n, n_variables), ``values`` and ``bounds`` of shape (n,).
 
         Examples
@@ -247,19 +242,24 @@ class Oracle:
         (array([[0., 1., 0.],
                [0., 0., 0.]]), array([3., 0.]))
         """
+        whole("n_jobs", n_jobs)
+        keys = listed(keys)
         costs = self._cost_rows(C, keys)
-        if self._fast is None or type(self).maximize_batch is not Oracle.maximize_batch:
-            labels = self.maximize_batch(costs, n_jobs, keys=keys)
-            Z = np.array([label.z for label in labels]).reshape(costs.shape)
-            return Answers(Z, np.array([label.value for label in labels]), np.array([label.bound for label in labels]))
+        jobs = _jobs(n_jobs)
+        if self._algorithm is self._solvers:
+            return self._solvers.maximize_batch(costs, n_jobs=jobs, keys=keys)
         begun = perf_counter()
-        found = self._fast.solve_batch(costs, _jobs(n_jobs), keys)
+        found = self._algorithm.maximize_batch(costs, n_jobs=jobs, keys=keys)
         self._count_fast(len(costs), perf_counter() - begun)
-        if found.settled is not None:
-            for i in np.flatnonzero(~found.settled):
-                label = self._label(costs[i], self._pool.solve(costs[i]))
-                found.Z[i], found.values[i], found.bounds[i] = label.z, label.value, label.bound
-        return Answers(found.Z, found.values, found.bounds)
+        if found.solved is None:
+            return found
+        left = np.flatnonzero(~found.solved)
+        rest = self._solvers.maximize_batch(costs[left], n_jobs=jobs)
+        found.Z[left], found.values[left], found.bounds[left] = rest.Z, rest.values, rest.bounds
+        optimal = np.ones(len(costs), dtype=np.bool_)
+        if rest.optimal is not None:
+            optimal[left] = rest.optimal
+        return found._replace(solved=None, optimal=None if rest.optimal is None else optimal)
 
     def _cost_rows(self, C: npt.ArrayLike, keys: Sequence[Hashable] | None) -> FloatArray:
         self._check_current()
@@ -273,20 +273,6 @@ class Oracle:
             if len(keys) != len(costs):
                 raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
         return costs
-
-    def _in_pieces(self, costs: FloatArray, jobs: int, keys: Sequence[Hashable] | None) -> list[Label]:
-        size = max(1, min(_PIECE, -(-len(costs) // 8)))
-        pieces = [range(k, min(k + size, len(costs))) for k in range(0, len(costs), size)]
-
-        def solve_piece(piece: range) -> list[Label]:
-            with self._pool.borrowed() as desk:
-                desk.worker.forget()
-                found = [self._pool.solve(costs[i], key=None if keys is None else keys[i], desk=desk) for i in piece]
-            return [self._label(costs[i], solution) for i, solution in zip(piece, found, strict=True)]
-
-        if jobs == 1:
-            return [label for piece in pieces for label in solve_piece(piece)]
-        return [label for labels in map_in_threads(solve_piece, pieces, jobs) for label in labels]
 
     def k_best(self, c: npt.ArrayLike, k: int, rows: Sequence[Row] = ()) -> list[Label]:
         """The `k` best labels in decreasing value; fewer if the space has fewer."""
@@ -309,13 +295,15 @@ class Oracle:
     def list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
         """`k_best` where the combinatorial algorithm lists labels in order; None where it would take a solver."""
         self._check_current()
-        if self._fast is None:
+        algorithm = self._algorithm
+        if Capability.K_BEST not in algorithm.capabilities:
             return None
         begun = perf_counter()
-        known = self._fast.k_best(self._costs(c), whole("k", k, low=0))
-        if known is not None:
-            self._count_fast(1, perf_counter() - begun)
-        return known
+        known = algorithm.k_best(self._costs(c), whole("k", k, low=0))
+        if known is None:
+            return None
+        self._count_fast(1, perf_counter() - begun)
+        return [self._label(row) for row in map(known.row, range(len(known.Z))) if row is not None]
 
     @property
     def listed(self) -> FloatArray | None:
@@ -337,10 +325,10 @@ class Oracle:
         # A solver that was chosen is to be asked, and a subclass may answer otherwise.
         if self.solver != "auto" or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
             return None
-        if isinstance(self._fast, Enumeration):
-            return self._fast.labels
+        if isinstance(self._algorithm, Enumeration):
+            return self._algorithm.labels
         space = self.space
-        if self._fast is None or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
+        if self._algorithm is self._solvers or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
             return None
         try:
             return enumerate_labels(space, limit=max(1, _LISTED_ENTRIES // space.n_variables))
@@ -355,7 +343,9 @@ class Oracle:
         """
         self._check_current()
         (h_coef, h_const), (g_coef, g_const) = self._affine("h", h), self._affine("g", g)
-        return None if self._fast is None else self._fast.front(h_coef, h_const, g_coef, g_const)
+        if Capability.FRONT not in self._algorithm.capabilities:
+            return None
+        return self._algorithm.front(h_coef, h_const, g_coef, g_const)
 
     # ---- the work --------------------------------------------------------------------------------
 
@@ -377,54 +367,14 @@ class Oracle:
         (array([1., 0.]), 3.0)
         """
         self._check_current()
-        return self._optimum if self._fast is None and type(self).maximize is Oracle.maximize else None
+        own = type(self).maximize is not Oracle.maximize
+        return None if own or self._algorithm is not self._solvers else self._solvers.best_point
 
-    def _optimum(self, costs: FloatArray, square: float) -> tuple[FloatArray, float]:
-        solution = self._pool.maximize(costs, square)
-        if solution.status is _OPTIMAL and solution.z is not None:
-            return solution.z, solution.bound
-        label = self._label(costs, solution)
-        return label.z, label.bound
-
-    def _label(self, costs: FloatArray, solution: Solution, constrained: bool = False) -> Label:
-        """The label that a solver found; the error it amounts to if there is none."""
-        z = solution.z
-        if z is None or solution.status not in (_OPTIMAL, _TIME_LIMIT):
-            self._refuse(costs, solution, constrained)
-        integral: bool | None = None  # in a space without integer variables the label finds out when asked
-        if self.space.is_integral:
-            integral, value = value_of(costs, z, self._integer)
-        else:
-            value = float(costs.dot(z))
-        # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
-        bound = solution.bound if solution.bound < math.inf else self._box_bound(costs)
-        if not bound - value > 1e-9 * abs(value) or bound - value <= 1e-13 * float(np.abs(costs).dot(np.abs(z))):
-            bound = value  # they agree, up to rounding
-        return Label(z, value, integral, "optimal" if solution.status is _OPTIMAL else "time limit", bound)
-
-    def _box_bound(self, costs: FloatArray) -> float:
-        """What the bounds of the variables alone allow: a bound where the solver had no time to prove any."""
-        ends = np.where(costs > 0, self.space.upper, self.space.lower)
-        used = costs != 0
-        return float(costs[used] @ ends[used])
-
-    def _refuse(self, costs: FloatArray, solution: Solution, constrained: bool) -> NoReturn:
-        if solution.status is Status.INFEASIBLE:
-            if constrained:
-                raise InfeasibleSpace("No label of the space satisfies the extra rows and bans of this call.")
-            raise explain_infeasible(self.space)
-        if solution.status is Status.UNBOUNDED:
-            raise explain_unbounded(self.space, costs)
-        if solution.status is Status.TIME_LIMIT:
-            raise TimeLimitReached(
-                "The time limit passed before the solver found any label; raise time_limit=.",
-                status=solution.message,
-            )
-        raise SolverFailed(
-            f"The solver {self.solver!r} stopped without an answer: {solution.message}. "
-            "Try solver='highs-exact', or write the space with space.write('model.mps') and report it.",
-            status=solution.message,
-        )
+    def _label(self, found: Optimum) -> Label:
+        """An answer as a label; whether it is integral is looked at when somebody asks, unless that is known."""
+        integral = True if self._algorithm.integral and self._solvers.integral else None
+        status = "optimal" if found.optimal else "time limit"
+        return Label(found.z, found.value, integral, status, found.bound, self._integer)
 
     # ---- inputs ----------------------------------------------------------------------------------
 
@@ -485,10 +435,10 @@ class Oracle:
                 "all of them by one number, which changes no answer."
             )
 
-    def _extra_rows(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
+    def _side_constraints(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> SideConstraints:
         if len(forbid) and self.integral == "relax":
             raise DeclarationError("A relaxed oracle cannot forbid labels; use integral='auto'.")
-        return extra_rows(self.space, rows, forbid)
+        return side_constraints_of(self.space, rows, forbid)
 
     # ---- what answers ----------------------------------------------------------------------------
 
@@ -503,7 +453,7 @@ class Oracle:
     @property
     def statistics(self) -> Statistics:
         """What this oracle has done so far, in all threads."""
-        total = self._pool.statistics
+        total = self._solvers.statistics
         total.include(self._fast_calls)
         return total
 
@@ -519,18 +469,15 @@ class Oracle:
     @property
     def algorithm(self) -> str:
         """What answers a plain call: the name of the combinatorial algorithm, or the solver's profile."""
-        if self._fast is not None:
-            return str(self._fast.name)
-        return "highs" if self.solver == "auto" else str(getattr(self.solver, "name", self.solver))
+        return self._algorithm.name
 
     @property
     def prefers_free_calls(self) -> bool:
-        """Whether plain calls have a combinatorial algorithm while calls with extra rows need the solver.
+        """Whether plain calls have a combinatorial algorithm while side constraints need the solver.
 
-        Then several plain calls cost less than one with rows (docs/mathematics/oracles).
+        Then several plain calls cost less than one with side constraints (docs/mathematics/oracles).
         """
-        fast = self._fast
-        return fast is not None and type(fast).maximize_constrained is Algorithm.maximize_constrained
+        return Capability.SIDE_CONSTRAINTS not in self._algorithm.capabilities
 
     def __repr__(self) -> str:
         return f"<Oracle by {self.algorithm} on {self.space!r}>"
@@ -539,7 +486,7 @@ class Oracle:
         from structopt.space.views import html_table
 
         facts = [["algorithm", self.algorithm], ["space", repr(self.space)], ["integral", self.integral]]
-        return html_table(["Oracle", ""], facts + [[name, told] for name, told in self.statistics.rows()])
+        return html_table(["Oracle", ""], facts + self.statistics.rows())
 
 
 def _jobs(n_jobs: int) -> int:

@@ -1,132 +1,205 @@
-"""The workers behind an oracle: one persistent model per thread, handed out, warm-started and counted."""
+"""Solver instances behind an oracle: one persistent model per thread, handed out, warm-started and counted."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
-from structopt.backends.base import Backend, Solution
-from structopt.backends.worker import ExtraRows, Worker
-from structopt.errors import StructoptError
+import numpy as np
+
+from structopt._jit.products import dot
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.backends.base import Backend, SideConstraints, Solution, Status
+from structopt.backends.instance import SolverInstance
+from structopt.errors import InfeasibleSpace, SolverFailed, StructoptError, TimeLimitReached
+from structopt.oracle.diagnosis import explain_infeasible, explain_unbounded
 from structopt.oracle.label import Statistics
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.stopping import map_in_threads
 
-__all__ = ["Desk", "WorkerPool"]
+__all__ = ["PooledSolver", "SolverPool"]
+
+# Members of an enum are looked up through its metaclass: not in the path of every call.
+_OPTIMAL, _TIME_LIMIT = Status.OPTIMAL, Status.TIME_LIMIT
 
 #: Bytes of simplex bases that are kept; HiGHS takes about one per row and column.
 _BASIS_LIMIT = 256_000_000
 
+# A batch is cut into pieces that each start cold, so that an answer depends on its piece alone and not on
+# which thread solved what before: n_jobs changes the time, never the labels.
+_PIECE = 64
 
-class Desk:
-    """A worker with the figures of its own work: it is used by one thread at a time, so that neither needs a lock.
 
-    `lp` is the worker's backend where it has no other, so that a plain call can go there straight.
+class PooledSolver:
+    """A solver instance with the figures of its own work, used by one thread at a time, so that neither needs a lock.
+
+    `lp` is the instance's backend where it has no other, so that a plain call can go there straight.
     """
 
-    __slots__ = ("lp", "statistics", "worker")
+    __slots__ = ("instance", "lp", "statistics")
 
-    def __init__(self, worker: Worker, has_lp_only: bool) -> None:
-        self.worker = worker
-        self.lp = worker.prepare() if has_lp_only else None
+    def __init__(self, instance: SolverInstance, has_lp_only: bool) -> None:
+        self.instance = instance
+        self.lp = instance.prepare() if has_lp_only else None
         self.statistics = Statistics()
 
 
-class WorkerPool:
-    """Workers of one space; a new one is made only when all others are busy.
+class SolverPool(Algorithm):
+    """A backend as an algorithm: solver instances of one space; a new one is made only when all others are busy.
 
-    A worker that was interrupted (Ctrl-C, an exception of a stranger's) is not handed out again: nobody knows in what
+    An instance that was interrupted (Ctrl-C, an exception from elsewhere) is not handed out again: nobody knows in what
     state its models are.
 
     Parameters
     ----------
     space : CompiledSpace
     integral : {"auto", "relax", "force"}
-        When a worker asks its MIP; see `structopt.Oracle`.
+        When the MIP is solved; see `structopt.Oracle`.
     make : callable
         Makes the backend of a space.
+    name : str
+        The solver's profile, or its class.
     """
 
-    def __init__(self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend]) -> None:
+    capabilities = Capability.SIDE_CONSTRAINTS
+
+    def __init__(
+        self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend], name: str = "solver"
+    ) -> None:
+        self.name = name
         self._space = space
-        self._integral = integral
+        self._mode = integral
         self._has_lp_only = integral == "relax" or not space.is_integral
         self._snaps = self._has_lp_only and space.is_integral
+        self.integral = not self._has_lp_only
         self._make = make
         self._lock = threading.Lock()
         self._records: list[Statistics] = []
-        self._idle: list[Desk] = []
+        self._idle: list[PooledSolver] = []
         self._bases: OrderedDict[Hashable, tuple[Any, Any]] = OrderedDict()
+
+    # ---- the protocol ----------------------------------------------------------------------------
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        if key is not None:
+            return self.solve(c, key=key)
+        return self._optimum(c, self._run_plain(c, dot(c, c)))
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        n = len(C)
+        size = max(1, min(_PIECE, -(-n // 8)))
+        pieces = [range(k, min(k + size, n)) for k in range(0, n, size)]
+        Z, values, bounds, optimal = np.empty(C.shape), np.empty(n), np.empty(n), np.empty(n, dtype=np.bool_)
+
+        def solve_piece(piece: range) -> None:
+            with self.borrowed() as solver:
+                solver.instance.forget()
+                for i in piece:
+                    found = self._run(solver, C[i], key=None if keys is None else keys[i])
+                    Z[i], values[i], bounds[i], optimal[i] = self._optimum(C[i], found)
+
+        if n_jobs == 1:
+            for piece in pieces:
+                solve_piece(piece)
+        else:
+            for _ in map_in_threads(solve_piece, pieces, n_jobs):
+                pass
+        return Solutions(Z, values, bounds, optimal=None if optimal.all() else optimal)
+
+    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum:
+        return self.solve(c, side_constraints)
+
+    # ---- what only solvers take ------------------------------------------------------------------
 
     def solve(
         self,
-        costs: FloatArray,
-        extra: ExtraRows | None = None,
+        c: FloatArray,
+        side_constraints: SideConstraints | None = None,
+        *,
         key: Hashable | None = None,
         start: FloatArray | None = None,
-        desk: Desk | None = None,
+    ) -> Optimum:
+        """One program, from the basis kept under `key`, or from a feasible label for the MIP to start from."""
+        with self.borrowed() as solver:
+            solution = self._run(solver, c, side_constraints, key, start)
+        return self._optimum(c, solution, side_constraints is not None)
+
+    def best_point(self, c: FloatArray, square: float) -> tuple[FloatArray, float]:
+        """The best point as the solver has it and a bound on its value, for contiguous `c` with its squared norm."""
+        solution = self._run_plain(c, square)
+        if solution.status is _OPTIMAL and solution.z is not None:
+            return solution.z, solution.bound
+        found = self._optimum(c, solution)
+        return found.z, found.bound
+
+    def prepare(self) -> None:
+        """Make the first model, so that a solver that is missing is missed here."""
+        with self.borrowed() as solver:
+            solver.instance.prepare()
+
+    # ---- the work --------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        solver: PooledSolver,
+        c: FloatArray,
+        side_constraints: SideConstraints | None = None,
+        key: Hashable | None = None,
+        start: FloatArray | None = None,
     ) -> Solution:
-        """One program, from the basis kept under `key`, by a borrowed worker or by whichever is idle."""
-        own = desk or self._take()
-        try:
-            begun = perf_counter()
-            basis = self._bases.get(key) if key is not None else None
-            solution, lp_runs, mip_runs = own.worker.solve(costs, extra, basis, start)
-            if key is not None:
-                self._remember(key, own.worker.basis())
-            own.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
-        except StructoptError:
-            if desk is None:
-                self._idle.append(own)  # said between two runs: the worker's models are whole
-            raise
-        if desk is None:
-            self._idle.append(own)
+        begun = perf_counter()
+        basis = self._bases.get(key) if key is not None else None
+        solution, lp_runs, mip_runs = solver.instance.solve(c, side_constraints, basis, start)
+        if key is not None:
+            self._remember(key, solver.instance.basis())
+        solver.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
         return solution
 
-    def maximize(self, costs: FloatArray, square: float) -> Solution:
-        """`solve` without rows, basis or start, for contiguous costs whose squared norm is known.
+    def _run_plain(self, c: FloatArray, square: float) -> Solution:
+        """A program without side constraints, basis or start, in as few steps as will do.
 
         Costs that are not finite, or whose square is not, take the long way, where they are looked at.
         """
-        own = self._take()
-        lp = own.lp
+        solver = self._take()
+        lp = solver.lp
         try:
             if lp is None or not square < math.inf:
-                solution = self.solve(costs, desk=own)
+                solution = self._run(solver, c)
             else:
                 begun = perf_counter()
-                solution = lp.maximize(costs, square)
+                solution = lp.maximize(c, square)
                 if self._snaps:
-                    own.worker.snap(costs, solution)
-                own.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
+                    solver.instance.snap(c, solution)
+                solver.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
         except StructoptError:
-            self._idle.append(own)
+            self._idle.append(solver)
             raise
-        self._idle.append(own)
+        self._idle.append(solver)
         return solution
 
     @contextmanager
-    def borrowed(self) -> Iterator[Desk]:
-        """A worker of one's own for the duration."""
-        desk = self._take()
+    def borrowed(self) -> Iterator[PooledSolver]:
+        """A solver of one's own for the duration."""
+        solver = self._take()
         try:
-            yield desk
+            yield solver
         except StructoptError:
-            self._idle.append(desk)
+            self._idle.append(solver)  # raised between two runs: its models are whole
             raise
-        self._idle.append(desk)
+        self._idle.append(solver)
 
-    def _take(self) -> Desk:
+    def _take(self) -> PooledSolver:
         try:
             return self._idle.pop()  # atomic, as is append
         except IndexError:
-            desk = Desk(Worker(self._space, self._integral, self._make), self._has_lp_only)
-            self._records.append(desk.statistics)
-            return desk
+            solver = PooledSolver(SolverInstance(self._space, self._mode, self._make), self._has_lp_only)
+            self._records.append(solver.statistics)
+            return solver
 
     def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
         with self._lock:
@@ -135,9 +208,45 @@ class WorkerPool:
             if len(self._bases) * (self._space.n_rows + self._space.n_variables) > _BASIS_LIMIT:
                 self._bases.popitem(last=False)
 
+    def _optimum(self, c: FloatArray, solution: Solution, constrained: bool = False) -> Optimum:
+        """What a solver found; the error it amounts to if it found nothing."""
+        z = solution.z
+        if z is None or solution.status not in (_OPTIMAL, _TIME_LIMIT):
+            self._refuse(c, solution, constrained)
+        value = dot(c, z)
+        # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
+        bound = solution.bound if solution.bound < math.inf else self._box_bound(c)
+        if not bound - value > 1e-9 * abs(value) or bound - value <= 1e-13 * float(np.abs(c).dot(np.abs(z))):
+            bound = value  # they agree, up to rounding
+        return Optimum(z, value, bound, solution.status is _OPTIMAL)
+
+    def _box_bound(self, c: FloatArray) -> float:
+        """What the bounds of the variables alone allow: a bound where the solver had no time to prove any."""
+        ends = np.where(c > 0, self._space.upper, self._space.lower)
+        used = c != 0
+        return float(c[used] @ ends[used])
+
+    def _refuse(self, c: FloatArray, solution: Solution, constrained: bool) -> NoReturn:
+        if solution.status is Status.INFEASIBLE:
+            if constrained:
+                raise InfeasibleSpace("No label of the space satisfies the side constraints and no-goods of this call.")
+            raise explain_infeasible(self._space)
+        if solution.status is Status.UNBOUNDED:
+            raise explain_unbounded(self._space, c)
+        if solution.status is Status.TIME_LIMIT:
+            raise TimeLimitReached(
+                "The time limit passed before the solver found any label; raise time_limit=.",
+                status=solution.message,
+            )
+        raise SolverFailed(
+            f"The solver {self.name!r} stopped without an answer: {solution.message}. "
+            "Try solver='highs-exact', or write the space with space.write('model.mps') and report it.",
+            status=solution.message,
+        )
+
     @property
     def statistics(self) -> Statistics:
-        """What all workers have done so far."""
+        """What all instances have done so far."""
         total = Statistics()
         for record in list(self._records):
             total.include(record)

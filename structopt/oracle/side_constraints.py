@@ -1,4 +1,4 @@
-"""Rows that hold for one call: vectors with bounds, and bans of single labels, as one sparse matrix."""
+"""Side constraints of one call: vectors with bounds, and no-good cuts of single labels, as one sparse matrix."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.backends.base import SideConstraints
 from structopt.backends.no_goods import no_good_rows
-from structopt.backends.worker import ExtraRows
 from structopt.checks import converted, shown
 from structopt.checks import number as real
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.oracle.compression import compressed
 from structopt.space.compiled import CompiledSpace
 
-__all__ = ["Row", "extra_rows"]
+__all__ = ["Row", "side_constraints_of"]
 
 Row = tuple[npt.ArrayLike, float, float]
 
 
-def extra_rows(space: CompiledSpace, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> ExtraRows:
+def side_constraints_of(space: CompiledSpace, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> SideConstraints:
     """The rows ``lower <= a . z <= upper`` and the no-good cuts of forbidden labels, in this order."""
     found = [_dense_rows(rows, space.n_variables)] if len(rows) else []
     if len(forbid):
@@ -33,7 +33,7 @@ def extra_rows(space: CompiledSpace, rows: Sequence[Row], forbid: Sequence[npt.A
     return sp.vstack(matrices, format="csr"), np.concatenate(lower), np.concatenate(upper)
 
 
-def _dense_rows(rows: Sequence[Row], n: int) -> ExtraRows:
+def _dense_rows(rows: Sequence[Row], n: int) -> SideConstraints:
     """Rows given as vectors, as one sparse matrix; built by hand, because scipy takes longer than the solver."""
     dense = np.empty((len(rows), n))
     bounds = np.empty((2, len(rows)))

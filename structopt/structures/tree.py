@@ -13,13 +13,12 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.arborescence import spanning as kernels
-from structopt.algorithms.base import Algorithm
+from structopt.algorithms.base import Algorithm, Capability, Optimum, RowAlgorithm, Solutions
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
-from structopt.oracle.label import Label
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
@@ -211,8 +210,10 @@ class Arborescence(Model):
         return f"Arborescence({', '.join(options)})"
 
 
-class TreeAlgorithm(Algorithm):
+class TreeAlgorithm(RowAlgorithm):
     """Best trees of one size; costs on the flow are left to the solver."""
+
+    capabilities = Capability.K_BEST
 
     def __init__(self, nodes: int, model: Arborescence) -> None:
         self.nodes = nodes
@@ -224,21 +225,21 @@ class TreeAlgorithm(Algorithm):
         size = self.nodes * self.nodes
         return None if c[size:].any() else c[:size].reshape(self.nodes, self.nodes)
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label | None:
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
         scores = self._scores(c)
         if scores is None:
             return None
         heads, value = kernels.arborescence(scores, *self.rules)
-        return Label(self._point(heads), value, True)
+        return Optimum(self._point(heads), value, value)
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label] | None:
+    def k_best(self, c: FloatArray, k: int) -> Solutions | None:
         scores = self._scores(c)
         if scores is None:
             return None
         if k < 1:
-            return []
+            return Solutions.stacked([], c.size)
         found, values = kernels.k_best(scores, k, *self.rules)
-        return [Label(self._point(heads), float(value), True) for heads, value in zip(found, values, strict=True)]
+        return Solutions(np.array([self._point(heads) for heads in found]).reshape(-1, c.size), values, values)
 
 
 class TreeBatch(ChoiceBatch):

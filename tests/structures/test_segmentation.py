@@ -87,10 +87,10 @@ def test_oracle_equals_highs_and_brute_force(model, rng, length):
         # These bans are no labels, and must not be rounded to one.
         others = [np.zeros(space.n_variables), np.ones(space.n_variables), 0.6 * found[-1].z]
         assert oracle.maximize(c, forbid=banned).value == pytest.approx(values[len(banned)])
-        outside = oracle._fast.maximize_outside(c, np.array([*banned, *others]))
+        outside = oracle._algorithm.maximize_outside(c, np.array([*banned, *others]))
         assert outside.value == pytest.approx(values[len(banned)])
-    with pytest.raises(InfeasibleSpace, match="ban list"):
-        oracle._fast.maximize_outside(c, points)
+    with pytest.raises(InfeasibleSpace, match="forbidden"):
+        oracle._algorithm.maximize_outside(c, points)
     C = rng.normal(size=(5, space.n_variables))
     for n_jobs in (1, 2):
         found = oracle.maximize_batch(C, n_jobs)

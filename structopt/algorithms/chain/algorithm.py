@@ -1,4 +1,4 @@
-"""The exact oracle of a chain's space: Viterbi, the k best, bans and the loss-indexed front."""
+"""The exact oracle of a chain's space: Viterbi, the k best, no-good cuts and the loss-indexed front."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import numpy as np
 
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.chain import viterbi as chain
 from structopt.errors import InfeasibleSpace
-from structopt.oracle.label import Label
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.structures._sequences import Rules
 
@@ -25,6 +24,7 @@ class ChainOracle(Algorithm):
     """Points are laid out as ``y (T, S)``, ``transition (T - 1, S, S)`` and, if `first_block`, ``initial (S,)``."""
 
     name = "Viterbi"
+    capabilities = Capability.K_BEST | Capability.FRONT
 
     def __init__(self, length: int, rules: Rules, first_block: bool) -> None:
         self.length = length
@@ -61,48 +61,44 @@ class ChainOracle(Algorithm):
             Z[row[:, 0], self._n_unary + self._n_pair + labels[:, 0]] = 1.0
         return Z
 
-    def _labels(self, labels: IntArray, values: FloatArray) -> list[Label]:
-        return [Label(z, float(value), True) for z, value in zip(self.points(labels), values, strict=True)]
-
     # ---- questions -------------------------------------------------------------------------------
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         U, steps = self._tables(c[None])
         y, value = chain.viterbi(U, steps, self._start)
-        return Label(self.points(y[None])[0], value, True)
+        return Optimum(self.points(y[None])[0], value, value)
 
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        found: list[Label | None] = [None] * len(C)
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        labels, values = np.empty((len(C), self.length), dtype=np.int64), np.empty(len(C))
 
         def work(first: int, last: int) -> None:
             U, steps = self._tables(C[first:last])
             ptr = np.arange(last - first + 1) * self.length
-            y, values = chain.viterbi_batch(U, ptr, steps, self._start)
-            found[first:last] = self._labels(y.reshape(-1, self.length), values)
+            y, values[first:last] = chain.viterbi_batch(U, ptr, steps, self._start)
+            labels[first:last] = y.reshape(-1, self.length)
 
         if len(C):
             in_threads(work, len(C), n_jobs)
-        return found
+        return Solutions(self.points(labels), values, values.copy())
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label]:
-        if k < 1:
-            return []
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
         U, steps = self._tables(c[None])
-        return self._labels(*chain.k_best(U, steps, k, self._start))
+        if k < 1:
+            return Solutions(np.empty((0, c.size)), np.empty(0), np.empty(0))
+        labels, values = chain.k_best(U, steps, k, self._start)
+        return Solutions(self.points(labels), values, values)
 
-    def maximize_outside(self, c: FloatArray, banned: FloatArray) -> Label:
-        onehot = banned[:, : self._n_unary].reshape(-1, self.length, self.n_states)
+    def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum:
+        onehot = no_goods[:, : self._n_unary].reshape(-1, self.length, self.n_states)
         states = onehot.argmax(axis=2)
-        # A ban that is no label bans nothing; rounding it to a label would.
+        # A point that is no label forbids nothing; rounding it to a label would.
         exact = np.eye(self.n_states)[states]
-        proper = (np.abs(onehot - exact).reshape(len(banned), -1) <= FEASIBILITY_TOLERANCE).all(axis=1)
+        proper = (np.abs(onehot - exact).reshape(len(no_goods), -1) <= FEASIBILITY_TOLERANCE).all(axis=1)
         U, steps = self._tables(c[None])
         labels, values = chain.k_best(U, steps, 1, self._start, ban=states[proper])
         if not len(labels):
-            raise InfeasibleSpace("Every label of the space is on the ban list.")
-        return self._labels(labels, values)[0]
+            raise InfeasibleSpace("Every label of the space is forbidden.")
+        return Optimum(self.points(labels)[0], float(values[0]), float(values[0]))
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         if g[self._n_unary : self._n_unary + self._n_pair].any():

@@ -10,17 +10,16 @@ import scipy.sparse as sp
 
 from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
 from structopt.algorithms.leaf_sets.core import fold, unfold
 from structopt.algorithms.leaf_sets.program import Core
 from structopt.algorithms.leaf_sets.search import label_and_proof, value_of
 from structopt.backends import make_backend
 from structopt.backends.base import Status
-from structopt.backends.worker import Worker
+from structopt.backends.instance import SolverInstance
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
-from structopt.oracle.label import Label
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["LeafSetOracle"]
@@ -63,16 +62,17 @@ class LeafSetOracle(Algorithm):
     >>> from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
     >>> h = so.Hierarchy([("ab", "a"), ("ab", "b"), ("bc", "b"), ("bc", "c"), ("ac", "a"), ("ac", "c")])
     >>> gains = np.where(h.is_leaf, -0.9, 1.0)
-    >>> LeafSetOracle(h, relaxed=True).maximize(gains)
-    Label(value=1.65, fractional, optimal)
-    >>> LeafSetOracle(h).maximize(gains)
-    Label(value=1.2, integral, optimal)
+    >>> print(f"{LeafSetOracle(h, relaxed=True).maximize(gains).value:.6g}")
+    1.65
+    >>> print(f"{LeafSetOracle(h).maximize(gains).value:.6g}")
+    1.2
     """
 
     name = "sets of leaves in a DAG"
 
     def __init__(self, hierarchy: Hierarchy, *, relaxed: bool = False) -> None:
         self.relaxed = relaxed
+        self.integral = not relaxed
         self._hierarchy = hierarchy
         self._core = Core(hierarchy)
         self._idle: list[_Desk] = []
@@ -85,34 +85,29 @@ class LeafSetOracle(Algorithm):
         if relaxed == self.relaxed:
             return self
         other = object.__new__(LeafSetOracle)
-        other.__dict__.update(self.__dict__, relaxed=relaxed, _idle=[])
+        other.__dict__.update(self.__dict__, relaxed=relaxed, integral=not relaxed, _idle=[])
         return other
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         desk = self._take()
         z = desk.solve(c).copy()
         bound = desk.bound
         self._idle.append(desk)  # not after an interrupt: its arrays are then half of one call and half of another
-        return self._label(z, dot(np.ascontiguousarray(c), z), bound)
+        value = dot(np.ascontiguousarray(c), z)
+        # The bound is the promise, and the value where they agree up to rounding.
+        return Optimum(z, value, bound if bound - value > 1e-9 * abs(value) else value)
 
-    def _label(self, z: FloatArray, value: float, bound: float) -> Label:
-        # As in `structopt.Oracle`: the bound is the promise, and the value where they agree up to rounding.
-        agree = not bound - value > 1e-9 * abs(value)
-        return Label(z, value, None if self.relaxed else True, bound=value if agree else bound)
-
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        found: list[Label | None] = [None] * len(C)
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        Z, values, bounds = np.empty(C.shape), np.empty(len(C)), np.empty(len(C))
 
         def work(first: int, last: int) -> None:
             for k in range(_PIECE * first, min(_PIECE * last, len(C)), _PIECE):
-                rows, values, bounds = self._solve_columns(C[k : k + _PIECE].T)
-                for i, z in enumerate(rows.toarray()):
-                    found[k + i] = self._label(z, float(values[i]), float(bounds[i]))
+                part = slice(k, k + _PIECE)
+                rows, values[part], bounds[part] = self.columns_and_bounds(C[part].T)
+                Z[part] = rows.toarray()
 
         in_threads(work, -(-len(C) // _PIECE), n_jobs)
-        return found
+        return Solutions(Z, values, bounds)
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
@@ -169,7 +164,7 @@ class _Desk:
         graph = core.up_ptr, core.tail, core.down_ptr, core.kid
         sweeps = state, lam, mu, g, room, ease, paid, value
         self._arguments: Any = (*graph, *self._gains, *sweeps, self._x, self._s)
-        self._worker: Worker | None = None
+        self._worker: SolverInstance | None = None
         self.bound = np.inf
 
     def forget(self) -> None:
@@ -225,7 +220,7 @@ class _Desk:
         """The core's optimum; its bound."""
         core, (rho, needy, alt) = self._core, self._gains
         if self._worker is None:
-            self._worker = Worker(core.space, "relax" if self._relaxed else "auto", _highs)
+            self._worker = SolverInstance(core.space, "relax" if self._relaxed else "auto", _highs)
         price = np.where(needy & (alt > -np.inf), alt, 0.0)[core.inner_nodes]
         solution, _, _ = self._worker.solve(np.concatenate([rho, price]), None, None, start)
         if solution.status is not Status.OPTIMAL or solution.z is None:

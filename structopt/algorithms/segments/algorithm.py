@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 
@@ -11,12 +11,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm
+from structopt.algorithms.base import Capability, Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.segments import viterbi as segments
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.features import Term
-from structopt.oracle.label import Label
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.structures._sequences import Rules, n_positions
 
@@ -81,10 +79,11 @@ class SegmentTable(Term):
         return f"SegmentTable(max_length={self.max_length}, {kind}{', bias=True' if self.bias else ''})"
 
 
-class SegmentOracle(Algorithm):
+class SegmentOracle(RowAlgorithm):
     """Points are ``segment (R, S)``, ``transition (T - 1, S, S)``, if wanted ``initial (S,)``, ``length (L, S)``."""
 
     name = "semi-Markov Viterbi"
+    capabilities = Capability.K_BEST
 
     def __init__(self, length: int, max_length: int, rules: Rules, first_block: bool, length_block: bool) -> None:
         self.length = length
@@ -135,38 +134,27 @@ class SegmentOracle(Algorithm):
         row, state = np.nonzero(z[: self._at[1]].reshape(-1, self.n_states) > 0.5)
         return np.stack([self._start[row], state], axis=1)
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         pairs, value = segments.viterbi(*self._tables(c))
-        return Label(self.point(pairs), value, True)
+        return Optimum(self.point(pairs), value, value)
 
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        found: list[Label | None] = [None] * len(C)
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
+        return self._best(c, k, []) if k > 0 else Solutions.stacked([], self.n_variables)
 
-        def work(first: int, last: int) -> None:
-            found[first:last] = [self.maximize(c) for c in C[first:last]]
-
-        if len(C):
-            in_threads(work, len(C), n_jobs)
-        return found
-
-    def k_best(self, c: FloatArray, k: int) -> list[Label]:
-        return self._best(c, k, []) if k > 0 else []
-
-    def _best(self, c: FloatArray, k: int, ban: list[npt.ArrayLike]) -> list[Label]:
+    def _best(self, c: FloatArray, k: int, ban: list[npt.ArrayLike]) -> Solutions:
         scores, steps, initial = self._tables(c)
         labels, values = segments.k_best(scores, steps, k, initial, ban=ban)
-        return [Label(self.point(y), float(value), True) for y, value in zip(labels, values, strict=True)]
+        Z = np.array([self.point(y) for y in labels]).reshape(len(labels), self.n_variables)
+        return Solutions(Z, values, values)
 
-    def maximize_outside(self, c: FloatArray, banned: FloatArray) -> Label:
-        labels = self._best(c, 1, [self.pairs(z) for z in banned if self._is_label(z)])
-        if not labels:
-            raise InfeasibleSpace("Every label of the space is on the ban list.")
-        return labels[0]
+    def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
+        found = self._best(c, 1, [self.pairs(z) for z in no_goods if self._is_label(z)])
+        if not len(found.Z):
+            raise InfeasibleSpace("Every label of the space is forbidden.")
+        return found.row(0)
 
     def _is_label(self, z: FloatArray) -> bool:
-        """Whether z is a segmentation; a ban that is none bans nothing."""
+        """Whether z is a segmentation; a point that is none forbids nothing."""
         block = z[: self._at[1]]
         row = np.flatnonzero((block.reshape(-1, self.n_states) > 0.5).any(axis=1))
         ends = np.concatenate([[0], self._start[row] + self._span[row]])

@@ -13,15 +13,14 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.structured import ClosureSolver
 from structopt.algorithms.tree import labels as tree
 from structopt.algorithms.tree.front import loss_front
 from structopt.backends.arrays import holding_rows
-from structopt.backends.worker import ExtraRows
+from structopt.backends.base import SideConstraints
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.hierarchy import Hierarchy
-from structopt.oracle.label import Label
 from structopt.recognize import Closure
 from structopt.space.compiled import FloatArray
 
@@ -44,26 +43,28 @@ class ColumnOracle(Protocol):
 class LeafOracle(Algorithm):
     """One leaf with its ancestors: gains accumulate down the tree; on a DAG one sparse product.
 
-    The labels are as many as the leaves, so that k-best, extra rows and fronts are exact by listing them.
+    The labels are as many as the leaves, so that k-best, side constraints and fronts are exact by listing them.
     """
 
     name = "best leaf"
+    capabilities = Capability.K_BEST | Capability.SIDE_CONSTRAINTS | Capability.FRONT
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._paths = hierarchy.closure
         self._parent = hierarchy.parent_of.copy() if hierarchy.is_tree else None
         self._leaf_index = hierarchy.leaf_index
 
-    def _label(self, leaf: int, c: FloatArray) -> Label:
+    def _optimum(self, leaf: int, c: FloatArray) -> Optimum:
         z = np.zeros(c.size)
         z[self._paths.indices[self._paths.indptr[leaf] : self._paths.indptr[leaf + 1]]] = 1.0
-        return Label(z, dot(c, z), True)
+        value = dot(c, z)
+        return Optimum(z, value, value)
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         if self._parent is None:
-            return self._label(int((self._paths @ c).argmax()), c)
+            return self._optimum(int((self._paths @ c).argmax()), c)
         node, _ = tree.best_leaf(c, self._parent)
-        return self._label(int(np.searchsorted(self._leaf_index, node)), c)
+        return self._optimum(int(np.searchsorted(self._leaf_index, node)), c)
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
@@ -77,20 +78,18 @@ class LeafOracle(Algorithm):
         nodes, values = tree.best_leaf_batch(gains, self._parent)
         return self._paths[np.searchsorted(self._leaf_index, nodes)], values
 
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        return _labels(self, C)
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        return _solutions(self, C)
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
         order = np.argsort(-(self._paths @ c), kind="stable")[:k]
-        return [self._label(int(leaf), c) for leaf in order]
+        return Solutions.of_labels(c, self._paths[order].toarray())
 
-    def maximize_constrained(self, c: FloatArray, extra: ExtraRows) -> Label:
-        allowed = np.flatnonzero(holding_rows(extra, self._paths))
+    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum:
+        allowed = np.flatnonzero(holding_rows(side_constraints, self._paths))
         if not allowed.size:
-            raise InfeasibleSpace("No leaf satisfies the extra rows of this call.")
-        return self._label(int(allowed[(self._paths[allowed] @ c).argmax()]), c)
+            raise InfeasibleSpace("No leaf satisfies the side constraints of this call.")
+        return self._optimum(int(allowed[(self._paths[allowed] @ c).argmax()]), c)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
         across, up = self._paths @ h, self._paths @ g
@@ -104,13 +103,14 @@ class NeededChildOracle(Algorithm):
     """Sets of leaves with their ancestors on a tree or forest, by a dynamic program in O(M)."""
 
     name = "tree, needed child"
+    capabilities = Capability.K_BEST | Capability.FRONT
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._parent = hierarchy.parent_of.copy()
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         chosen, value = tree.needed_child(c, self._parent)
-        return Label(chosen.astype(np.float64), value, True)
+        return Optimum(chosen.astype(np.float64), value, value)
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
@@ -118,16 +118,14 @@ class NeededChildOracle(Algorithm):
         chosen, values = tree.needed_child_batch(gains, self._parent)
         return _rows_of(chosen), values
 
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        return _labels(self, C)
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        return _solutions(self, C)
 
-    def k_best(self, c: FloatArray, k: int) -> list[Label]:
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
         if k < 1:
-            return []
+            return Solutions.stacked([], c.size)
         chosen, values = tree.k_best(c, self._parent, k)
-        return [Label(row.astype(np.float64), float(value), True) for row, value in zip(chosen, values, strict=True)]
+        return Solutions(chosen.astype(np.float64), values, values)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         return _tree_front(self._parent, h, g)
@@ -142,22 +140,20 @@ class ClosureOracle(Algorithm):
         self._solver = ClosureSolver(Closure(hierarchy.child, hierarchy.parent, None, None), len(hierarchy))
         self._forest = hierarchy.is_tree
         self._n = len(hierarchy)
+        self.capabilities = Capability.FRONT if self._forest else Capability.NOTHING
         if self._forest:
             # A closure is a needed-child set once every internal node, and the virtual root above all, has one more
             # child of gain 0 and loss 0 to be satisfied with.
             inner = np.flatnonzero(~hierarchy.is_leaf)
             self._padded = np.concatenate([hierarchy.parent_of, inner, [-1]])
 
-    def _label(self, c: FloatArray, z: FloatArray) -> Label:
-        return Label(z, dot(c, z), True)
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        z = self._solver.solve(c, key)
+        value = dot(c, z)
+        return Optimum(z, value, value)
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Label:
-        return self._label(c, self._solver.solve(c, key))
-
-    def maximize_batch(
-        self, C: FloatArray, n_jobs: int = 1, keys: Sequence[Hashable] | None = None
-    ) -> list[Label | None]:
-        return [self._label(c, z) for c, z in zip(C, self._solver.solve_batch(C, n_jobs, keys), strict=True)]
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        return Solutions.of_labels(C, self._solver.solve_batch(C, n_jobs, keys))
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
@@ -214,7 +210,6 @@ def _rows_of(chosen: np.ndarray) -> sp.csr_array:
     return sp.csr_array((np.ones(node.size), node, ptr), shape=by_example.shape)
 
 
-def _labels(oracle: ColumnOracle, C: FloatArray) -> list[Label | None]:
+def _solutions(oracle: ColumnOracle, C: FloatArray) -> Solutions:
     rows, _ = oracle.maximize_columns(np.ascontiguousarray(C.T))
-    Z = rows.toarray()
-    return [Label(z, value, True) for z, value in zip(Z, np.einsum("ij,ij->i", C, Z).tolist(), strict=True)]
+    return Solutions.of_labels(C, rows.toarray())

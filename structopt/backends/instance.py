@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from structopt.backends.base import Backend, Capability, ExtraRows, Solution, Status
+from structopt.backends.base import Backend, Capability, SideConstraints, Solution, Status
 from structopt.backends.checking import Checker
 from structopt.backends.snapping import HOLDS
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.stopping import time_left
 
-__all__ = ["ExtraRows", "Worker"]
+__all__ = ["SolverInstance"]
 
 
-class Worker:
+class SolverInstance:
     """The LP and, where needed, the MIP of one space, used by one thread at a time.
 
     After an exception that is not structopt's own (Ctrl-C above all) its models may hold rows of the call that was
-    interrupted: whoever owns the worker drops it then (`structopt.oracle.pool`).
+    interrupted: whoever owns the instance drops it then (`structopt.oracle.pool`).
     """
 
     def __init__(self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend]) -> None:
@@ -59,7 +59,7 @@ class Worker:
     def solve(
         self,
         costs: FloatArray,
-        extra: ExtraRows | None,
+        extra: SideConstraints | None,
         basis: tuple[Any, Any] | None,
         start: FloatArray | None,
     ) -> tuple[Solution, int, int]:
@@ -91,7 +91,7 @@ class Worker:
             exact = replace(exact, bound=relaxation.bound)
         return exact, 1, 1
 
-    def _without_label(self, solution: Solution, costs: FloatArray, extra: ExtraRows | None) -> Solution:
+    def _without_label(self, solution: Solution, costs: FloatArray, extra: SideConstraints | None) -> Solution:
         """An unbounded answer, unless no label exists: a ray of the LP says nothing of the integer points.
 
         With one label and a ray the objective is unbounded over the labels, too (the data are rational).
@@ -101,7 +101,7 @@ class Worker:
         some = self._run(self._mip_backend(), np.zeros_like(costs), extra, None, None)
         return some if some.status is Status.INFEASIBLE else solution
 
-    def _rounded(self, costs: FloatArray, z: FloatArray | None, extra: ExtraRows | None) -> FloatArray | None:
+    def _rounded(self, costs: FloatArray, z: FloatArray | None, extra: SideConstraints | None) -> FloatArray | None:
         """A label near the relaxation's point for a MIP that had no time to find any; None if none is found at once."""
         assert self._checker is not None
         if z is None:
@@ -113,12 +113,12 @@ class Worker:
                 return label
         return None
 
-    def snap(self, costs: FloatArray, relaxation: Solution, extra: ExtraRows | None = None) -> None:
+    def snap(self, costs: FloatArray, relaxation: Solution, extra: SideConstraints | None = None) -> None:
         """Make the integer variables of a relaxation's point exactly integer where that leaves it in the space."""
         if relaxation.z is not None and self._checker is not None:
             self._checker.snap(costs, relaxation.z, extra)
 
-    def _checked(self, found: Solution, costs: FloatArray, extra: ExtraRows | None) -> Solution:
+    def _checked(self, found: Solution, costs: FloatArray, extra: SideConstraints | None) -> Solution:
         """The MIP's answer if it is a label after rounding, what can be made of it otherwise."""
         assert self._checker is not None
         if found.z is None or found.status not in (Status.OPTIMAL, Status.TIME_LIMIT):
@@ -135,7 +135,7 @@ class Worker:
     def _run(
         backend: Backend,
         costs: FloatArray,
-        extra: ExtraRows | None,
+        extra: SideConstraints | None,
         basis: tuple[Any, Any] | None,
         start: FloatArray | None,
     ) -> Solution:

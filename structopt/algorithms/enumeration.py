@@ -1,0 +1,102 @@
+"""All labels of a tiny space in one array."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from structopt._jit.products import dot
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.backends.arrays import holding_rows
+from structopt.backends.base import SideConstraints
+from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.enumeration import enumerate_labels
+
+__all__ = ["Enumeration"]
+
+# Listing this many labels and one product with the costs is faster than any solver's call.
+_MOST_LABELS = 4096
+_MOST_INTEGERS = 14
+
+
+class Enumeration(Algorithm):
+    """All labels of a tiny space in one array; every question is a product and a comparison.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> space = so.LabelSpace.from_matrices([[1, 1, 1]], 1, 2)
+    >>> Enumeration(space.enumerate()).maximize(np.array([1.0, -2.0, 3.0])).z
+    array([1., 0., 1.])
+    """
+
+    name = "enumeration"
+    capabilities = Capability.K_BEST | Capability.SIDE_CONSTRAINTS | Capability.FRONT | Capability.SUMS
+
+    def __init__(self, labels: FloatArray) -> None:
+        self.labels = labels
+
+    @classmethod
+    def of_space(cls, space: CompiledSpace) -> Enumeration | None:
+        """The labels of an integral space; None if they are too many, or none."""
+        if int(space.integrality.sum()) > _MOST_INTEGERS:
+            return None
+        try:
+            labels = enumerate_labels(space, limit=_MOST_LABELS)
+        except DeclarationError:
+            return None
+        # An empty space goes to the backend, whose diagnosis names the rows in conflict.
+        return cls(labels) if len(labels) else None
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        values = self.labels @ c
+        k = int(values.argmax())
+        value = float(values[k])
+        return Optimum(self.labels[k].copy(), value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        products = C @ self.labels.T
+        best = products.argmax(axis=1)
+        values = products[np.arange(len(C)), best]
+        return Solutions(self.labels[best], values, values.copy())
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
+        values = self.labels @ c
+        order = np.argsort(-values, kind="stable")[:k]
+        return Solutions(self.labels[order], values[order], values[order])
+
+    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum:
+        allowed = np.flatnonzero(holding_rows(side_constraints, self.labels))
+        if not allowed.size:
+            raise InfeasibleSpace("No label of the space satisfies the side constraints of this call.")
+        z = self.labels[allowed[(self.labels[allowed] @ c).argmax()]].copy()
+        value = dot(np.ascontiguousarray(c), z)
+        return Optimum(z, value, value)
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
+        points = np.column_stack([self.labels @ h, self.labels @ g])
+        # Largest h first; a label is on the front if its g exceeds every g before it.
+        order = np.lexsort((-points[:, 1], -points[:, 0]))
+        levels = points[order, 1]
+        best_before = np.concatenate([[-np.inf], np.maximum.accumulate(levels)[:-1]])
+        return np.asarray(self.labels[order[levels > best_before]])
+
+    def _weights(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Probabilities of all labels and the log-partition function, for every row of `C`."""
+        products = C @ self.labels.T
+        top = products.max(axis=1, keepdims=True)
+        weights = np.exp(products - top)
+        total = weights.sum(axis=1, keepdims=True)
+        return weights / total, (top + np.log(total))[:, 0]
+
+    def log_partition(self, C: FloatArray) -> FloatArray:
+        return self._weights(C)[1]
+
+    def marginals(self, C: FloatArray) -> FloatArray:
+        return np.asarray(self._weights(C)[0] @ self.labels)
+
+    def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(self.labels[rng.choice(len(self.labels), size=size, p=self._weights(c[None])[0][0])])
