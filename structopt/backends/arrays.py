@@ -271,7 +271,7 @@ def without_fixed_columns(space: CompiledSpace) -> CompiledSpace:
 
 def without_fixed(
     matrix: sp.csr_array, lower: FloatArray, upper: FloatArray, fixed: npt.NDArray[np.bool_], values: FloatArray
-) -> ExtraRows:
+) -> SideConstraints:
     """Rows over the variables that are not fixed, with the `values` of those that are moved to the other side."""
     kept = ~fixed[matrix.indices]
     if kept.all():
