@@ -1,7 +1,7 @@
 """The command ``structopt``: one file per command, each with ``add(commands)`` and ``run(arguments) -> exit code``.
 
-Exit codes: 0 the answer was found; 1 there is none (infeasible, unbounded, a solver that failed or is missing, labels
-outside their space); 2 the question is wrong (usage, a file that is not there or malformed, a bad configuration).
+Exit codes: 0 success; 1 no solution (infeasible, unbounded, a solver that failed or is missing, labels outside their
+space); 2 wrong input (usage, a file that is missing or malformed, a bad configuration).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv : sequence of str, optional
-        The words after ``structopt``; those of the process by default.
+        The arguments after ``structopt``; those of the process by default.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader of a pipe (head) has seen enough; without this Python complains once more at its exit.
+        # The reader of a pipe (head) has closed it; without this Python reports the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

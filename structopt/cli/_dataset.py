@@ -1,4 +1,4 @@
-"""Data for training and prediction: read, filled, cut into sequences, split; and what is measured on it."""
+"""Data sets for training and prediction: reading, imputation, sequences, queries, splits, and measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DataSet", "first_missing", "measure", "read_data", "split"]
 
 @dataclass
 class DataSet:
-    """Inputs, labels (or None), and what the file said about them."""
+    """Inputs, labels (or None), and the names and the hierarchy that the file has."""
 
     X: Any
     y: Any

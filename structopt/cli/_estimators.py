@@ -1,4 +1,4 @@
-"""The estimators that a configuration can train: the keys of each, what it wants of the data, and how it is made."""
+"""The estimators that a configuration can train: their keys, the labels that they need, and their construction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ESTIMATORS", "NOT_KEYS", "Recipe", "fit", "keys_of", "make", "predic
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an estimator wants of the data, and what its score means.
+    """The kind of labels that an estimator needs, and the meaning of its score.
 
     ``"model"``: labels of the model in [model]; ``"nodes"``: labels of a hierarchy; ``"sequences"``: lists;
     ``"classes"`` and ``"numbers"``: one label a row; ``"queries"``: numbers, of rows that may be grouped by query.
@@ -80,7 +80,7 @@ def keys_of(name: str) -> dict[str, tuple[type, ...]]:
 
 
 def make(config: Config, data: DataSet, *, verbose: bool) -> Any:
-    """The estimator of a configuration, not yet trained; what the configuration leaves open the data tell."""
+    """The estimator of a configuration, not yet trained; parameters that are left out are inferred from the data."""
     recipe, options = ESTIMATORS[config.estimator], dict(config.train)
     _check_labels(recipe, config, data)
     if recipe.wants == "model":
@@ -96,7 +96,7 @@ def make(config: Config, data: DataSet, *, verbose: bool) -> Any:
 
 
 def fit(estimator: Any, data: DataSet, where: str) -> None:
-    """Train; what scikit-learn finds wrong with the data is told in a sentence."""
+    """Train; an error of scikit-learn about the data becomes a one-line message."""
     X, y, more = _arguments(estimator, data)
     try:
         estimator.fit(X, y, **more)
@@ -148,12 +148,12 @@ def _arguments(estimator: Any, data: DataSet) -> tuple[Any, Any, dict[str, Any]]
 
 
 def _check_labels(recipe: Recipe, config: Config, data: DataSet) -> None:
-    """Labels of another kind than the estimator learns are a matter of [data], and told as such."""
+    """Refuse labels of another kind than the estimator learns, with an error that names [data]."""
     where, name, y = f"[data] of {config.where}", config.estimator, data.y
     if recipe.wants == "nodes" and data.hierarchy is None and "hierarchy" not in config.train:
         raise DeclarationError(
             f"[train] of {config.where}: {name} needs hierarchy = a list of [parent, child] or of paths 'a/b', or a "
-            "table; these data do not have one of their own."
+            "table; these data do not contain one."
         )
     if recipe.wants == "sequences" and not isinstance(data.X, list):
         raise DeclarationError(
@@ -201,7 +201,7 @@ def _model(config: Config, data: DataSet) -> Any:
 
 
 def _from_data(key: str, data: DataSet, who: str) -> Any:
-    """A required argument of a structure that the data tell."""
+    """A required argument of a structure, inferred from the data."""
     y = data.y
     if key == "n" and getattr(y, "ndim", 0) == 2:
         return int(y.shape[1])
@@ -214,4 +214,4 @@ def _from_data(key: str, data: DataSet, who: str) -> Any:
     hint = ""
     if key == "n" and getattr(y, "ndim", 0) == 1:
         hint = "; one label a row was read. If the last 14 columns are labels, say in [data] labels = -14"
-    raise DeclarationError(f"{who} needs {key!r}, which these data do not tell{hint or '; give it'}.")
+    raise DeclarationError(f"{who} needs {key!r}, which these data do not determine{hint or '; give it'}.")

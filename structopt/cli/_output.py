@@ -1,4 +1,4 @@
-"""What commands print: aligned facts and tables for people, JSON for programs."""
+"""Output of the commands: aligned facts and tables, or JSON."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["Problem", "add_source", "load_source", "objective_of", "open_problem", "read_costs"]
 
-# The size of a data set that a model makes if it is not told one.
+# The default size of a data set that a model generates.
 _EXAMPLES = 100
 _SPACES = (".mps", ".lp", ".mps.gz", ".lp.gz")
 
@@ -35,7 +35,7 @@ class Problem:
 
     @property
     def algorithm(self) -> Any:
-        """The combinatorial algorithm that a structure knows for itself."""
+        """The combinatorial algorithm of a shipped structure."""
         return None if self.loaded is None else self.loaded.model.algorithm(self.x)
 
 
@@ -57,7 +57,7 @@ def add_source(parser: argparse.ArgumentParser, *, more: str = "") -> None:
 
 
 def load_source(source: str) -> LoadedModel:
-    """`load_model`, with what goes wrong inside a user's file told in a sentence."""
+    """`load_model`; an error inside a user's file becomes a one-line message."""
     try:
         return load_model(source)
     except (StructoptError, OSError):
@@ -83,7 +83,7 @@ def open_problem(arguments: argparse.Namespace) -> Problem:
 
 
 def read_costs(path: str, space: LabelSpace) -> FloatArray:
-    """Costs of the variables: JSON, a list or ``{"name": cost}``; or numbers in a text."""
+    """Objective coefficients: JSON, a list or ``{"name": coefficient}``; or numbers in a text file."""
     text = text_of(Path(path), compressed=False)
     try:
         found = json.loads(text) if path.lower().endswith(".json") else [float(word) for word in text.split()]
@@ -91,7 +91,7 @@ def read_costs(path: str, space: LabelSpace) -> FloatArray:
             place = {name: k for k, name in enumerate(space.variable_names)}
             unknown = [name for name in found if name not in place]
             if unknown:
-                raise DeclarationError(f"{path} has a cost for {unknown[0]!r}, which is not a variable of the model.")
+                raise DeclarationError(f"{path} names {unknown[0]!r}, which is not a variable of the model.")
             costs = np.zeros(space.n_variables)
             costs[[place[name] for name in found]] = [float(cost) for cost in found.values()]
         else:
@@ -99,14 +99,14 @@ def read_costs(path: str, space: LabelSpace) -> FloatArray:
     except (ValueError, TypeError, RecursionError) as error:
         if isinstance(error, DeclarationError):
             raise
-        raise DeclarationError(f"{path} does not hold costs: {error}.") from None
+        raise DeclarationError(f"{path} does not hold objective coefficients: {error}.") from None
     if costs.shape != (space.n_variables,):
-        raise DeclarationError(f"{path} has {costs.size} costs; the model has {space.n_variables} variables.")
+        raise DeclarationError(f"{path} has {costs.size} coefficients; the model has {space.n_variables} variables.")
     return costs
 
 
 def objective_of(problem: Problem, arguments: argparse.Namespace) -> tuple[FloatArray, float, str, str]:
-    """Costs, constant, sense and a word on where they come from."""
+    """Objective coefficients, constant, sense, and a description of their source."""
     if arguments.costs is not None:
         sense = "minimize" if arguments.minimize else "maximize"
         return read_costs(arguments.costs, problem.space), 0.0, sense, arguments.costs

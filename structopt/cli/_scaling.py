@@ -1,4 +1,4 @@
-"""Features brought to one size: what ``scale = true`` does, and the hint for those who need it."""
+"""Scaling of features (``scale = true``), and a hint where features need it."""
 
 from __future__ import annotations
 

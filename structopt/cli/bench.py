@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _folder() -> Path:
-    """``benchmarks/`` of the checkout that structopt is imported from, or of the one that we stand in."""
+    """``benchmarks/`` of the checkout that structopt is imported from, or of the working directory."""
     for top in (Path(structopt.__file__).resolve().parents[1], Path.cwd()):
         if (top / "benchmarks").is_dir() and (top / "structopt").is_dir():
             return top / "benchmarks"

@@ -39,7 +39,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "predict", run, "predict with a saved estimator", _DESCRIPTION)
     parser.add_argument("estimator", help="a file that train wrote")
     parser.add_argument("data", nargs="?", help="examples in svmlight, ARFF, CoNLL, CSV or npz")
-    parser.add_argument("--format", help="arff, conll, csv, npz or svmlight, if the suffix does not tell")
+    parser.add_argument("--format", help="arff, conll, csv, npz or svmlight, if the suffix does not determine it")
     parser.add_argument(
         "--labels", type=_labels, metavar="LABELS", help="label columns: a number, or names with commas"
     )

@@ -44,8 +44,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--option", action="append", default=[], type=key_value, metavar="KEY=VALUE", help="an option of the solver"
     )
-    parser.add_argument("--costs", metavar="FILE", help="costs of the variables: a JSON list or object, or numbers")
-    parser.add_argument("--minimize", action="store_true", help="minimise the costs of --costs")
+    parser.add_argument("--costs", metavar="FILE", help="objective coefficients: a JSON list or object, or numbers")
+    parser.add_argument("--minimize", action="store_true", help="minimise the objective of --costs")
     parser.add_argument("--weights", metavar="FILE", help="for models: a saved estimator that scores the example")
     parser.add_argument("--k-best", type=int, default=1, metavar="K", help="the K best points")
     parser.add_argument("--all", action="store_true", help="print the variables that are zero as well")

@@ -48,7 +48,7 @@ A configuration (paths are relative to its folder):
   [data]
   train = "yeast-train.arff"       # svmlight, ARFF, CoNLL, CSV, npz; or generate = 200, for a model's own data set
   test = "yeast-test.arff"         # optional; or a fraction to set aside, such as 0.25 (with seed = 0)
-  # format = "csv"                 # if the suffix does not tell
+  # format = "csv"                 # if the suffix does not determine it
   # labels = -14                   # and other options of the reader: n_features, ignore, dag, delimiter, word
   # missing = 0.0                  # what to put for missing numbers
   # scale = true                   # features of mean 0 and standard deviation 1; predict does the same
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     estimator = make(config, data, verbose=arguments.verbose)
     if output is not None:
         _check_savable(estimator, config)
-    with contextlib.redirect_stdout(sys.stderr), _warnings_told():  # the answer alone goes to standard output
+    with contextlib.redirect_stdout(sys.stderr), _short_warnings():  # only the result goes to standard output
         fit(estimator, data, f"[train] of {config.where}")
         report = _report(estimator, data, test)
     if output is not None:
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _warnings_told() -> Iterator[None]:
+def _short_warnings() -> Iterator[None]:
     """Warnings as one line each; that of a gap above `tol` is left to the report."""
     from sklearn.exceptions import ConvergenceWarning
 
@@ -157,7 +157,7 @@ def _data(config: Config) -> tuple[DataSet, DataSet | None]:
 
 
 def _scale(config: Config, data: DataSet, test: DataSet | None) -> dict[str, Any] | None:
-    """Bring the features to one size if that is asked for, by the training data; a hint if it should be."""
+    """Scale the features by the training data if the configuration says so; else a hint where it is needed."""
     if not config.data.get("scale", False):
         hint = scale_hint(data.X, data.feature_names) if "scale" not in config.data else None
         if hint is not None:
@@ -171,7 +171,7 @@ def _scale(config: Config, data: DataSet, test: DataSet | None) -> dict[str, Any
 
 
 def _aligned(config: Config, data: DataSet) -> dict[str, Any]:
-    """Options that give a further file the columns of the training file, where its format does not tell them."""
+    """Options that give a further file the columns of the training file, where its format does not determine them."""
     from structopt.data.reading import FORMATS, format_of
 
     options = config.reader_options
@@ -229,7 +229,7 @@ def _check_savable(estimator: Any, config: Config) -> None:
     except NotSavable as error:
         raise DeclarationError(
             f"output of {config.where}: {error}, so that {config.estimator} cannot be saved with it; use a model of "
-            "structopt.structures, or leave output away."
+            "structopt.structures, or remove output."
         ) from None
 
 

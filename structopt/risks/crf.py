@@ -35,7 +35,7 @@ __all__ = ["ChainCRF", "PathSoftmax", "StructuredLikelihood", "chain_marginals"]
 
 
 class StructuredLikelihood(Risk):
-    """Mean negative log-likelihood of the labels of a model; a subclass knows how to sum over all of them."""
+    """Mean negative log-likelihood of the labels of a model; a subclass sums over all of them."""
 
     lower_bound = 0.0
 

@@ -1,8 +1,8 @@
-"""What a training run is of: a short hash of its data, model and options, by which a checkpoint knows its own run.
+"""Hashes of data, model and options, by which a checkpoint is matched with its training run.
 
-A checkpoint holds weights, planes and bounds of one problem. Resumed on another of the same shape (another fold of a
-cross-validation, X after scaling, another loss) they would be reported with a gap that means nothing. So everything
-that determines the objective is hashed by content, whatever its form: dense and sparse matrices, lists of arrays.
+A checkpoint holds weights, cutting planes and bounds of one problem. Resumed on another of the same shape (another fold
+of a cross-validation, X after scaling, another loss) they would be reported with a meaningless gap. So everything that
+determines the objective is hashed by content, whatever its form: dense and sparse matrices, lists of arrays.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Walk:
                 self.add(item)
         elif isinstance(thing, Set):
             self._word("set", *sorted(map(repr, thing)))
-        elif isinstance(getattr(thing, "fingerprint", None), str):  # a label space knows its own
+        elif isinstance(getattr(thing, "fingerprint", None), str):  # a label space has its own hash
             self._word("fingerprint", thing.fingerprint)
         elif hasattr(thing, "to_numpy"):  # pandas and its like
             self._array(np.asarray(thing))

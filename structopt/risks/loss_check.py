@@ -1,8 +1,8 @@
-"""Whether the task loss is one: 0 at every truth, and nowhere negative.
+"""Checks of a task loss: 0 at every ground truth, and nowhere negative.
 
-All that is certified rests on it: with a loss of -84 at the truth, "no label is violated" means nothing. The checks are
-of the training labels, once a fit: the loss at each truth, the least that the variables' own bounds allow, and, where
-that is negative, the least over the labels of a few examples.
+Certificates rely on it: with a negative loss at the ground truth the lower bound 0 of the risk is wrong. Once per fit,
+the loss is evaluated at each ground truth and minimised over the variables' bounds, and, where that is negative, over
+the labels of a few examples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOLERANCE = 1e-6
 
 
 def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch, search: bool = True) -> None:
-    """Refuse a loss that is not 0 at the truth, or negative at some label.
+    """Refuse a loss that is not 0 at the ground truth, or negative at some label.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ def _check_least(batch: Batch, loss: LossBatch, const: FloatArray) -> None:
     if wrong.size:
         i = int(wrong[0])
         raise DeclarationError(
-            f"example {i}: a label has the task loss {-negated[i]:g}, and no label may have less than the truth's 0"
+            f"example {i}: a label has the task loss {-negated[i]:g}, which must not be negative"
             f"{_culprit(batch, labels, i)}."
         )
 
 
 def _least_in_the_box(batch: Batch, loss: LossBatch, const: FloatArray) -> FloatArray | None:
-    """What no loss is below by the variables' bounds alone; None where the coefficients are laid out in another way."""
+    """A lower bound of each loss from the variables' bounds alone; None where the coefficients have another layout."""
     if not batch.model.fixed or not isinstance(loss.coef, np.ndarray) or loss.coef.ndim != 2:
         return None
     space = batch.model.space()

@@ -30,7 +30,7 @@ class TreeCRF(StructuredLikelihood):
     Parameters
     ----------
     model : PairwiseMRF
-        Its edges must not close a circle; with circles the sum over all labels is out of reach in general.
+        Its edges must not form a cycle; with cycles the sum over all labels is intractable in general.
     X : array or sparse matrix of shape (m, d)
         One feature vector per row.
     Y : array of shape (m, n)
@@ -92,7 +92,7 @@ def rooted(model: PairwiseMRF) -> tuple[IntArray, IntArray, IntArray]:
     inner = np.flatnonzero(parent >= 0)
     if inner.size < len(first):
         raise DeclarationError(
-            f"TreeCRF: {len(first)} edges on {n} labels close a circle; a tree or a forest has no circle, such as "
+            f"TreeCRF: {len(first)} edges on {n} labels form a cycle; a tree or a forest has none, such as "
             "PairwiseMRF(3, edges=[(0, 1), (1, 2)])."
         )
     edge = np.full(n, -1, dtype=np.intp)

@@ -1,7 +1,7 @@
-"""What the parts of one structured risk share while they are asked: the clock to look at, and the work they have done.
+"""The deadline and the work counter that the parts of one structured risk share.
 
-Work is counted, not timed, so that what a trainer decides by it is the same in every run: a batch inference costs so
-much for the call and so much for each example, a search or a solver's run so much. The figures are typical seconds.
+Work is counted, not timed, so that a trainer's decisions are the same in every run: each batch inference, each of its
+examples, each search and each run of a solver has a typical duration in seconds.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ __all__ = ["CACHED_CALL", "CACHED_VISIT", "Watch", "never"]
 
 _BATCH_CALL, _BATCH_EXAMPLE, _SEARCH, _LP, _MIP = 3e-4, 2e-5, 1e-3, 3e-4, 3e-3
 
-#: Seconds of a pass over the working sets: for the call, and for moving mass among the planes of each example.
+#: Seconds of a pass over the working sets: for the call, and for moving mass among the cutting planes of each example.
 CACHED_CALL, CACHED_VISIT = 1e-4, 5e-6
 
 
 def never() -> None:
-    """A clock that never strikes."""
+    """The check of a run without a time limit."""
 
 
 @dataclass(eq=False)
@@ -30,7 +30,7 @@ class Watch:
     check : callable
         Called between examples that are searched one by one; raises where the run is out of time.
     work : float
-        Typical seconds of what has been asked so far.
+        Typical seconds of the work so far.
 
     Examples
     --------
@@ -44,14 +44,14 @@ class Watch:
     work: float = 0.0
 
     def inferences(self, calls: int, examples: int) -> None:
-        """Batch inferences, with so many examples in all of them together."""
+        """Count batch inferences, with `examples` examples in all of them together."""
         self.work += _BATCH_CALL * calls + _BATCH_EXAMPLE * examples
 
     def search(self) -> None:
-        """A search of one example's plane."""
+        """Count a search in the plane of one example."""
         self.check()
         self.work += _SEARCH
 
     def with_solver(self, lp: int, mip: int) -> float:
-        """The work, and so many programs besides."""
+        """The work plus that of the given numbers of linear and integer programs."""
         return self.work + _LP * lp + _MIP * mip

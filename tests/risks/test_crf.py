@@ -133,9 +133,9 @@ def test_trees_against_enumeration(seed: int, far: float) -> None:
 
 def test_trees_refuse_circles() -> None:
     X, Y = np.ones((2, 1)), np.zeros((2, 3))
-    with pytest.raises(DeclarationError, match="close a circle"):
+    with pytest.raises(DeclarationError, match="form a cycle"):
         TreeCRF(so.structures.PairwiseMRF(3), X, Y)
-    with pytest.raises(DeclarationError, match="close a circle"):  # as few edges as a tree, but one circle
+    with pytest.raises(DeclarationError, match="form a cycle"):  # as few edges as a tree, but one cycle
         TreeCRF(so.structures.PairwiseMRF(4, edges=[(0, 1), (1, 2), (0, 2)]), X, np.zeros((2, 4)))
     with pytest.raises(DeclarationError, match=r"must be a PairwiseMRF, got .*Chain"):
         TreeCRF(Chain(2), X, Y)  # type: ignore[arg-type]

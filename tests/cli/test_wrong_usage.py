@@ -1,4 +1,4 @@
-"""The command line as a stranger meets it: every mistake is one line with its culprit and cure, and exit code 2."""
+"""The command line on wrong input: every mistake is one line that names it and its correction, with exit code 2."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def test_data_that_cannot_be_read(capsys, here, name, content, options, said) ->
         (["train", "good.toml", "--output", "."], "is a folder; name a file"),
         (["predict", "nowhere.npz", "ok.csv"], "no saved estimator 'nowhere.npz'"),
         (["predict", "ok.csv", "ok.csv", "--output", "no/where"], "--output: there is no folder 'no'"),
-        (["solve", "ok.lp", "--costs", "latin.txt"], "latin.txt does not hold costs"),
+        (["solve", "ok.lp", "--costs", "latin.txt"], "latin.txt does not hold objective coefficients"),
         (["solve", "ok.lp", "--costs", "nowhere.json"], "no file 'nowhere.json'"),
-        (["solve", "ok.lp", "--costs", "deep.json"], "deep.json does not hold costs"),
+        (["solve", "ok.lp", "--costs", "deep.json"], "deep.json does not hold objective coefficients"),
         (["solve", "bad.lp"], "bad.lp, line 4: '2' follows the right-hand side"),
         (["solve", "empty.mps"], "empty.mps: the file is empty"),
         (["solve", "folder.lp"], "is a folder"),
