@@ -212,6 +212,10 @@ class Algorithm(ABC):
         """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C` (`Capability.SUMS`)."""
         raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
 
+    def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`log_partition` and `marginals` together, where one pass gives both (`Capability.SUMS`)."""
+        return self.log_partition(C), self.marginals(C)
+
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         """`size` labels drawn from ``p(z) ~ exp(c . z)``, one a row (`Capability.SUMS`)."""
         raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")

@@ -98,5 +98,9 @@ class Enumeration(Algorithm):
     def marginals(self, C: FloatArray) -> FloatArray:
         return np.asarray(self._weights(C)[0] @ self.labels)
 
+    def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        weights, log_z = self._weights(C)
+        return log_z, np.asarray(weights @ self.labels)
+
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         return np.asarray(self.labels[rng.choice(len(self.labels), size=size, p=self._weights(c[None])[0][0])])

@@ -28,6 +28,18 @@ class TaskLoss(ABC):
         forms = [self.linear(truth) for truth in np.asarray(truths)]
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
 
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float] | None:
+        """The mean of `linear` over random ground truths, from their mean; None if it takes more than the mean.
+
+        What minimum-Bayes-risk prediction minimises: a loss whose linear form is affine in the ground truth has it.
+
+        Parameters
+        ----------
+        mean : array_like
+            Of the ground truth's 0/1 variables: their marginal probabilities.
+        """
+        return None
+
     def counted(self, size: int) -> FloatArray | None:
         """One weight for each variable whose wrong values this loss counts; None if it counts something else.
 

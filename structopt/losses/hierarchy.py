@@ -113,6 +113,10 @@ class _AffineLoss(_HierarchyLoss):
         row = self._row(truth)
         return self.form.base + row @ self.form.matrix, float(row @ self.form.const)
 
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
+        row = floats("mean", mean).ravel()
+        return self.form.base + row @ self.form.matrix, float(row @ self.form.const)
+
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         T = np.array([self._row(truth) for truth in np.asarray(truths)])
         return self.form.base + T @ self.form.matrix, T @ self.form.const

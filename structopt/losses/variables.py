@@ -72,6 +72,9 @@ class Hamming(TaskLoss):
         _refuse_integers(Y if self.weights is None else Y[:, weights > 0.0])
         return weights * (1 - 2 * Y), Y @ weights
 
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
+        return self.linear(mean)
+
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         a, b = pair_of_labels(y, truth)
         return float(self._weights(a.size) @ np.abs(a - b))
@@ -104,6 +107,9 @@ class ZeroOne(TaskLoss):
             )
         return -y, 1.0
 
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
+        return -floats("mean", mean).ravel(), 1.0
+
     def counted(self, size: int) -> FloatArray:
         return np.ones(size)  # a wrong label is one variable too many and one too few
 
@@ -135,6 +141,9 @@ class CostMatrix(TaskLoss):
         if abs(y.sum() - 1.0) > _NEARLY or y.max() < 1.0 - _NEARLY:
             raise DeclarationError("A cost matrix is a loss between one-hot labels: one variable is 1, all others 0.")
         return self.costs[int(np.argmax(y))].copy(), 0.0
+
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
+        return np.asarray(floats("mean", mean).ravel() @ self.costs), 0.0
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(self.costs[self._class(truth), self._class(y)])

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.checks import checked, converted, floats, function, instance
+from structopt.checks import checked, converted, floats, function, instance, number
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
@@ -369,6 +369,115 @@ class Model:
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:
         """The label with the largest score."""
         return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
+
+    # ---- probabilities ---------------------------------------------------------------------------
+
+    def log_partition(self, w: npt.ArrayLike, x: Any) -> float:
+        """``log sum_z exp(w . joint(x, z))`` over all labels of the space, where an algorithm sums over them.
+
+        Parameters
+        ----------
+        w : array_like
+            Weights.
+        x : object
+            An input.
+
+        Returns
+        -------
+        float
+        """
+        return float(self.oracle(x).log_partition(self.scores(w, x)[None])[0])
+
+    def marginals(self, w: npt.ArrayLike, x: Any, *, temperature: float = 1.0) -> FloatArray:
+        """The mean label under ``P(z | x) ~ exp(w . joint(x, z) / temperature)``.
+
+        Parameters
+        ----------
+        w : array_like
+            Weights.
+        x : object
+            An input.
+        temperature : float
+            Larger than 0: small ones favour the best label, large ones all labels alike.
+
+        Returns
+        -------
+        ndarray, shape (n_variables,)
+            Of a 0/1 variable the probability that it is 1; ``model.space(x).blocks(...)`` takes it apart.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("at most one of three")
+        >>> tag = space.binary("tag", 3)
+        >>> space.subject_to(tag.sum() <= 1)
+        >>> model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
+        >>> model.marginals([0.0, 0.0, 0.0], [1.0])
+        array([0.25, 0.25, 0.25])
+        """
+        temperature = number("temperature", temperature, above=0.0)
+        return np.asarray(self.oracle(x).marginals(self.scores(w, x)[None] / temperature)[0])
+
+    def sample(
+        self, w: npt.ArrayLike, x: Any, n: int = 1, *, temperature: float = 1.0, random_state: Any = None
+    ) -> list[Any]:
+        """Labels drawn from ``P(z | x) ~ exp(w . joint(x, z) / temperature)``.
+
+        Parameters
+        ----------
+        w : array_like
+            Weights; zeros draw all labels with the same probability.
+        x : object
+            An input.
+        n : int
+            How many labels.
+        temperature : float
+            As of `marginals`.
+        random_state : int, Generator or None
+            As of `numpy.random.default_rng`.
+
+        Returns
+        -------
+        list
+            Labels as `decode` makes them.
+        """
+        costs = self.scores(w, x) / number("temperature", temperature, above=0.0)
+        points = self.oracle(x).sample(costs, n, random_state=random_state)
+        return [self.decode(z, x) for z in points]
+
+    def expected_loss(self, mean: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+        """The mean task loss over random ground truths as a function of the label, ``coef . z + const``.
+
+        Parameters
+        ----------
+        mean : ndarray, shape (n_variables,)
+            The mean of the random ground truths, for example `marginals`.
+        x : object
+            An input.
+
+        Returns
+        -------
+        coef : ndarray, shape (n_variables,)
+        const : float
+
+        Raises
+        ------
+        DeclarationError
+            If the mean loss takes more than the mean ground truth.
+        """
+        space = self.space(x)
+        coef, const = np.zeros(space.n_variables), 0.0
+        for name, loss in self._losses(space).items():
+            block = space[name]
+            own = loss.expected(mean[block.slice])
+            if own is None:
+                raise DeclarationError(
+                    f"The mean of {loss!r} takes more than the probabilities of single variables; minimum Bayes risk "
+                    "is for losses such as structopt.losses.Hamming, ZeroOne, CostMatrix."
+                )
+            coef[block.slice] += own[0]
+            const += own[1]
+        return coef, const
 
     # ---- whole data sets -------------------------------------------------------------------------
 

@@ -114,6 +114,7 @@ class Oracle:
         self._integer = np.array(self.space.integrality)
         self._lock = threading.Lock()
         self._listed: tuple[FloatArray | None] | None = None
+        self._sums: Algorithm | None = None
         self._fast_calls = Statistics()
         solver = "highs" if self.solver == "auto" else str(getattr(self.solver, "name", self.solver))
         self._solvers = SolverPool(self.space, self.integral, self._make, solver)
@@ -346,6 +347,120 @@ class Oracle:
         if Capability.FRONT not in self._algorithm.capabilities:
             return None
         return self._algorithm.front(h_coef, h_const, g_coef, g_const)
+
+    # ---- sums over all labels --------------------------------------------------------------------
+
+    def log_partition(self, C: npt.ArrayLike) -> FloatArray:
+        """``log sum_z exp(c . z)`` over all labels, for every row of `C`.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+            Objective coefficients, one row for each distribution ``p(z) ~ exp(c . z)``.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+
+        Raises
+        ------
+        DeclarationError
+            If no algorithm that sums over this space's labels is known.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))        # four labels
+        >>> np.exp(oracle.log_partition(np.zeros((1, 3)))).round(6)
+        array([4.])
+        """
+        return self._summing.log_partition(self._cost_rows(C, None))
+
+    def marginals(self, C: npt.ArrayLike) -> FloatArray:
+        """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C`.
+
+        The gradient of `log_partition`; for a 0/1 variable the probability that it is 1.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+
+        Returns
+        -------
+        ndarray, shape (n, n_variables)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))
+        >>> oracle.marginals(np.log([[1.0, 2.0, 4.0]])).round(4)
+        array([[0.125, 0.25 , 0.5  ]])
+        """
+        return self._summing.marginals(self._cost_rows(C, None))
+
+    def sums(self, C: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """`log_partition` and `marginals` in one pass.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+
+        Returns
+        -------
+        log_partition : ndarray, shape (n,)
+        marginals : ndarray, shape (n, n_variables)
+        """
+        return self._summing.sums(self._cost_rows(C, None))
+
+    def sample(self, c: npt.ArrayLike, size: int = 1, *, random_state: Any = None) -> FloatArray:
+        """Labels drawn from ``p(z) ~ exp(c . z)``.
+
+        Parameters
+        ----------
+        c : array_like, shape (n_variables,)
+            Zeros draw all labels with the same probability.
+        size : int
+            How many labels.
+        random_state : int, Generator or None
+            As of `numpy.random.default_rng`.
+
+        Returns
+        -------
+        ndarray, shape (size, n_variables)
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1))
+        >>> oracle.sample([0.0, 0.0], 2, random_state=0).sum(axis=1)
+        array([1., 1.])
+        """
+        return self._summing.sample(self._costs(c), whole("size", size, low=0), np.random.default_rng(random_state))
+
+    @property
+    def _summing(self) -> Algorithm:
+        """An algorithm for sums over all labels: the oracle's own, or a list of the labels."""
+        self._check_current()
+        if self._sums is None:
+            self._sums = self._find_summing()
+        return self._sums
+
+    def _find_summing(self) -> Algorithm:
+        if self.integral == "relax" or not self.space.is_integral:
+            raise DeclarationError(
+                "Sums over all labels need integral labels: declare the variables integer, and leave out "
+                "integral='relax'."
+            )
+        if Capability.SUMS in self._algorithm.capabilities:
+            return self._algorithm
+        found = Enumeration.of_space(self.space)
+        if found is None:
+            raise DeclarationError(
+                f"No algorithm is known that sums over all labels of {self.space!r}: it is solved by {self.algorithm}."
+            )
+        return found
 
     # ---- the work --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ scalar predictions             `Hinge`, `SquaredHinge`, `Logistic`, `Exponential
 one prediction per class       `Multiclass`, `Softmax`, `MultivariateRegression`, `Ontology`
 all examples together          `ROCArea`, `Ordinal`, `Preference`, `Ranking`, `FBeta`, `Jaccard`, `BalancedAccuracy`,
                                `PrecisionAt`, `RecallAt`, `BreakEven`, `Contingency`
-log-likelihood of structures   `ChainCRF`, `TreeCRF`, `PathSoftmax`
+log-likelihood of structures   `ChainCRF`, `TreeCRF`, `PathSoftmax`, `SpaceCRF`
 surrogates of structures       `StructuredRisk`
 =============================  =======================================================================
 """
@@ -43,6 +43,7 @@ from structopt.risks.scalar import (
     Quantile,
     SquaredHinge,
 )
+from structopt.risks.space_crf import SpaceCRF
 from structopt.risks.structured import StructuredRisk, Violations
 from structopt.risks.tree_crf import TreeCRF
 from structopt.risks.vector import Multiclass, MultivariateRegression, Softmax
@@ -81,6 +82,7 @@ __all__ = [
     "Contingency",
     "ChainCRF",
     "PathSoftmax",
+    "SpaceCRF",
     "TreeCRF",
     "Cut",
     "LinearRisk",

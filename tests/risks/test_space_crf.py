@@ -1,0 +1,115 @@
+"""Likelihoods over declared spaces, against sums over all labels written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import structopt as so
+from structopt.errors import DeclarationError
+
+
+def budget(n=6, integer=False):
+    """Tags with costs, a budget, an exclusion and products of neighbours."""
+    rng = np.random.default_rng(n)
+    space = so.LabelSpace("budget")
+    tag = space.binary("tag", n)
+    both = space.continuous("both", n - 1, 0, 1)
+    cost = rng.integers(1, 5, n).astype(float)
+    space.subject_to(cost @ tag <= 0.6 * cost.sum(), tag[0] + tag[1] <= 1)
+    space.subject_to(both <= tag[:-1], both <= tag[1:], both >= tag[:-1] + tag[1:] - 1)
+    features = {"tag": so.features.Linear(), "both": so.features.Tied()}
+    return so.Model(space, features, so.losses.Hamming())
+
+
+def data(model, n=7, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = model.space().enumerate()
+    Z = labels[rng.integers(0, len(labels), n)]
+    return rng.normal(size=(n, d)), Z
+
+
+@pytest.mark.parametrize("weights", [None, [1, 0, 2, 1, 3, 1, 1]])
+def test_value_and_gradient_are_those_of_all_labels_listed(weights):
+    model = budget()
+    X, Z = data(model)
+    risk = so.risks.SpaceCRF(model, X, Z, sample_weight=weights)
+    labels = model.space().enumerate()
+    rng = np.random.default_rng(1)
+    share = np.full(len(X), 1 / len(X)) if weights is None else np.array(weights) / np.sum(weights)
+    for scale in (0.0, 1.0, 30.0):
+        w = scale * rng.normal(size=risk.n_features)
+        terms = [logsumexp(labels @ model.scores(w, x)) - z @ model.scores(w, x) for x, z in zip(X, Z, strict=True)]
+        value, gradient = risk(w)
+        assert value == pytest.approx(share @ terms, rel=1e-10, abs=1e-10)
+        for j in range(0, risk.n_features, 3):
+            step = np.zeros_like(w)
+            step[j] = 1e-5
+            slope = (risk(w + step)[0] - risk(w - step)[0]) / 2e-5
+            assert gradient[j] == pytest.approx(slope, abs=1e-5)
+
+
+def test_spaces_of_each_input():
+    def space(x):
+        space = so.LabelSpace(f"{len(x)} tags")
+        tag = space.binary("tag", (len(x), 1))
+        space.subject_to(tag.sum() <= 2)
+        return space
+
+    model = so.Model(space, {"tag": so.features.Table()}, so.losses.Hamming())
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(k, 2)) for k in (3, 5, 3, 4)]
+    Y = [np.eye(len(x))[:, :1] for x in X]
+    risk = so.risks.SpaceCRF(model, X, Y)
+    w = rng.normal(size=risk.n_features)
+    expected = [
+        logsumexp(model.space(x).enumerate() @ model.scores(w, x)) - model.encode(y, x) @ model.scores(w, x)
+        for x, y in zip(X, Y, strict=True)
+    ]
+    assert risk(w)[0] == pytest.approx(np.mean(expected), rel=1e-10)
+
+
+def test_probabilities_of_a_model():
+    model = budget(5)
+    labels = model.space().enumerate()
+    rng = np.random.default_rng(3)
+    x, w = rng.normal(size=2), rng.normal(size=14)
+    for temperature in (0.3, 1.0, 10.0):
+        scores = labels @ model.scores(w, x) / temperature
+        p = np.exp(scores - logsumexp(scores))
+        np.testing.assert_allclose(model.marginals(w, x, temperature=temperature), p @ labels, atol=1e-12)
+    assert model.log_partition(w, x) == pytest.approx(logsumexp(labels @ model.scores(w, x)))
+    drawn = model.sample(w, x, 4000, random_state=0)
+    np.testing.assert_allclose(np.mean(drawn, axis=0), model.marginals(w, x)[:5], atol=0.04)
+    assert model.sample(w, x, 0) == []
+
+
+def test_expected_losses_are_means_over_all_labels():
+    model = budget(5)
+    labels = model.space().enumerate()
+    rng = np.random.default_rng(4)
+    x, w = rng.normal(size=2), rng.normal(size=14)
+    p = np.exp(labels @ model.scores(w, x) - model.log_partition(w, x))
+    coef, const = model.expected_loss(model.marginals(w, x), x)
+    for z in labels[:20]:
+        mean = sum(q * (model.loss_at(t)[0] @ z + model.loss_at(t)[1]) for q, t in zip(p, labels, strict=True))
+        assert coef @ z + const == pytest.approx(mean, abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", [so.losses.ZeroOne(), so.losses.CostMatrix([[0, 1, 4], [1, 0, 2], [3, 2, 0]])])
+def test_expected_losses_of_one_hot_labels(loss):
+    p = np.array([0.2, 0.5, 0.3])
+    coef, const = loss.expected(p)
+    for z in np.eye(3):
+        assert coef @ z + const == pytest.approx(sum(q * loss.value(z, t) for q, t in zip(p, np.eye(3), strict=True)))
+
+
+def test_what_cannot_be_summed_is_refused():
+    space = so.LabelSpace("a polytope")
+    flow = space.continuous("flow", 3, 0, 1)
+    space.subject_to(flow.sum() <= 2)
+    with pytest.raises(DeclarationError, match="integral labels"):
+        so.Oracle(space).log_partition(np.zeros((1, 3)))
+    with pytest.raises(DeclarationError, match="temperature"):
+        budget(4).marginals(np.zeros(11), np.zeros(2), temperature=0.0)
