@@ -13,6 +13,7 @@ __all__ = [
     "BanNotExpressible",
     "CheckpointWarning",
     "DeclarationError",
+    "DiagramRefused",
     "InfeasibleSpace",
     "LabelNotInSpace",
     "SolverFailed",
@@ -52,6 +53,31 @@ class DeclarationError(StructoptError, ValueError):
 
 class SpaceMismatch(DeclarationError):
     """Variables or vectors of one label space were used with another."""
+
+
+class DiagramRefused(DeclarationError):
+    """A space cannot be compiled into a decision diagram.
+
+    Attributes
+    ----------
+    reason : str
+        ``"width"``, ``"labels"``, ``"tolerance"``, ``"not determined"``, ``"unbounded"``, ``"domain"`` or
+        ``"no integers"``.
+    widths : tuple of int
+        States of the layers that were made, where the diagram got too wide.
+    rows : tuple of str
+        Names of the rows that keep it wide, or that a tolerance decides about.
+    """
+
+    guide = "diagramrefused"
+
+    def __init__(
+        self, message: str, reason: str = "", widths: tuple[int, ...] = (), rows: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.widths = widths
+        self.rows = rows
 
 
 class InfeasibleSpace(StructoptError, ValueError):

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt.errors import DeclarationError
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
-__all__ = ["complete", "enumerate_labels"]
+__all__ = ["complete", "enumerate_labels", "propagated_bounds"]
 
 # Partial assignments held at once; beyond it the frontier is split and searched depth first.
 _CHUNK = 1 << 14
@@ -154,6 +154,13 @@ def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray
     tol = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, np.asarray((abs(space.matrix) @ np.abs(labels).T).T))
     fits = ((activity <= space.row_upper + tol) & (activity >= space.row_lower - tol)).all(axis=1)
     return np.asarray(labels[fits])
+
+
+def propagated_bounds(space: CompiledSpace) -> tuple[FloatArray, FloatArray]:
+    """Bounds of all variables that the rows imply."""
+    everything = np.arange(space.n_variables)
+    low, up = _propagate(space, everything, np.zeros((1, space.n_variables)), space.integrality)
+    return low[0], up[0]
 
 
 def _propagate(

@@ -1,0 +1,379 @@
+"""Compiled label spaces against HiGHS: CPU time of a call, of a batch, and of the compilation, ratios in one run.
+
+    python benchmarks/diagrams.py                    # every space
+    python benchmarks/diagrams.py knapsack exams     # those whose name contains one of the words
+    python benchmarks/diagrams.py --refused          # how long it takes to refuse what is too wide
+    python benchmarks/diagrams.py --train            # the shipped models that no other algorithm solves
+
+"jump" is HiGHS on unrelated costs, one after the other; "drift" on costs that move by a tenth. The answers of both must
+agree. All figures are CPU time of this process, in microseconds unless a unit is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Before numpy is imported: threads of BLAS that wait for a core would be counted as work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+
+import structopt as so
+from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
+from structopt.errors import DiagramRefused
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+# ---- spaces ----------------------------------------------------------------------------------------
+
+
+def readme() -> so.LabelSpace:
+    """The tags of the README."""
+    space = so.LabelSpace("README tags")
+    tag = space.binary("tag", 5)
+    space.subject_to(np.array([3.0, 2.0, 2.0, 1.0, 4.0]) @ tag <= 6, tag[0] + tag[1] <= 1)
+    return space
+
+
+def shipped(name: str) -> Callable[[], so.LabelSpace]:
+    """The space of a model in ``models/`` that is the same for every input."""
+
+    def make() -> so.LabelSpace:
+        return so.load_model(name).model.space(None)
+
+    return make
+
+
+def rota(nurses: int, days: int, shifts: int) -> so.LabelSpace:
+    """Every shift has one nurse, who works once a day, rests after a late shift, and has few shifts a week."""
+    space = so.LabelSpace(f"rota {nurses} x {days} x {shifts}")
+    duty = space.binary("duty", (nurses, days, shifts))
+    space.subject_to(duty.sum(axis=0) == 1, duty.sum(axis=2) <= 1)
+    space.subject_to(duty[:, :-1, shifts - 1] + duty[:, 1:, 0] <= 1)
+    most = -(-days * shifts // nurses) + 1
+    space.subject_to(duty.sum(axis=2).sum(axis=1) <= most)
+    return space
+
+
+def knapsacks(n: int, rows: int, weight: int, share: float = 0.3) -> so.LabelSpace:
+    """Dense rows of integer weights, each with a capacity of a share of their sum; weight 0: floats."""
+    rng = np.random.default_rng(n * 100 + rows)
+    W = rng.integers(1, weight + 1, (rows, n)).astype(float) if weight else rng.random((rows, n))
+    space = so.LabelSpace(f"{rows} knapsack {n}, W {weight or 'float'}")
+    y = space.binary("y", n)
+    bound = W.sum(axis=1) * share
+    space.subject_to(W @ y <= (np.floor(bound) if weight else bound))
+    return space
+
+
+def integers(n: int, rows: int) -> so.LabelSpace:
+    """Integers 0..10 in knapsacks."""
+    rng = np.random.default_rng(n)
+    W = rng.integers(1, 6, (rows, n)).astype(float)
+    space = so.LabelSpace(f"integers 0..10 {n} x {rows}")
+    y = space.integer("y", n, 0, 10)
+    space.subject_to(W @ y <= np.floor(W.sum(axis=1) * 3))
+    return space
+
+
+def marginals(length: int, states: int) -> so.LabelSpace:
+    """A chain with the marginals of pairs as continuous variables."""
+    space = so.LabelSpace(f"chain marginals {length} x {states}")
+    y = space.binary("y", (length, states))
+    p = space.continuous("p", (length - 1, states, states), 0, 1)
+    space.subject_to(y.sum(axis=1) == 1, p.sum(axis=2) == y[:-1], p.sum(axis=1) == y[1:])
+    return space
+
+
+def entities(length: int, most: int, pairs: bool) -> so.LabelSpace:
+    """BIO tags with at most so many entities; `pairs` adds marginals of neighbours."""
+    space = so.LabelSpace(f"BIO {length}{' with pairs' if pairs else ''}, at most {most}")
+    types = 2
+    states = 1 + 2 * types  # O, then B and I of each type
+    y = space.binary("y", (length, states))
+    space.subject_to(y.sum(axis=1) == 1)
+    for t in range(types):
+        begin, inside = 1 + 2 * t, 2 + 2 * t
+        space.subject_to(y[0, inside] <= 0)
+        space.subject_to(y[1:, inside] <= y[:-1, begin] + y[:-1, inside])
+    if pairs:
+        p = space.continuous("p", (length - 1, states, states), 0, 1)
+        space.subject_to(p.sum(axis=2) == y[:-1], p.sum(axis=1) == y[1:])
+    space.subject_to(y[:, 1::2].sum() <= most)
+    return space
+
+
+def pairwise(
+    name: str, n: int, edges: Iterator[tuple[int, int]] | list[tuple[int, int]], most: int = 0
+) -> so.LabelSpace:
+    """Labels with a product variable for each edge."""
+    i, j = np.array(list(edges)).T
+    space = so.LabelSpace(name)
+    y, p = space.binary("y", n), space.continuous("p", len(i), 0, 1)
+    space.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
+    if most:
+        space.subject_to(y.sum() <= most)
+    else:
+        space.subject_to(y[0] + y[1] + y[2] <= 2)  # or it would be recognised
+    return space
+
+
+def grid(k: int) -> so.LabelSpace:
+    """A k x k grid of labels."""
+    edges = [(r * k + c, r * k + c + 1) for r in range(k) for c in range(k - 1)]
+    edges += [(r * k + c, r * k + c + k) for r in range(k - 1) for c in range(k)]
+    return pairwise(f"MRF grid {k} x {k}", k * k, edges)
+
+
+def full(n: int, most: int = 0) -> so.LabelSpace:
+    """All pairs of labels."""
+    name = f"MRF full {n}{f', at most {most}' if most else ''}"
+    return pairwise(name, n, [(i, j) for i in range(n) for j in range(i + 1, n)], most)
+
+
+def taxonomy(n: int, most: int) -> so.LabelSpace:
+    """A random tree of topics with some exclusions, and at most so many."""
+    rng = np.random.default_rng(n)
+    parent = np.array([int(rng.integers(max(0, v // 4), v)) if v else -1 for v in range(n)])
+    space = so.LabelSpace(f"taxonomy {n}, at most {most}")
+    y = space.binary("y", n)
+    child = np.arange(1, n)
+    space.subject_to(y[child] <= y[parent[child]])
+    i, j = rng.integers(0, n, (2, n // 5))
+    space.subject_to(y[i[i != j]] + y[j[i != j]] <= 1)
+    space.subject_to(y.sum() <= most)
+    return space
+
+
+def cover(n: int, density: float) -> so.LabelSpace:
+    """Vertex covers of a random graph."""
+    rng = np.random.default_rng(n)
+    i, j = np.triu_indices(n, 1)
+    kept = rng.random(len(i)) < density
+    space = so.LabelSpace(f"cover {n} ({density})")
+    y = space.binary("y", n)
+    space.subject_to(y[i[kept]] + y[j[kept]] >= 1)
+    return space
+
+
+def exams(n: int, slots: int, most: int = 0) -> so.LabelSpace:
+    """Exams in slots: one slot each, conflicts apart, perhaps few in a slot."""
+    rng = np.random.default_rng(n)
+    i, j = np.triu_indices(n, 1)
+    kept = rng.random(len(i)) < 0.3
+    space = so.LabelSpace(f"exams {n} x {slots}{f', at most {most}' if most else ''}")
+    y = space.binary("y", (n, slots))
+    space.subject_to(y.sum(axis=1) == 1, y[i[kept]] + y[j[kept]] <= 1)
+    if most:
+        space.subject_to(y.sum(axis=0) <= most)
+    return space
+
+
+def packing(rows: int, n: int, local: bool) -> so.LabelSpace:
+    """Sets of three of the rows (or within six neighbours) that may not overlap."""
+    rng = np.random.default_rng(n)
+    A = np.zeros((rows, n))
+    for column in range(n):
+        first = int(rng.integers(0, max(1, rows - 5)))
+        A[
+            rng.choice(min(6, rows), 3, replace=False) + first if local else rng.choice(rows, 3, replace=False), column
+        ] = 1
+    if local:
+        A = A[:, np.argsort(A.argmax(axis=0), kind="stable")]
+    A = A[A.any(axis=1)]
+    space = so.LabelSpace(f"packing {rows} x {n}{' local' if local else ''}")
+    y = space.binary("y", n)
+    space.subject_to(A @ y <= 1)
+    return space
+
+
+def assignment(n: int) -> so.LabelSpace:
+    """Permutations, and one more row so that they are not recognised."""
+    space = so.LabelSpace(f"assignment {n}")
+    y = space.binary("y", (n, n))
+    space.subject_to(y.sum(axis=0) == 1, y.sum(axis=1) == 1, y[0, 0] + y[1, 1] + y[2, 2] <= 2)
+    return space
+
+
+SPACES: tuple[Callable[[], so.LabelSpace], ...] = (
+    readme,
+    shipped("taxonomy_exclusions"),
+    shipped("budgeted_tagger"),
+    shipped("vertex_cover"),
+    shipped("shift_rota"),
+    lambda: rota(5, 7, 2),
+    lambda: knapsacks(50, 1, 10),
+    lambda: knapsacks(50, 1, 100),
+    lambda: knapsacks(20, 2, 10),
+    lambda: knapsacks(30, 2, 10),
+    lambda: knapsacks(50, 2, 10),
+    lambda: knapsacks(20, 1, 0),
+    lambda: knapsacks(30, 1, 0),
+    lambda: marginals(20, 10),
+    lambda: marginals(20, 26),
+    lambda: marginals(50, 26),
+    lambda: entities(50, 5, pairs=False),
+    lambda: entities(20, 3, pairs=True),
+    lambda: grid(4),
+    lambda: grid(8),
+    lambda: full(14),
+    lambda: full(20, 3),
+    lambda: taxonomy(40, 6),
+    lambda: taxonomy(100, 8),
+    lambda: cover(30, 0.1),
+    lambda: cover(50, 0.06),
+    lambda: exams(12, 6),
+    lambda: exams(12, 6, 3),
+    lambda: packing(20, 30, local=False),
+    lambda: packing(40, 80, local=True),
+    lambda: integers(8, 2),
+    lambda: integers(12, 1),
+)
+
+REFUSED: tuple[Callable[[], so.LabelSpace], ...] = (
+    lambda: assignment(16),
+    lambda: full(16),
+    lambda: full(30, 3),
+    lambda: grid(14),
+    lambda: packing(40, 80, local=False),
+    lambda: taxonomy(200, 8),
+    lambda: knapsacks(150, 1, 100),
+    lambda: knapsacks(60, 2, 10),
+    lambda: knapsacks(30, 3, 10),
+    lambda: knapsacks(34, 1, 0),
+    lambda: exams(18, 6),
+    lambda: exams(14, 6, 3),
+)
+
+
+# ---- clocks ----------------------------------------------------------------------------------------
+
+
+def cpu(work: Callable[[], object], seconds: float = 0.2, repeats: int = 3) -> float:
+    """CPU seconds of a call, the least of several measurements of about `seconds` in all."""
+    begun = time.process_time()
+    work()
+    once = max(time.process_time() - begun, 1e-7)
+    number = max(1, int(seconds / repeats / once))
+    best = once
+    for _ in range(repeats):
+        begun = time.process_time()
+        for _ in range(number):
+            work()
+        best = min(best, (time.process_time() - begun) / number)
+        if once > seconds:
+            break
+    return best
+
+
+def cycled(function: Callable[[FloatArray], Any], costs: FloatArray) -> Callable[[], Any]:
+    """Calls with one row of costs after the other."""
+    rows = itertools.cycle(costs)
+    return lambda: function(next(rows))
+
+
+def row_of(space: so.LabelSpace, highs: bool) -> None:
+    """Measure one space."""
+    begun = time.process_time()
+    diagram = compile_diagram(space.compiled)
+    compiled = time.process_time() - begun
+    algorithm = DiagramAlgorithm(diagram)
+    rng = np.random.default_rng(0)
+    jump = rng.normal(size=(200, space.n_variables))
+    drift = jump[0] + 0.1 * np.cumsum(rng.normal(size=(200, space.n_variables)), axis=0) / 10
+    one = cpu(cycled(algorithm.maximize, jump))
+    batch = cpu(lambda: algorithm.maximize_batch(np.tile(jump, (5, 1)))) / 1000
+    truth = algorithm.maximize(jump[0]).z
+    H, G = np.tile(jump, (5, 1)), np.zeros((1000, space.n_variables))
+    G[:] = np.where(space.integrality, 1.0 - 2.0 * (truth > 0.5), 0.0)
+
+    def product(h: FloatArray, g: FloatArray) -> FloatArray:
+        return np.asarray((h + 1.0) * g)
+
+    slack = cpu(lambda: algorithm.maximize_psi(product, H[:100], 0.0, G[:100], float(truth.sum()))) / 100
+    ten = cpu(lambda: algorithm.k_best(jump[0], 10))
+    sums = cpu(lambda: algorithm.log_partition(jump[:16])) / 16
+    told = (
+        f"{space.name[:34]:34} {float(diagram.count()):9.2g} {diagram.width:6} {diagram.n_nodes:7} {diagram.n_arcs:7}"
+    )
+    told += f" {1e3 * compiled:8.1f} {1e6 * one:8.1f} {1e6 * batch:8.2f} {slack / batch:7.1f}"
+    told += f" {1e6 * ten:8.0f} {1e6 * sums:8.1f}"
+    if highs:
+        oracle = so.Oracle(space, "highs")
+        for c in jump[:3]:
+            value, other = algorithm.maximize(c).value, oracle.maximize(c).value
+            assert abs(value - other) <= 1e-6 * max(1.0, abs(other)), (space.name, value, other)
+        slow = cpu(cycled(oracle.maximize, jump), 0.4, 1)
+        steady = cpu(cycled(oracle.maximize, drift), 0.4, 1)
+        told += f" {1e6 * slow:9.0f} {1e6 * steady:9.0f} {slow / one:8.0f}"
+    print(told, flush=True)
+
+
+def warm() -> None:
+    """Have all kernels compiled by numba."""
+    compile_diagram(pairwise("warm", 4, [(0, 1), (1, 2), (2, 3)]).compiled)
+    compile_diagram(knapsacks(5, 1, 0).compiled)
+    algorithm = DiagramAlgorithm(compile_diagram(readme().compiled))
+    c = np.ones(5)
+    algorithm.maximize(c), algorithm.maximize_batch(c[None]), algorithm.k_best(c, 2), algorithm.marginals(c[None])
+    algorithm.log_partition(c[None]), algorithm.front(c, 0.0, c, 0.0), algorithm.sample(c, 1, np.random.default_rng(0))
+    algorithm.front(c, 0.0, np.sqrt(np.arange(1.0, 6.0)), 0.0)
+
+
+def train() -> None:
+    """Fit the shipped models with the diagram and with HiGHS."""
+    for name in ("budgeted_tagger", "vertex_cover", "shift_rota"):
+        loaded: Any = so.load_model(name)
+        X, Y = loaded.data()
+        for surrogate in ("margin", "slack"):
+            told = f"{name:20} {surrogate:7}"
+            for solver in ("diagram", "highs"):
+                model = so.load_model(name).model
+                model.solver = solver
+                begun = time.process_time()
+                fitted = so.StructuredSVM(model, surrogate=surrogate, lam=1e-2).fit(X, Y)
+                told += f"  {solver} {time.process_time() - begun:8.2f} s (objective {fitted.result_.objective:.6g})"
+            print(told, flush=True)
+
+
+def main() -> None:
+    """Print the tables that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--refused", action="store_true")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--no-highs", action="store_true")
+    wanted = parser.parse_args()
+    warm()
+    if wanted.train:
+        train()
+        return
+    if wanted.refused:
+        for make in REFUSED:
+            space = make()
+            begun = time.process_time()
+            try:
+                told = repr(compile_diagram(space.compiled))
+            except DiagramRefused as refusal:
+                told = str(refusal)[:150]
+            print(f"{space.name:28} {time.process_time() - begun:7.3f} s  {told}", flush=True)
+        return
+    print(
+        f"{'space':34} {'labels':>9} {'width':>6} {'nodes':>7} {'arcs':>7} {'made ms':>8} {'one':>8} {'batch':>8} "
+        f"{'slack x':>7} {'10-best':>8} {'log Z':>8} {'jump':>9} {'drift':>9} {'ratio':>8}"
+    )
+    for make in SPACES:
+        space = make()
+        if not wanted.words or any(word in space.name for word in wanted.words):
+            row_of(space, not wanted.no_highs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""`DiagramAlgorithm`: every question about a compiled space, answered from the arrays of its diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.diagram.diagram import Diagram
+from structopt.algorithms.diagram.fronts import decode_levels, front_chunk, pareto_front, quantum_of
+from structopt.algorithms.diagram.k_best import k_best_labels
+from structopt.algorithms.diagram.longest_path import best_label, best_labels
+from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
+from structopt.algorithms.diagram.sums import expectations, log_sums, sample_labels
+from structopt.backends.base import SideConstraints
+from structopt.errors import InfeasibleSpace
+from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+
+__all__ = ["DiagramAlgorithm"]
+
+#: Numbers in the tables of a chunk of fronts (64 MB), pairs of a front of real losses, paths of a constrained search.
+_MOST_ENTRIES, _MOST_PAIRS, _MOST_CELLS = 1 << 23, 2_000_000, 300_000
+#: Examples of a batch below which threads do not pay.
+_PIECE = 64
+
+
+class DiagramAlgorithm(Algorithm):
+    """A label space by its decision diagram: exact, and linear in the number of arcs.
+
+    Parameters
+    ----------
+    diagram : Diagram
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
+    >>> space = so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8)
+    >>> algorithm = DiagramAlgorithm(compile_diagram(space.compiled))
+    >>> algorithm.maximize(np.array([1.0, 3.0, 1.5, 3.5])).z
+    array([0., 1., 1., 0.])
+    >>> algorithm.k_best(np.array([1.0, 3.0, 1.5, 3.5]), 3).values
+    array([4.5, 4. , 3.5])
+    """
+
+    name = "decision diagram"
+    capabilities = Capability.K_BEST | Capability.SIDE_CONSTRAINTS | Capability.FRONT | Capability.SUMS
+
+    def __init__(self, diagram: Diagram) -> None:
+        self.diagram = diagram
+        self._arrays = diagram.arrays
+
+    # ---- the best label --------------------------------------------------------------------------
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        """The best label; of equal ones that of the first arcs."""
+        z = np.empty(len(c))
+        value = best_label(self._arrays, _writable(c), z)
+        return Optimum(z, value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        """The best label for every row of `C`, sixteen rows at a time through the diagram."""
+        costs = _writable(C)
+        Z, values = np.empty(costs.shape), np.empty(len(costs))
+
+        def solve(first: int, last: int) -> None:
+            best_labels(self._arrays, costs[first:last], Z[first:last], values[first:last])
+
+        in_threads(solve, len(costs), min(n_jobs, 1 + len(costs) // _PIECE))
+        return Solutions(Z, values, values.copy())
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
+        """The `k` best labels, fewer if there are fewer."""
+        if k < 1:
+            return Solutions(np.empty((0, len(c))), np.empty(0), np.empty(0))
+        Z = k_best_labels(self._arrays, _writable(c), k)
+        values = Z @ c
+        # Values are c . z; a path found later may be better in the last bit.
+        order = np.argsort(-values, kind="stable")
+        return Solutions(Z[order], values[order], values[order])
+
+    def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
+        """The best label that is none of the rows of `no_goods`: among the ``len(no_goods) + 1`` best, by label."""
+        k = 2
+        while True:
+            k = min(k, len(no_goods) + 1)
+            found = self.k_best(c, k)
+            for i, z in enumerate(found.Z):
+                if not (np.abs(no_goods - z).max(axis=1, initial=0.0) <= FEASIBILITY_TOLERANCE).any():
+                    return found.row(i)
+            if len(found.Z) < k or k > len(no_goods):
+                raise InfeasibleSpace("Every label of the space is forbidden.")
+            k *= 4
+
+    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
+        """The best label within side constraints; None if the search gets too long."""
+        matrix, lower, upper = side_constraints
+        rows = matrix.toarray()
+        largest = np.abs(rows).max(axis=1, initial=0.0)
+        units = np.where(largest > 0.0, np.minimum(1.0, largest), 1.0)
+        z = np.empty(len(c))
+        ended = best_within(
+            self._arrays,
+            _writable(c),
+            rows,
+            _writable(lower),
+            _writable(upper),
+            units,
+            FEASIBILITY_TOLERANCE,
+            _MOST_CELLS,
+            z,
+        )
+        if ended == GAVE_UP:
+            return None
+        if ended == NO_LABEL:
+            raise InfeasibleSpace("No label of the space satisfies the side constraints of this call.")
+        value = float(c @ z)
+        return Optimum(z, value, value)
+
+    # ---- two criteria ----------------------------------------------------------------------------
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both, by falling h, or None."""
+        h, g = _writable(h), _writable(g)
+        quantum = quantum_of(self._arrays, g)
+        if quantum > 0.0:
+            chunk = front_chunk(self._arrays, h[None], g[None], np.array([quantum]), _MOST_ENTRIES)
+            if chunk[0]:
+                best = chunk[1][: chunk[4][0, 1]]
+                # From the largest loss down, a level counts if its h exceeds all before it.
+                levels = np.arange(len(best))[::-1]
+                before = np.concatenate([[-np.inf], np.maximum.accumulate(best[::-1])[:-1]])
+                levels = levels[best[::-1] > before][::-1]
+                Z = np.empty((len(levels), len(h)))
+                for row, level in enumerate(levels.tolist()):
+                    decode_levels(
+                        self._arrays, h[None], g[None], np.array([quantum]), chunk, np.array([level]), Z[row : row + 1]
+                    )
+                return Z[np.argsort(-(Z @ h), kind="stable")]
+        Z = pareto_front(self._arrays, h, g, _MOST_PAIRS)
+        return Z if len(Z) else None
+
+    def maximize_psi(
+        self,
+        psi: Callable[[FloatArray, FloatArray], FloatArray],
+        H: FloatArray,
+        h_const: npt.ArrayLike,
+        G: FloatArray,
+        g_const: npt.ArrayLike,
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """The label with the largest ``psi(h, g)`` for each row of `H` and `G`, or None if a front gets too large.
+
+        Parameters
+        ----------
+        psi : callable
+            Vectorised over arrays of h and g; non-decreasing in h, and where no loss table can be made in g as well.
+        H, G : ndarray, shape (n, n_variables)
+        h_const, g_const : float or ndarray of shape (n,)
+
+        Returns
+        -------
+        Z : ndarray, shape (n, n_variables)
+        values : ndarray, shape (n,)
+            ``psi`` at the labels, which is exact: also a bound.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
+        >>> algorithm = DiagramAlgorithm(compile_diagram(so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8).compiled))
+        >>> H, G = np.array([[0.5, -0.2, 0.1, -1.0]]), np.array([[1.0, 1.0, 1.0, 1.0]])
+        >>> Z, values = algorithm.maximize_psi(lambda h, g: (h + 1) * g, H, 0.0, G, 0.0)
+        >>> Z, values
+        (array([[1., 0., 1., 0.]]), array([3.2]))
+        """
+        H, G = _writable(H), _writable(G)
+        h0, g0 = np.broadcast_to(h_const, len(H)), np.broadcast_to(g_const, len(H))
+        Z = np.empty(H.shape)
+        quanta = np.array([quantum_of(self._arrays, g) for g in G])
+        done = 0
+        while done < len(H):
+            if quanta[done] == 0.0:
+                points = pareto_front(self._arrays, H[done], G[done], _MOST_PAIRS)
+                if not len(points):
+                    return None
+                Z[done] = points[np.argmax(psi(points @ H[done] + h0[done], points @ G[done] + g0[done]))]
+                done += 1
+                continue
+            integral = np.flatnonzero(quanta[done:] == 0.0)
+            stop = done + int(integral[0]) if integral.size else len(H)
+            here = slice(done, stop)
+            chunk = front_chunk(self._arrays, H[here], G[here], quanta[here], _MOST_ENTRIES)
+            if not chunk[0]:
+                return None
+            here = slice(done, done + chunk[0])
+            chosen = self._winners(psi, chunk, H[here], h0[here], G[here], g0[here], quanta[here])
+            decode_levels(self._arrays, H[here], G[here], quanta[here], chunk, chosen, Z[here])
+            done += chunk[0]
+        values = psi(np.einsum("ij,ij->i", H, Z) + h0, np.einsum("ij,ij->i", G, Z) + g0)
+        return Z, np.asarray(values)
+
+    def _winners(
+        self,
+        psi: Callable[[FloatArray, FloatArray], FloatArray],
+        chunk: tuple[int, FloatArray, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        H: FloatArray,
+        h_const: FloatArray,
+        G: FloatArray,
+        g_const: FloatArray,
+        quanta: FloatArray,
+    ) -> npt.NDArray[np.int64]:
+        """The level of the largest psi for each example of a chunk."""
+        done, tables, table_ptr, least, start = chunk
+        sizes = start[:, 1]
+        levels = np.arange(sizes.max())
+        inside = levels < sizes[:, None]
+        h = np.full((done, len(levels)), -np.inf)
+        h[inside] = tables[(table_ptr[:-1, None] + levels)[inside]]
+        const = self.diagram.const
+        g = (least[:, :1] + levels) * quanta[:, None] + (G @ const + g_const)[:, None]
+        reached = np.isfinite(h)
+        values = np.full(h.shape, -np.inf)
+        values[reached] = psi((h + (H @ const + h_const)[:, None])[reached], g[reached])
+        return np.asarray(values.argmax(axis=1))
+
+    # ---- sums over all labels --------------------------------------------------------------------
+
+    def count(self) -> int:
+        """The number of labels."""
+        return self.diagram.count()
+
+    def log_partition(self, C: FloatArray) -> FloatArray:
+        """``log sum_z exp(c . z)`` for every row of `C`."""
+        costs = _writable(np.atleast_2d(C))
+        out = np.empty(len(costs))
+        log_sums(self._arrays, costs, out)
+        return out
+
+    def marginals(self, C: FloatArray) -> FloatArray:
+        """Expected labels under ``p(z) ~ exp(c . z)``, for every row of `C`: probabilities, for 0/1 variables.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
+        >>> algorithm = DiagramAlgorithm(compile_diagram(so.LabelSpace.from_matrices([[1, 1, 1]], 1, 2).compiled))
+        >>> algorithm.marginals(np.zeros((1, 3)))
+        array([[0.5, 0.5, 0.5]])
+        """
+        return self._expectations(C)[0]
+
+    def entropy(self, C: FloatArray) -> FloatArray:
+        """Entropy of ``p(z) ~ exp(c . z)`` in nats, for every row of `C`: ``log Z - c . E[z]``."""
+        mean, total = self._expectations(C)
+        return np.asarray(total - np.einsum("ij,ij->i", np.atleast_2d(C), mean))
+
+    def _expectations(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        costs = _writable(np.atleast_2d(C))
+        mean, total = np.empty(costs.shape), np.empty(len(costs))
+        expectations(self._arrays, costs, mean, total)
+        return mean, total
+
+    def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
+        """`size` independent labels drawn from ``p(z) ~ exp(c . z)``; uniform ones for costs 0."""
+        Z = np.empty((size, len(c)))
+        sample_labels(self._arrays, _writable(c), rng, Z)
+        return Z
+
+    def __repr__(self) -> str:
+        return f"<DiagramAlgorithm on {self.diagram!r}>"
+
+
+def _writable(array: FloatArray) -> FloatArray:
+    """Contiguous and writable: another type for numba would be compiled for seconds."""
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    return array if array.flags.writeable else array.copy()

@@ -1,0 +1,140 @@
+"""Bottom-up reduction: dead ends removed, equal nodes merged, nodes with one arc spliced into the arcs before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structopt._jit import kernel
+from structopt.algorithms.diagram.labels import grown, joined_label
+
+__all__ = ["bottom_up"]
+
+_HASH_1, _HASH_2 = -4658895280553007687, -7723592293110705685
+
+
+@kernel
+def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: Any) -> Any:
+    """The reduced diagram of a layered one whose last node is the terminal.
+
+    Returns
+    -------
+    n_nodes : int
+        0 if no path reaches the terminal.
+    root_label : int
+        The label of all arcs before the first choice.
+    ptr, head, label : arrays
+        Node 0 is the root, node ``n_nodes - 1`` the terminal, heads have larger numbers than tails.
+    label_ptr, label_variable, label_value : arrays
+        The labels that are in use, in the order in which arcs name them; the last one is the root's.
+    """
+    label_hash, label_ptr, label_variable, label_value, label_counts = store
+    n_nodes = len(arc_ptr) - 1
+    # A node stands for (label, node of the reduced diagram): itself, or where its only arc leads. Reduced nodes are
+    # numbered from the terminal.
+    goes_to, by_label = np.full(n_nodes, -1, np.int32), np.zeros(n_nodes, np.int32)
+    goes_to[n_nodes - 1] = 0
+    ptr = np.empty(n_nodes + 1, np.int64)
+    head, label = np.empty(len(arc_head), np.int32), np.empty(len(arc_head), np.int32)
+    node_hash = np.empty(n_nodes, np.int64)
+    node_table = np.full(1024, -1, np.int32)
+    n_reduced, n_arcs = 1, 0
+    ptr[0] = ptr[1] = 0
+    longest = 1
+    scratch_variable, scratch_value = np.empty(64, np.int64), np.empty(64, np.float64)
+    for v in range(n_nodes - 2, -1, -1):
+        first = n_arcs
+        code = np.int64(0)
+        for e in range(arc_ptr[v], arc_ptr[v + 1]):
+            child = arc_head[e]
+            if goes_to[child] < 0:
+                continue
+            name: Any = np.int64(arc_label[e])
+            of_child: Any = np.int64(by_label[child])
+            if of_child:
+                longest = label_ptr[name + 1] - label_ptr[name]
+                longest += label_ptr[of_child + 1] - label_ptr[of_child]
+                if longest > len(scratch_variable):
+                    scratch_variable, scratch_value = np.empty(2 * longest, np.int64), np.empty(2 * longest, np.float64)
+                table = grown(table, label_hash, label_counts)
+                name = joined_label(store, table, name, of_child, scratch_variable, scratch_value)
+                if name < 0:
+                    return -1, 0, ptr[:1], head[:0], label[:0], label_ptr[:1], label_variable[:0], label_value[:0]
+            head[n_arcs], label[n_arcs] = goes_to[child], name
+            code = (code ^ (name * _HASH_1 + goes_to[child])) * _HASH_2
+            code ^= code >> 31
+            n_arcs += 1
+        if n_arcs == first:
+            continue
+        if n_arcs == first + 1:
+            goes_to[v], by_label[v] = head[first], label[first]
+            n_arcs = first
+            continue
+        slot = code & (len(node_table) - 1)
+        found = -1
+        while node_table[slot] >= 0:
+            m = node_table[slot]
+            if node_hash[m] == code and ptr[m + 1] - ptr[m] == n_arcs - first:
+                same = True
+                for k in range(n_arcs - first):
+                    if head[ptr[m] + k] != head[first + k] or label[ptr[m] + k] != label[first + k]:
+                        same = False
+                        break
+                if same:
+                    found = m
+                    break
+            slot = (slot + 1) & (len(node_table) - 1)
+        if found >= 0:
+            goes_to[v] = found
+            n_arcs = first
+            continue
+        goes_to[v] = n_reduced
+        node_hash[n_reduced] = code
+        node_table[slot] = n_reduced
+        ptr[n_reduced] = first
+        n_reduced += 1
+        ptr[n_reduced] = n_arcs
+        if 2 * n_reduced > len(node_table):
+            size = 4 * len(node_table)
+            node_table = np.full(size, -1, np.int32)
+            for k in range(1, n_reduced):
+                slot = node_hash[k] & (size - 1)
+                while node_table[slot] >= 0:
+                    slot = (slot + 1) & (size - 1)
+                node_table[slot] = k
+    if goes_to[0] < 0:
+        return 0, 0, ptr[:1], head[:0], label[:0], label_ptr[:1], label_variable[:0], label_value[:0]
+
+    # From the root on; labels by first use.
+    n_kept = goes_to[0] + 1  # all reduced nodes are reached from the root, which is the last of them
+    out_ptr = np.empty(n_kept + 1, np.int64)
+    out_head, out_label = np.empty(ptr[n_kept], np.int32), np.empty(ptr[n_kept], np.int32)
+    number = np.full(label_counts[0], -1, np.int32)
+    n_labels = n_pairs = 0
+    used = np.empty(label_counts[0], np.int64)
+    e = 0
+    for v in range(n_kept):
+        out_ptr[v] = e
+        old = n_kept - 1 - v
+        for a in range(ptr[old], ptr[old + 1]):
+            if number[label[a]] < 0:
+                used[n_labels] = label[a]
+                number[label[a]] = n_labels
+                n_labels += 1
+                n_pairs += label_ptr[label[a] + 1] - label_ptr[label[a]]
+            out_head[e], out_label[e] = n_kept - 1 - head[a], number[label[a]]
+            e += 1
+    out_ptr[n_kept] = e
+    root_label = np.int64(by_label[0])
+    n_pairs += label_ptr[root_label + 1] - label_ptr[root_label]
+    out_label_ptr = np.zeros(n_labels + 2, np.int64)
+    out_variable, out_value = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.float64)
+    p = 0
+    for k in range(n_labels + 1):
+        old_label = used[k] if k < n_labels else root_label
+        for q in range(label_ptr[old_label], label_ptr[old_label + 1]):
+            out_variable[p], out_value[p] = label_variable[q], label_value[q]
+            p += 1
+        out_label_ptr[k + 1] = p
+    return n_kept, root_label, out_ptr, out_head, out_label, out_label_ptr, out_variable, out_value

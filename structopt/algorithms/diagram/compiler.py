@@ -1,0 +1,287 @@
+"""From a compiled space to its decision diagram, or to a refusal that says why."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt._jit import kernel
+from structopt.algorithms.diagram import topdown
+from structopt.algorithms.diagram.bottomup import bottom_up
+from structopt.algorithms.diagram.diagram import Diagram
+from structopt.algorithms.diagram.ordering import best_orders
+from structopt.algorithms.diagram.program import Components, Program, program_of
+from structopt.algorithms.diagram.propagation import DEAD, POINT, UNDETERMINED_BOX, propagate
+from structopt.algorithms.diagram.topdown import top_down
+from structopt.errors import DiagramRefused, InfeasibleSpace
+from structopt.space.compiled import CompiledSpace, FloatArray
+
+__all__ = ["MAX_ARCS", "MAX_NODES", "MAX_WIDTH", "MAX_WORK", "compile_diagram"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: The budget of one diagram. Work is counted in steps and not in seconds: the same space gives the same diagram.
+MAX_NODES, MAX_WIDTH, MAX_ARCS, MAX_WORK = 200_000, 60_000, 2_000_000, 15_000_000
+
+
+class Block(NamedTuple):
+    """The reduced diagram of items that hang together."""
+
+    n_nodes: int
+    ptr: IntArray
+    head: npt.NDArray[np.int32]
+    label: npt.NDArray[np.int32]
+    label_ptr: IntArray
+    label_variable: npt.NDArray[np.int32]
+    label_value: FloatArray
+    widths: tuple[int, ...]
+    layered_nodes: int
+
+    def root_pairs(self) -> tuple[Any, Any]:
+        """What all labels have in common."""
+        last = slice(int(self.label_ptr[-2]), int(self.label_ptr[-1]))
+        return self.label_variable[last], self.label_value[last]
+
+
+def compile_diagram(
+    space: CompiledSpace,
+    *,
+    max_nodes: int = MAX_NODES,
+    max_width: int = MAX_WIDTH,
+    max_arcs: int = MAX_ARCS,
+    max_work: int = MAX_WORK,
+) -> Diagram:
+    """Compile the labels of a space into a diagram whose paths they are.
+
+    Rows become exact integers; items are decided in the better of two orders; blocks of items that no row connects
+    follow one another, so that sizes add up. The same space always gives the same diagram.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+    max_nodes, max_width, max_arcs : int
+        Limits of the layered diagram before reduction: nodes in all, states of one layer, arcs.
+    max_work : int
+        Limit of steps for each order of a block.
+
+    Raises
+    ------
+    DiagramRefused
+        If the budget is spent, a tolerance decides about a label, or a continuous variable does not follow from the
+        integer ones.
+    InfeasibleSpace
+        If the space has no label.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> from structopt.algorithms.diagram import compile_diagram
+    >>> compile_diagram(so.LabelSpace.from_matrices([[1, 1, 1]], 1, 2).compiled)
+    <Diagram: 6 labels, 5 nodes, 8 arcs, width 3>
+    """
+    program = program_of(space)
+    const = program.const.copy()
+    _settle_constant_components(program, const)
+    blocks: list[Block] = []
+    left = max_nodes
+    for items in program.blocks:
+        block = _compile_block(program, items, left, max_width, max_arcs, max_work)
+        variables, values = block.root_pairs()
+        const[variables] = values
+        blocks.append(block)
+        left -= block.layered_nodes
+    diagram = _chained(program, blocks, const)
+    _check_tolerances(program, diagram)
+    return diagram
+
+
+def _settle_constant_components(program: Program, const: FloatArray) -> None:
+    """Continuous components whose rows no item touches have their values, or none, at once."""
+    components = program.components
+    touched = np.zeros(len(program.rows.lower), dtype=bool)
+    touched[program.items.touched] = True
+    for c in range(len(components.kind)):
+        rows = components.rows[components.row_ptr[c] : components.row_ptr[c + 1]]
+        if touched[rows].any():
+            continue
+        variables = components.variables[components.variable_ptr[c] : components.variable_ptr[c + 1]]
+        point = np.empty(len(variables))
+        ended = propagate(components, int(components.kind[c]), np.zeros(len(rows), dtype=np.int64), point)
+        if ended == DEAD:
+            name = program.space.row_names[int(program.row_source[rows[0]])]
+            raise InfeasibleSpace(f"No value of the continuous variables of row {name} satisfies it.", (name,))
+        if ended != POINT:
+            raise _undetermined(program, c, ended == UNDETERMINED_BOX)
+        const[variables] = point
+
+
+def _compile_block(
+    program: Program, items: IntArray, max_nodes: int, max_width: int, max_arcs: int, max_work: int
+) -> Block:
+    """The smaller diagram of the two best orders; what the first refused, if both did."""
+    best: Block | None = None
+    refusal: DiagramRefused | None = None
+    for order in best_orders(program, items):
+        # Once there is a diagram, a second one that gets much larger on its way is not waited for.
+        most = max_nodes if best is None else min(max_nodes, 3 * best.layered_nodes + 1000)
+        found = top_down(order, program.items, program.rows, program.components, most, max_width, max_arcs, max_work)
+        status = int(found[0])
+        if status == topdown.EMPTY:
+            raise InfeasibleSpace(f"{program.space!r} has no label.")
+        if status != topdown.COMPILED:
+            refusal = refusal or _refusal(program, order, found, max_nodes)
+            continue
+        reduced = bottom_up(*found[2:7])
+        if reduced[0] == 0:
+            raise InfeasibleSpace(f"{program.space!r} has no label.")
+        if reduced[0] < 0:
+            refusal = refusal or DiagramRefused(f"The labels of the arcs of {program.space!r} get too long.", "labels")
+            continue
+        n_nodes, _, *arrays = reduced
+        block = Block._make([int(n_nodes), *arrays, tuple(found[1].tolist()), len(found[2]) - 1])
+        if best is None or len(block.head) < len(best.head):
+            best = block
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best
+
+
+def _chained(program: Program, blocks: list[Block], const: FloatArray) -> Diagram:
+    """The diagram in which the terminal of each block is the root of the next."""
+    blocks = [block for block in blocks if block.n_nodes > 1]
+    ptr: list[Any] = []
+    head: list[Any] = []
+    label: list[Any] = []
+    label_ptr: list[Any] = [np.zeros(1, dtype=np.int64)]
+    variables: list[Any] = []
+    values: list[Any] = []
+    n_nodes = n_arcs = n_labels = n_pairs = 0
+    for block in blocks:
+        ptr.append(block.ptr[: block.n_nodes - 1] + n_arcs)
+        head.append(block.head + n_nodes)
+        label.append(block.label + n_labels)
+        label_ptr.append(block.label_ptr[1:-1] + n_pairs)  # the last label is in the constants
+        used = int(block.label_ptr[-2])
+        variables.append(block.label_variable[:used])
+        values.append(block.label_value[:used])
+        n_nodes += block.n_nodes - 1
+        n_arcs += len(block.head)
+        n_labels += len(block.label_ptr) - 2
+        n_pairs += used
+    ptr.append(np.array([n_arcs, n_arcs]))
+
+    def joined(parts: list[Any], dtype: Any) -> Any:
+        return np.ascontiguousarray(np.concatenate([*parts, np.empty(0, dtype=dtype)]).astype(dtype))
+
+    return Diagram(
+        ptr=joined(ptr, np.int32),
+        head=joined(head, np.int32),
+        label=joined(label, np.int32),
+        label_ptr=joined(label_ptr, np.int32),
+        label_variable=joined(variables, np.int32),
+        label_value=joined(values, np.float64),
+        const=const,
+        space=program.space,
+        widths=tuple(width for block in blocks for width in block.widths),
+    )
+
+
+def _check_tolerances(program: Program, diagram: Diagram) -> None:
+    """Refuse if some label's activity lies where only the tolerance of a row accepts it."""
+    exact, space = program.exact, program.space
+    for row in program.unsure.tolist():
+        entries = slice(int(space.matrix.indptr[row]), int(space.matrix.indptr[row + 1]))
+        coefficients = np.zeros(space.n_variables, dtype=np.int64)
+        coefficients[space.matrix.indices[entries]] = exact.coefficients[entries]
+        least, most = _extreme_sums(diagram.arrays, coefficients)
+        if most > exact.demand_upper[row] or least < exact.demand_lower[row]:
+            raise DiagramRefused(
+                f"Row {space.row_names[row]} is met by some label only within the tolerance of 1e-6, so that the set "
+                "of labels depends on it. Round the coefficients or move the bound off the sums that occur.",
+                "tolerance",
+                rows=(space.row_names[row],),
+            )
+
+
+@kernel
+def _extreme_sums(arrays: Any, coefficients: Any) -> tuple[int, int]:
+    """Least and largest sum of integer coefficients over all labels."""
+    ptr, head, label, label_ptr, label_variable, label_value, const = arrays
+    weight = np.zeros(len(label_ptr) - 1, np.int64)
+    for k in range(len(weight)):
+        for p in range(label_ptr[k], label_ptr[k + 1]):
+            if coefficients[label_variable[p]] != 0:
+                weight[k] += coefficients[label_variable[p]] * np.int64(label_value[p])
+    start = np.int64(0)
+    for j in range(len(const)):
+        if coefficients[j] != 0:
+            start += coefficients[j] * np.int64(const[j])
+    n = len(ptr) - 1
+    least, most = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for v in range(n - 2, -1, -1):
+        for e in range(ptr[v], ptr[v + 1]):
+            low, high = weight[label[e]] + least[head[e]], weight[label[e]] + most[head[e]]
+            if e == ptr[v]:
+                least[v], most[v] = low, high
+            else:
+                least[v], most[v] = min(least[v], low), max(most[v], high)
+    return start + least[0], start + most[0]
+
+
+def _undetermined(program: Program, component: int, box: bool) -> DiagramRefused:
+    components: Components = program.components
+    names = program.space.variable_names
+    first = int(components.variable_ptr[component])
+    variable = names[int(components.variables[first])]
+    size = int(components.variable_ptr[component + 1]) - first
+    others = f" (or one of the {size - 1} that it shares rows with)" if size > 1 else ""
+    if box:
+        return DiagramRefused(
+            f"Continuous variable {variable}{others} does not follow from the integer ones: its rows leave it a range "
+            "for some label.",
+            "not determined",
+        )
+    return DiagramRefused(
+        f"The rows of continuous variable {variable}{others} can be met only within the tolerance for some label.",
+        "tolerance",
+    )
+
+
+def _refusal(program: Program, order: IntArray, found: Any, max_nodes: int) -> DiagramRefused:
+    """Why a compilation was given up, with the widths of the layers and the rows that keep them wide."""
+    status, widths, column_rows, column_values = int(found[0]), found[1], found[7], found[8]
+    if status in (topdown.UNDETERMINED, topdown.TOLERANCE):
+        return _undetermined(program, int(widths[-1]), status == topdown.UNDETERMINED)
+    widths = np.trim_zeros(widths, "b")
+    reason = {
+        topdown.TOO_MANY_NODES: f"more than {max_nodes} nodes",
+        topdown.TOO_WIDE: "a layer with too many states",
+        topdown.TOO_MANY_ARCS: "too many arcs",
+        topdown.TOO_MUCH_WORK: "too much work",
+        topdown.TOO_MANY_LABELS: "too many different labels of arcs",
+    }[status]
+    place = len(widths)
+    item = int(order[max(place - 1, 0)])
+    variable = program.space.variable_names[int(program.item_variables(item)[0])]
+    # Rows by how many values they have among the states: each of them is a reason why states differ.
+    widest = np.argsort(-column_values, kind="stable")[:5]
+    names = program.space.row_names
+    rows = tuple(names[int(program.row_source[column_rows[k]])] for k in widest if column_values[k] > 1)
+    told = ", ".join(
+        f"{names[int(program.row_source[column_rows[k]])]} ({int(column_values[k])} values)"
+        for k in widest
+        if column_values[k] > 1
+    )
+    shown = " ".join(str(int(w)) for w in widths[-8:])
+    return DiagramRefused(
+        f"The diagram of {program.space!r} is too wide: {reason} after {place} of {len(order)} decisions (the last one "
+        f"about {variable}); states by layer: {'... ' if place > 8 else ''}{shown}. "
+        + (f"Rows that keep them apart: {told}. " if told else "")
+        + "Split the space, leave such a row to a side constraint, or use solver='highs'.",
+        "width",
+        widths=tuple(int(w) for w in widths),
+        rows=rows,
+    )

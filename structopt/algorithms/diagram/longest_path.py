@@ -1,0 +1,135 @@
+"""The best label: the longest path through a diagram, for one vector of costs and for a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structopt._jit import fast, kernel
+
+__all__ = ["arc_weights", "best_label", "best_labels", "completions", "write_pairs"]
+
+#: Examples of a batch that go through the diagram side by side.
+_COLUMNS = 16
+
+
+@kernel
+def arc_weights(arrays: Any, c: Any) -> Any:
+    """What each label of an arc is worth."""
+    _, _, _, label_ptr, label_variable, label_value, _ = arrays
+    weight = np.empty(len(label_ptr) - 1)
+    for k in range(len(weight)):
+        total = 0.0
+        for p in range(label_ptr[k], label_ptr[k + 1]):
+            total += label_value[p] * c[label_variable[p]]
+        weight[k] = total
+    return weight
+
+
+@kernel
+def completions(arrays: Any, weight: Any) -> Any:
+    """The value of the best path from each node to the terminal."""
+    ptr, head, label, _, _, _, _ = arrays
+    n = len(ptr) - 1
+    best = np.zeros(n)
+    for v in range(n - 2, -1, -1):
+        top = -np.inf
+        for e in range(ptr[v], ptr[v + 1]):
+            value = weight[label[e]] + best[head[e]]
+            if value > top:
+                top = value
+        best[v] = top
+    return best
+
+
+@kernel
+def write_pairs(arrays: Any, arc: int, z: Any) -> None:
+    """Set the variables that an arc decides."""
+    _, _, label, label_ptr, label_variable, label_value, _ = arrays
+    for p in range(label_ptr[label[arc]], label_ptr[label[arc] + 1]):
+        z[label_variable[p]] = label_value[p]
+
+
+@kernel
+def best_label(arrays: Any, c: Any, z: Any) -> float:
+    """Write the best label to `z` and return its value; of equal ones that of the first arcs."""
+    ptr, head, label, _, _, _, const = arrays
+    weight = arc_weights(arrays, c)
+    best = completions(arrays, weight)
+    for j in range(len(z)):
+        z[j] = const[j]
+    v, n = 0, len(ptr) - 1
+    while v < n - 1:
+        # The maximum is found again, rather than looked up: no expression has to round alike twice.
+        top, at = -np.inf, -1
+        for e in range(ptr[v], ptr[v + 1]):
+            value = weight[label[e]] + best[head[e]]
+            if value > top:
+                top, at = value, e
+        write_pairs(arrays, at, z)
+        v = head[at]
+    value = 0.0
+    for j in range(len(z)):
+        value += c[j] * z[j]
+    return value  # type: ignore[no-any-return]
+
+
+# Costs are finite: no NaN occurs, and no sum is reordered.
+@fast("nnan", "nsz")
+def _best_columns(ptr: Any, head: Any, label: Any, weight: Any, best: Any, top: Any) -> None:
+    """`completions` of `_COLUMNS` examples side by side."""
+    n = len(ptr) - 1
+    for k in range(_COLUMNS):
+        best[n - 1, k] = 0.0
+    for v in range(n - 2, -1, -1):
+        for k in range(_COLUMNS):
+            top[k] = -np.inf
+        for e in range(ptr[v], ptr[v + 1]):
+            own = weight[label[e]]
+            rest = best[head[e]]
+            for k in range(_COLUMNS):
+                top[k] = max(top[k], own[k] + rest[k])
+        for k in range(_COLUMNS):
+            best[v, k] = top[k]
+
+
+@kernel
+def best_labels(arrays: Any, C: Any, Z: Any, values: Any) -> None:
+    """`best_label` for every row of `C`."""
+    ptr, head, label, label_ptr, label_variable, label_value, const = arrays
+    n, n_variables, n_labels = len(ptr) - 1, C.shape[1], len(label_ptr) - 1
+    costs = np.zeros((n_variables, _COLUMNS))
+    weight, best = np.empty((n_labels, _COLUMNS)), np.empty((n, _COLUMNS))
+    top = np.empty(_COLUMNS)
+    for start in range(0, len(C), _COLUMNS):
+        stop = min(start + _COLUMNS, len(C))
+        for k in range(stop - start):
+            for j in range(n_variables):
+                costs[j, k] = C[start + k, j]
+        for name in range(n_labels):
+            row = weight[name]
+            for k in range(_COLUMNS):
+                row[k] = 0.0
+            for p in range(label_ptr[name], label_ptr[name + 1]):
+                value, cost = label_value[p], costs[label_variable[p]]
+                for k in range(_COLUMNS):
+                    row[k] += value * cost[k]
+        _best_columns(ptr, head, label, weight, best, top)
+        for k in range(stop - start):
+            z = Z[start + k]
+            for j in range(n_variables):
+                z[j] = const[j]
+            v = 0
+            while v < n - 1:
+                highest, at = -np.inf, -1
+                for e in range(ptr[v], ptr[v + 1]):
+                    value = weight[label[e], k] + best[head[e], k]
+                    if value > highest:
+                        highest, at = value, e
+                write_pairs(arrays, at, z)
+                v = head[at]
+            total = 0.0
+            for j in range(n_variables):
+                total += C[start + k, j] * z[j]
+            values[start + k] = total

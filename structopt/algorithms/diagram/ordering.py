@@ -1,0 +1,362 @@
+"""In which order to decide the items: candidates, and an estimate of the size of the diagram that each would give.
+
+The width after some items is estimated by ``2^min(P, W + min(R, B))``: P counts the bits of all decisions so far, W and
+R those of the open rows (W the *wide* ones, that touch more than a third of the items; a row has no more bits than the
+entries done, the entries left, and the values of its activity), B those of the decisions that have an open row left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from structopt._jit import kernel
+from structopt.algorithms.diagram.program import Program
+
+__all__ = ["best_orders"]
+
+IntArray = npt.NDArray[np.int64]
+
+#: Beyond this many entries of the graph of items that share a row, only the declared order and the greedy ones count.
+_MOST_ENTRIES = 2_000_000
+#: Starts of the greedy orders: all five where the work is small.
+_MOST_WORK = 3_000_000
+
+
+def best_orders(program: Program, block: IntArray) -> list[IntArray]:
+    """The two orders of a block's items with the least estimates, the best first."""
+    if len(block) <= 2:
+        return [block]
+    items, rows = program.items, program.rows
+    structure = _structure(block, items, rows)
+    n = len(block)
+    sizes = np.diff(structure[2])
+    candidates = [np.arange(n)]
+    incidence = sp.csr_array(
+        (np.ones(len(structure[1]), dtype=np.int32), structure[1], structure[0]), shape=(n, len(sizes))
+    )
+    degree = np.zeros(n)
+    if int((sizes.astype(np.float64) ** 2).sum()) <= _MOST_ENTRIES:
+        graph = sp.csr_array(incidence @ incidence.T)
+        degree = np.diff(graph.indptr)
+        candidates.append(reverse_cuthill_mckee(graph, symmetric_mode=True).astype(np.int64))
+    by_degree = np.argsort(degree, kind="stable")
+    starts = dict.fromkeys([int(by_degree[0]), int(by_degree[-1]), 0, n - 1, n // 2])
+    work = float(n) * float(len(structure[1]))
+    chosen = list(starts)[: 5 if work <= _MOST_WORK else 2]
+    for start in chosen:
+        for separators in (False, True):
+            candidates.append(_greedy(structure, start, separators))
+    estimates = np.array([_estimate(structure, order) for order in candidates])
+    found: list[IntArray] = []
+    for k in np.argsort(estimates, kind="stable").tolist():
+        order = block[candidates[k]]
+        if not any(np.array_equal(order, other) for other in found):
+            found.append(order)
+        if len(found) == 2:
+            break
+    return found
+
+
+@kernel
+def _structure(block: Any, items: Any, rows: Any) -> Any:
+    """Rows of the block's items and items of its rows, with the bits of each entry.
+
+    Returns
+    -------
+    item_ptr, item_rows : the rows of each item, locally numbered
+    row_ptr, row_items, row_bits : the items of each row, and the log2 of the values that each may add
+    span_bits : log2 of the number of values of a row's activity
+    option_bits, options : log2 and number of the options of each item
+    group : the component of each row, or -1
+    """
+    n = len(block)
+    number = np.full(len(rows.lower), -1, np.int64)
+    n_components = 0
+    for r in range(len(rows.lower)):
+        n_components = max(n_components, rows.component[r] + 1)
+    # A component counts as one more row of all its items, without bits: they have to be decided together.
+    joint, seen = np.full(n_components, -1, np.int64), np.full(n_components, -1, np.int64)
+    n_rows = n_entries = 0
+    for x in range(n):
+        for t in range(items.touched_ptr[block[x]], items.touched_ptr[block[x] + 1]):
+            r = items.touched[t]
+            if number[r] < 0:
+                number[r] = n_rows
+                n_rows += 1
+            n_entries += 1
+            c = rows.component[r]
+            if c >= 0 and seen[c] != x:
+                seen[c] = x
+                n_entries += 1
+                if joint[c] < 0:
+                    joint[c] = n_rows
+                    n_rows += 1
+    seen[:] = -1
+    item_ptr, item_rows = np.zeros(n + 1, np.int64), np.empty(n_entries, np.int64)
+    row_ptr = np.zeros(n_rows + 1, np.int64)
+    group = np.full(n_rows, -1, np.int64)
+    span, divisor = np.zeros(n_rows), np.zeros(n_rows, np.int64)
+    bits = np.empty(n_entries)
+    option_bits, options = np.empty(n), np.empty(n)
+    e = 0
+    for x in range(n):
+        i = block[x]
+        first, width = items.touched_ptr[i], items.touched_ptr[i + 1] - items.touched_ptr[i]
+        n_options = items.option_ptr[i + 1] - items.option_ptr[i]
+        options[x] = n_options
+        option_bits[x] = np.log2(float(n_options))
+        values = np.empty(n_options, np.int64)
+        for k in range(width):
+            r = number[items.touched[first + k]]
+            c = rows.component[items.touched[first + k]]
+            if c >= 0 and seen[c] != x:
+                seen[c] = x
+                item_rows[e], bits[e] = joint[c], 0.0
+                group[joint[c]] = c
+                row_ptr[joint[c] + 1] += 1
+                e += 1
+            item_rows[e], group[r] = r, c
+            row_ptr[r + 1] += 1
+            for o in range(n_options):
+                values[o] = items.effects[items.effect_ptr[i] + o * width + k]
+            values.sort()
+            distinct = 1
+            for o in range(1, n_options):
+                step = values[o] - values[o - 1]
+                if step > 0:
+                    distinct += 1
+                    a = divisor[r]
+                    while step:
+                        a, step = step, a % step
+                    divisor[r] = a
+            bits[e] = np.log2(float(distinct))
+            span[r] += values[n_options - 1] - values[0]
+            e += 1
+        item_ptr[x + 1] = e
+    for r in range(n_rows):
+        row_ptr[r + 1] += row_ptr[r]
+    fill = row_ptr[:-1].copy()
+    row_items, row_bits = np.empty(n_entries, np.int64), np.empty(n_entries)
+    for x in range(n):
+        for e in range(item_ptr[x], item_ptr[x + 1]):
+            r = item_rows[e]
+            row_items[fill[r]], row_bits[fill[r]] = x, bits[e]
+            fill[r] += 1
+    span_bits = np.zeros(n_rows)
+    for r in range(n_rows):
+        span_bits[r] = np.log2(span[r] / max(divisor[r], 1) + 1.0)
+    return item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, group, bits
+
+
+@kernel
+def _total_bits(row_ptr: Any, row_bits: Any) -> Any:
+    total = np.zeros(len(row_ptr) - 1)
+    for r in range(len(total)):
+        for e in range(row_ptr[r], row_ptr[r + 1]):
+            total[r] += row_bits[e]
+    return total
+
+
+@kernel
+def _rows_left(row_ptr: Any, group: Any) -> Any:
+    """Entries of each row, and for components those of all their rows: what has to be decided before a row closes."""
+    left = np.empty(len(group), np.int64)
+    n_groups = 0
+    for r in range(len(group)):
+        left[r] = row_ptr[r + 1] - row_ptr[r]
+        n_groups = max(n_groups, group[r] + 1)
+    of_group = np.zeros(n_groups, np.int64)
+    for r in range(len(group)):
+        if group[r] >= 0:
+            of_group[group[r]] += left[r]
+    return left, of_group
+
+
+@kernel
+def _estimate(structure: Any, order: Any) -> float:
+    """Sum over the layers of the estimated width times the number of options."""
+    item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, group, bits = structure
+    n, n_rows = len(order), len(span_bits)
+    total = _total_bits(row_ptr, row_bits)
+    done = np.zeros(n_rows)
+    now = np.zeros(n_rows)
+    left, of_group = _rows_left(row_ptr, group)
+    open_rows = np.zeros(n, np.int64)  # of each item
+    for x in range(n):
+        open_rows[x] = item_ptr[x + 1] - item_ptr[x]
+    wide = np.zeros(n_rows, np.bool_)
+    for r in range(n_rows):
+        wide[r] = row_ptr[r + 1] - row_ptr[r] > max(8.0, n / 3.0)
+        if wide[r]:
+            for e in range(row_ptr[r], row_ptr[r + 1]):
+                open_rows[row_items[e]] -= 1
+    members_ptr = np.zeros(len(of_group) + 1, np.int64)
+    for r in range(n_rows):
+        if group[r] >= 0:
+            members_ptr[group[r] + 1] += 1
+    for g in range(len(of_group)):
+        members_ptr[g + 1] += members_ptr[g]
+    members = np.empty(members_ptr[-1], np.int64)
+    fill = members_ptr[:-1].copy()
+    for r in range(n_rows):
+        if group[r] >= 0:
+            members[fill[group[r]]] = r
+            fill[group[r]] += 1
+    decided = np.zeros(n, np.bool_)
+    prefix = wide_bits = row_sum = item_sum = 0.0
+    cost = 0.0
+    width = 0.0
+    for place in range(n):
+        x = order[place]
+        cost += 2.0 ** min(width, 200.0) * options[x]
+        decided[x] = True
+        prefix += option_bits[x]
+        if open_rows[x] > 0:
+            item_sum += option_bits[x]
+        for e in range(item_ptr[x], item_ptr[x + 1]):
+            r = item_rows[e]
+            done[r] += bits[e]
+            left[r] -= 1
+            g = group[r]
+            closes = left[r] == 0
+            if g >= 0:
+                of_group[g] -= 1
+                closes = False
+            after = min(done[r], span_bits[r])
+            if g < 0:
+                after = min(after, total[r] - done[r])
+            if wide[r]:
+                wide_bits += after - now[r]
+            else:
+                row_sum += after - now[r]
+            now[r] = after
+            n_closed = 1 if closes else 0
+            from_group = g >= 0 and of_group[g] == 0
+            if from_group:
+                n_closed = members_ptr[g + 1] - members_ptr[g]
+            for c in range(n_closed):
+                q = members[members_ptr[g] + c] if from_group else r
+                if wide[q]:
+                    wide_bits -= now[q]
+                else:
+                    row_sum -= now[q]
+                    for f in range(row_ptr[q], row_ptr[q + 1]):
+                        y = row_items[f]
+                        open_rows[y] -= 1
+                        if open_rows[y] == 0 and decided[y]:
+                            item_sum -= option_bits[y]
+                now[q] = 0.0
+        width = max(min(prefix, wide_bits + min(row_sum, item_sum)), 0.0)
+    return cost
+
+
+@kernel
+def _greedy(structure: Any, start: int, separators: bool) -> Any:
+    """An order that keeps little open: at each step the neighbour of the open rows that adds least.
+
+    With `separators` the bits of decided items with an open row count, wide rows apart (ties: fewest open neighbours);
+    otherwise the bits of open rows (ties: most rows closed).
+    """
+    item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, _, group, bits = structure
+    n, n_rows = len(option_bits), len(span_bits)
+    total = _total_bits(row_ptr, row_bits)
+    done = np.zeros(n_rows)
+    left, of_group = _rows_left(row_ptr, group)
+    counted = np.ones(n_rows, np.bool_)
+    open_rows = np.zeros(n, np.int64)
+    for x in range(n):
+        open_rows[x] = item_ptr[x + 1] - item_ptr[x]
+    if separators:
+        for r in range(n_rows):
+            if row_ptr[r + 1] - row_ptr[r] > max(8.0, n / 3.0):
+                counted[r] = False
+                for e in range(row_ptr[r], row_ptr[r + 1]):
+                    open_rows[row_items[e]] -= 1
+    order = np.empty(n, np.int64)
+    decided, near = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    frontier, n_near = np.empty(n, np.int64), 0
+    opened = np.zeros(n_rows, np.bool_)
+    x = start
+    unseen = 0
+    for place in range(n):
+        if place > 0:
+            best, best_tie, best_at = np.inf, np.inf, -1
+            kept = 0
+            for k in range(n_near):
+                y = frontier[k]
+                if decided[y]:
+                    continue
+                frontier[kept] = y
+                kept += 1
+                change, tie = 0.0, 0.0
+                closing = 0
+                for e in range(item_ptr[y], item_ptr[y + 1]):
+                    r = item_rows[e]
+                    closes = left[r] == 1 if group[r] < 0 else of_group[group[r]] == 1
+                    if separators:
+                        if not counted[r]:
+                            continue
+                        if closes:
+                            closing += 1
+                            # Decided items for which this was the last open row.
+                            for f in range(row_ptr[r], row_ptr[r + 1]):
+                                if decided[row_items[f]] and open_rows[row_items[f]] == 1:
+                                    change -= option_bits[row_items[f]]
+                        elif not opened[r]:
+                            tie += row_ptr[r + 1] - row_ptr[r] - 1
+                    else:
+                        before = min(done[r], span_bits[r])
+                        after = min(done[r] + bits[e], span_bits[r])
+                        if group[r] < 0:
+                            before = min(before, total[r] - done[r])
+                            after = min(after, total[r] - done[r] - bits[e])
+                        change += (0.0 if closes else after) - before
+                        if closes:
+                            tie -= 1.0
+                if separators and open_rows[y] > closing:
+                    change += option_bits[y]
+                better = change < best - 1e-12
+                if not better and change <= best + 1e-12:
+                    better = tie < best_tie or (tie == best_tie and y < best_at)
+                if better:
+                    best, best_tie, best_at = change, tie, y
+            n_near = kept
+            if best_at < 0:
+                while decided[unseen]:
+                    unseen += 1
+                best_at = unseen
+            x = best_at
+        order[place] = x
+        decided[x] = True
+        for e in range(item_ptr[x], item_ptr[x + 1]):
+            r = item_rows[e]
+            done[r] += bits[e]
+            left[r] -= 1
+            closes = left[r] == 0
+            g = group[r]
+            if g >= 0:
+                of_group[g] -= 1
+                closes = False
+                if of_group[g] == 0:
+                    for q in range(n_rows):
+                        if group[q] == g and counted[q]:
+                            for f in range(row_ptr[q], row_ptr[q + 1]):
+                                open_rows[row_items[f]] -= 1
+            if closes and counted[r]:
+                for f in range(row_ptr[r], row_ptr[r + 1]):
+                    open_rows[row_items[f]] -= 1
+            if not opened[r]:
+                opened[r] = True
+                if counted[r] or not separators:
+                    for f in range(row_ptr[r], row_ptr[r + 1]):
+                        y = row_items[f]
+                        if not decided[y] and not near[y]:
+                            near[y] = True
+                            frontier[n_near] = y
+                            n_near += 1
+    return order

@@ -1,0 +1,100 @@
+"""Sums over all labels of a diagram: log-partition function, expectations, samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structopt._jit import kernel
+from structopt.algorithms.diagram.longest_path import arc_weights, write_pairs
+
+__all__ = ["expectations", "log_sums", "sample_labels"]
+
+
+@kernel
+def _log_sums_from(arrays: Any, weight: Any) -> Any:
+    """Log of the sum of exp(value) over all paths from each node, the maximum shifted out."""
+    ptr, head, label, _, _, _, _ = arrays
+    n = len(ptr) - 1
+    total = np.zeros(n)
+    for v in range(n - 2, -1, -1):
+        top = -np.inf
+        for e in range(ptr[v], ptr[v + 1]):
+            top = max(top, weight[label[e]] + total[head[e]])
+        sum_ = 0.0
+        for e in range(ptr[v], ptr[v + 1]):
+            sum_ += np.exp(weight[label[e]] + total[head[e]] - top)
+        total[v] = top + np.log(sum_)
+    return total
+
+
+@kernel
+def _constant_value(const: Any, c: Any) -> float:
+    value = 0.0
+    for j in range(len(const)):
+        value += const[j] * c[j]
+    return value
+
+
+@kernel
+def log_sums(arrays: Any, C: Any, out: Any) -> None:
+    """``log sum_z exp(c . z)`` for every row of `C`."""
+    for i in range(len(C)):
+        weight = arc_weights(arrays, C[i])
+        out[i] = _constant_value(arrays[6], C[i]) + _log_sums_from(arrays, weight)[0]
+
+
+@kernel
+def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
+    """Expected label of the distribution ``exp(c . z) / Z`` and log Z, for every row of `C`."""
+    ptr, head, label, label_ptr, label_variable, label_value, const = arrays
+    n, n_labels = len(ptr) - 1, len(label_ptr) - 1
+    probability, share = np.empty(n), np.empty(n_labels)
+    for i in range(len(C)):
+        weight = arc_weights(arrays, C[i])
+        total = _log_sums_from(arrays, weight)
+        for v in range(n):
+            probability[v] = 0.0
+        for k in range(n_labels):
+            share[k] = 0.0
+        probability[0] = 1.0
+        for v in range(n - 1):
+            if probability[v] == 0.0:
+                continue
+            for e in range(ptr[v], ptr[v + 1]):
+                part = probability[v] * np.exp(weight[label[e]] + total[head[e]] - total[v])
+                probability[head[e]] += part
+                share[label[e]] += part
+        for j in range(len(const)):
+            mean[i, j] = const[j]
+        for k in range(n_labels):
+            for p in range(label_ptr[k], label_ptr[k + 1]):
+                mean[i, label_variable[p]] += share[k] * label_value[p]
+        out[i] = _constant_value(const, C[i]) + total[0]
+
+
+@kernel
+def sample_labels(arrays: Any, c: Any, random: Any, Z: Any) -> None:
+    """Independent labels with probability proportional to ``exp(c . z)``; `random` is a numpy Generator."""
+    ptr, head, label, _, _, _, const = arrays
+    n = len(ptr) - 1
+    weight = arc_weights(arrays, c)
+    total = _log_sums_from(arrays, weight)
+    for i in range(len(Z)):
+        z = Z[i]
+        for j in range(len(const)):
+            z[j] = const[j]
+        v = 0
+        while v < n - 1:
+            left = random.random()
+            at = ptr[v]
+            for e in range(ptr[v], ptr[v + 1]):
+                share = np.exp(weight[label[e]] + total[head[e]] - total[v])
+                if share > 0.0:
+                    at = e  # the last arc that has any share takes what rounding leaves over
+                left -= share
+                if left < 0.0:
+                    break
+            write_pairs(arrays, at, z)
+            v = head[at]
