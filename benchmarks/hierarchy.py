@@ -108,7 +108,7 @@ def speed(n: int) -> None:
     del peer
     for dtype in ("float32", "float64"):
         for support in ("all", "seen"):
-            options: dict[str, Any] = {"dtype": dtype, "support": support, "fit_intercept": False}
+            options: dict[str, Any] = {"dtype": dtype, "support": support, "intercept": False}
             est = HierarchicalSVM(h, "rho", trainer="sgd", lam=1e-4, max_passes=1, certify=False, **options)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -199,7 +199,7 @@ def _real_one(directory: Path, name: str) -> None:
         ("NHSVM rho=2", lambda lam: HierarchicalSVM(given, "rho", kind=kind, lam=lam, **_OPTIONS)),
         ("NHSVM maxmin", lambda lam: HierarchicalSVM(given, "maxmin", kind=kind, lam=lam, **_OPTIONS)),
         ("HSVM", lambda lam: HierarchicalSVM(given, "none", kind=kind, lam=lam, **_OPTIONS)),
-        ("SSVM", lambda lam: SharedSVM(given, kind=kind, lam=lam, rounds=4, rounds_tol=1e-2, **_OPTIONS)),
+        ("SSVM", lambda lam: SharedSVM(given, kind=kind, lam=lam, max_rounds=4, rounds_tol=1e-2, **_OPTIONS)),
     ]
     if single:
         rows.insert(1, ("NHSVM divided", lambda lam: HierarchicalSVM(given, "rho", divided=True, lam=lam, **_OPTIONS)))

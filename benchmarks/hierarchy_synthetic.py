@@ -65,7 +65,7 @@ VARIANTS = {
 }
 LAMBDAS = {"balanced": (1e2, 1e1, 1e0), "unbalanced": (1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3, 1e-4)}
 FINE = (1.0, 0.5, 0.2)
-_OPTIONS: dict[str, Any] = {"tol": 0.05, "max_passes": 200, "fit_intercept": False}
+_OPTIONS: dict[str, Any] = {"tol": 0.05, "max_passes": 200, "intercept": False}
 
 
 class Row(NamedTuple):
@@ -88,7 +88,7 @@ def method(name: str, h: so.Hierarchy, lam: float) -> Any:
         shares: Any
         _, shares, error, rounds = name.split()
         margin: Any = "normalized" if error == "(9)" else "leaf"
-        return SharedSVM(h, margin=margin, shares=shares, lam=lam, rounds=int(rounds), rounds_tol=1e-2, **_OPTIONS)
+        return SharedSVM(h, margin=margin, shares=shares, lam=lam, max_rounds=int(rounds), rounds_tol=1e-2, **_OPTIONS)
     weights: Any = {"HSVM": "none", "flat": "flat"}.get(name) or name.split()[1]
     return HierarchicalSVM(h, weights, divided="(13)" in name, lam=lam, **_OPTIONS)
 

@@ -89,7 +89,7 @@ def liblinear(X: Any, y: np.ndarray, lam: float, lower_bound: float) -> tuple[fl
             dual=True,
             C=1 / (lam * len(y)),
             tol=tol,
-            fit_intercept=False,
+            intercept=False,
             max_iter=100_000,
             random_state=0,
         )
@@ -118,11 +118,11 @@ def hinge(quick: bool) -> None:
             continue
         X, y = make()
         for trainer in ("bmrm", "coordinate_descent"):
-            LinearSVM(trainer=trainer, fit_intercept=False, lam=1.0).fit(X[:200], y[:200])  # compiles
+            LinearSVM(trainer=trainer, intercept=False, lam=1.0).fit(X[:200], y[:200])  # compiles
         for lam in lams:
             cells, bounds, seconds = [], [], {}
             for trainer in ("auto", "bmrm", "coordinate_descent"):
-                svm = LinearSVM(lam=lam, tol=GAP, trainer=trainer, fit_intercept=False)
+                svm = LinearSVM(lam=lam, tol=GAP, trainer=trainer, intercept=False)
                 seconds[trainer] = fit_seconds(svm, X, y)
                 assert svm.result_.converged
                 bounds.append(svm.result_.lower_bound)

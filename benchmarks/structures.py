@@ -128,7 +128,7 @@ def pairwise(n: int, targets: tuple[float, float], n_calls: int, strength: float
     With `strength` it is the integral problem with couplings of that standard deviation. Strong ones leave the LP all
     at 1/2 and the MIP branches; with weak ones it is done at its root.
     """
-    model = so.structures.PairwiseMRF(n, relaxed=not strength)
+    model = so.structures.PairwiseMRF(n, integral="auto" if strength else "relax")
     space = model.space()
     first = np.arange(space.n_variables) < n
     name = f"pairwise {n}, MIP, sd {strength:.2g}" if strength else f"pairwise {n}, relaxation"

@@ -78,7 +78,9 @@ def yeast() -> None:
     peers = {160: 11.8, 1500: 93.8}
     for n in (160, 1500):
         for relaxed in (True, False):
-            risk = so.train.StructuredRisk(so.structures.PairwiseMRF(14, relaxed=relaxed), X[:n], Y[:n])
+            risk = so.train.StructuredRisk(
+                so.structures.PairwiseMRF(14, integral="relax" if relaxed else "auto"), X[:n], Y[:n]
+            )
             lam = 1.0 / (0.1 * n)
             so.train.block_ascent(risk, lam=lam, tol=0.9)
             result, seconds = timed(partial(so.train.block_ascent, risk, lam=lam, tol=1e-3))
@@ -136,14 +138,14 @@ def qp() -> None:
         program.add(rows[t, : t + 1], b[t])
         solution, took = timed(lambda: program.solve(1e-3))
         seconds.append(took)
-    print(f"dual QP at 100 cuts: {1000 * np.median(seconds[-10:]):.2f} ms (limit 1), gap {solution.gap:.1e}")
+    print(f"dual QP at 100 cuts: {1000 * np.median(seconds[-10:]):.2f} ms (limit 1), gap {solution.absolute_gap:.1e}")
 
 
 def slack() -> None:
     X, rest = load("yeast", "train")
     X, Y = X.toarray(), rest["Y"]
     for relaxed in (False, True):
-        model = so.structures.PairwiseMRF(14, relaxed=relaxed)
+        model = so.structures.PairwiseMRF(14, integral="relax" if relaxed else "auto")
         first = so.train.StructuredRisk(model, X, Y)
         # The weights of successive passes, so that searches start from edges that have moved.
         weights = [
@@ -177,13 +179,13 @@ def table2() -> None:
         for lam in (1e-1, 1e-2, 1e-3):
             # chosen on the last fifth of the training set
             cut = 1200
-            model = so.structures.PairwiseMRF(14, bias=True)
+            model = so.structures.PairwiseMRF(14, intercept=True)
             svm = so.StructuredSVM(model, surrogate, lam=lam).fit(X[:cut].toarray(), rest["Y"][:cut])
             score = svm.score(X[cut:].toarray(), rest["Y"][cut:])
             if best is None or score > best[0]:
                 best = (score, lam)
         assert best is not None
-        svm = so.StructuredSVM(so.structures.PairwiseMRF(14, bias=True), surrogate, lam=best[1])
+        svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=True), surrogate, lam=best[1])
         svm.fit(X.toarray(), rest["Y"])
         P = svm.predict(Xt.toarray())
         Y = test["Y"]

@@ -16,7 +16,7 @@ LONGEST, N_FEATURES = 8, 4
 
 def model() -> so.Model:
     return so.structures.Segmentation(
-        ACTIVITIES, LONGEST, transitions=~np.eye(len(ACTIVITIES), dtype=bool), bias=True, length_weights=True
+        ACTIVITIES, LONGEST, transitions=~np.eye(len(ACTIVITIES), dtype=bool), intercept=True, length_weights=True
     )
 
 

@@ -30,7 +30,7 @@ N_FEATURES = 8
 
 
 def model() -> so.Model:
-    return so.structures.HierarchicalLabels(TERMS, kind="closure", loss=so.losses.Hamming(), bias=True)
+    return so.structures.HierarchicalLabels(TERMS, kind="closure", loss=so.losses.Hamming(), intercept=True)
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ def model() -> so.Model:
     space.subject_to(pair <= tag[FIRST], name="needs the first")
     space.subject_to(pair <= tag[SECOND], name="needs the second")
     space.subject_to(pair >= tag[FIRST] + tag[SECOND] - 1, name="follows from both")
-    features = {"tag": so.features.Linear(bias=True), "pair": so.features.Tied()}
+    features = {"tag": so.features.Linear(intercept=True), "pair": so.features.Tied()}
     return so.Model(space, features, loss=so.losses.Hamming())
 
 

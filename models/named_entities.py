@@ -15,7 +15,7 @@ N_FEATURES = 12
 
 
 def model() -> so.Model:
-    return so.structures.Chain(TAGS, transitions="bio", bias=True)
+    return so.structures.Chain(TAGS, transitions="bio", intercept=True)
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[list[np.ndarray], list[list[str]]]:

@@ -17,7 +17,7 @@ ROADS += [((i, j), (i, j + 1)) for i in range(SIZE) for j in range(SIZE - 1)]
 
 
 def model() -> so.Model:
-    return so.structures.Flow(ROADS, {(0, 0): 1, (SIZE - 1, SIZE - 1): -1}, capacity=1.0, bias=True)
+    return so.structures.Flow(ROADS, {(0, 0): 1, (SIZE - 1, SIZE - 1): -1}, capacity=1.0, intercept=True)
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

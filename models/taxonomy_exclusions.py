@@ -24,7 +24,7 @@ def model() -> so.Model:
     space.subject_to(topic[child] <= topic[np.array(PARENT)[child]], name="parent")
     first, second = np.array([[TOPICS.index(a), TOPICS.index(b)] for a, b in EXCLUSIVE]).T
     space.subject_to(topic[first] + topic[second] <= 1, name="exclusive")
-    return so.Model(space, {"topic": so.features.Linear(bias=True)}, loss=so.losses.Hamming())
+    return so.Model(space, {"topic": so.features.Linear(intercept=True)}, loss=so.losses.Hamming())
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

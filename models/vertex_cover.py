@@ -18,7 +18,7 @@ N_FEATURES = 5
 
 def model() -> so.Model:
     space = so.LabelSpace.read(Path(__file__).with_name("vertex_cover.mps"))
-    return so.Model(space, {"guard": so.features.Linear(bias=True)}, loss=so.losses.Hamming())
+    return so.Model(space, {"guard": so.features.Linear(intercept=True)}, loss=so.losses.Hamming())
 
 
 def data(n: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -41,14 +41,14 @@ class Term(ABC):
     ----------
     field : str or int, optional
         Which part of the input this term reads, as ``x[field]``; the whole input by default.
-    bias : bool
+    intercept : bool
         Append the constant 1 to every feature row.
     """
 
     @checked
-    def __init__(self, field: Any = None, bias: bool = False) -> None:
+    def __init__(self, field: Any = None, intercept: bool = False) -> None:
         self.field = field
-        self.bias = bias
+        self.intercept = intercept
 
     @abstractmethod
     def n_columns(self, shape: tuple[int, ...]) -> int:
@@ -61,7 +61,7 @@ class Term(ABC):
     def rows(self, x: Any) -> Matrix:
         """The feature rows ``(R, d)`` of one input."""
         part = x if self.field is None else self._part(x)
-        return _with_bias(as_rows(part)) if self.bias else as_rows(part)
+        return _with_constant(as_rows(part)) if self.intercept else as_rows(part)
 
     def _part(self, x: Any) -> Any:
         try:
@@ -88,7 +88,7 @@ class Term(ABC):
 
     def __repr__(self) -> str:
         parts = [f"field={self.field!r}"] if self.field is not None else []
-        parts += ["bias=True"] if self.bias else []
+        parts += ["intercept=True"] if self.intercept else []
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -118,13 +118,13 @@ class Scaled(Linear):
     Parameters
     ----------
     factor : ndarray, shape (size of the block,)
-    field, bias
+    field, intercept
         As for every term.
     """
 
     @checked
-    def __init__(self, factor: npt.ArrayLike, field: Any = None, bias: bool = False) -> None:
-        super().__init__(field, bias)
+    def __init__(self, factor: npt.ArrayLike, field: Any = None, intercept: bool = False) -> None:
+        super().__init__(field, intercept)
         self.factor = np.array(floats("factor", factor, ndim=1))
 
     def n_columns(self, shape: tuple[int, ...]) -> int:
@@ -285,7 +285,7 @@ def as_rows(x: Any) -> Matrix:
     return rows.reshape(1, -1) if rows.ndim < 2 else rows.reshape(-1, rows.shape[-1])
 
 
-def _with_bias(rows: Matrix) -> Matrix:
+def _with_constant(rows: Matrix) -> Matrix:
     ones = np.ones((rows.shape[0], 1), dtype=rows.dtype)
     if sp.issparse(rows):
         return sp.csr_array(sp.hstack([rows, sp.csr_array(ones)], format="csr"))
@@ -302,7 +302,7 @@ def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
         return np.ones((n_examples(X), 1)), np.arange(n_examples(X) + 1)
     if is_matrix(X) and term.field is None:
         rows = as_rows(X)
-        return (_with_bias(rows) if term.bias else rows), np.arange(rows.shape[0] + 1)
+        return (_with_constant(rows) if term.intercept else rows), np.arange(rows.shape[0] + 1)
     parts = [term.rows(x) for x in X]
     start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.intp)
     widths = {part.shape[1] for part in parts}

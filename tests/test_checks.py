@@ -124,7 +124,7 @@ def test_callables_are_asked_for_their_arguments():
     "estimator, parameter",
     [
         (so.LinearSVM(), {"tol": "low"}),
-        (so.LinearSVM(), {"fit_intercept": "no"}),
+        (so.LinearSVM(), {"intercept": "no"}),
         (so.LinearSVM(), {"lam": float("nan")}),
         (so.StructuredSVM(so.structures.Multiclass(2)), {"n_jobs": 1.5}),
         (so.StructuredSVM(so.structures.Multiclass(2)), {"model": "multiclass"}),

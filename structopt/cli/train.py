@@ -41,7 +41,7 @@ A configuration (paths are relative to its folder):
 
   [model]                          # for StructuredSVM and ConditionalRiskMinimizer, one of these three:
   structure = "PairwiseMRF"        #   a class of structopt.structures, with its arguments; the number of labels, the
-  bias = true                      #   classes, the states and the hierarchy are taken from the data if not given
+  intercept = true                 #   classes, the states and the hierarchy are taken from the data if not given
   # name = "named_entities"        #   a model of 'structopt models'
   # path = "my_model.py"           #   a model file, or a space as .mps or .lp
 

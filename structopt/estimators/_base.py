@@ -130,8 +130,8 @@ def append_constant(X: Any, constant: float) -> Any:
     return np.column_stack([X, np.full(len(X), constant, dtype=X.dtype)])
 
 
-def check_constant(fit_intercept: bool, intercept_scaling: float) -> float:
+def check_constant(intercept: bool, intercept_scaling: float) -> float:
     """The value of the constant feature, 0 for none."""
     if not intercept_scaling > 0:
         raise DeclarationError(f"intercept_scaling must be positive, got {intercept_scaling!r}.")
-    return float(intercept_scaling) if fit_intercept else 0.0
+    return float(intercept_scaling) if intercept else 0.0

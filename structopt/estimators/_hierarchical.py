@@ -78,7 +78,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     hierarchy: Any
     kind: Kind
     solver: Any
-    fit_intercept: bool
+    intercept: bool
     dtype: Any
     n_jobs: int
 
@@ -122,7 +122,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         X, labels = taken(X, rows), taken(labels, rows)
         self._begin_fit()
         self._report_unseen(labels)
-        return append_constant(X, 1.0 if self.fit_intercept else 0.0), labels, weights
+        return append_constant(X, 1.0 if self.intercept else 0.0), labels, weights
 
     def _features(self, X: Any, reset: bool) -> Any:
         X = validate_data(
@@ -164,7 +164,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         options: dict[str, Any] = {}
         if plan.trainer.name == "hierarchical_sgd":
             # Every node has the constant, also one without examples: it must be able to lose.
-            everywhere = [X.shape[1] - 1] if self.fit_intercept else []
+            everywhere = [X.shape[1] - 1] if self.intercept else []
             options = {"support": plan.support, "everywhere": everywhere, "dtype": np.dtype(self.dtype)}
         result = self._minimise(risk, plan.trainer, **options)
         if plan.support == "all":
@@ -182,11 +182,11 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
             U = W.tocsc()
             U = sp.csc_array(((U.data * factor[U.indices]).astype(self.dtype), U.indices, U.indptr), shape=U.shape)
             self.intercept_ = np.zeros(U.shape[0])
-            if self.fit_intercept:
+            if self.intercept:
                 self.intercept_ = U[:, [-1]].toarray().ravel().astype(np.float64)
             self.coef_ = sp.csr_array(U[:, : self.n_features_in_])
         else:
-            self.intercept_ = np.array(W[:, -1] * factor) if self.fit_intercept else np.zeros(len(factor))
+            self.intercept_ = np.array(W[:, -1] * factor) if self.intercept else np.zeros(len(factor))
             # Feature by feature in memory: the product with a sparse X reads it so.
             U = np.multiply(W[:, : self.n_features_in_].T, factor, order="C", dtype=np.dtype(self.dtype))
             self.coef_ = U.T

@@ -36,7 +36,7 @@ class CRF(LinearEstimator):
     transitions, initial
         Which states may follow which, and which may come first, as of `structopt.structures.Chain`
         (``transitions="bio"`` for BIO tags); all by default.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features of every position.
     initial_weights : bool
         Learn a weight for the first state.
@@ -84,7 +84,7 @@ class CRF(LinearEstimator):
         transitions: Any = None,
         initial: npt.ArrayLike | None = None,
         *,
-        bias: bool = False,
+        intercept: bool = False,
         initial_weights: bool = False,
         trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
@@ -107,7 +107,7 @@ class CRF(LinearEstimator):
         self.states = states
         self.transitions = transitions
         self.initial = initial
-        self.bias = bias
+        self.intercept = intercept
         self.initial_weights = initial_weights
         self.trainer = trainer
         self.n_jobs = n_jobs
@@ -135,7 +135,7 @@ class CRF(LinearEstimator):
         self._refuse_other("states", getattr(self, "states_", None), states)
         self.states_ = states
         self.model_ = Chain(
-            self.states_, self.transitions, self.initial, bias=self.bias, initial_weights=self.initial_weights
+            self.states_, self.transitions, self.initial, intercept=self.intercept, initial_weights=self.initial_weights
         )
         risk = ChainCRF(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
         automatic = isinstance(self.trainer, str) and self.trainer == "auto"
@@ -146,7 +146,7 @@ class CRF(LinearEstimator):
         return self
 
     def _unary(self) -> FloatArray:
-        width = self.n_features_in_ + self.bias
+        width = self.n_features_in_ + self.intercept
         return self.w_[: len(self.states_) * width].reshape(len(self.states_), width)
 
     @property

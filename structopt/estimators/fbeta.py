@@ -25,7 +25,7 @@ class FBetaSVM(BinaryEstimator):
         Weight of recall against precision.
     tol : float
         Certified relative gap of the objective at which to stop.
-    fit_intercept, intercept_scaling
+    intercept, intercept_scaling
         As of `LinearSVM`.
     max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
@@ -58,7 +58,7 @@ class FBetaSVM(BinaryEstimator):
         beta: float = 1.0,
         *,
         tol: float = 1e-3,
-        fit_intercept: bool = True,
+        intercept: bool = True,
         intercept_scaling: float = 1.0,
         max_passes: float | None = None,
         max_seconds: float | None = None,
@@ -76,7 +76,7 @@ class FBetaSVM(BinaryEstimator):
             warm_start=warm_start,
         )
         self.beta = beta
-        self.fit_intercept = fit_intercept
+        self.intercept = intercept
         self.intercept_scaling = intercept_scaling
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -90,7 +90,7 @@ class FBetaSVM(BinaryEstimator):
             How often each example is there, whole numbers: the score counts examples. Once each by default.
         """
         X, signs, weights = self._check_binary(X, y, sample_weight)
-        constant = check_constant(self.fit_intercept, self.intercept_scaling)
+        constant = check_constant(self.intercept, self.intercept_scaling)
         risk = FBeta(append_constant(X, constant), signs, self.beta, sample_weight=weights)
         result = self._minimise(risk, lam=self.lam * risk.n_counted)
         self._set_weights(result.w, constant)

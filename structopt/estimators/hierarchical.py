@@ -64,7 +64,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         SGD on a sparse X is `structopt.train.hierarchical_sgd`.
     tol : float
         Certified relative gap at which to stop (SGD stops by its limits only).
-    fit_intercept : bool
+    intercept : bool
         Give each node a constant feature; it is regularised like the others.
     dtype : {"float64", "float32"}
         Of the features and coefficients, and of the weights inside SGD on sparse X.
@@ -142,7 +142,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         lam: float = 1e-3,
         trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
-        fit_intercept: bool = True,
+        intercept: bool = True,
         dtype: Any = "float64",
         support: Literal["auto", "all", "seen"] = "auto",
         max_memory: float | None = None,
@@ -166,7 +166,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         self.lam = lam
         self.trainer = trainer
         self.tol = tol
-        self.fit_intercept = fit_intercept
+        self.intercept = intercept
         self.dtype = dtype
         self.support = support
         self.max_memory = max_memory

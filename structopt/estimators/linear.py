@@ -42,11 +42,11 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         dense data, where each is the faster (docs/mathematics/training).
     tol : float
         Certified relative gap of the objective at which to stop.
-    fit_intercept : bool
+    intercept : bool
         Learn an intercept, as the weight of one more feature that is constant. As in LIBLINEAR it is regularised;
         `intercept_scaling`, the value of that feature, makes the regularisation weaker.
     intercept_scaling : float
-        See `fit_intercept`.
+        See `intercept`.
     max_passes, max_seconds : float, optional
         Limits of the training.
     checkpoint : path or Checkpoint, optional
@@ -77,7 +77,7 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
     >>> import numpy as np
     >>> from structopt.estimators.linear import LinearSVM
     >>> X, y = np.array([[2.0], [1.0], [-1.0], [-3.0]]), np.array(["b", "b", "a", "a"])
-    >>> svm = LinearSVM(lam=0.1, fit_intercept=False, tol=1e-6).fit(X, y)
+    >>> svm = LinearSVM(lam=0.1, intercept=False, tol=1e-6).fit(X, y)
     >>> svm.coef_.round(3), svm.predict([[0.5]]), svm.result_.gap <= 1e-6
     (array([[1.]]), array(['b'], dtype='<U1'), True)
     """
@@ -90,7 +90,7 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         multi_class: str = "ovr",
         trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
-        fit_intercept: bool = True,
+        intercept: bool = True,
         intercept_scaling: float = 1.0,
         max_passes: float | None = None,
         max_seconds: float | None = None,
@@ -111,7 +111,7 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         self.loss = loss
         self.multi_class = multi_class
         self.trainer = trainer
-        self.fit_intercept = fit_intercept
+        self.intercept = intercept
         self.intercept_scaling = intercept_scaling
         self.random_state = random_state
 
@@ -138,7 +138,7 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
             )
         self._refuse_other("classes", getattr(self, "classes_", None), classes)
         self.classes_ = classes
-        constant = check_constant(self.fit_intercept, self.intercept_scaling)
+        constant = check_constant(self.intercept, self.intercept_scaling)
         X = append_constant(X, constant)
         if n_classes == 2:
             result = self._fit_binary(X, codes == 1, weights)

@@ -32,7 +32,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         Weight of the regulariser.
     tol : float
         Certified relative gap of the objective at which to stop.
-    fit_intercept : bool
+    intercept : bool
         Learn an intercept: the quantile of the training targets, plus the weight of a constant feature (regularised, so
         that the prediction without features is that quantile, wherever zero is).
     intercept_scaling : float
@@ -67,7 +67,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         lam: float = 1e-3,
         *,
         tol: float = 1e-3,
-        fit_intercept: bool = True,
+        intercept: bool = True,
         intercept_scaling: float = 1.0,
         max_passes: float | None = None,
         max_seconds: float | None = None,
@@ -85,7 +85,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
             warm_start=warm_start,
         )
         self.tau = tau
-        self.fit_intercept = fit_intercept
+        self.intercept = intercept
         self.intercept_scaling = intercept_scaling
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -103,7 +103,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         y = np.asarray(y, dtype=np.float64)
         if not 0.0 < self.tau < 1.0:
             raise DeclarationError(f"tau is a quantile and must lie in (0, 1), got {self.tau!r}.")
-        constant = check_constant(self.fit_intercept, self.intercept_scaling)
+        constant = check_constant(self.intercept, self.intercept_scaling)
         origin = _quantile(y, self.tau, weights) if constant else 0.0
         risk = Quantile(append_constant(X, constant), y - origin, self.tau, sample_weight=weights)
         result = self._minimise(risk)

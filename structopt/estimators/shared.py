@@ -41,7 +41,7 @@ class SharedSVM(HierarchicalEstimator):
         the weights of the first round, for ``kind="leaf"``.
     lam : float
         Weight of the regulariser.
-    rounds : int
+    max_rounds : int
         Training runs at most, each at fixed alpha.
     rounds_tol : float
         Stop when a round lowers the objective by less than this share.
@@ -51,7 +51,7 @@ class SharedSVM(HierarchicalEstimator):
         How alpha follows from U; see `structopt.norms.shared_alpha`. The published shares do not minimise the
         objective, which may rise with them, and training ends when they move by less than `rounds_tol`. In deep and
         unbalanced trees they lean on the upper nodes more, and may predict better for it (`benchmarks/hierarchy.py`).
-    trainer, tol, fit_intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose, warm_start
+    trainer, tol, intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose, warm_start
         As for `HierarchicalSVM`; limits hold for each round. A warm start begins at the last weights of the nodes, too.
     solver
         As for `HierarchicalSVM`.
@@ -92,13 +92,13 @@ class SharedSVM(HierarchicalEstimator):
         kind: Kind = "leaf",
         margin: Literal["auto", "leaf", "hamming", "normalized"] = "auto",
         lam: float = 1e-3,
-        rounds: int = 20,
+        max_rounds: int = 20,
         rounds_tol: float = 1e-3,
         floor: float = 1e-8,
         shares: Literal["optimal", "published"] = "optimal",
         trainer: str | TrainerFunction = "auto",
         tol: float = 1e-3,
-        fit_intercept: bool = True,
+        intercept: bool = True,
         dtype: Any = "float64",
         max_memory: float | None = None,
         max_passes: float | None = None,
@@ -113,13 +113,13 @@ class SharedSVM(HierarchicalEstimator):
         self.kind = kind
         self.margin = margin
         self.lam = lam
-        self.rounds = rounds
+        self.max_rounds = max_rounds
         self.rounds_tol = rounds_tol
         self.floor = floor
         self.shares = shares
         self.trainer = trainer
         self.tol = tol
-        self.fit_intercept = fit_intercept
+        self.intercept = intercept
         self.dtype = dtype
         self.max_memory = max_memory
         self.max_passes = max_passes
@@ -168,10 +168,10 @@ class SharedSVM(HierarchicalEstimator):
         self.objectives_ = np.array(objectives)
         self._keep(W, result)
         self.n_iter_ = max(1, round(passes))
-        if not settled and self.n_rounds_ >= self.rounds and result.stopped != "interrupted":
+        if not settled and self.n_rounds_ >= self.max_rounds and result.stopped != "interrupted":
             warn_unfinished(
-                f"SharedSVM stopped after rounds={self.rounds} while the node weights still moved by more than "
-                f"rounds_tol={self.rounds_tol:g} allows; raise rounds or rounds_tol."
+                f"SharedSVM stopped after max_rounds={self.max_rounds} while the node weights still moved by more than "
+                f"rounds_tol={self.rounds_tol:g} allows; raise max_rounds or rounds_tol."
             )
         self._tell_early_end()
         return self
@@ -180,7 +180,7 @@ class SharedSVM(HierarchicalEstimator):
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
         """Alternate while the objective falls; also tells whether it has stopped falling."""
-        while self.n_rounds_ < self.rounds and result.stopped != "interrupted":
+        while self.n_rounds_ < self.max_rounds and result.stopped != "interrupted":
             before = objectives[-1]
             W, better = self._update(W, result)
             if better is None:
@@ -203,7 +203,7 @@ class SharedSVM(HierarchicalEstimator):
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
         """Alternate until the published shares stand still; also tells whether they do."""
-        while self.n_rounds_ < self.rounds and result.stopped != "interrupted":
+        while self.n_rounds_ < self.max_rounds and result.stopped != "interrupted":
             alpha = self._best_alpha(W)
             moved = float(np.abs(alpha - self.alpha_).max())
             if moved <= self.rounds_tol:
@@ -223,8 +223,8 @@ class SharedSVM(HierarchicalEstimator):
             raise DeclarationError(f"shares must be 'optimal' or 'published', got {self.shares!r}.")
         if self.shares == "published" and not self.hierarchy_.is_tree:
             raise DeclarationError("shares='published' is a rule for trees; use shares='optimal' on this DAG.")
-        if self.rounds < 1 or not self.rounds_tol >= 0:
-            raise DeclarationError("rounds must be at least 1 and rounds_tol at least 0.")
+        if self.max_rounds < 1 or not self.rounds_tol >= 0:
+            raise DeclarationError("max_rounds must be at least 1 and rounds_tol at least 0.")
         if not 0 <= self.floor < 1:
             raise DeclarationError(f"floor must be a number in [0, 1), got {self.floor!r}.")
         self.margin_ = self.margin if self.margin != "auto" else "hamming" if self.kind == "closure" else "leaf"

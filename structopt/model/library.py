@@ -89,8 +89,8 @@ def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
     ----------
     name_or_path : str or path
         A name from `available_models`; the path of a Python file with ``model()`` or ``MODEL``, and ``data(n, seed)``;
-        or a space as ``.mps`` or ``.lp``. Every variable of such a space is scored by a weight vector and a bias of its
-        own, the loss is the number of wrong 0/1 variables, and the data set has the labels that random weights prefer.
+        or a space as ``.mps`` or ``.lp``. Every variable of such a space is scored by a weight vector and an intercept
+        of its own, the loss is the number of wrong 0/1 variables, and the data set has the labels that random weights prefer.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def _from_space(path: Path) -> LoadedModel:
         space = _one_block(space)
     counted = space.compiled.is_binary
     loss = Hamming(weights=counted) if counted.any() else None
-    model = Model(space, {space.block_names[0]: Linear(bias=True)}, loss)
+    model = Model(space, {space.block_names[0]: Linear(intercept=True)}, loss)
     suffix = next(suffix for suffix in _SPACES if path.name.lower().endswith(suffix))
     doc = f"The space of {path.name}, with a weight vector for every variable."
     return LoadedModel(path.name[: -len(suffix)], model, path, doc, _Drawn(model))

@@ -109,7 +109,7 @@ class Assignment(Model):
         `RowLoss` of this kind, or a loss on the 0/1 matrix.
     normalize : bool
         Divide the loss by the number of rows.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
@@ -137,13 +137,13 @@ class Assignment(Model):
         unmatched: bool = False,
         loss: str | TaskLoss = "hamming",
         normalize: bool = False,
-        bias: bool = False,
+        intercept: bool = False,
         solver: Any = "auto",
     ) -> None:
         self.n = n
         self.unmatched = unmatched
         self.normalize = normalize
-        self.bias = bias
+        self.intercept = intercept
         if n is not None and n < 1:
             raise DeclarationError(f"Assignment needs at least one row, got n = {n}.")
         if not isinstance(loss, TaskLoss):
@@ -151,7 +151,7 @@ class Assignment(Model):
             if loss == "footrule" and unmatched:
                 raise DeclarationError("The footrule is not defined for unmatched rows; use loss='hamming'.")
         self._kind = loss
-        super().__init__(self._program, {"y": Shared(bias=bias)}, key=self.shape, solver=solver)
+        super().__init__(self._program, {"y": Shared(intercept=intercept)}, key=self.shape, solver=solver)
 
     def shape(self, x: Any) -> tuple[int, int]:
         """Rows and columns of an input; a pair of integers stands for itself."""
@@ -262,7 +262,7 @@ class Assignment(Model):
 
     def __repr__(self) -> str:
         told = [] if self.n is None else [f"n={self.n}"]
-        told += [f"{name}=True" for name in ("unmatched", "normalize", "bias") if getattr(self, name)]
+        told += [f"{name}=True" for name in ("unmatched", "normalize", "intercept") if getattr(self, name)]
         told += [f"loss={self._kind!r}"] if self._kind != "hamming" else []
         return f"Assignment({', '.join(told)})"
 

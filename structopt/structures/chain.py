@@ -52,7 +52,7 @@ class Chain(SequenceModel):
     loss : TaskLoss or {"hamming", "normalized"} or array_like, optional
         The number of wrong positions by default; ``"normalized"`` divides it by the length; an array is the weight of a
         mistake by true state, or the cost of every confusion ``[truth, predicted]``.
-    bias : bool
+    intercept : bool
         Append the constant 1 to every feature row.
     initial_weights : bool
         Learn a weight for the first state as well.
@@ -88,7 +88,7 @@ class Chain(SequenceModel):
         transitions: Any = None,
         initial: npt.ArrayLike | None = None,
         loss: Any = None,
-        bias: bool = False,
+        intercept: bool = False,
         *,
         initial_weights: bool = False,
         solver: Any = "auto",
@@ -96,10 +96,10 @@ class Chain(SequenceModel):
         self.states = states
         self.transitions = transitions
         self.initial = initial
-        self.bias = bias
+        self.intercept = intercept
         self.initial_weights = initial_weights
         S = len(States(states))
-        features: dict[str, Term] = {"y": Table(bias=bias), "transition": self._tied_transitions(S)}
+        features: dict[str, Term] = {"y": Table(intercept=intercept), "transition": self._tied_transitions(S)}
         if initial_weights:
             features["initial"] = Tied()
         super().__init__(states, transitions, initial, features, position_loss(loss, S))

@@ -32,7 +32,7 @@ class ExclusiveLabels(HierarchicalLabels):
         Declare ``sum of the group <= y_a`` for a lowest node a above all of the group, and not ``<= 1``. The labels
         are the same, the relaxation is smaller: with "1" it has the vertex (1/2, 1/2, 1/2) already for one parent of
         two children that exclude each other, with the parent it has not.
-    complete, bias, loss, solver, integral, options
+    complete, intercept, loss, solver, integral, options
         As for `HierarchicalLabels`.
 
     Notes
@@ -64,7 +64,7 @@ class ExclusiveLabels(HierarchicalLabels):
         *,
         tighten: bool = True,
         complete: bool = True,
-        bias: bool = False,
+        intercept: bool = False,
         loss: TaskLoss | Mapping[str, TaskLoss] | None = None,
         solver: Any = "auto",
         integral: Any = "auto",
@@ -72,7 +72,7 @@ class ExclusiveLabels(HierarchicalLabels):
     ) -> None:
         super().__init__(
             hierarchy, "closure",
-            complete=complete, bias=bias, loss=loss, solver=solver, integral=integral, options=options,
+            complete=complete, intercept=intercept, loss=loss, solver=solver, integral=integral, options=options,
         )  # fmt: skip
         self.exclusive = [list(group) for group in exclusive]
         self.tighten = tighten

@@ -115,7 +115,7 @@ class Flow(Model):
         Largest flow on each arc; none by default. A network with cycles needs one, or scores may be unbounded.
     loss : {"absolute", "squared"} or TaskLoss
         See `AbsoluteFlowLoss` for when it is linear.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
@@ -149,13 +149,13 @@ class Flow(Model):
         supply: Mapping[Any, float],
         capacity: npt.ArrayLike | None = None,
         loss: str | TaskLoss = "absolute",
-        bias: bool = False,
+        intercept: bool = False,
         solver: Any = "auto",
     ) -> None:
         self.arcs = arcs
         self.supply = supply
         self.capacity = capacity
-        self.bias = bias
+        self.intercept = intercept
         self.nodes, tail, head = _network(arcs)
         self.incidence = _incidence(len(self.nodes), tail, head)
         self.inflow = _supplies(self.nodes, supply)
@@ -167,7 +167,7 @@ class Flow(Model):
         flow = space.continuous("flow", len(tail), 0, limit)
         space.subject_to(self.incidence @ flow == self.inflow, name="conservation")
         self.task_loss = _task_loss(loss, self.upper)
-        super().__init__(space, {"flow": Linear(bias=bias)}, self.task_loss, solver=solver)
+        super().__init__(space, {"flow": Linear(intercept=intercept)}, self.task_loss, solver=solver)
 
     @property
     def total_supply(self) -> float:

@@ -63,7 +63,7 @@ class HierarchicalLabels(Model):
         Node n scores ``sqrt(alpha_n) <W_n, x>``: the normalised attributes of NHSVM (docs/mathematics/hierarchies).
     complete : bool
         Whether labels that miss ancestors are completed or refused.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     loss : TaskLoss, optional
         Over 0/1 rows of the nodes; `LeafHamming` by default, `Hamming` for closures.
@@ -102,7 +102,7 @@ class HierarchicalLabels(Model):
         *,
         alpha: Any = None,
         complete: bool = True,
-        bias: bool = False,
+        intercept: bool = False,
         loss: TaskLoss | Mapping[str, TaskLoss] | None = None,
         solver: Any = "auto",
         integral: Any = "auto",
@@ -120,9 +120,9 @@ class HierarchicalLabels(Model):
         self.kind = kind
         self.alpha = alpha
         self.complete = complete
-        self.bias = bias
+        self.intercept = intercept
         self.factor = None if alpha is None else np.sqrt(node_values(hierarchy, alpha, "alpha"))
-        term = Linear(bias=bias) if self.factor is None else Scaled(self.factor, bias=bias)
+        term = Linear(intercept=intercept) if self.factor is None else Scaled(self.factor, intercept=intercept)
         self.codec = LabelCodec(hierarchy, kind, complete)
         self._algorithm: Algorithm | None = None
         super().__init__(
@@ -190,7 +190,7 @@ class HierarchicalLabels(Model):
     def __repr__(self) -> str:
         told = ["alpha=..."] if self.alpha is not None else []
         told += [] if self.complete else ["complete=False"]
-        told += ["bias=True"] if self.bias else []
+        told += ["intercept=True"] if self.intercept else []
         return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *told])})"
 
 

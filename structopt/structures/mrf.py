@@ -41,15 +41,15 @@ class PairwiseMRF(Model):
         Number of labels.
     edges : array_like of int, shape (n_edges, 2), optional
         Pairs of labels; the full graph by default.
-    relaxed : bool
-        Optimise over the relaxation, in training and prediction; labels may then be 1/2.
     loss : TaskLoss, optional
         Hamming by default.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
         and prediction, over the declared program.
+    integral : {"auto", "relax"}
+        ``"relax"`` optimises over the relaxation, in training and prediction; labels may then be 1/2.
 
     Examples
     --------
@@ -66,15 +66,14 @@ class PairwiseMRF(Model):
         self,
         n: int,
         edges: npt.ArrayLike | None = None,
-        relaxed: bool = False,
         loss: TaskLoss | None = None,
-        bias: bool = False,
+        intercept: bool = False,
         solver: Any = "auto",
+        integral: Any = "auto",
     ) -> None:
         self.n = n
         self.edges = edges
-        self.relaxed = relaxed
-        self.bias = bias
+        self.intercept = intercept
         first, second = _pairs(n, edges)
         self.graph = PairwiseGraph(n, first, second)
         space = LabelSpace("pairwise MRF")
@@ -83,8 +82,8 @@ class PairwiseMRF(Model):
         space.subject_to(p <= y[first], name="first")
         space.subject_to(p <= y[second], name="second")
         space.subject_to(p >= y[first] + y[second] - 1, name="both")
-        features = {"y": Linear(bias=bias), "pair": Tied()}
-        super().__init__(space, features, loss or Hamming(), solver=solver, integral="relax" if relaxed else "auto")
+        features = {"y": Linear(intercept=intercept), "pair": Tied()}
+        super().__init__(space, features, loss or Hamming(), solver=solver, integral=integral)
 
     def _products(self, y: FloatArray) -> FloatArray:
         return y[..., self.graph.i] * y[..., self.graph.j]
@@ -94,12 +93,10 @@ class PairwiseMRF(Model):
         y = binary_rows(floats("A label", label)[None], 1, self.n)[0]
         return np.concatenate([y, self._products(y)])
 
-    def integral_twin(self) -> Model:
-        """The same model over 0/1 labels."""
-        twin = super().integral_twin()
-        if isinstance(twin, PairwiseMRF):
-            twin.relaxed = False
-        return twin
+    @property
+    def is_relaxed(self) -> bool:
+        """Whether labels are points of the relaxation."""
+        return bool(self.integral == "relax")
 
     def batch(self, X: Any) -> PairwiseBatch:
         """A data set prepared once."""
@@ -114,7 +111,7 @@ class PairwiseBatch(Batch):
     def __init__(self, model: PairwiseMRF, X: Any) -> None:
         super().__init__(model, X)
         self._flows: FlowState | None = None
-        if model.relaxed and self.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
+        if model.is_relaxed and self.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
             self._flows = model.graph.warm_state(self.n)
 
     def _labels(self, Y: FloatArray, P: FloatArray) -> LabelBatch:
@@ -154,7 +151,7 @@ class PairwiseBatch(Batch):
 
     def _solve(self, unary: FloatArray, pair: FloatArray, some: npt.NDArray[np.intp], n_jobs: int) -> Any:
         graph = self.model.graph
-        if self.model.relaxed:
+        if self.model.is_relaxed:
             if self._flows is None or len(some) == self.n:
                 return *graph.solve_batch(unary, pair, state=self._flows, n_jobs=n_jobs), None
             part = self._flows.take(some)
@@ -177,7 +174,7 @@ class PairwiseBatch(Batch):
         self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
     ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
         graph, n = self.model.graph, self.model.n
-        if not graph.n_edges and not self.model.relaxed and not surrogate.counts:
+        if not graph.n_edges and not self.model.is_relaxed and not surrogate.counts:
             # Labels that do not talk to each other need no enumeration.
             weight = equal_weight(loss.coef, loss.const, truth.native[:, :n])
             if weight is not None:
@@ -185,7 +182,7 @@ class PairwiseBatch(Batch):
                 Y, h, g = most_violated(surrogate, scores, truth.native[:, :n], weight)
                 return self._labels(Y, self.model._products(Y)), h, g
         # Up to 16 labels all 2^n products are cheaper than a search (docs/mathematics/oracles).
-        if self.model.relaxed or self.model.n > LISTED or type(surrogate) is not Slack:
+        if self.model.is_relaxed or self.model.n > LISTED or type(surrogate) is not Slack:
             return None
         margin_const = 1.0 - self.dot(tables, truth)
         unary, pair = np.asarray(tables[0], dtype=np.float64), np.asarray(tables[1][0], dtype=np.float64)

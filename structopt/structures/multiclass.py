@@ -30,7 +30,7 @@ class Multiclass(Model):
         Number of classes (named 0, 1, ...) or their names.
     loss : {"zero-one"} or array_like of shape (K, K) or TaskLoss
         The task loss; entry ``[truth, predicted]`` of a matrix.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
@@ -48,10 +48,10 @@ class Multiclass(Model):
 
     @checked
     def __init__(
-        self, classes: int | Sequence[Hashable], loss: Any = "zero-one", bias: bool = False, solver: Any = "auto"
+        self, classes: int | Sequence[Hashable], loss: Any = "zero-one", intercept: bool = False, solver: Any = "auto"
     ) -> None:
         self.classes = classes
-        self.bias = bias
+        self.intercept = intercept
         names: list[Any] = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
         if len(names) < 1:
             raise DeclarationError("Multiclass needs at least one class.")
@@ -62,7 +62,7 @@ class Multiclass(Model):
         space = LabelSpace("multiclass")
         y = space.binary("y", len(names))
         space.subject_to(y.sum() == 1, name="one class")
-        super().__init__(space, {"y": Linear(bias=bias)}, _task_loss(loss, len(names)), solver=solver)
+        super().__init__(space, {"y": Linear(intercept=intercept)}, _task_loss(loss, len(names)), solver=solver)
 
     def place(self, label: Hashable, example: int | None = None) -> int:
         """The number of a class."""

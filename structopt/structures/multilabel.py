@@ -35,7 +35,7 @@ class MultiLabel(Model):
         Limits on the number of labels that are on.
     loss : TaskLoss, optional
         Hamming by default.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
@@ -56,13 +56,13 @@ class MultiLabel(Model):
         at_least: int | None = None,
         at_most: int | None = None,
         loss: TaskLoss | None = None,
-        bias: bool = False,
+        intercept: bool = False,
         solver: Any = "auto",
     ) -> None:
         self.n = n
         self.at_least = at_least
         self.at_most = at_most
-        self.bias = bias
+        self.intercept = intercept
         low, high = at_least or 0, n if at_most is None else at_most
         if n < 1 or not 0 <= low <= high or low > n:
             raise DeclarationError(f"MultiLabel({n}, at_least={at_least}, at_most={at_most}) has no labels.")
@@ -71,7 +71,7 @@ class MultiLabel(Model):
         if low > 0 or high < n:
             space.subject_to(y.sum().between(low, high), name="cardinality")
         self.limits = (low, min(high, n))
-        super().__init__(space, {"y": Linear(bias=bias)}, loss or Hamming(), solver=solver)
+        super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), solver=solver)
 
     def batch(self, X: Any) -> MultiLabelBatch:
         """A data set prepared once."""

@@ -57,8 +57,8 @@ class Segmentation(SequenceModel):
         How the feature rows of its positions make the features of a segment.
     loss : {"hamming", "normalized"} or array_like or PositionLoss, optional
         As in `Chain`: by position, which is linear in the segments.
-    bias : bool
-        Append the constant 1 to every feature row (a segment's bias with ``pooling="mean"``).
+    intercept : bool
+        Append the constant 1 to every feature row (a segment's intercept with ``pooling="mean"``).
     initial_weights, length_weights : bool
         Learn a weight for the first segment's state; for every length and state.
     solver : str, path or Backend
@@ -89,7 +89,7 @@ class Segmentation(SequenceModel):
         initial: npt.ArrayLike | None = None,
         pooling: str = "sum",
         loss: Any = None,
-        bias: bool = False,
+        intercept: bool = False,
         *,
         initial_weights: bool = False,
         length_weights: bool = False,
@@ -100,7 +100,7 @@ class Segmentation(SequenceModel):
         self.transitions = transitions
         self.initial = initial
         self.pooling = pooling
-        self.bias = bias
+        self.intercept = intercept
         self.initial_weights = initial_weights
         self.length_weights = length_weights
         if max_length < 1:
@@ -112,7 +112,7 @@ class Segmentation(SequenceModel):
         if not isinstance(task, PositionLoss):
             raise DeclarationError(f"A segmentation's loss is by position (hamming, costs), got {task!r}.")
         features: dict[str, Term] = {
-            "segment": SegmentTable(max_length, pooling == "mean", bias=bias),
+            "segment": SegmentTable(max_length, pooling == "mean", intercept=intercept),
             "transition": self._tied_transitions(S),
         }
         if initial_weights:

@@ -83,7 +83,7 @@ class Arborescence(Model):
         How the declared program forbids cycles; see Notes.
     loss : TaskLoss, optional
         A loss on the arcs; `WrongHeads` by default.
-    bias : bool
+    intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
@@ -118,16 +118,18 @@ class Arborescence(Model):
         projective: bool = False,
         flow: str = "single",
         loss: TaskLoss | None = None,
-        bias: bool = False,
+        intercept: bool = False,
         solver: Any = "auto",
     ) -> None:
         self.single_root = single_root
         self.projective = projective
         self.flow = flow
-        self.bias = bias
+        self.intercept = intercept
         if flow not in ("single", "multi"):
             raise DeclarationError(f"flow must be 'single' or 'multi', got {flow!r}.")
-        super().__init__(self._program, {"arc": Shared(bias=bias)}, loss or WrongHeads(), key=_n_nodes, solver=solver)
+        super().__init__(
+            self._program, {"arc": Shared(intercept=intercept)}, loss or WrongHeads(), key=_n_nodes, solver=solver
+        )
 
     # ---- the program -----------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class Arborescence(Model):
         return self._batch(TreeBatch, X)
 
     def __repr__(self) -> str:
-        told = [name for name in ("single_root", "projective", "bias") if getattr(self, name)]
+        told = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
         options = [f"{name}=True" for name in told] + ([] if self.flow == "single" else [f"flow={self.flow!r}"])
         return f"Arborescence({', '.join(options)})"
 

@@ -26,12 +26,12 @@ _TOLERANCE = 1e-6
 class _Case:
     """A model with a small data set and random weights."""
 
-    def __init__(self, model: Model, X: Any, Y: Any, trials: int, seed: int) -> None:
+    def __init__(self, model: Model, X: Any, Y: Any, trials: int, random_state: int) -> None:
         self.model, self.X, self.Y = model, X, Y
         self.trials = whole("trials", trials, 1, 1_000_000)
         self.n = n_examples(X)
         self.batch = model.batch(X)
-        self.rng = np.random.default_rng(check_seed("seed", seed))
+        self.rng = np.random.default_rng(check_seed("random_state", random_state))
         self.w = self.rng.normal(size=self.batch.n_weights)
         self.truth = self.batch.truth(Y)
         self.loss = self.batch.loss(self.truth)
@@ -137,7 +137,9 @@ MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
 
 
 @checked
-def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trials: int = 5, seed: int = 0) -> Report:
+def check_model(
+    model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trials: int = 5, random_state: int = 0
+) -> Report:
     """Check, on a small data set, the properties of a model that searches and trainers rely on.
 
     Parameters
@@ -149,7 +151,7 @@ def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trial
         Names of checks (keys of `MODEL_CHECKS`) to leave out.
     trials : int
         Number of random objectives of each kind for the model's oracle; rare errors need many.
-    seed : int
+    random_state : int
         Of the random weights and objectives.
 
     Returns
@@ -168,7 +170,7 @@ def check_model(model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trial
     unknown = sorted(left_out - set(MODEL_CHECKS))
     if unknown:
         raise DeclarationError(f"There is no check {unknown[0]!r}; there are {', '.join(MODEL_CHECKS)}.")
-    case = _Case(model, X, Y, trials, seed)
+    case = _Case(model, X, Y, trials, random_state)
     outcomes = []
     for name, check in MODEL_CHECKS.items():
         law = (check.__doc__ or "").strip()

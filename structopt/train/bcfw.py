@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from structopt.checks import checked
+from structopt.checks import checked, choice
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations
@@ -31,7 +31,7 @@ def bcfw(
     *,
     lam: float,
     tol: float = 1e-3,
-    average: bool = True,
+    average: Literal["weighted", "none"] = "weighted",
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -55,8 +55,8 @@ def bcfw(
         Weight of the regulariser, positive.
     tol : float
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
-    average : bool
-        Evaluate the mean of the iterates weighted by their number, which has the better objective, instead of the last.
+    average : {"weighted", "none"}
+        Which weights are returned: the mean of the iterates weighted by t, which has the better objective, or the last.
     max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
@@ -84,6 +84,7 @@ def bcfw(
     check_l2(regularizer, "bcfw")
     lam = check_lam(lam)
     check_risk(risk, "bcfw")
+    choice("average", average, ("weighted", "none"))
     method = _FrankWolfe(risk, lam, average, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
@@ -91,7 +92,7 @@ def bcfw(
 class _FrankWolfe(DualMethod):
     name = "bcfw"
 
-    def __init__(self, risk: StructuredRisk, lam: float, average: bool, random_state: int) -> None:
+    def __init__(self, risk: StructuredRisk, lam: float, average: str, random_state: int) -> None:
         rng = np.random.default_rng(random_state)
         super().__init__(risk, _Mixtures(risk, rng.permutation(len(risk)), 2), lam, rng)
         self.average, self.mean, self.steps = average, np.zeros(risk.n_features), 0
@@ -129,7 +130,7 @@ class _FrankWolfe(DualMethod):
     @property
     def chosen(self) -> FloatArray:
         """The weights to evaluate."""
-        return self.mean if self.average else self.w
+        return self.mean if self.average == "weighted" else self.w
 
     def finish(self, monitor: Monitor) -> None:
         if monitor.stopped == "time" or (monitor.stopped == "callback" and math.isinf(monitor.objective)):

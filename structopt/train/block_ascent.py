@@ -55,7 +55,7 @@ def block_ascent(
     lam: float,
     tol: float = 1e-3,
     cached_passes: int = 20,
-    planes: int = 20,
+    cached_labels: int = 20,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -82,8 +82,8 @@ def block_ascent(
     cached_passes : int
         At most so many passes over the working sets after each oracle pass; few pay where the oracle is fast, 60 where
         it is slow (slack rescaling of sequences) or ``lam n`` is below 1.
-    planes : int
-        Size of a working set.
+    cached_labels : int
+        Labels kept per example, as cutting planes of its surrogate: the size of a working set.
     max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
@@ -109,23 +109,25 @@ def block_ascent(
     check_l2(regularizer, "block_ascent")
     lam = check_lam(lam)
     check_risk(risk, "block_ascent")
-    if cached_passes < 0 or planes < 2:
-        raise DeclarationError("cached_passes must be at least 0 and planes at least 2.")
+    if cached_passes < 0 or cached_labels < 2:
+        raise DeclarationError("cached_passes must be at least 0 and cached_labels at least 2.")
     if is_multiclass(risk):  # exact block steps instead of pair steps
         return multiclass_ascent(
             risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
             callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state, warm=warm,
         )  # fmt: skip
-    method = _BlockAscent(risk, lam, cached_passes, planes, random_state)
+    method = _BlockAscent(risk, lam, cached_passes, cached_labels, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
 class _BlockAscent(DualMethod):
     name = "block ascent"
 
-    def __init__(self, risk: StructuredRisk, lam: float, cached_passes: int, planes: int, random_state: int) -> None:
+    def __init__(
+        self, risk: StructuredRisk, lam: float, cached_passes: int, cached_labels: int, random_state: int
+    ) -> None:
         rng = np.random.default_rng(random_state)
-        super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
+        super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), cached_labels), lam, rng)
         self.cached_passes = cached_passes
         self.certify = True  # the next pass asks all oracles at one w
         self.settled = False  # by the stale gap the next certificate is the last: ask at w itself
@@ -134,7 +136,7 @@ class _BlockAscent(DualMethod):
         self.problem = {
             "risk": risk,
             "lam": lam,
-            "planes": planes,
+            "cached_labels": cached_labels,
             "cached_passes": cached_passes,
             "random_state": random_state,
         }

@@ -189,7 +189,7 @@ def n_slack(
     lam: float,
     tol: float = 1e-3,
     theta: float = 0.5,
-    planes: int = 30,
+    cached_labels: int = 30,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -217,8 +217,9 @@ def n_slack(
     theta : float
         Where the oracles are asked, ``(1 - theta) w_best + theta w``, in (0, 1]; it grows with every improvement in a
         row. 1 asks at the weights of the dual point, far from the best ones in the beginning where ``lam n`` is small.
-    planes : int
-        Size of a working set; planes without mass make room, then the lightest are merged.
+    cached_labels : int
+        Labels kept per example, as cutting planes of its surrogate; those without mass make room, then the
+        lightest are merged.
     max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
@@ -247,11 +248,11 @@ def n_slack(
     check_l2(regularizer, "n_slack")
     lam = check_lam(lam)
     check_risk(risk, "n_slack")
-    if planes < 2:
-        raise DeclarationError(f"planes must be at least 2, got {planes!r}.")
+    if cached_labels < 2:
+        raise DeclarationError(f"cached_labels must be at least 2, got {cached_labels!r}.")
     if not 0.0 < theta <= 1.0:
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
-    method = _NSlack(risk, lam, theta, planes, random_state)
+    method = _NSlack(risk, lam, theta, cached_labels, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
@@ -259,11 +260,17 @@ class _NSlack(DualMethod):
     name = "n-slack"
     patience = 100
 
-    def __init__(self, risk: StructuredRisk, lam: float, theta: float, planes: int, random_state: int) -> None:
+    def __init__(self, risk: StructuredRisk, lam: float, theta: float, cached_labels: int, random_state: int) -> None:
         rng = np.random.default_rng(random_state)
-        super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), planes), lam, rng)
+        super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), cached_labels), lam, rng)
         self.theta = theta
-        self.problem = {"risk": risk, "lam": lam, "theta": theta, "planes": planes, "random_state": random_state}
+        self.problem = {
+            "risk": risk,
+            "lam": lam,
+            "theta": theta,
+            "cached_labels": cached_labels,
+            "random_state": random_state,
+        }
 
     def iterate(self, monitor: Monitor) -> None:
         self.round(monitor, self.theta)

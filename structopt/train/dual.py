@@ -48,8 +48,8 @@ class DualSolution(NamedTuple):
     ----------
     value : float
         Dual value of the feasible point found: a lower bound of the model's minimum.
-    gap : float
-        Upper bound on what is missing to the dual optimum, in absolute terms.
+    absolute_gap : float
+        Upper bound on what is missing to the dual optimum.
     steps : int
         Pair steps taken.
     method : str
@@ -57,7 +57,7 @@ class DualSolution(NamedTuple):
     """
 
     value: float
-    gap: float
+    absolute_gap: float
     steps: int
     method: str
 
@@ -86,7 +86,7 @@ class SimplexQP:
     >>> qp = SimplexQP(lam=0.5)
     >>> qp.add([1.0], 0.0), qp.add([-1.0, 5.0], 1.0)
     (0, 1)
-    >>> solution = qp.solve(tol=1e-12)
+    >>> solution = qp.solve(absolute_tol=1e-12)
     >>> qp.alpha, round(solution.value, 6)
     (array([0.6875, 0.3125]), -0.21875)
     """
@@ -173,15 +173,27 @@ class SimplexQP:
         self._idle[n] = 0
         return n
 
-    def solve(self, tol: float = 0.0, max_steps: int | None = None) -> DualSolution:
-        """Raise the dual until its own duality gap is at most `tol` (absolute), from the last weights."""
+    def solve(self, absolute_tol: float = 0.0, max_steps: int | None = None) -> DualSolution:
+        """Raise the dual from the last weights until its own duality gap is small enough.
+
+        Parameters
+        ----------
+        absolute_tol : float
+            The absolute gap that is.
+        max_steps : int, optional
+            Pair steps at most; by default as many as needed, and an interior-point solve where they are too many.
+
+        Returns
+        -------
+        DualSolution
+        """
         n = self.n_cuts
         if n == 0:
             return DualSolution(0.0, 0.0, 0, "pairs")
         limit = 1000 + 20 * n if max_steps is None else max_steps  # about the cost of one interior-point solve
         # Below rounding of the quantities involved no gap can be certified.
         scale = float(np.abs(self.b[self.alpha > 0]).max(initial=0.0)) * float(self.mass.sum())
-        tol = max(tol, 1e-15 * scale, 1e-300)
+        tol = max(absolute_tol, 1e-15 * scale, 1e-300)
         steps, gap = self._ascend(tol, limit)
         method = "pairs"
         if gap > tol and max_steps is None:
@@ -339,8 +351,25 @@ class SimplexQP:
 
 
 @checked
-def solve_simplex_qp(gram: ArrayLike, b: ArrayLike, lam: float, tol: float = 1e-9) -> tuple[Vector, DualSolution]:
+def solve_simplex_qp(
+    gram: ArrayLike, b: ArrayLike, lam: float, absolute_tol: float = 1e-9
+) -> tuple[Vector, DualSolution]:
     """Maximise ``b.alpha - alpha' gram alpha / (2 lam)`` over the simplex, once.
+
+    Parameters
+    ----------
+    gram : array_like of shape (n, n)
+        Positive semidefinite.
+    b : array_like of shape (n,)
+    lam : float
+        Positive.
+    absolute_tol : float
+        Duality gap at which to stop, in absolute terms.
+
+    Returns
+    -------
+    alpha : ndarray of shape (n,)
+    solution : DualSolution
 
     Examples
     --------
@@ -352,7 +381,7 @@ def solve_simplex_qp(gram: ArrayLike, b: ArrayLike, lam: float, tol: float = 1e-
     matrix = floats("gram", gram, (offset.size, offset.size))
     if not offset.size:
         raise DeclarationError("b is empty: there is nothing to choose from.")
-    number("tol", tol, low=0.0)
+    number("absolute_tol", absolute_tol, low=0.0)
     qp = SimplexQP(lam)
     n = offset.size
     qp.restore(
@@ -364,5 +393,5 @@ def solve_simplex_qp(gram: ArrayLike, b: ArrayLike, lam: float, tol: float = 1e-
             "idle": np.zeros(n, dtype=np.int64),
         }
     )
-    solution = qp.solve(tol)
+    solution = qp.solve(absolute_tol)
     return qp.alpha.copy(), solution

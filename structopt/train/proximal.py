@@ -178,7 +178,7 @@ class _ProximalModel:
         solution = self.qp.solve(0.1 * min(tolerance, self.promised) if self.promised > 0 else 0.1 * tolerance)
         active = np.flatnonzero(self.qp.alpha)
         self.query = self.center - self.qp.alpha[active] @ self.rows[active] / self.qp.lam
-        self.promised = max(self.height - solution.value - solution.gap, 0.0)
+        self.promised = max(self.height - solution.value - solution.absolute_gap, 0.0)
         kept = self.qp.idle < IDLE_LIMIT
         if not kept.all():
             self.qp.keep(kept)

@@ -315,7 +315,7 @@ def data_sets() -> dict[str, tuple[Any, Any, Any]]:
     arcs = [("s", "u"), ("u", "t"), ("s", "t")]
     return {
         "PairwiseMRF": (s.PairwiseMRF(3), X, labels),
-        "PairwiseMRF, relaxed": (s.PairwiseMRF(3, relaxed=True), X, labels),
+        "PairwiseMRF, relaxed": (s.PairwiseMRF(3, integral="relax"), X, labels),
         "MultiLabel": (s.MultiLabel(3, at_most=3), X, labels),
         "Multiclass": (s.Multiclass(3), X, [0, 1, 2, 0, 1, 2]),
         "Flow": (s.Flow(arcs, {"s": 1, "t": -1}), X, np.array([[1.0, 1, 0], [0, 0, 1]] * 3)),

@@ -65,7 +65,7 @@ RUNS = [
     ("CRF", 'train = "tags.conll"\nn_features = 64', 'transitions = "bio"', 1.0),
     ("HierarchicalSVM", 'train = "tree.arff"', "lam = 0.001", 1.0),
     ("HierarchicalSVM", 'train = "leaves.csv"', f'normalization = "maxmin"\n{TREE}', 0.7),
-    ("SharedSVM", 'train = "leaves.csv"', f"rounds = 2\n{TREE}", 0.7),
+    ("SharedSVM", 'train = "leaves.csv"', f"max_rounds = 2\n{TREE}", 0.7),
 ]
 
 
@@ -160,8 +160,8 @@ def test_for_people(capsys, folder):
     assert code == 0 and "area under the ROC curve" in out and "train score" in out
     assert err.startswith("structopt: stopped before the gap reached tol") and err.count("\n") == 1
     config = _write(folder, "LinearSVM", 'train = "classes.csv"', "")
-    report = _ask(capsys, "train", config, "--set", "estimator=FBetaSVM", "--set", "fit_intercept=false")
-    assert report["estimator"] == "FBetaSVM" and so.load(folder / "m.npz").fit_intercept is False
+    report = _ask(capsys, "train", config, "--set", "estimator=FBetaSVM", "--set", "intercept=false")
+    assert report["estimator"] == "FBetaSVM" and so.load(folder / "m.npz").intercept is False
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -189,7 +189,7 @@ CLASSES = 'train = "classes.csv"'
         ("LinearSVM", CLASSES, "lam = -1", "", "lam"),
         ("AUCMaximizer", CLASSES, "tol = -1", "", "tol"),
         ("LinearSVM", CLASSES, 'loss = "nope"', "", "loss must be one of"),
-        ("LinearSVM", CLASSES, "fit_intercept = 1", "", "fit_intercept must be true or false, got 1"),
+        ("LinearSVM", CLASSES, "intercept = 1", "", "intercept must be true or false, got 1"),
         ("LinearSVM", 'train = "rows.csv"\nlabels = -3', "", "", "[data] of config.toml: LinearSVM learns one label"),
         ("LinearSVM", 'train = "tags.conll"', "", "", "labels = gives sequences"),
         ("LinearSVM", 'train = "broken.csv"', "", "", "[data] of config.toml: example 1 has missing numbers"),
@@ -202,7 +202,7 @@ CLASSES = 'train = "classes.csv"'
         ("CRF", CLASSES, "", "", "[data] of config.toml: CRF learns sequences"),
         ("HierarchicalSVM", CLASSES, "", "", "[train] of config.toml: HierarchicalSVM needs hierarchy ="),
         ("HierarchicalSVM", 'train = "leaves.csv"', f'{TREE}\nmargin = "wide"', "", "margin must be 'auto', 'hamming'"),
-        ("SharedSVM", 'train = "leaves.csv"', 'hierarchy = ["a"]\nrounds = "many"', "", "rounds must be"),
+        ("SharedSVM", 'train = "leaves.csv"', 'hierarchy = ["a"]\nmax_rounds = "many"', "", "rounds must be"),
         ("ConditionalRiskMinimizer", CLASSES, "", "", "[model] of config.toml needs one of"),
         ("ConditionalRiskMinimizer", CLASSES, 'kernel = "nope"', 'structure = "Multiclass"', "kernel"),
         ("StructuredSVM", CLASSES, "", 'structure = "Multiclass"\nclasses = 3.5', "[model] of config.toml"),

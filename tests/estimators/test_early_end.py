@@ -60,5 +60,5 @@ def test_interrupted(case, monkeypatch):
 
 def test_shared_rounds_are_told(cases):
     case = cases["SharedSVM"]
-    with pytest.warns(ConvergenceWarning, match="rounds=1 .*raise rounds or rounds_tol"):
-        case.fit(case.make(rounds=1))
+    with pytest.warns(ConvergenceWarning, match="max_rounds=1 .*raise max_rounds or rounds_tol"):
+        case.fit(case.make(max_rounds=1))

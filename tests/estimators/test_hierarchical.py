@@ -29,7 +29,7 @@ DAG = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4), (2, 5)])
 
 def test_flat_is_multiclass_on_the_leaves(leaf_data):
     X, y = leaf_data(TREE)
-    flat = HierarchicalSVM(TREE, "flat", lam=0.2, tol=1e-6, fit_intercept=False).fit(X, y)
+    flat = HierarchicalSVM(TREE, "flat", lam=0.2, tol=1e-6, intercept=False).fit(X, y)
     other = StructuredSVM(so.structures.Multiclass(list(TREE.leaves)), lam=0.2, tol=1e-6).fit(X, y)
     assert flat.result_.objective == pytest.approx(other.result_.objective, rel=5e-6)
     assert (flat.predict(X) == other.predict(X)).all()
@@ -153,7 +153,7 @@ def test_dag_is_trained_over_the_relaxation(leaf_set_data):
     est = HierarchicalSVM(DAG, kind="leaves", lam=0.05, tol=1e-3).fit(X, y)
     assert est.result_.converged
     # The relaxation contains the labels: its optimum is no smaller than that of integral training.
-    integral = HierarchicalLabels(DAG, "leaves", alpha=est.alpha_, loss=LeafHamming(DAG), bias=True)
+    integral = HierarchicalLabels(DAG, "leaves", alpha=est.alpha_, loss=LeafHamming(DAG), intercept=True)
     exact = so.train.bmrm(StructuredRisk(integral, X, y), lam=0.05, tol=1e-3)
     assert est.result_.objective >= exact.lower_bound - 1e-9
 
@@ -192,7 +192,7 @@ def test_divided_surrogate_by_enumeration(leaf_data):
 def test_divided_margin_has_the_two_properties_of_the_thesis(leaf_data, normalization):
     """Below (6.13): subgradients are as long as the features, the loss at every decision boundary is 1."""
     X, y = leaf_data(TREE, n=8)
-    est = HierarchicalSVM(TREE, normalization, divided=True, fit_intercept=False, lam=1.0, tol=0.5).fit(X, y)
+    est = HierarchicalSVM(TREE, normalization, divided=True, intercept=False, lam=1.0, tol=0.5).fit(X, y)
     loss = task_loss(est.margin_, TREE, "leaf", est.alpha_)
     model = node_model(TREE, "leaf", est.alpha_, loss, divided=True)
     for i in range(len(y)):

@@ -28,7 +28,7 @@ TREE = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (2, 7)])
 @pytest.mark.parametrize("cls", [HierarchicalSVM, SharedSVM])
 def test_clone_grid_search_and_pickle(leaf_data, cls, tmp_path):
     X, y = leaf_data(TREE)
-    est = cls(list(TREE.edges), max_passes=10, tol=5e-2, lam=0.1, **({"rounds": 2} if cls is SharedSVM else {}))
+    est = cls(list(TREE.edges), max_passes=10, tol=5e-2, lam=0.1, **({"max_rounds": 2} if cls is SharedSVM else {}))
     again = clone(est)
     assert again.get_params()["lam"] == est.lam and not hasattr(again, "coef_")
     search = GridSearchCV(est, {"lam": [0.1, 1.0]}, cv=2).fit(X, y)

@@ -31,7 +31,7 @@ def declared(**settings: Any) -> so.Model:
     space = so.LabelSpace("knapsack")
     tag = space.binary("tag", 3)
     space.subject_to(tag @ np.array([2.0, 3.0, 4.0]) <= 6, name="budget")
-    features = {"tag": so.features.Linear(bias=True)}
+    features = {"tag": so.features.Linear(intercept=True)}
     return so.Model(space, features, so.losses.Hamming(), **settings)
 
 

@@ -70,10 +70,10 @@ def test_more_than_two_classes(multi_class: str) -> None:
 def test_the_intercept_is_a_constant_feature() -> None:
     X, y = data()
     svm = LinearSVM(lam=0.01, intercept_scaling=5.0, tol=1e-6).fit(X, y)
-    plain = LinearSVM(lam=0.01, fit_intercept=False, tol=1e-6).fit(np.column_stack([X, np.full(200, 5.0)]), y)
+    plain = LinearSVM(lam=0.01, intercept=False, tol=1e-6).fit(np.column_stack([X, np.full(200, 5.0)]), y)
     assert svm.coef_ == pytest.approx(plain.coef_[:, :-1], abs=1e-2)
     assert svm.intercept_ == pytest.approx(5.0 * plain.coef_[:, -1], abs=1e-2)
-    assert LinearSVM(fit_intercept=False).fit(X, y).intercept_ == [0.0]
+    assert LinearSVM(intercept=False).fit(X, y).intercept_ == [0.0]
 
 
 def test_labels_of_any_kind_are_mapped() -> None:

@@ -99,12 +99,12 @@ def test_crf_brings_its_chain(tmp_path: Path) -> None:
 
 
 MODELS = [
-    (Multiclass(["a", "b"], loss=[[0, 2], [1, 0]], bias=True), "a"),
+    (Multiclass(["a", "b"], loss=[[0, 2], [1, 0]], intercept=True), "a"),
     (Multiclass(3), 2),
     (so.structures.MultiLabel(3, at_most=2), [1, 0, 1]),
     (so.structures.PairwiseMRF(3, edges=[(0, 1)]), [1, 0, 1]),
     (Chain(["O", "B", "I"], "bio", loss=[1.0, 5.0, 5.0]), ["O", "B", "I"]),
-    (Chain(["O", "B", "I"], bio_rules(["O", "B", "I"]), bias=True), ["O", "B", "I"]),
+    (Chain(["O", "B", "I"], bio_rules(["O", "B", "I"]), intercept=True), ["O", "B", "I"]),
     (Chain(2, loss=Hamming(normalize=True), initial_weights=True), [0, 1, 1]),
     (Segmentation(2, 3), None),
     (HierarchicalLabels(TREE, alpha=[1.0, 0.5, 1.0, 2.0, 1.0], loss=HierarchicalLoss(TREE)), "c"),

@@ -156,7 +156,7 @@ def tagged(n: int = 30, seed: int = 0) -> tuple[list[np.ndarray], list[list[str]
 
 def test_crf_learns_a_chain() -> None:
     X, y = tagged()
-    crf = CRF(lam=0.01, transitions="bio", bias=True, initial_weights=True, n_jobs=2).fit(X, y)
+    crf = CRF(lam=0.01, transitions="bio", intercept=True, initial_weights=True, n_jobs=2).fit(X, y)
     assert crf.score(X, y) > 0.95 and crf.result_.converged
     assert crf.states_ == ["B", "I", "O"] and crf.coef_.shape == (3, 3) and crf.transitions_.shape == (3, 3)
     for chain in crf.predict(X):

@@ -24,14 +24,14 @@ DAG = so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4), (2, 5)])
 @pytest.mark.parametrize("h", [TREE, DAG])
 def test_alternation_never_increases_the_objective(leaf_data, h):
     X, y = leaf_data(h)
-    est = SharedSVM(h, lam=0.2, tol=1e-3, rounds=6, rounds_tol=1e-4).fit(X, y)
+    est = SharedSVM(h, lam=0.2, tol=1e-3, max_rounds=6, rounds_tol=1e-4).fit(X, y)
     assert len(est.objectives_) >= 3 and (np.diff(est.objectives_) <= 0).all()
     sums = h.closure @ est.alpha_
     assert (sums <= 1 + 1e-9).all()
     # The last objective, from coefficients and alpha alone.
     U = np.column_stack([est.coef_, est.intercept_])
     norm = sum((U[k] @ U[k]) / est.alpha_[k] for k in range(len(h)) if est.alpha_[k] > 0)
-    model = HierarchicalLabels(h, loss=LeafHamming(h, 0.5), bias=True)
+    model = HierarchicalLabels(h, loss=LeafHamming(h, 0.5), intercept=True)
     risk, _ = StructuredRisk(model, X, y)(U.ravel())
     assert est.objectives_[-1] == pytest.approx(0.1 * norm + risk, rel=1e-8)
     assert est.result_.lower_bound <= est.result_.objective == est.objectives_[-1]
@@ -41,7 +41,7 @@ def test_alternation_never_increases_the_objective(leaf_data, h):
 def test_alternation_reaches_the_joint_optimum(leaf_data, h):
     """(14) of NHSVM, vectors and weights at once, by a conic solver."""
     X, y = leaf_data(h, n=20, d=2)
-    est = SharedSVM(h, lam=0.2, tol=1e-4, rounds=60, rounds_tol=1e-5, fit_intercept=False).fit(X, y)
+    est = SharedSVM(h, lam=0.2, tol=1e-4, max_rounds=60, rounds_tol=1e-5, intercept=False).fit(X, y)
     U, alpha, t = cp.Variable((len(h), 2)), cp.Variable(len(h), nonneg=True), cp.Variable(len(h))
     scores = X @ (h.closure.toarray() @ U).T
     own = np.array([h.leaves.index(leaf) for leaf in y])
@@ -55,7 +55,7 @@ def test_alternation_reaches_the_joint_optimum(leaf_data, h):
 
 def test_final_alpha_is_best_for_the_final_vectors(leaf_data):
     X, y = leaf_data(TREE)
-    est = SharedSVM(TREE, lam=0.2, tol=1e-4, rounds=15).fit(X, y)
+    est = SharedSVM(TREE, lam=0.2, tol=1e-4, max_rounds=15).fit(X, y)
     U = np.column_stack([est.coef_, est.intercept_])
     squares = (U**2).sum(axis=1)
     best = norms.shared_alpha(squares, TREE, root=False)
@@ -73,7 +73,7 @@ def test_published_shares_stand_still_at_the_end(leaf_data):
     np.testing.assert_allclose(est.alpha_, again, atol=2e-3)
     assert 2 <= est.n_rounds_ == len(est.objectives_) < 20
     # The error is (9) at the weights of the start, whatever alpha has become.
-    model = HierarchicalLabels(TREE, loss=Normalized(TREE, norms.normalization(TREE)), bias=True)
+    model = HierarchicalLabels(TREE, loss=Normalized(TREE, norms.normalization(TREE)), intercept=True)
     risk, _ = StructuredRisk(model, X, y)(U.ravel())
     on = est.alpha_ > 0
     assert est.objectives_[-1] == pytest.approx(

@@ -36,7 +36,7 @@ def words():
 
 
 def mrf(**options):
-    return so.StructuredSVM(so.structures.PairwiseMRF(3, bias=True), lam=0.01, **options)
+    return so.StructuredSVM(so.structures.PairwiseMRF(3, intercept=True), lam=0.01, **options)
 
 
 @pytest.mark.parametrize("surrogate", ["margin", "slack"])
@@ -102,7 +102,7 @@ def test_multiclass_score_is_accuracy():
 
 def test_relaxed_training_predicts_integral_labels(tags):
     X, Y = tags
-    svm = so.StructuredSVM(so.structures.PairwiseMRF(3, relaxed=True), lam=0.01).fit(X, Y)
+    svm = so.StructuredSVM(so.structures.PairwiseMRF(3, integral="relax"), lam=0.01).fit(X, Y)
     assert set(np.unique(svm.predict(X))) <= {0, 1}
 
 
@@ -127,7 +127,7 @@ def test_user_declared_model(tags):
     space = so.LabelSpace("at most two")
     y = space.binary("y", 3)
     space.subject_to(y.sum() <= 2)
-    model = so.Model(space, {"y": so.features.Linear(bias=True)}, so.losses.Hamming())
+    model = so.Model(space, {"y": so.features.Linear(intercept=True)}, so.losses.Hamming())
     keep = Y.sum(axis=1) <= 2
     svm = so.StructuredSVM(model, lam=0.01).fit(X[keep], Y[keep])
     assert svm.predict(X).sum(axis=1).max() <= 2

@@ -418,7 +418,7 @@ def random_model(rng: np.random.Generator) -> tuple[Any, Any, str]:
     if kind == "limited":
         return structures.MultiLabel(4, at_least=1, at_most=2), rng.normal(size=2), kind
     if kind in ("pairwise", "relaxed"):
-        return structures.PairwiseMRF(3, relaxed=kind == "relaxed"), rng.normal(size=2), kind
+        return structures.PairwiseMRF(3, integral="relax" if kind == "relaxed" else "auto"), rng.normal(size=2), kind
     if kind == "multiclass":
         return structures.Multiclass(4), rng.normal(size=2), kind
     if kind == "chain":

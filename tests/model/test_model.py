@@ -23,7 +23,7 @@ def budget_space() -> so.LabelSpace:
 
 
 def row_model(**options) -> so.Model:
-    features = {"y": so.features.Linear(bias=True), "pair": so.features.Tied()}
+    features = {"y": so.features.Linear(intercept=True), "pair": so.features.Tied()}
     return so.Model(budget_space(), features, so.losses.Hamming(), **options)
 
 

@@ -48,7 +48,7 @@ def by_enumeration(model: Chain, X: list[Any], Y: list[Any], w: np.ndarray) -> f
 
 MODELS = {
     "plain": lambda: Chain(3),
-    "rules, first states, bias": lambda: Chain(3, RULES, initial=[1, 0, 1], bias=True, initial_weights=True),
+    "rules, first states, intercept": lambda: Chain(3, RULES, initial=[1, 0, 1], intercept=True, initial_weights=True),
 }
 
 

@@ -261,7 +261,7 @@ def tree_likelihood():
 
 
 WITH_ONE = [np.column_stack([x, np.ones(len(x))]) for x in SEQUENCES]
-RULED = Chain(3, RULES, initial=FIRST, bias=True, initial_weights=True)
+RULED = Chain(3, RULES, initial=FIRST, intercept=True, initial_weights=True)
 # Nodes r, a, b, x, y, z: the leaf y has two parents, and its ancestors count once.
 DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "x"), ("a", "y"), ("b", "y"), ("b", "z")])
 ABOVE = {"x": "rax", "y": "raby", "z": "rbz"}

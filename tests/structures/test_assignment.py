@@ -121,7 +121,7 @@ def test_a_loss_of_ones_own(rng):
 @pytest.mark.parametrize("unmatched", [False, True])
 @pytest.mark.parametrize("shapes", [[(3, 3)] * 4, [(3, 3), (3, 5), (3, 3), (3, 4), (3, 5)]])
 def test_batch_equals_loop(rng, convert, unmatched, shapes):
-    model = Assignment(3, unmatched=unmatched, bias=True)
+    model = Assignment(3, unmatched=unmatched, intercept=True)
     X = [convert(rng.normal(size=(*shape, 2)).astype(np.float32)) for shape in shapes]
     Y = [rng.permutation(m)[:n] for n, m in shapes]
     if unmatched:

@@ -24,8 +24,8 @@ SPARSE = [[1, 0, 1], [1, 1, 0], [0, 1, 1]]
 MODELS = {
     "numbers": lambda: Chain(3),
     "bio": lambda: Chain(TAGS, transitions="bio", initial_weights=True),
-    "matrix": lambda: Chain("abc", transitions=SPARSE, initial=[1, 1, 0], loss=COSTS, bias=True),
-    "normalized": lambda: Chain(2, loss="normalized", initial_weights=True, bias=True),
+    "matrix": lambda: Chain("abc", transitions=SPARSE, initial=[1, 1, 0], loss=COSTS, intercept=True),
+    "normalized": lambda: Chain(2, loss="normalized", initial_weights=True, intercept=True),
     "other loss": lambda: Chain(2, loss=OneHotLoss()),
 }
 

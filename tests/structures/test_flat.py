@@ -14,12 +14,12 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 COSTS = np.array([[0, 1, 4, 2], [1, 0, 2, 1], [4, 2, 0, 1], [2, 1, 1, 0]])
 MODELS = {
     "multiclass": lambda: so.structures.Multiclass(["a", "b", "c", "d"]),
-    "multiclass costs": lambda: so.structures.Multiclass(4, loss=COSTS, bias=True),
-    "multi-label": lambda: so.structures.MultiLabel(5, bias=True),
+    "multiclass costs": lambda: so.structures.Multiclass(4, loss=COSTS, intercept=True),
+    "multi-label": lambda: so.structures.MultiLabel(5, intercept=True),
     "multi-label 1-3": lambda: so.structures.MultiLabel(5, 1, 3, so.losses.Hamming([1, 2, 3, 1, 1])),
     "mrf": lambda: so.structures.PairwiseMRF(4),
-    "mrf sparse graph": lambda: so.structures.PairwiseMRF(5, edges=[(0, 1), (3, 1), (2, 4)], bias=True),
-    "mrf relaxed": lambda: so.structures.PairwiseMRF(4, relaxed=True),
+    "mrf sparse graph": lambda: so.structures.PairwiseMRF(5, edges=[(0, 1), (3, 1), (2, 4)], intercept=True),
+    "mrf relaxed": lambda: so.structures.PairwiseMRF(4, integral="relax"),
 }  # fmt: skip
 
 

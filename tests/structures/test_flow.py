@@ -50,7 +50,7 @@ def test_capacities_split_the_flow(rng):
 
 
 def test_scores_and_codec(rng):
-    model = Flow(ARCS, UNIT, bias=True)
+    model = Flow(ARCS, UNIT, intercept=True)
     x = rng.normal(size=2)
     w = rng.normal(size=model.n_weights(x))
     assert w.shape == (18,)

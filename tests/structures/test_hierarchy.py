@@ -212,7 +212,7 @@ def test_batch_equals_loop(kind, shape, alpha, monkeypatch):
     losses += [Normalized(h, rng.random(8))] if kind == "leaf" else []
     X = rng.normal(size=(9, 3))
     for convert, loss in zip([np.asarray, sp.csr_array, np.asarray, np.float32, np.asarray], losses, strict=False):
-        model = HierarchicalLabels(h, kind, alpha=scale, bias=True, loss=loss)
+        model = HierarchicalLabels(h, kind, alpha=scale, intercept=True, loss=loss)
         batch = model.batch(convert(X))
         w = rng.normal(size=batch.n_weights)
         labels = labels_by_definition(h, kind)

@@ -20,7 +20,7 @@ COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
 CHANGE = ~np.eye(3, dtype=bool)
 MODELS = {
     "numbers": lambda: Segmentation(2, 2),
-    "mean": lambda: Segmentation(2, 3, pooling="mean", bias=True, loss="normalized", length_weights=True),
+    "mean": lambda: Segmentation(2, 3, pooling="mean", intercept=True, loss="normalized", length_weights=True),
     "no repeats": lambda: Segmentation("abc", 3, transitions=CHANGE, initial=[1, 0, 1], loss=COSTS),
     "all weights": lambda: Segmentation(["x", "y"], 2, initial_weights=True, length_weights=True, loss=[1, 2]),
     "single positions": lambda: Segmentation(3, 1, initial_weights=True),

@@ -160,7 +160,7 @@ def test_losses_are_linear(rules):
 
 def test_scores_are_linear_and_bias_counts(rng):
     x = rng.normal(size=(4, 4, 3)).astype(np.float32)
-    model = Arborescence(bias=True)
+    model = Arborescence(intercept=True)
     w = rng.normal(size=model.n_weights(x))
     assert w.shape == (4,)
     for z in model.space(x).enumerate():

@@ -65,7 +65,7 @@ def test_reaches_an_optimum_at_a_vertex(helpers, surrogate):
     """Where the dual optimum has all mass of each example on one label the steps end in it."""
     risk = helpers.pairwise(helpers.surrogates[surrogate])
     best = helpers.optimum(risk, 1.0)
-    result = bcfw(risk, lam=1.0, tol=1e-6, average=False)
+    result = bcfw(risk, lam=1.0, tol=1e-6, average="none")
     assert result.converged
     assert result.objective == pytest.approx(best, rel=1e-6) and result.lower_bound == pytest.approx(best, rel=1e-6)
 
@@ -74,14 +74,14 @@ def test_ascends_as_fast_as_the_published_method(helpers):
     risk = helpers.multiclass(n=12)  # twelve groups of one example: the same method but for the order of visits
     best = helpers.optimum(risk, LAM)
     published = plain_bcfw(risk, LAM, 20)
-    ours = bcfw(risk, lam=LAM, tol=0.0, max_passes=20, average=False).history["lower_bound"]
+    ours = bcfw(risk, lam=LAM, tol=0.0, max_passes=20, average="none").history["lower_bound"]
     assert best - max(ours) <= 1.5 * (best - published[-1]) + 1e-9
     assert (np.diff(ours) >= 0.0).all()
 
 
 def test_the_mean_has_the_better_objective_and_sparse_features_the_same_run(helpers):
     risk = helpers.pairwise()
-    mean, last = (bcfw(risk, lam=0.02, tol=0.0, max_passes=30, average=average) for average in (True, False))
+    mean, last = (bcfw(risk, lam=0.02, tol=0.0, max_passes=30, average=average) for average in ("weighted", "none"))
     assert mean.objective < last.objective and mean.lower_bound == last.lower_bound
     sparse = so.train.StructuredRisk(risk.model, sp.csr_array(risk.X), risk.Y)
     assert bcfw(sparse, lam=0.02, tol=0.0, max_passes=30).w == pytest.approx(mean.w, abs=1e-9)

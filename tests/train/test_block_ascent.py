@@ -31,7 +31,8 @@ def test_full_working_sets_merge_planes_and_keep_the_bound(helpers):
     risk = helpers.pairwise()
     best = helpers.optimum(risk, 0.01)
     small = helpers.bounds_hold(
-        lambda callback: block_ascent(risk, lam=0.01, tol=0.05, planes=2, max_passes=200, callback=callback), best
+        lambda callback: block_ascent(risk, lam=0.01, tol=0.05, cached_labels=2, max_passes=200, callback=callback),
+        best,
     )
     assert small.converged and small.info["planes"] <= 2 * len(risk)
 
@@ -103,4 +104,4 @@ def test_wrong_risks_are_refused(helpers):
     with pytest.raises(DeclarationError, match="StructuredRisk"):
         block_ascent(object(), lam=LAM)
     with pytest.raises(DeclarationError, match="planes"):
-        block_ascent(helpers.multiclass(), lam=LAM, planes=1)
+        block_ascent(helpers.multiclass(), lam=LAM, cached_labels=1)

@@ -33,7 +33,7 @@ def test_reaches_the_optimum_of_the_quadratic_program(helpers, loss, sparse):
 
 def test_bias_and_single_precision_agree_with_block_ascent(helpers):
     risk = helpers.multiclass(n=60)
-    model = so.structures.Multiclass(4, bias=True)
+    model = so.structures.Multiclass(4, intercept=True)
     risk = so.train.StructuredRisk(model, risk.X.astype(np.float32), risk.Y)
     a, b = multiclass_ascent(risk, lam=0.01, tol=1e-5), so.train.block_ascent(risk, lam=0.01, tol=1e-5)
     assert a.converged and b.converged

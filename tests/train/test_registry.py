@@ -77,7 +77,7 @@ def test_in_every_estimator_that_has_a_trainer(data, sparse):
     y = np.array(["a", "b", "c"])[Y.sum(axis=1) % 3]
     for est in (
         so.HierarchicalSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1),
-        so.SharedSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1, rounds=2, rounds_tol=1.0),
+        so.SharedSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1, max_rounds=2, rounds_tol=1.0),
         so.LinearSVM(trainer=patient, lam=0.1),
         so.LinearSVM(trainer=patient, lam=0.1, multi_class="crammer_singer"),
     ):

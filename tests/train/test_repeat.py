@@ -32,7 +32,7 @@ def problems():
     yield "relaxed", declared("relax"), X, Y
     tags = (X @ W > 0).astype(int)
     yield "mrf", so.structures.PairwiseMRF(6), X, tags
-    yield "mrf relaxed", so.structures.PairwiseMRF(6, relaxed=True), X, tags
+    yield "mrf relaxed", so.structures.PairwiseMRF(6, integral="relax"), X, tags
     yield "multilabel", so.structures.MultiLabel(6), X, tags
     leaves = [["c", "d", "e"][k] for k in (X @ W)[:, :3].argmax(axis=1)]
     yield "leaf of a DAG", so.structures.HierarchicalLabels(HIERARCHY), X, leaves

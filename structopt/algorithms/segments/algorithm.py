@@ -57,8 +57,8 @@ class SegmentTable(Term):
     segment scores the sum of its positions' scores, and a label's entry at a position is its share of the segment.
     """
 
-    def __init__(self, max_length: int, mean: bool = False, field: Any = None, bias: bool = False) -> None:
-        super().__init__(field, bias)
+    def __init__(self, max_length: int, mean: bool = False, field: Any = None, intercept: bool = False) -> None:
+        super().__init__(field, intercept)
         self.max_length = max_length
         self.mean = mean
 
@@ -76,7 +76,7 @@ class SegmentTable(Term):
 
     def __repr__(self) -> str:
         kind = "mean" if self.mean else "sum"
-        return f"SegmentTable(max_length={self.max_length}, {kind}{', bias=True' if self.bias else ''})"
+        return f"SegmentTable(max_length={self.max_length}, {kind}{', intercept=True' if self.intercept else ''})"
 
 
 class SegmentOracle(RowAlgorithm):

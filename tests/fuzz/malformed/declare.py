@@ -255,8 +255,8 @@ def features(rng: Rng) -> Call:
 
     if which == 0:
         return Call(
-            lambda factor, bias: scores(so.features.Scaled(factor, bias=bias), 10),
-            {"factor": A(eighths(rng, 5), k.array), "bias": A(False, k.flag)},
+            lambda factor, intercept: scores(so.features.Scaled(factor, intercept=intercept), 10),
+            {"factor": A(eighths(rng, 5), k.array), "intercept": A(False, k.flag)},
         )
     if which == 1:
         return Call(
@@ -387,7 +387,10 @@ def structures(rng: Rng) -> Call:
     arcs = [("s", "a"), ("s", "b"), ("a", "t"), ("b", "t")]
     which = int(rng.integers(11))
     table: list[tuple[Any, dict[str, A]]] = [
-        (s.Multiclass, {"classes": A(["p", "q"], k.names), "loss": A("zero-one", k.option), "bias": A(False, k.flag)}),
+        (
+            s.Multiclass,
+            {"classes": A(["p", "q"], k.names), "loss": A("zero-one", k.option), "intercept": A(False, k.flag)},
+        ),
         (
             s.MultiLabel,
             {

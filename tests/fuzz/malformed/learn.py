@@ -272,7 +272,7 @@ def dual(rng: Rng) -> Call:
             "gram": A(M @ M.T, k.array),
             "b": A(eighths(rng, 3), k.array),
             "lam": A(0.5, k.real),
-            "tol": A(1e-9, k.real),
+            "absolute_tol": A(1e-9, k.real),
         },
         tolerance=None,
     )
@@ -340,7 +340,7 @@ def _estimators(rng: Rng) -> tuple[Any, dict[str, A], Any, Any, Any, Any]:
             "loss": A("hinge", k.option),
             "multi_class": A("ovr", k.option),
             "trainer": A("auto", k.option),
-            "fit_intercept": A(True, k.flag),
+            "intercept": A(True, k.flag),
             "intercept_scaling": A(1.0, k.real),
             "random_state": A(0, k.seed),
         }
@@ -361,7 +361,7 @@ def _estimators(rng: Rng) -> tuple[Any, dict[str, A], Any, Any, Any, Any]:
             "kind": A("leaf", k.option),
             "margin": A("auto", k.option),
             "trainer": A("auto", k.option),
-            "fit_intercept": A(True, k.flag),
+            "intercept": A(True, k.flag),
             "dtype": A("float64", k.option),
             "n_jobs": A(1, k.count),
             "random_state": A(0, k.seed),
@@ -377,7 +377,7 @@ def _estimators(rng: Rng) -> tuple[Any, dict[str, A], Any, Any, Any, Any]:
                 "certify": A(True, k.flag),
             }
         else:
-            own |= {"rounds": A(2, k.count), "rounds_tol": A(0.125, k.real), "floor": A(1e-8, k.real)}
+            own |= {"max_rounds": A(2, k.count), "rounds_tol": A(0.125, k.real), "floor": A(1e-8, k.real)}
             own["shares"] = A("optimal", k.option)
         shared = {name: a for name, a in lam.items() if name != "checkpoint"}
         return cls, shared | own, X, np.tile(list("cde"), 4), k.rows, k.classes
@@ -388,7 +388,7 @@ def _estimators(rng: Rng) -> tuple[Any, dict[str, A], Any, Any, Any, Any]:
             "states": A(["a", "b"], optional(k.names)),
             "transitions": A(np.ones((2, 2)), optional(k.array)),
             "initial": A(np.ones(2), optional(k.array)),
-            "bias": A(False, k.flag),
+            "intercept": A(False, k.flag),
             "n_jobs": A(1, k.count),
         }
         return so.CRF, lam | own, seqs, tags, _list(k.rows), _list(k.classes)
