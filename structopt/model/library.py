@@ -90,7 +90,8 @@ def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
     name_or_path : str or path
         A name from `available_models`; the path of a Python file with ``model()`` or ``MODEL``, and ``data(n, seed)``;
         or a space as ``.mps`` or ``.lp``. Every variable of such a space is scored by a weight vector and an intercept
-        of its own, the loss is the number of wrong 0/1 variables, and the data set has the labels that random weights prefer.
+        of its own, the loss is the number of wrong 0/1 variables, and the data set has the labels that random weights
+        prefer.
 
     Examples
     --------
