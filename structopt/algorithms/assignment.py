@@ -7,6 +7,10 @@ prices the answer depends on the scores only.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
@@ -22,11 +26,15 @@ from structopt._jit import (
     kernel,
     unusable,
 )
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm, Solutions
 from structopt.algorithms.lawler import BoolArray, ban_rows, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
+from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.recognize import Assignment, Structure
 
-__all__ = ["assign", "assign_batch", "assign_scipy", "augment_rows", "k_best", "match"]
+__all__ = ["BipartiteMatching", "assign", "assign_batch", "assign_scipy", "augment_rows", "k_best", "match"]
 
 _NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
 _EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
@@ -372,3 +380,83 @@ def _branch(
                 value += C[i, labels[q - position, i]]
             values[q - position] = value
     return labels, values, np.arange(position, n)
+
+
+class _Block(NamedTuple):
+    """One connected part of a bipartite graph."""
+
+    columns: IntArray  # of its pairs
+    left: IntArray
+    right: IntArray
+    shape: tuple[int, int]
+    left_required: BoolArray
+    right_required: BoolArray
+
+    @property
+    def takes_all_rows(self) -> bool:
+        """Whether a matching is an assignment of all rows, without dummies."""
+        return bool(self.left_required.all() and (self.shape[0] == self.shape[1] or not self.right_required.any()))
+
+    def solve(self, scores: FloatArray, prices: FloatArray, chosen: IntArray, first: int, last: int) -> None:
+        """Write the columns of the rows of some examples into `chosen`, -1 for a row without any."""
+        part = slice(first, last)
+        if self.takes_all_rows:
+            chosen[part], _ = assign_batch(scores[part], prices[part])
+        else:
+            for i in range(first, last):
+                chosen[i], _ = match(scores[i], self.left_required, self.right_required)
+
+
+def _no_prices(width: int, n: int) -> FloatArray:
+    return np.zeros((n, width))
+
+
+class BipartiteMatching(Algorithm):
+    """Best matchings of bipartite graphs in which some nodes must be matched, block by block.
+
+    Parameters
+    ----------
+    arrays : structopt.recognize.Assignment
+        The graph; see there.
+    """
+
+    name = "linear assignment"
+
+    def __init__(self, arrays: Assignment) -> None:
+        block_of_left = np.repeat(np.arange(len(arrays.left_ptr) - 1), np.diff(arrays.left_ptr))
+        self._n = len(arrays.left)
+        self._blocks = []
+        for b in range(len(arrays.left_ptr) - 1):
+            columns = np.flatnonzero(block_of_left[arrays.left] == b)
+            rows = slice(arrays.left_ptr[b], arrays.left_ptr[b + 1])
+            others = slice(arrays.right_ptr[b], arrays.right_ptr[b + 1])
+            block = _Block(
+                columns,
+                arrays.left[columns] - rows.start,
+                arrays.right[columns] - others.start,
+                (int(rows.stop - rows.start), int(others.stop - others.start)),
+                arrays.left_required[rows],
+                arrays.right_required[others],
+            )
+            self._blocks.append(block)
+        self._prices = [WarmStarts(partial(_no_prices, block.shape[1])) for block in self._blocks]
+
+    @classmethod
+    def of_structure(cls, structure: Structure) -> BipartiteMatching:
+        """The algorithm for the free columns of a recognised assignment."""
+        assert isinstance(structure.arrays, Assignment)
+        return cls(structure.arrays)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        Z = np.zeros((len(C), self._n))
+        for block, prices in zip(self._blocks, self._prices, strict=True):
+            scores = np.full((len(C), *block.shape), -np.inf)
+            scores[:, block.left, block.right] = C[:, block.columns]
+            chosen = np.empty((len(C), block.shape[0]), dtype=np.int64)
+            square = block.shape[0] == block.shape[1]
+            kept = prices.batch(keys) if square and block.takes_all_rows else None
+            if kept is None:
+                kept = _no_prices(block.shape[1], len(C))
+            in_threads(partial(block.solve, scores, kept, chosen), len(C), n_jobs)
+            Z[:, block.columns] = chosen[:, block.left] == block.right
+        return Solutions.of_labels(C, Z)

@@ -9,13 +9,16 @@ every node has at most one parent, one pass up and one pass down suffice.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import FloatArray, floats, kernel
+from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.maxflow import (
     FlowState,
     adjacency,
@@ -26,9 +29,11 @@ from structopt.algorithms.maxflow import (
     integer_scale,
     rescale_flow,
 )
+from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
+from structopt.recognize import Closure, Structure
 
-__all__ = ["ClosureGraph"]
+__all__ = ["ClosureAlgorithm", "ClosureGraph"]
 
 # Sum of |integer weights| < 2^54. The head-room is for warm starts, whose flows may pile up on the arcs, which have no
 # capacity: a kept flow that sums to more than 2^60 is dropped, and nothing exceeds 2^62.
@@ -298,3 +303,40 @@ def _cut_rows(
     scratch = _scratch(W.shape[1], head.size)
     for k in range(first, last):
         finite[k] = _cut(ptr, head, rev, slot, W[k], largest, warm, flow, exponents, kept_from + k, scratch, Y[k])
+
+
+class ClosureAlgorithm(Algorithm):
+    """``y_child <= y_parent``: min cut, or the linear program's own O(n) recursion on a forest.
+
+    Parameters
+    ----------
+    graph : ClosureGraph
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> diamond = ClosureAlgorithm(ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2]))
+    >>> diamond.maximize(np.array([-1.0, 2.0, -3.0, 1.5])).z
+    array([1., 1., 0., 0.])
+    """
+
+    name = "min cut"
+
+    def __init__(self, graph: ClosureGraph) -> None:
+        self.graph = graph
+        self._flows = WarmStarts(graph.warm_state)
+
+    @classmethod
+    def of_structure(cls, structure: Structure) -> ClosureAlgorithm:
+        """The algorithm for the free columns of a recognised closure."""
+        arrays = structure.arrays
+        assert isinstance(arrays, Closure)
+        return cls(ClosureGraph(structure.columns.size, arrays.child, arrays.parent))
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        z = self.graph.solve(c) if key is None else self.graph.solve_warm(self._flows[key], c)
+        value = dot(c, z)
+        return Optimum(z, value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        return Solutions.of_labels(C, self.graph.solve_batch(C, state=self._flows.batch(keys), n_jobs=n_jobs))

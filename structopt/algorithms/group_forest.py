@@ -7,11 +7,19 @@ first state of a root, then the first pair of every edge.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from typing import Any
+
 import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm, Capability, Solutions
+from structopt.algorithms.chain import viterbi as chain
+from structopt.errors import InfeasibleSpace
+from structopt.recognize import GroupForest, Structure
 
-__all__ = ["best_states"]
+__all__ = ["GroupForestAlgorithm", "best_states"]
 
 
 @kernel
@@ -77,3 +85,141 @@ def best_states(
                     z[pair[q]] = 1.0
             z[column[state_ptr[g] + state[g]]] = 1.0
     return -1
+
+
+# Entries of the table of a chain's front, and of the points that it returns.
+_FRONT_ENTRIES = 10_000_000
+
+
+class GroupForestAlgorithm(Algorithm):
+    """One-of-many groups on a forest: max-sum from the leaves; a single chain also has its k best and its front.
+
+    Parameters
+    ----------
+    arrays : structopt.recognize.GroupForest
+        The groups and their pairs; see there.
+    n : int
+        Number of variables.
+    """
+
+    name = "max-sum on a forest"
+
+    def __init__(self, arrays: GroupForest, n: int) -> None:
+        self._arrays = (
+            arrays.state_ptr, arrays.column, arrays.parent, arrays.pair_ptr, arrays.above, arrays.below, arrays.pair
+        )  # fmt: skip
+        self._n = n
+        self._chain = _ChainLayout.of(arrays, n)
+        if self._chain is not None:
+            # Labels with the same integer variables are one: only integer states tell all sequences apart.
+            listing = Capability.K_BEST if arrays.integer else Capability.NOTHING
+            self.capabilities = listing | Capability.FRONT
+
+    @classmethod
+    def of_structure(cls, structure: Structure) -> GroupForestAlgorithm:
+        """The algorithm for the free columns of a recognised forest of groups."""
+        assert isinstance(structure.arrays, GroupForest)
+        return cls(structure.arrays, structure.columns.size)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        Z = np.zeros((len(C), self._n))
+        C = np.ascontiguousarray(C)
+
+        def work(first: int, last: int) -> None:
+            if best_states(C[first:last], *self._arrays, Z[first:last]) >= 0:
+                raise InfeasibleSpace("No choice of states satisfies the rows: every one has a forbidden pair.")
+
+        in_threads(work, len(C), n_jobs)
+        return Solutions.of_labels(C, Z)
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
+        assert self._chain is not None
+        if k < 1:
+            return Solutions.stacked([], self._n)
+        labels, _ = chain.k_best(*self._chain.scores(c), k, self._chain.initial)
+        return Solutions.of_labels(c, self._chain.points(labels))
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        layout = self._chain
+        assert layout is not None
+        if g[layout.pair[layout.pair >= 0]].any():
+            return None
+        losses = chain.in_units(layout.states(g), layout.column >= 0)
+        if losses is None:
+            return None
+        n_levels = int(losses.max(axis=1).sum()) + 1
+        if n_levels * max(layout.column.size, self._n) > _FRONT_ENTRIES:
+            return None
+        U, T = layout.scores(h)
+        values, labels = chain.loss_front(U, T, losses, layout.initial)
+        # Largest g first; a level is on the front if its h exceeds every h before it.
+        order = np.arange(n_levels)[::-1]
+        before = np.maximum.accumulate(np.concatenate([[-np.inf], values[order][:-1]]))
+        return layout.points(labels[order[values[order] > before]])
+
+
+class _ChainLayout:
+    """A forest of groups that is one chain, as the tables of the chain's algorithms.
+
+    Groups with fewer states than the largest are filled up with states that nothing may follow.
+    """
+
+    def __init__(self, column: Any, pair: Any, allowed: Any, n: int) -> None:
+        self.column, self.pair, self._allowed, self._n = column, pair, allowed, n
+        self.initial = np.where(column[0] >= 0, 0.0, -np.inf)
+
+    @classmethod
+    def of(cls, arrays: GroupForest, n: int) -> _ChainLayout | None:
+        """The layout of a single chain; None for trees and for several chains."""
+        n_groups = arrays.parent.size
+        children = np.bincount(arrays.parent[arrays.parent >= 0], minlength=n_groups)
+        # A chain whose root is inside is two chains that meet there: its smaller group is no end.
+        if (arrays.parent < 0).sum() != 1 or n_groups < 2 or children[1:].max(initial=0) > 1 or children[0] > 2:
+            return None
+        order = _along(arrays.parent)
+        sizes = np.diff(arrays.state_ptr)
+        S = int(sizes.max())
+        place = np.empty(n_groups, dtype=np.int64)
+        place[order] = np.arange(n_groups)
+        column = np.full((n_groups, S), -1, dtype=np.int64)
+        group = np.repeat(np.arange(n_groups), sizes)
+        column[place[group], np.arange(group.size) - arrays.state_ptr[group]] = arrays.column
+        child = np.repeat(np.arange(n_groups), np.diff(arrays.pair_ptr))
+        forward = place[child] > place[arrays.parent[child]]
+        step = np.minimum(place[child], place[arrays.parent[child]])
+        source, target = np.where(forward, arrays.above, arrays.below), np.where(forward, arrays.below, arrays.above)
+        allowed = np.full((n_groups - 1, S, S), -np.inf)
+        allowed[step, source, target] = 0.0
+        pair = np.full((n_groups - 1, S, S), -1, dtype=np.int64)
+        pair[step, source, target] = arrays.pair
+        return cls(column, pair, allowed, n)
+
+    def states(self, c: FloatArray) -> FloatArray:
+        """Costs of the states by position, 0 for those that fill up."""
+        return np.where(self.column >= 0, c[self.column], 0.0)
+
+    def scores(self, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores of states and transitions."""
+        return self.states(c), np.where(self.pair >= 0, c[self.pair], 0.0) + self._allowed
+
+    def points(self, labels: Any) -> FloatArray:
+        """State sequences as points."""
+        Z = np.zeros((len(labels), self._n + 1))  # a last column for the pairs that have none
+        row, position = np.arange(len(labels))[:, None], np.arange(labels.shape[1])
+        Z[row, self.column[position, labels]] = 1.0
+        Z[row, self.pair[position[:-1], labels[:, :-1], labels[:, 1:]]] = 1.0
+        return Z[:, : self._n]
+
+
+def _along(parent: Any) -> Any:
+    """The groups of a chain from one end to the other."""
+    below: dict[int, list[int]] = {}
+    for g, p in enumerate(parent.tolist()):
+        below.setdefault(p, []).append(g)
+    arms = []
+    for g in below.get(0, []):
+        arm = [g]
+        while arm[-1] in below:
+            arm += below[arm[-1]]
+        arms.append(arm)
+    return np.array([*reversed(arms[1]), 0, *arms[0]] if len(arms) == 2 else [0, *arms[0]], dtype=np.int64)

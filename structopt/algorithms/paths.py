@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +24,13 @@ from structopt._jit import (
     kernel,
     unusable,
 )
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
+from structopt.recognize import Path, Structure
 
-__all__ = ["Dag", "best_path", "best_path_batch", "k_best"]
+__all__ = ["Dag", "PathAlgorithm", "best_path", "best_path_batch", "k_best"]
 
 _NUMBERS = "an arc's gain is NaN or +inf; gains are finite, or -inf where an arc is forbidden."
 _EMPTY = "no path leads from the source to the sink over allowed arcs."
@@ -341,3 +344,49 @@ def _branch(
         p = head[label[q]]
         cells += 1
     return labels[:cells], values[:cells], np.arange(position, position + cells)
+
+
+class PathAlgorithm(Algorithm):
+    """Best paths in acyclic graphs, one per pair of source and sink, by the backward recursion.
+
+    Parameters
+    ----------
+    dag : Dag
+    ends : sequence of (source, sink)
+        The paths of different pairs have no arc in common.
+    """
+
+    name = "DAG path"
+
+    def __init__(self, dag: Dag, ends: Sequence[tuple[int, int]]) -> None:
+        self._dag, self._ends = dag, list(ends)
+        self._n = len(dag.arc)
+        if len(self._ends) == 1:
+            self.capabilities = Capability.K_BEST
+
+    @classmethod
+    def of_structure(cls, structure: Structure) -> PathAlgorithm:
+        """The algorithm for the free columns of recognised paths."""
+        arrays = structure.arrays
+        assert isinstance(arrays, Path)
+        ends = [(int(s), int(t)) for s, t in zip(arrays.sources, arrays.sinks, strict=True)]
+        return cls(Dag.from_arcs(arrays.tail, arrays.head), ends)
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        z, value = np.zeros(self._n), 0.0
+        for source, sink in self._ends:
+            arcs, own = best_path(self._dag, c, source, sink)
+            z[arcs] = 1.0
+            value += own
+        return Optimum(z, value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        used = [best_path_batch(self._dag, C, source, sink)[0] for source, sink in self._ends]
+        return Solutions.of_labels(C, np.asarray(np.sum(used, axis=0, dtype=np.float64)))
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
+        found = k_best(self._dag, c, *self._ends[0], k)[0] if k > 0 else []
+        Z = np.zeros((len(found), self._n))
+        for row, arcs in zip(Z, found, strict=True):
+            row[arcs] = 1.0
+        return Solutions.of_labels(c, Z)

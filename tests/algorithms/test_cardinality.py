@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.algorithms import cardinality
-from structopt.errors import DeclarationError, InfeasibleSpace, UnboundedObjective
+from structopt.algorithms.box import BoxAlgorithm
+from structopt.algorithms.cardinality import CardinalityAlgorithm
+from structopt.errors import DeclarationError, InfeasibleSpace
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans())
@@ -31,7 +32,7 @@ def test_groups_equal_enumeration(seed, n, ties):
         total = Y[:, group == g].sum(axis=1)
         ok &= (lower[g] <= total) & (total <= upper[g])
     Y = Y[ok]
-    z, values = cardinality.choose_batch(C, ptr, columns, lower, upper)
+    z, values, _, _, _ = CardinalityAlgorithm(n, ptr, columns, lower, upper).maximize_batch(C)
     for c, label, value in zip(C, z, values, strict=True):
         v = Y @ c
         assert (label == Y).all(axis=1).any()
@@ -50,38 +51,34 @@ def test_top_k_equals_sorting(seed, n, ties):
     c = rng.integers(-3, 4, n).astype(float) if ties else rng.normal(size=n)
     k = int(rng.integers(0, n + 1))
     order = np.argsort(-c, kind="stable")
-    z, value = cardinality.top_k(c, k, exactly=True)
+    z, value, _, _ = CardinalityAlgorithm(n, [0, n], range(n), [k], [k]).maximize(c)
     assert np.flatnonzero(z).tolist() == sorted(order[:k].tolist())
-    z, value = cardinality.top_k(c, k)
+    z, value, _, _ = CardinalityAlgorithm(n, [0, n], range(n), [0], [k]).maximize(c)
     expected = [i for i in order[:k] if c[i] > 0]
     assert np.flatnonzero(z).tolist() == sorted(expected) and value == pytest.approx(c[expected].sum(), abs=1e-12)
 
 
 def test_simplex_takes_the_first_best():
-    index, values = cardinality.first_best([[1, 3, 3], [-2, -2, -5]])
-    assert index.tolist() == [1, 0] and values.tolist() == [3, -2]
+    simplex = CardinalityAlgorithm(3, [0, 3], range(3), [1], [1])
+    found = simplex.maximize_batch(np.array([[1.0, 3.0, 3.0], [-2.0, -2.0, -5.0]]))
+    assert found.Z.argmax(axis=1).tolist() == [1, 0] and found.values.tolist() == [3, -2]
     with pytest.raises(InfeasibleSpace):
-        cardinality.first_best(np.zeros((2, 0)))
+        CardinalityAlgorithm(0, [0, 0], [], [1], [1])
 
 
 def test_box():
-    z, value = cardinality.box([2, -3, 0, 0], [-1, -1, -np.inf, -np.inf], [4, 4, 5, np.inf])
-    assert z.tolist() == [4, -1, 5, 0] and value == 11
-    with pytest.raises(UnboundedObjective, match="Variable 1"):
-        cardinality.box([1, 1], 0, [1, np.inf])
-    with pytest.raises(InfeasibleSpace, match="Variable 0"):
-        cardinality.box([1.0], 2, 1)
+    box = BoxAlgorithm(np.array([-1.0, -1.0, 0.5]), np.array([4.0, 4.0, 5.0]))
+    z, value, bound, _ = box.maximize(np.array([2.0, -3.0, 0.0]))
+    assert z.tolist() == [4, -1, 0.5] and value == bound == 11 and not box.integral
+    C = np.random.default_rng(0).normal(size=(4, 3))
+    found = box.maximize_batch(C)
+    np.testing.assert_allclose(found.values, [box.maximize(c).value for c in C])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_costs_must_be_finite(value):
-    c = np.array([1, value, 2])
-    for call in (cardinality.box, lambda x: cardinality.top_k(x, 2)):
-        with pytest.raises(DeclarationError, match="Cost 1"):
-            call(c)
-    if value != -np.inf:
-        with pytest.raises(DeclarationError, match="Cost 1"):
-            cardinality.first_best(c[None])
+    with pytest.raises(DeclarationError, match="Cost 1"):
+        CardinalityAlgorithm(3, [0, 3], range(3), [0], [2]).maximize(np.array([1, value, 2]))
 
 
 @pytest.mark.parametrize(
@@ -98,4 +95,4 @@ def test_costs_must_be_finite(value):
 )
 def test_wrong_groups_are_named(ptr, columns, lower, upper, error, message):
     with pytest.raises(error, match=message):
-        cardinality.choose([1.0, 2.0, 3.0], ptr, columns, lower, upper)
+        CardinalityAlgorithm(3, ptr, columns, lower, upper)

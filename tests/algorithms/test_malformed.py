@@ -19,8 +19,9 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt._jit.csr import checked_csr
-from structopt.algorithms import assignment, cardinality, paths
+from structopt.algorithms import assignment, paths
 from structopt.algorithms.arborescence import spanning as arborescence
+from structopt.algorithms.cardinality import CardinalityAlgorithm
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.closure import ClosureGraph
 from structopt.algorithms.pairwise.graph import PairwiseGraph
@@ -141,17 +142,11 @@ ENTRIES = {
     "assignment.k_best": Entry(
         lambda **g: assignment.k_best(g["C"], 2, g["ban"]), {"C": r(3, 3), "ban": [[0, 1, 2]]}, ("ban",),
     ),
-    "choose": Entry(
-        cardinality.choose,
-        {"c": r(5), "ptr": [0, 3, 5], "columns": [0, 1, 2, 3, 4], "lower": [0, 1], "upper": [1, 2]},
+    "CardinalityAlgorithm": Entry(
+        lambda **g: CardinalityAlgorithm(3, **g).maximize(np.array([1.0, 3.0, 2.0]))[:2],
+        {"ptr": [0, 3], "columns": [2, 1, 0], "lower": [0], "upper": [1]},
         ("ptr", "columns", "lower", "upper"),
     ),
-    "choose_batch": Entry(
-        cardinality.choose_batch, {"C": r(2, 3), "ptr": [0, 3], "columns": [2, 1, 0], "lower": [0], "upper": [1]},
-        ("ptr", "columns", "lower", "upper"),
-    ),
-    "first_best": Entry(cardinality.first_best, {"C": r(2, 3)}),
-    "box": Entry(cardinality.box, {"c": r(3), "lower": [0.0, 0, 0], "upper": [1.0, 2, 3]}),
     "PairwiseGraph.solve": Entry(graph, {"i": [0, 1], "j": [1, 2], "unary": r(3), "pair": r(2)}, ("i", "j")),
     "PairwiseGraph.solve_exact": Entry(
         graph_exact, {"i": [0, 1], "j": [1, 2], "unary": r(3), "pair": r(2)}, ("i", "j")

@@ -14,14 +14,13 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
-from structopt.algorithms.structured import ClosureSolver
+from structopt.algorithms.closure import ClosureAlgorithm, ClosureGraph
 from structopt.algorithms.tree import labels as tree
 from structopt.algorithms.tree.front import loss_front
 from structopt.backends.arrays import holding_rows
 from structopt.backends.base import SideConstraints
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.hierarchy import Hierarchy
-from structopt.recognize import Closure
 from structopt.space.compiled import FloatArray
 
 __all__ = ["ClosureOracle", "ColumnOracle", "LeafOracle", "NeededChildOracle"]
@@ -137,7 +136,7 @@ class ClosureOracle(Algorithm):
     name = "closure"
 
     def __init__(self, hierarchy: Hierarchy) -> None:
-        self._solver = ClosureSolver(Closure(hierarchy.child, hierarchy.parent, None, None), len(hierarchy))
+        self._closure = ClosureAlgorithm(ClosureGraph(len(hierarchy), hierarchy.child, hierarchy.parent))
         self._forest = hierarchy.is_tree
         self._n = len(hierarchy)
         self.capabilities = Capability.FRONT if self._forest else Capability.NOTHING
@@ -148,22 +147,20 @@ class ClosureOracle(Algorithm):
             self._padded = np.concatenate([hierarchy.parent_of, inner, [-1]])
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        z = self._solver.solve(c, key)
-        value = dot(c, z)
-        return Optimum(z, value, value)
+        return self._closure.maximize(c, key)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        return Solutions.of_labels(C, self._solver.solve_batch(C, n_jobs, keys))
+        return self._closure.maximize_batch(C, n_jobs=n_jobs, keys=keys)
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None
     ) -> tuple[sp.csr_array, FloatArray]:
         C = np.ascontiguousarray(gains.T)
         if self._forest or keys is None:
-            Z = self._solver.solve_batch(C, 1, None)
+            Z = self._closure.maximize_batch(C).Z
         else:
             # Flows are kept by example, whatever chunk it comes in.
-            Z = np.array([self._solver.solve(c, key) for c, key in zip(C, keys, strict=True)])
+            Z = np.array([self._closure.maximize(c, key).z for c, key in zip(C, keys, strict=True)])
         return sp.csr_array(Z), np.einsum("ij,ij->i", C, Z)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:

@@ -1,0 +1,52 @@
+"""Boxes: variables with bounds and no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from structopt._jit.products import dot
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.recognize import Box, Structure
+from structopt.space.compiled import FloatArray
+
+__all__ = ["BoxAlgorithm"]
+
+
+class BoxAlgorithm(Algorithm):
+    """Every variable at its upper bound where its coefficient is positive, else at its lower bound.
+
+    Parameters
+    ----------
+    lower, upper : ndarray, shape (n_variables,)
+        Finite bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> BoxAlgorithm(np.zeros(3), np.array([1.0, 1.0, 3.0])).maximize(np.array([2.0, 0.0, -1.0])).z
+    array([1., 0., 0.])
+    """
+
+    name = "signs"
+
+    def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
+        self._lower, self._upper = lower, upper
+        ends = np.concatenate([lower, upper])
+        self.integral = bool((ends == np.rint(ends)).all())
+
+    @classmethod
+    def of_structure(cls, structure: Structure) -> BoxAlgorithm:
+        """The algorithm for the free columns of a recognised box."""
+        arrays = structure.arrays
+        assert isinstance(arrays, Box)
+        return cls(arrays.lower, arrays.upper)
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        z = np.where(c > 0, self._upper, self._lower)
+        value = dot(c, z)
+        return Optimum(z, value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        return Solutions.of_labels(C, np.asarray(np.where(C > 0, self._upper, self._lower)))

@@ -1,0 +1,93 @@
+"""An algorithm for the free columns of a space, put back among the fixed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt._jit.products import dot
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.recognize import Structure
+from structopt.space.compiled import FloatArray
+
+__all__ = ["Embedding", "embedded"]
+
+
+def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> Algorithm:
+    """An algorithm for the whole space, from one for the free columns of what was recognised in it.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    structure : Structure
+    integer : ndarray of bool, shape (n_variables,)
+        The integer variables of the space: two labels that agree in them are one.
+    """
+    algorithm.name = structure.oracle
+    # Integer variables are integral in every answer; without any, all variables count.
+    algorithm.integral = structure.has_integers or algorithm.integral
+    mixed = bool(integer.any() and not integer.all())
+    whole = np.array_equal(structure.columns, np.arange(integer.size))
+    if whole and not (mixed and Capability.K_BEST in algorithm.capabilities):
+        return algorithm
+    return Embedding(algorithm, structure, integer)
+
+
+class Embedding(Algorithm):
+    """An algorithm for the free columns of a space, put back among the fixed ones."""
+
+    def __init__(self, algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> None:
+        self.name, self.integral = algorithm.name, algorithm.integral
+        self.capabilities = algorithm.capabilities & (Capability.K_BEST | Capability.FRONT)
+        self._algorithm = algorithm
+        self._integer = integer
+        self._columns = structure.columns
+        self._template = np.zeros(integer.size)
+        self._template[structure.fixed_columns] = structure.fixed_values
+        # Without fixed columns, free column j is column j.
+        self._whole = np.array_equal(structure.columns, np.arange(integer.size))
+
+    def _free(self, C: FloatArray) -> FloatArray:
+        return C if self._whole else np.ascontiguousarray(C[..., self._columns])
+
+    def _points(self, values: FloatArray) -> FloatArray:
+        if self._whole:
+            return values
+        Z = np.tile(self._template, (len(values), 1))
+        Z[:, self._columns] = values
+        return Z
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
+        found = self._algorithm.maximize(self._free(c), key)
+        if found is None or self._whole:
+            return found
+        z = self._template.copy()
+        z[self._columns] = found.z
+        value = dot(c, z)
+        return Optimum(z, value, value + found.bound - found.value, found.optimal)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        found = self._algorithm.maximize_batch(self._free(C), n_jobs=n_jobs, keys=keys)
+        if self._whole:
+            return found
+        Z = self._points(found.Z)
+        values = np.einsum("ij,ij->i", C, Z)
+        return Solutions(Z, values, values + (found.bounds - found.values), found.solved, found.optimal)
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions | None:
+        found = self._algorithm.k_best(self._free(c), k)
+        if found is None:
+            return None
+        Z = self._points(found.Z)
+        mixed = self._integer.any() and not self._integer.all()
+        # Where continuous variables do not follow from the integer ones, several points are one label.
+        if mixed and len(np.unique(np.rint(Z[:, self._integer]), axis=0)) < len(Z):
+            return None
+        return Solutions.of_labels(c, Z)
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
+        base_h, base_g = h_const + float(h @ self._template), g_const + float(g @ self._template)
+        values = self._algorithm.front(self._free(h), base_h, self._free(g), base_g)
+        return None if values is None else self._points(values)

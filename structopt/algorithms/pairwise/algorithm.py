@@ -1,0 +1,89 @@
+"""Binary pairwise models: roof duality, persistency and enumeration (docs/mathematics/oracles)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from structopt._jit import IntArray
+from structopt._jit.products import dot
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.pairwise.graph import PairwiseGraph
+from structopt.algorithms.warm_starts import WarmStarts
+from structopt.recognize import Pairwise, Structure
+from structopt.space.compiled import FloatArray
+
+__all__ = ["PairwiseAlgorithm"]
+
+# Models up to this size are enumerated for the whole Pareto front of two criteria (docs/mathematics/oracles).
+_FRONT_LABELS = 16
+
+
+class PairwiseAlgorithm(Algorithm):
+    """Roof duality for the relaxation; enumeration and persistency for 0/1 labels.
+
+    Parameters
+    ----------
+    graph : PairwiseGraph
+    label, pair : ndarray of int
+        The columns of the labels and of the pairs of the graph.
+    integer : bool
+        Whether labels must be 0/1, not halves.
+    forest : bool
+        Whether the pairs form a forest, so that the relaxation has 0/1 optima.
+    """
+
+    name = "roof duality"
+
+    def __init__(self, graph: PairwiseGraph, label: IntArray, pair: IntArray, integer: bool, forest: bool) -> None:
+        self._graph, self._label, self._pair = graph, label, pair
+        self._flows = WarmStarts(graph.warm_state)
+        self.integral = integer or forest
+        self._exact = integer and not forest
+        if self.integral and len(label) <= _FRONT_LABELS:
+            self.capabilities = Capability.FRONT
+
+    @classmethod
+    def of_structure(cls, structure: Structure) -> PairwiseAlgorithm:
+        """The algorithm for the free columns of a recognised pairwise model."""
+        arrays = structure.arrays
+        assert isinstance(arrays, Pairwise)
+        graph = PairwiseGraph(len(arrays.label), arrays.first, arrays.second)
+        return cls(graph, arrays.label, arrays.pair, arrays.integer, arrays.forest)
+
+    def _join(self, y: FloatArray, p: FloatArray) -> FloatArray:
+        values = np.empty((*y.shape[:-1], len(self._label) + len(self._pair)))
+        values[..., self._label], values[..., self._pair] = y, p
+        return values
+
+    def _products(self, y: FloatArray) -> FloatArray:
+        return y[..., self._graph.i] * y[..., self._graph.j]
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
+        unary, pair = c[self._label], c[self._pair]
+        if self._exact:
+            y, _, proved = self._graph.solve_exact(unary, pair)
+            if not proved:
+                return None
+            p = self._products(y)
+        elif key is None:
+            y, p, _ = self._graph.solve(unary, pair)
+        else:
+            y, p, _ = self._graph.solve_warm(self._flows[key], unary, pair)
+        z = self._join(y, p)
+        value = dot(c, z)
+        return Optimum(z, value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        unary, pair = C[:, self._label], C[:, self._pair]
+        if self._exact:
+            Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
+            return Solutions.of_labels(C, self._join(Y, self._products(Y)), proved)
+        Y, P, _ = self._graph.solve_batch(unary, pair, state=self._flows.batch(keys), n_jobs=n_jobs)
+        return Solutions.of_labels(C, self._join(Y, P))
+
+    def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
+        labels, pairs = self._label, self._pair
+        Y, _, _ = self._graph.front(h[labels], h[pairs], h_const, g[labels], g[pairs], g_const)
+        return self._join(Y, self._products(Y))
