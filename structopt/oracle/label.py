@@ -15,28 +15,27 @@ __all__ = ["Label", "Statistics"]
 class Label:
     """A point of a label space that an oracle found.
 
-        Parameters
-        ----------
-        z : ndarray, shape (n_variables,)
-            The point, in the order of the space's variables.
-        value : float
-            ``c . z``, recomputed from `z`.
-        integral : bool, optional
-            Whether the integer variables (all variables, in a space without any) have integer values; found out from
-            `z` when first asked for, if not given.
-        status : str
-            ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
-        bound : float, optional
-            Proved upper bound on the optimum; equal to `value` when optimal.
-        integer : ndarray of bool, optional
-            The integer variables of the space, to find out whether `z` is integral.
+    Parameters
+    ----------
+    z : ndarray, shape (n_variables,)
+        The point, in the order of the space's variables.
+    value : float
+        ``c . z``, recomputed from `z`.
+    integral : bool, optional
+        Whether the integer variables (all variables, in a space without any) have integer values; found out from
+        `z` when first asked for, if not given.
+    status : str
+        ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
+    bound : float, optional
+        Proved upper bound on the optimum; equal to `value` when optimal.
+    integer : ndarray of bool, optional
+        The integer variables of the space, to find out whether `z` is integral.
 
-        Examples
-        --------
-        >>> import numpy as np
-    import numpy.typing as npt
-        >>> Label(np.array([0.5, 1.0]), 2.0)
-        Label(value=2, fractional, optimal)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Label(np.array([0.5, 1.0]), 2.0)
+    Label(value=2, fractional, optimal)
     """
 
     __slots__ = ("_integer", "_integral", "bound", "status", "value", "z")

@@ -43,7 +43,8 @@ def bcfw(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by Frank-Wolfe steps in the dual, one example at a time.
 
     Each step moves the dual point of one example towards its most violated label, with an exact line search. It needs
-    no working sets and little memory, and stalls where `block_ascent` goes on (docs/mathematics/training).
+    no working sets and little memory, and stalls where `block_ascent` goes on
+    (docs/mathematics/training#block-ascent).
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def bcfw(
     max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
-        Which examples are asked together, and the order of the visits.
+        Of the groups of examples and of the order of the visits.
 
     Returns
     -------
@@ -121,7 +122,8 @@ class _FrankWolfe(DualMethod):
         with monitor.part("block steps"):
             low = self.rebuild()
         monitor.bound(low)
-        # A stale gap tells when to certify, never that the gap is closed (docs/mathematics/training).
+        # The sum of gaps at different weights decides when to certify; it is no certificate
+        # (docs/mathematics/training#certificates).
         due = gap / self.n <= 1.5 * max(monitor.tol, 1e-12) * abs(low) or round(monitor.passes) % 10 == 0
         if due or monitor.passes + 1 >= monitor.max_passes:
             monitor.count(oracle_calls=self.n, passes=1)

@@ -1,8 +1,9 @@
 """Dual block-coordinate ascent over per-example working sets: the default for structured and multiclass problems.
 
-One *oracle pass* asks every example for its most violated label, which joins the example's working set as a plane;
-*cached passes* in between move mass among the planes already known, at a few microseconds an example. Exact pair steps
-within a working set are what make it converge (docs/mathematics/training): plain Frank-Wolfe steps stall.
+One *oracle pass* finds the most violated label of every example, which joins the example's working set as a cut;
+*cached passes* in between move mass among the cuts already known, at a few microseconds an example. Exact pair steps
+within a working set are what make it converge (docs/mathematics/training#block-ascent): plain
+Frank-Wolfe steps stall.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["block_ascent"]
 
 # Cached passes end early once the gap left is below this share of what the oracle pass saw.
 _CACHED_ENOUGH = 0.4
-# The first planes are of labels far from those that count in the end: few passes over them.
+# The first cuts are of labels far from those that count in the end: few passes over them.
 _FIRST_CACHED = 3
 # A bound needs w anew from the dual point: every so many passes, and whenever the next one certifies.
 _BOUND_EVERY = 3
@@ -43,7 +44,7 @@ _CERTIFY_EVERY, _EARLY = 10, (2, 5)
 _EXPENSIVE = 20.0
 # Progress is slow where the gap is more than this share of what it was at the last certificate.
 _SLOW = 0.5
-# Where rounds ask the oracles (see `n_slack`).
+# Where the rounds evaluate the oracles (see `n_slack`).
 _THETA = 0.5
 
 
@@ -64,10 +65,10 @@ def block_ascent(
     random_state: int = 0,
     warm: WarmStart | None = None,
 ) -> TrainResult:
-    """Minimise ``lam/2 ||w||^2 + risk(w)`` by ascent in its dual, one example's planes at a time.
+    """Minimise ``lam/2 ||w||^2 + risk(w)`` by ascent in its dual, one example's cuts at a time.
 
-    Where a pass through the oracles costs far more than one over the working sets and ``lam n`` is below 1, or where
-    ten passes do not halve the gap, it goes over to the rounds of `n_slack`, with the planes it has.
+    Where a pass through the oracles takes far longer than one over the working sets and ``lam n`` is below 1, or where
+    ten passes do not halve the gap, it continues with the rounds of `n_slack` and the same cuts.
 
     Parameters
     ----------
@@ -129,8 +130,8 @@ class _BlockAscent(DualMethod):
         rng = np.random.default_rng(random_state)
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), cached_labels), lam, rng)
         self.cached_passes = cached_passes
-        self.certify = True  # the next pass asks all oracles at one w
-        self.settled = False  # by the stale gap the next certificate is the last: ask at w itself
+        self.certify = True  # the next pass evaluates all oracles at one w
+        self.almost_done = False  # by the estimated gap the next certificate is the last: evaluate at w itself
         self.rounds = False  # oracles so expensive, or progress so slow, that each round solves the restricted dual
         self.last_gap = math.inf  # the certified gap some passes ago
         self.problem = {
@@ -159,9 +160,10 @@ class _BlockAscent(DualMethod):
                 left = self.sets.ascend_cached(self.w, self.scale, self.rng)
                 if left < _CACHED_ENOUGH * gap or monitor.out_of_time:
                     break
-        # A stale gap tells when to certify, never that the gap is closed (docs/mathematics/training).
-        self.settled = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * monitor.lower_bound
-        self.certify = self.settled or number % _CERTIFY_EVERY == 0 or number + 1 >= monitor.max_passes
+        # The sum of gaps at different weights decides when to certify; it is no certificate
+        # (docs/mathematics/training#certificates).
+        self.almost_done = gap / self.n <= 1.2 * max(monitor.tol, 1e-12) * monitor.lower_bound
+        self.certify = self.almost_done or number % _CERTIFY_EVERY == 0 or number + 1 >= monitor.max_passes
         self.certify |= number in _EARLY
         if self.certify or number % _BOUND_EVERY == 0:
             self._bound(monitor)
@@ -169,7 +171,7 @@ class _BlockAscent(DualMethod):
             self._choose(monitor)
 
     def _certify(self, monitor: Monitor) -> list[Violations]:
-        theta = 1.0 if self.settled or self.improved else 0.5
+        theta = 1.0 if self.almost_done or self.improved else 0.5
         return self.evaluate(monitor, self.candidate(monitor, theta))
 
     def _choose(self, monitor: Monitor) -> None:
@@ -185,7 +187,7 @@ class _BlockAscent(DualMethod):
         monitor.bound(low)
 
     def _oracle_pass(self, monitor: Monitor, found: Sequence[Violations] | None) -> float:
-        """Ask the groups in turn (unless they have been asked already) and ascend; returns the sum of the gaps seen."""
+        """Evaluate the groups in turn (unless done already) and ascend; returns the sum of the gaps."""
         if found is not None:
             with monitor.part("block steps"):
                 return self._ascend(found)

@@ -65,7 +65,7 @@ def bmrm(
 
     Each pass adds the cut of the risk at a point near the best one, ``(1 - theta) w_best + theta w_t``, where w_t
     minimises the regulariser plus the maximum of the cuts. The minimum of that model, from a feasible dual
-    point, is the certified lower bound (docs/mathematics/training).
+    point, is the certified lower bound (docs/mathematics/training#bundle-methods).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def bmrm(
         Relative gap ``(best objective - lower bound) / |best objective|`` at which to stop. 0: as far as float64 goes.
     theta : float
         Where the next cut is taken, in (0, 1]. 1 is Algorithm 2; 0.1 needs 1.2 to 6 times fewer passes
-        (docs/mathematics/training).
+        (docs/mathematics/training#bundle-methods).
     line_search : bool or "auto"
         Move the best point by an exact line search towards w_t (Algorithm 3). "auto": if the risk offers one and the
         regulariser is quadratic.
@@ -101,7 +101,8 @@ def bmrm(
     Returns
     -------
     TrainResult
-        The best weights evaluated (not the last: docs/mathematics/training), their certificate, and the history.
+        The best weights evaluated (not the last: docs/mathematics/training#bundle-methods), their certificate, and the
+        history.
 
     References
     ----------

@@ -28,7 +28,7 @@ __all__ = ["Bundle", "ModelPoint", "make_bundle"]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# Dropping cuts idle for 20 solves cost no passes.
+# Dropping cuts that were idle for 20 solves took no more passes.
 IDLE_LIMIT = 20
 
 
@@ -38,7 +38,7 @@ class ModelPoint(NamedTuple):
     Attributes
     ----------
     w : ndarray
-        The point, exact to within the tolerance asked for.
+        The point, exact to within the given tolerance.
     lower_bound : float
         A certified lower bound of the regularised risk.
     """

@@ -86,7 +86,7 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
             os.fsync(file.fileno())  # the rename must not reach the disk before the bytes do
         os.replace(temporary, target)
     except BaseException:
-        with suppress(OSError):  # of a folder that is gone or read-only by now: the first error is the one to tell
+        with suppress(OSError):  # the folder may be gone or read-only by now: the first error is the one to report
             Path(temporary).unlink(missing_ok=True)
         raise
 

@@ -24,7 +24,7 @@ __all__ = ["coordinate_descent"]
 
 Vector = NDArray[np.float64]
 
-# A visit costs about what an evaluation does, so not every pass is certified (15% of the time became 6%).
+# A visit takes about as long as an evaluation, so not every pass is certified (15% of the time became 6%).
 _CERTIFY_EVERY = 3
 
 # All examples come back when those still active account for less than this share of the gap.
@@ -53,7 +53,8 @@ def coordinate_descent(
     With ``w = 1/(lam m) sum alpha_i y_i x_i`` any dual variables ``alpha_i`` in [0, 1] give the lower bound
     ``mean(alpha_i) - lam/2 ||w||^2`` of the hinge, and in [0, inf) ``mean(alpha_i - alpha_i^2/2) - lam/2 ||w||^2`` of
     its square (weighted means, where the examples have weights); each visit maximises the bound over one of them. On
-    sparse data this is the fastest certified method, on dense data line-search `bmrm` is (docs/mathematics/training).
+    sparse data this is the fastest certified method, on dense data line-search `bmrm` is
+    (docs/mathematics/training#dual-coordinate-ascent).
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ class _Descent(Method):
         monitor.bound(bound)
 
     def _descend(self, monitor: Monitor) -> None:
-        """A few passes up to the next certificate; all examples are active again once the active ones are settled."""
+        """Passes up to the next certificate; all examples are active again once the active ones are near optimal."""
         dual, gap, visits, passes = self.dual, monitor.absolute_gap, 0, 0
         # Passes over few active examples are cheaper than the certificate: at least one data set's worth of visits.
         while passes < _CERTIFY_EVERY or visits < dual.size:

@@ -26,9 +26,9 @@ from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, ha
 
 __all__ = ["n_slack", "one_slack"]
 
-# A subproblem is solved to this share of the outer gap (docs/mathematics/training).
+# A subproblem is solved to this share of the outer gap (docs/mathematics/training#bundle-methods).
 _LOOSENESS = 0.1
-# Cuts from the cache before the oracle is asked again, should the test below keep firing.
+# Cuts from the cache before the oracle is called again, should the test below keep succeeding.
 _MOST_CACHED = 100
 
 
@@ -50,7 +50,7 @@ def one_slack(
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of the whole risk, some of them from a cache of labels.
 
-    `bmrm` for expensive oracles: before the oracle is asked, a cut is composed of labels that it gave earlier, the
+    `bmrm` for expensive oracles: before an oracle pass, a cut is composed of labels found earlier, the
     highest at w of each example. Where this cut is deep enough it does as well.
 
     Parameters
@@ -66,7 +66,7 @@ def one_slack(
     theta : float
         Where the next cut is taken, ``(1 - theta) w_best + theta w_t``, in (0, 1].
     cached_labels : int
-        Labels kept per example; 0 asks the oracle every time. Models with several tables of features have no cache.
+        Labels kept per example; 0 calls the oracle every time. Models with several tables of features have no cache.
     max_passes, max_seconds, callback, checkpoint, verbose, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example, cuts from the cache are free.
 
@@ -146,7 +146,7 @@ class _OneSlack(Method):
             with monitor.part("cache"):
                 cut = cache.cut(self.query)
             # At theta the query sees at most about theta of the gap: a test of a fixed depth would never fire
-            # (docs/mathematics/training).
+            # (docs/mathematics/training#bundle-methods).
             deep = cut.value - self.model.value(self.query) > self.theta / 3.0 * monitor.absolute_gap
             if not deep or monitor.out_of_time:
                 break
@@ -200,7 +200,7 @@ def n_slack(
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of every example's surrogate.
 
-    Each round asks all oracles at one w and then solves the dual over all planes found so far, by block steps in the
+    Each round evaluates all oracles at one w and then solves the dual over all cuts found so far, by block steps in the
     space of the weights, to a tenth of the gap. Few rounds, much work in each: for oracles so expensive that nothing
     else counts, or that answer best in one large batch; otherwise `block_ascent` is faster.
 
@@ -215,8 +215,8 @@ def n_slack(
     tol : float
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     theta : float
-        Where the oracles are asked, ``(1 - theta) w_best + theta w``, in (0, 1]; it grows with every improvement in a
-        row. 1 asks at the weights of the dual point, far from the best ones in the beginning where ``lam n`` is small.
+        Where the oracles are evaluated, ``(1 - theta) w_best + theta w``, in (0, 1]; it grows with every improvement in
+        a row. 1 is at the weights of the dual point, far from the best ones in the beginning where ``lam n`` is small.
     cached_labels : int
         Labels kept per example, as cutting planes of its surrogate; those without mass make room, then the
         lightest are merged.
@@ -280,7 +280,7 @@ class _NSlack(DualMethod):
 
 
 class _Composed(NamedTuple):
-    """A cut of the risk composed of one plane per example: its height at w, slope and offset."""
+    """A cut of the risk composed of one cut of each example: its height at w, slope and offset."""
 
     value: float
     slope: FloatArray
@@ -314,7 +314,7 @@ def _oracle_cut(
 
 
 class _LabelCache(WorkingSets):
-    """The labels that the oracle gave of late, as working sets without mass."""
+    """The labels that the oracle returned recently, as working sets without mass."""
 
     def __init__(self, risk: StructuredRisk, n_labels: int) -> None:
         super().__init__(risk, np.arange(len(risk)), n_labels)

@@ -26,7 +26,7 @@ __all__ = ["DualSolution", "SimplexQP", "power_of_two", "solve_simplex_qp"]
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# Above this size the interior point method's cubic cost exceeds that of more ascent.
+# Above this size the interior point method's cubic time exceeds that of more ascent.
 _PIQP_LIMIT = 1500
 
 
@@ -72,7 +72,7 @@ class SimplexQP:
     mass : float or array
         Sum of the weights of each block; an array makes one simplex per entry (n-slack).
     zero_plane : bool
-        Give every block an implicit plane ``a = 0, b = 0`` (the true label), without a row in the Gram matrix.
+        Give every block an implicit cut ``a = 0, b = 0`` (the true label), without a row in the Gram matrix.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class SimplexQP:
 
     Examples
     --------
-    The example of docs/mathematics/risks: cuts (1, 0) and (-1, 2), offsets 0 and 1.
+    The example of docs/mathematics/training#bundle-methods: cuts (1, 0) and (-1, 2), offsets 0 and 1.
 
     >>> qp = SimplexQP(lam=0.5)
     >>> qp.add([1.0], 0.0), qp.add([-1.0, 5.0], 1.0)
@@ -190,7 +190,7 @@ class SimplexQP:
         n = self.n_cuts
         if n == 0:
             return DualSolution(0.0, 0.0, 0, "pairs")
-        limit = 1000 + 20 * n if max_steps is None else max_steps  # about the cost of one interior-point solve
+        limit = 1000 + 20 * n if max_steps is None else max_steps  # about the time of one interior-point solve
         # Below rounding of the quantities involved no gap can be certified.
         scale = float(np.abs(self.b[self.alpha > 0]).max(initial=0.0)) * float(self.mass.sum())
         tol = max(absolute_tol, 1e-15 * scale, 1e-300)
@@ -235,7 +235,7 @@ class SimplexQP:
         return np.argsort(self.block, kind="stable"), start
 
     def _normalise(self, members: NDArray[np.int64], start: NDArray[np.int64]) -> Vector:
-        """Make the weights exactly feasible; return the weight of each block's implicit plane."""
+        """Make the weights exactly feasible; return the weight of each block's implicit cut."""
         total = np.bincount(self.block, weights=self.alpha, minlength=self.mass.size)
         if self.zero_plane:
             over = np.where(total > self.mass, self.mass / np.where(total > 0, total, 1.0), 1.0)
@@ -304,7 +304,7 @@ class SimplexQP:
         self._gram[:n, :n] = self.gram[np.ix_(kept, kept)]
         self._b[:n], self._alpha[:n] = self.b[kept], self.alpha[kept]
         self._block[:n], self._idle[:n] = self.block[kept], self.idle[kept]
-        self._alpha[n:] = 0.0  # a stale weight in a reused slot would raise the bound above the primal
+        self._alpha[n:] = 0.0  # an old weight in a reused slot would raise the bound above the primal
         self.n_cuts = n
 
     def merge(self, chosen: NDArray[np.int64]) -> Vector:

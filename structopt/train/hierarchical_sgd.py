@@ -1,6 +1,6 @@
 """Stochastic subgradient descent for many nodes and sparse features: weights by feature, only where they are needed.
 
-The iterates are those of `structopt.train.sgd`; what differs is how the weights lie in memory.
+The iterates are those of `structopt.train.sgd`; the difference is the layout of the weights in memory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Pattern", "hierarchical_sgd", "seen_features"]
 _CHUNK = 1 << 20
 # Examples between two looks at the clock and at Ctrl-C.
 _SLAB = 1024
-# Examples whose labels are asked at a time for the objective.
+# Examples whose labels are found at a time for the objective.
 _EVALUATED = 256
 
 
@@ -159,7 +159,7 @@ class _HierarchicalSgd(Method):
         )
         self.t = 0
         self.share = 0.0
-        self.levels = 0.0  # sum of the planes' levels so far
+        self.levels = 0.0  # sum of the cuts' levels so far
         self.whole = True  # every example has been visited equally often
         self.evaluated = -1  # the step after which the objective was evaluated
         self.lower_bound = float(risk.lower_bound)
@@ -196,7 +196,7 @@ class _HierarchicalSgd(Method):
 
     def take_over(self, state: dict[str, Any], lam: float) -> None:
         self.restore(state)
-        self.store.v *= lam / self.lam  # the mixture of planes is the same, its weights are not
+        self.store.v *= lam / self.lam  # the mixture of cuts is the same, its weights are not
         self.store.u *= lam / self.lam
         self.evaluated = -1
 
@@ -270,7 +270,7 @@ class _HierarchicalSgd(Method):
         return mean
 
     def _dual_value(self) -> float:
-        """Value of the feasible dual point of whole passes: the uniform mixture of all planes found."""
+        """Value of the feasible dual point of whole passes: the uniform mixture of all cuts found."""
         w = self.store.v.reshape(-1)
         level = self.levels * len(self.groups) / (self.n * self.t)
         return level - 0.5 * self.lam * float(w @ w) / self.t**2
@@ -318,7 +318,7 @@ class _LeafSteps:
         self.steps = (np.ones(len(risk)) if risk.weight is None else risk.weight) / lam
 
     def visit(self, examples: npt.NDArray[np.int64], X: sp.csr_array, store: Weights, pattern: Any, t: int) -> float:
-        """Visit the examples in turn, from step `t` on; return the sum of the planes' levels, times ``1 / lam``."""
+        """Visit the examples in turn, from step `t` on; return the sum of the cuts' levels, times ``1 / lam``."""
         rows = X.data, X.indices, X.indptr
         layout = (np.zeros(0, np.int64), np.zeros(0, np.int32)) if pattern is None else (pattern.ptr, pattern.node)
         v, u = store.v.reshape(-1), store.u.reshape(-1)

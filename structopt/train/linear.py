@@ -26,8 +26,8 @@ class LinearBundle(Bundle):
 
         minimise   xi + sum(u + v),   xi >= (<a_i, u - v> + b_i) / lam,   u, v >= 0,   w = u - v
 
-    With few cuts it is unbounded (docs/mathematics/risks), hence ``xi >= floor``, or a box where no floor is known; a
-    solution on the box gives no bound, and the box grows once cuts no longer move that solution.
+    With few cuts it is unbounded (docs/mathematics/risks#regularisers), hence ``xi >= floor``, or a box where no floor
+    is known; a solution on the box gives no bound, and the box grows once cuts no longer move that solution.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class LinearBundle(Bundle):
         return self.regularizer.dual_point(slope, offset, self.lam, self.floor)[1]
 
     def _watch_box(self, w: Vector, value: float) -> None:
-        """Double the box if it binds and the model has settled inside it."""
+        """Double the box if it binds and the model has converged inside it."""
         size = max(abs(value), *np.abs(self._b))
         self._settled = self._settled + 1 if value - self._value <= 1e-3 * size else 0
         self._value = value

@@ -1,7 +1,7 @@
-"""The monitor: what every trainer shares around its own loop.
+"""The monitor of a training run: stopping, progress, history, checkpoints, interrupts.
 
 It keeps the best point and the best bound, counts and times, decides when to stop, calls the user back, shows the
-progress, writes checkpoints, and turns Ctrl-C into a result. A trainer tells it what happened::
+progress, writes checkpoints, and turns Ctrl-C into a result. A trainer reports to it::
 
     with Monitor("bmrm", tol=tol, max_passes=max_passes) as monitor:
         state = monitor.resume()                  # None on a fresh start
@@ -14,7 +14,7 @@ progress, writes checkpoints, and turns Ctrl-C into a result. A trainer tells it
             monitor.record(lambda: {"w": w, "cuts": cuts})
     return monitor.result()
 
-A pass of many block steps is the same with `record` at its end; a long pass asks `monitor.out_of_time` inside.
+A pass of many block steps is the same with `record` at its end; a long pass checks `monitor.out_of_time` inside.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Monitor:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether `max_seconds` have passed; to be asked inside long passes."""
+        """Whether `max_seconds` have passed; to be checked inside long passes."""
         return self.seconds_left <= 0.0
 
     @property
@@ -457,7 +457,7 @@ class Monitor:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether the user asked to stop.
+    """Whether the user has requested to stop.
 
     Ctrl-C that arrives while a compiled kernel takes or gives back its arguments is noticed only after the call, as a
     `SystemError` ("returned a result with an exception set") that has the interrupt for its cause.

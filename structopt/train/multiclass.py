@@ -147,7 +147,8 @@ class _Multiclass(Method):
                     break
             low = dual.rebuild()
         monitor.bound(low)
-        # A stale gap tells when to certify, never that the gap is closed (docs/mathematics/training).
+        # The sum of gaps at different weights decides when to certify; it is no certificate
+        # (docs/mathematics/training#certificates).
         due = seen <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
         if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
             self._certify(monitor)
@@ -171,7 +172,7 @@ class _Multiclass(Method):
 
 
 class _Dual:
-    """The dual point of a multiclass problem and its weights, in the arrays that the kernels want."""
+    """The dual point of a multiclass problem and its weights, in the arrays of the kernels."""
 
     def __init__(self, risk: StructuredRisk, lam: float) -> None:
         batch = risk.batch
@@ -266,7 +267,7 @@ class _Dual:
 
 
 def _features(rows: Any) -> tuple[tuple[bool, Any, Any, Any, Any], FloatArray]:
-    """Feature rows as the kernels want them, and their squared norms."""
+    """Feature rows in the form of the kernels, and their squared norms."""
     if sp.issparse(rows):
         norms = np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
         return (True, np.zeros((0, 0), dtype=rows.dtype), rows.data, rows.indices, rows.indptr), norms

@@ -1,4 +1,4 @@
-"""Where the node weights of `hierarchical_sgd` lie: by feature, all of them or on a pattern of nodes that met it."""
+"""Storage of node weights of `hierarchical_sgd`: by feature, dense, or on the pattern of nodes that occur with it."""
 
 from __future__ import annotations
 

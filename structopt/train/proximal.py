@@ -51,7 +51,7 @@ def proximal_bundle(
     fell by at least `rho` of what the model promised (a serious step); otherwise only the cut is kept (a null step).
 
     The method itself certifies nothing about the optimum (its gap contains the proximal term), so the lower bound is
-    that of `bmrm`, from the same risk cuts. `bmrm` needs fewer passes (docs/mathematics/training).
+    that of `bmrm`, from the same risk cuts. `bmrm` needs fewer passes (docs/mathematics/training#bundle-methods).
 
     Parameters
     ----------

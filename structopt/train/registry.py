@@ -1,4 +1,4 @@
-"""The trainers by name, and trainers of your own.
+"""The registry of trainers: functions by name, with their requirements and memory estimates.
 
 A trainer is a function ``trainer(risk, *, lam, ...) -> TrainResult``. Estimators take one by name, or as it is:
 ``StructuredSVM(model, trainer="bmrm")``, ``StructuredSVM(model, trainer=my_trainer)``. A new one is a file and a line:
@@ -33,7 +33,7 @@ __all__ = ["ProblemSize", "Trainer", "TrainerFunction", "get", "names", "problem
 #: What `StructuredSVM(trainer=...)` takes besides a name.
 TrainerFunction = Callable[..., TrainResult]
 
-# Working sets of block ascent take about this many bytes an example at 20 planes (docs/mathematics/training).
+# Working sets of block ascent take about this many bytes an example at 20 cuts (docs/mathematics/training).
 _BYTES_PER_EXAMPLE = 5000
 # Cuts that a bundle method may hold.
 _CUTS = 100
@@ -151,7 +151,7 @@ _WORD = {"warm": "warm_start"}
 
 
 def _working_sets(size: ProblemSize) -> dict[str, float]:
-    # Examples are asked in twelve groups, each with its table of scores and a transposed copy.
+    # Examples are processed in twelve groups, each with its table of scores and a transposed copy.
     own = {"working sets": float(_BYTES_PER_EXAMPLE * size.examples), "score tables": _score_tables(size) / 12}
     return {"features": 2 * size.features, "weights": 24.0 * size.weights, **own}
 
@@ -170,7 +170,7 @@ def _steps(size: ProblemSize) -> dict[str, float]:
 
 
 def _stored_steps(size: ProblemSize) -> dict[str, float]:
-    # The iterate and its mean, and twice the float64 weights of the result while it is handed over.
+    # The iterate and its mean, and twice the float64 weights of the result while it is copied.
     weights, result = 2.0 * size.itemsize * size.weights, 16.0 * size.weights
     return {"features": 3 * size.features, "weights": weights, "result": result}
 

@@ -1,4 +1,4 @@
-"""What a trainer returns: weights, a certificate, and how it got there."""
+"""The result of a training run: weights, certificate, and history."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Record:
     objective, lower_bound, gap : float
         Best objective so far, best certified bound so far, and their relative gap.
     oracle_calls : int
-        Examples whose most violated label was asked for.
+        Examples whose most violated label was computed.
     passes : float
         The same in units of the data set.
     seconds : float
@@ -143,14 +143,14 @@ class History(Sequence[Record]):
         return f"History({len(self)} records, gap {last.gap:.3g} after {last.passes:g} passes)"
 
 
-#: What the words in `TrainResult.stopped` mean.
+#: The meaning of the values of `TrainResult.stopped`.
 REASONS = {
     "tol": "the certified relative gap reached tol",
     "precision": "the gap is at the limit of float64",
     "stalled": "neither the objective nor the bound moved any more",
     "passes": "max_passes was reached",
     "time": "max_seconds was reached",
-    "callback": "the callback asked to stop",
+    "callback": "the callback requested to stop",
     "interrupted": "interrupted by the user",
     "failed": "an error ended the run",
     "running": "the run goes on",
@@ -168,7 +168,8 @@ class TrainResult:
     objective : float
         ``lam * regularizer(w) + risk(w)``.
     lower_bound : float
-        No weights have a smaller objective; from a feasible dual point (docs/mathematics/risks). ``-inf`` if unknown.
+        No weights have a smaller objective; from a feasible dual point (docs/mathematics/training#bundle-methods).
+        ``-inf`` if unknown.
     gap : float
         ``(objective - lower_bound) / max(|objective|, 1e-12 s)``, where s is the objective at the first point.
     history : History
@@ -176,7 +177,7 @@ class TrainResult:
     stopped : str
         Why the run ended: "tol", "precision", "stalled", "passes", "time", "callback", "interrupted", "failed".
     tol : float
-        The relative gap that was asked for.
+        The tolerance of the run: a relative gap.
     trainer : str
         Which trainer ran.
     info : mapping
@@ -210,7 +211,7 @@ class TrainResult:
 
     @property
     def oracle_calls(self) -> int:
-        """Examples whose most violated label was asked for."""
+        """Examples whose most violated label was computed."""
         return self.history[-1].oracle_calls if self.history else 0
 
     @property

@@ -1,7 +1,7 @@
 """The loop that all trainers share: resume or start, iterate, record, finish.
 
-A trainer is a `Method`: it holds its iterates and knows one iteration. Everything around it (gap and stopping, time,
-callback, progress, checkpoints, Ctrl-C) is here and in `structopt.train.monitor`.
+A trainer is a `Method`: it holds its iterates and implements one iteration. Everything around it (gap and stopping,
+time, callback, progress, checkpoints, Ctrl-C) is here and in `structopt.train.monitor`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Method(ABC):
 
     @abstractmethod
     def iterate(self, monitor: Monitor) -> None:
-        """One iteration: tells the monitor its counts, points and bounds."""
+        """One iteration: reports counts, points and bounds to the monitor."""
 
     def finish(self, monitor: Monitor) -> None:  # noqa: B027
         """What is left to do once the run has stopped, before its result is taken."""
@@ -90,7 +90,7 @@ class Method(ABC):
 
 
 class Limits(NamedTuple):
-    """When to stop, and whom to tell: the parameters that all trainers have (see `structopt.train.bmrm`)."""
+    """Limits, callback and progress: the parameters that all trainers have (see `structopt.train.bmrm`)."""
 
     tol: float
     max_passes: float | None
@@ -156,7 +156,7 @@ def _in_time(method: Method, monitor: Monitor, action: Callable[[], None]) -> No
 
 @contextmanager
 def _watched(risk: Any, monitor: Monitor) -> Iterator[None]:
-    """A risk that asks its examples one by one looks at the clock between them."""
+    """Let a risk that searches its examples one by one check the time between them."""
     watch = getattr(risk, "watch", None)
     if watch is None:
         yield

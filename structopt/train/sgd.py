@@ -49,7 +49,7 @@ def sgd(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by steps of length ``1/(lam t)`` along subgradients of mini-batches.
 
     The fastest way to within 10% of the optimum, and the only one for surrogates that are not convex in the weights;
-    other trainers go on where this one stalls (docs/mathematics/training).
+    other trainers go on where this one stalls (docs/mathematics/training#stochastic-subgradients).
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def sgd(
     max_passes : float
         Passes over the data.
     batch_size : int, optional
-        Examples per step, whose oracles are asked in one batch; half the root of their number by default.
+        Examples per step, whose oracles are evaluated in one batch; half the root of their number by default.
     average : {"weighted", "uniform", "none"}
         Which weights are returned: the mean of the iterates weighted by t, their plain mean, or the last.
     certify : bool
@@ -85,8 +85,8 @@ def sgd(
     of its own examples and scales nothing. The means are linear in v too, hence as lazy: ``sum_s v_s`` is
     ``t v_t - u_t`` with ``u_t = sum_s (s - 1) (v_s - v_{s-1})``.
 
-    After whole passes every example has contributed equally many planes, so that w_t is also the point that belongs
-    to the uniform mixture of these: a feasible point of the dual. Its value is a valid bound, at no cost.
+    After whole passes every example has contributed equally many cuts, so that w_t is also the point that belongs to
+    the uniform mixture of these: a feasible point of the dual. Its value is a valid bound that needs no further pass.
 
     References
     ----------
@@ -124,7 +124,7 @@ class _Sgd(Method):
         parts = np.array_split(self.rng.permutation(self.n), math.ceil(self.n / size))
         self.batches = [_MiniBatch(risk, part) for part in parts]
         self.point = _Iterate(risk.n_features, lam, average)
-        self.levels = 0.0  # sum of the planes' levels so far
+        self.levels = 0.0  # sum of the cuts' levels so far
         self.whole = True  # every example has been visited equally often
         self.evaluated = -1  # the step after which the objective was evaluated
         self.lower_bound = float(risk.lower_bound)
@@ -153,7 +153,7 @@ class _Sgd(Method):
 
     def take_over(self, state: dict[str, Any], lam: float) -> None:
         self.restore(state)
-        self.point.v *= lam / self.lam  # the mixture of planes is the same, its weights are not
+        self.point.v *= lam / self.lam  # the mixture of cuts is the same, its weights are not
         self.point.u *= lam / self.lam
         self.evaluated = -1
 
@@ -275,7 +275,7 @@ class _Iterate:
 
 
 class _MiniBatch:
-    """Some examples, with their feature rows as the kernels want them."""
+    """Some examples, with their feature rows in the form of the kernels."""
 
     def __init__(self, risk: StructuredRisk, examples: npt.NDArray[np.intp]) -> None:
         self.risk = risk.part(examples)

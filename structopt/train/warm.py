@@ -1,7 +1,7 @@
-"""Warm starts: a run that begins where another one ended.
+"""Warm starts: the state of a run from which another one begins.
 
 Weights alone say where to look first. Where the data are the same, what the trainer has learned about them (cuts,
-planes, dual variables) holds as well, whatever lam is now, and the next run has its lower bound at once.
+cuts, dual variables) holds as well, whatever lam is now, and the next run has its lower bound at once.
 """
 
 from __future__ import annotations

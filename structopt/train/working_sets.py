@@ -1,7 +1,7 @@
-"""The planes of all examples of a structured risk, in the arrays that the kernels want.
+"""The cuts of all examples of a structured risk, in the arrays of the kernels.
 
 What the trainers that work example by example share: `block_ascent` and `n_slack` move mass between an example's
-planes, `bcfw` keeps one mixture of them, `one_slack` uses them as a cache of labels.
+cuts, `bcfw` keeps one mixture of them, `one_slack` uses them as a cache of labels.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from structopt.train.run import Method
 
 __all__ = ["DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
 
-# Examples are asked in groups: all oracles of a group at one w, in one batch. More groups mean fresher weights, fewer
-# mean less overhead per batch: at least so many groups, and more where they would be larger than this.
+# Examples are processed in groups: all oracles of a group at one w, in one batch. More groups mean fresher weights,
+# fewer mean less overhead per batch: at least so many groups, and more where they would be larger than this.
 _GROUPS = 8
 _GROUP_SIZE = 256
 # Examples below this share of the mean gap are left out of cached passes.
 _WORTH_A_VISIT = 0.2
 _PAIR_STEPS = 5
-# Oracle visits without mass after which a plane is forgotten.
+# Oracle visits without mass after which a cut is forgotten.
 _PATIENCE = 4
-# A restricted dual is solved to this share of the outer gap (docs/mathematics/training).
+# A restricted dual is solved to this share of the outer gap (docs/mathematics/training#bundle-methods).
 _LOOSENESS = 0.1
 # Passes over the working sets before the next round of oracles, should the restricted dual converge slowly.
 _LEAST_INNER, _MOST_INNER = 50, 500
@@ -48,7 +48,7 @@ _FIRST_ROOM = 160
 class WorkingSets:
     """At most `n_planes` labels of each example, with mass on them: a dual point.
 
-    Examples are asked in groups, each a `StructuredRisk` of its own; they are numbered group by group here.
+    Examples are processed in groups, each with its own `StructuredRisk`; they are numbered group by group here.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class WorkingSets:
     gap : ndarray
         Of each example at its last visit.
     count : ndarray
-        Planes of each example.
+        Cuts of each example.
     """
 
     _KEPT = ("count", "begin", "size", "alpha", "level", "idle", "gram", "gap", "_ends")
@@ -136,7 +136,7 @@ class WorkingSets:
     def ascend_cached(
         self, w: FloatArray, scale: float, rng: np.random.Generator, worth: float = _WORTH_A_VISIT
     ) -> float:
-        """Move mass among the known planes of the examples whose gap is `worth` a visit; returns the sum of gaps.
+        """Move mass among the known cuts of the examples whose gap is `worth` a visit; returns the sum of gaps.
 
         `worth` is a share of the mean gap; gaps of examples that are left out are those of their last visit.
         """
@@ -147,7 +147,7 @@ class WorkingSets:
         return float(total)
 
     def rebuild(self, w: FloatArray, scale: float) -> float:
-        """w anew from the dual point; returns the sum of the planes' levels."""
+        """w anew from the dual point; returns the sum of the cuts' levels."""
         w[:] = 0.0
         return float(weights_of(self.planes, self._arena, self._unions, self._features, scale, w, self._scratch))
 
@@ -171,7 +171,7 @@ class WorkingSets:
             self._make_room(int(new[1][-1]))
 
     def _new_planes(self, k: int, violations: Violations) -> tuple[Any, ...]:
-        """The labels found, as the parts in which they differ from the truth, example by example."""
+        """The labels found, as the parts in which they differ from the ground truth, example by example."""
         first, last = int(self.first[k]), int(self.first[k + 1])
         starts, truth = self._truths[k]
         labels = _stacked(violations.labels.tables)
@@ -185,7 +185,7 @@ class WorkingSets:
         return (violations.level, *out)
 
     def _make_room(self, needed: int) -> None:
-        """Drop the parts of forgotten planes; enlarge arena and unions to twice what is in use."""
+        """Drop the parts of forgotten cuts; enlarge arena and unions to twice what is in use."""
         sizes = np.where(np.arange(self.size.shape[1]) < self.count[:, None], self.size, 0).sum(axis=1)
         used = self._unions[1]
         arena = _new_arena(max(2 * (int(sizes.sum()) + needed) + int(sizes.max(initial=0)), len(self._arena[0])))
@@ -234,7 +234,7 @@ class DualMethod(Method):
         return len(self.w)
 
     def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
-        """The labels most violated at `w` are the first planes; those known already give a bound."""
+        """The labels most violated at `w` are the first cuts; those known already give a bound."""
         monitor.count(oracle_calls=self.n, passes=1)
         found = self.evaluate(monitor, w)
         if self.sets.count.any():
@@ -246,10 +246,10 @@ class DualMethod(Method):
         monitor.bound(low)
 
     def take_over(self, state: dict[str, Any], lam: float) -> None:
-        self.sets.restore(state)  # mass and planes, which do not depend on lam; w does
+        self.sets.restore(state)  # mass and cuts, which do not depend on lam; w does
 
     def evaluate(self, monitor: Monitor, w: FloatArray) -> list[Violations]:
-        """All oracles at one w: the certified objective, and planes for the next pass."""
+        """All oracles at one w: the certified objective, and cuts for the next pass."""
         with monitor.part("oracle"), self.timed():
             found = []
             for group in self.sets.groups:
@@ -278,7 +278,7 @@ class DualMethod(Method):
         return (1.0 - theta) * monitor.w + theta * self.w
 
     def round(self, monitor: Monitor, theta: float) -> None:
-        """Ask all oracles at one point near the best, then ascend until the dual over all known planes is solved.
+        """Evaluate all oracles at one point near the best, then ascend until the dual over all known cuts is solved.
 
         Improvements in a row say that the model is right: theta grows with them.
         """
@@ -301,7 +301,7 @@ class DualMethod(Method):
         most = int(10.0 * self.pass_work / (CACHED_CALL + CACHED_VISIT * self.n))
         most = min(max(most, _LEAST_INNER), _MOST_INNER)
         for _ in range(most):
-            # Gaps of examples that were left out are stale: the sum counts only if all have been visited.
+            # Gaps of examples that were left out are out of date: the sum counts only if all have been visited.
             if (
                 self.sets.ascend_cached(self.w, self.scale, self.rng) <= enough
                 and self.sets.ascend_cached(self.w, self.scale, self.rng, worth=0.0) <= enough
@@ -337,7 +337,7 @@ def _visiting_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.intp]:
 
 
 def check_risk(risk: StructuredRisk, trainer: str) -> None:
-    """Refuse what cannot be trained plane by plane."""
+    """Refuse what cannot be trained cut by cut."""
     if not isinstance(risk, StructuredRisk):
         raise DeclarationError(
             f"{trainer} needs a StructuredRisk (labels per example), got {type(risk).__name__}; use bmrm."
@@ -349,7 +349,7 @@ def check_risk(risk: StructuredRisk, trainer: str) -> None:
 
 
 def has_one_table(risk: StructuredRisk) -> bool:
-    """Whether all features but one table are tied weights, so that planes can be kept as labels."""
+    """Whether all features but one table are tied weights, so that cuts can be kept as labels."""
     return sum(not isinstance(term, Tied) for term in risk.model.features.values()) <= 1
 
 

@@ -1,4 +1,4 @@
-"""Truth minus label, part by part: what a plane is made of (`structopt.train.kernels.planes`)."""
+"""Ground truth minus label, part by part: the coefficients of a cut (`structopt.train.kernels.planes`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["differences"]
 def differences(
     truth: Any, labels: Any, terms: Any, n_table: Any, first_row: int, scale: Any, where: Any, out: Any
 ) -> None:
-    """List the parts in which the labels of a batch differ from the truth, example by example.
+    """List the parts in which the labels of a batch differ from the ground truth, example by example.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Two visits over the arrays of `structopt.train.kernels.planes` that take no pair steps.
 
-`frank_wolfe` keeps one plane per example, the mixture of all labels that it has moved to (Lacoste-Julien et al. 2013).
+`frank_wolfe` keeps one cut per example, the mixture of all labels that it has moved to (Lacoste-Julien et al. 2013).
 `remember` and `highest` use the working sets as a cache of labels from which a cut is composed (one-slack).
 """
 
@@ -46,7 +46,7 @@ def frank_wolfe(
         first, last = new_ptr[i - shift], new_ptr[i - shift + 1]
         if not reserve(i, last - first, planes, arena, unions, ends):
             return position
-        if count[i] == 0:  # all mass on the truth: the empty plane
+        if count[i] == 0:  # all mass on the ground truth: the empty cut
             count[i] = 1
             begin[i, 0], size[i, 0], alpha[i, 0], level[i, 0], idle[i, 0], gram[i, 0, 0] = ends[0], 0, 1.0, 0.0, 0, 0.0
         n_parts = locate(i, first, last, found, unions, scratch)
@@ -112,7 +112,7 @@ def remember(
 def highest(
     planes: Any, arena: Any, unions: Any, features: Any, w: Any, scale: float, a: Any, scratch: Any
 ) -> tuple[float, float]:
-    """The highest known plane of every example at w: the sums of heights and of levels; ``a -= scale sum psi``."""
+    """The highest known cut of every example at w: the sums of heights and of levels; ``a -= scale sum psi``."""
     count, level, idle = planes[0], planes[4], planes[5]
     used, g, change = unions[1], scratch[5], scratch[6]
     total, levels = 0.0, 0.0

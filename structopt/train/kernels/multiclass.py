@@ -1,12 +1,12 @@
-"""Dual block-coordinate ascent for Crammer and Singer's multiclass machine (docs/mathematics/training).
+"""Dual block-coordinate ascent for Crammer and Singer's multiclass machine (docs/mathematics/training#block-ascent).
 
 The dual point of example i lies on the simplex of the classes and ``W = sum_i step_i (e_{y_i} - alpha_i) x_i'`` with
 ``step_i = weight_i/(lam n)``. One visit maximises the dual over ``alpha_i`` exactly, by a projection on the simplex. A
 *full* visit looks at all classes and renews the list of those that matter to the example; *cached* visits look at these
 only, 1.3 to 1.9 of 10 to 26 on average, which is what makes the method level with LIBLINEAR.
 
-W is class by class, ``(K, d)``, for dense features, where a visit wants whole rows, and feature by feature, ``(d, K)``,
-for sparse ones, where a visit meets few features but of several classes. Features come as
+W is class by class, ``(K, d)``, for dense features, where a visit reads whole rows, and feature by feature, ``(d, K)``,
+for sparse ones, where a visit reads few features of several classes. Features come as
 ``(sparse, X, data, indices, indptr)``, the unused ones empty.
 """
 
@@ -109,7 +109,7 @@ def _project(v: FloatArray, g: FloatArray, alpha: FloatArray, bend: float) -> No
         tau = _threshold(v)
         for k in range(v.size):
             v[k] = max(v[k] - tau, 0.0)
-    else:  # an example without features: all mass to the largest cost
+    else:  # an example without features: all mass to the largest loss
         best = 0
         for k in range(v.size):
             v[k] = 0.0
@@ -218,7 +218,8 @@ def weights_of_dual(
             off += 0.0 if k == y else alpha[i, k]
         if off == 0.0:
             continue
-        # The truth's share is minus the others' sum, not 1 - alpha_y, so that the rows of W sum to 0 as they should.
+        # The ground truth's share is minus the others' sum, not 1 - alpha_y, so that the rows of W sum to 0 as they
+        # should.
         for a in range(m):
             k = active[i, a]
             change[a] = step[i] * off if k == y else -step[i] * alpha[i, k]

@@ -162,7 +162,7 @@ def leaf_steps(
     Returns
     -------
     float
-        The sum of the levels of the planes found, each times its step.
+        The sum of the levels of the cuts found, each times its step.
     """
     data, indices, indptr = rows
     parent, leaf, factor = tree

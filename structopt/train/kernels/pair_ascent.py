@@ -1,4 +1,4 @@
-"""Pairwise ascent on a concave quadratic over one simplex, or over one per example (docs/mathematics/training)."""
+"""Pair steps on a concave quadratic over one or several simplices (docs/mathematics/training#block-ascent)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _block_steps(
 ) -> int:
     """Pair steps inside block i until its gap is at most tol; return the number taken.
 
-    Mass goes from v, the donor of largest gain, to u, the cut of largest gradient. Index -1 is the implicit plane
+    Mass goes from v, the donor of largest gain, to u, the cut of largest gradient. Index -1 is the implicit cut
     (a = 0, b = 0) whose weight is rest[i].
     """
     n = g.shape[0]

@@ -1,26 +1,27 @@
-"""Planes kept as labels: storage, heights, inner products and sums (docs/mathematics/training).
+"""Cutting planes stored as labels: storage, heights, inner products and sums (docs/mathematics/training#block-ascent).
 
-Plane k of example i is a label that was once most violated: ``level_ik - <w, psi_ik>`` bounds the example's surrogate
-from below, with ``psi_ik = scale (phi(x_i, y_i) - phi(x_i, y_ik))``; the true label is an implicit plane of level 0.
-A plane is a list of the *parts* in which its label differs from the truth. The parts of an example that some plane uses
-stand in its *union*; each is scored once a visit, whatever the number of planes that have it.
+Cut k of example i is a label that was once most violated: ``level_ik - <w, psi_ik>`` bounds the example's surrogate
+from below, with ``psi_ik = scale (phi(x_i, y_i) - phi(x_i, y_ik))``; the true label is an implicit cut of level 0. A
+cut is a list of the *parts* in which its label differs from the ground truth. The parts of an example that some cut
+uses stand in its *union*; each is scored once a visit, whatever the number of cuts that have it.
 
 The kernels share five tuples of arrays:
 
     planes    (count, begin, size, alpha, level, idle, gram): those of example i stand in its first ``count_i`` slots,
-              plane k in ``arena[begin_ik : begin_ik + size_ik]``
-    arena     (local, value): number of a part in its example's union, and how often the truth has it more than the
+              cut k in ``arena[begin_ik : begin_ik + size_ik]``
+    arena     (local, value): number of a part in its example's union, and how often the ground truth has it more than
+    the
               label, times the scale
     unions    (begin, used, room, part, row, at): number of the part within its example, its feature row (-1 for a
               tied weight, whose feature is the constant 1), and where its weights begin in w; parts with another
               ``at`` are orthogonal
     features  (X, data, indices, indptr, norms): dense rows, or those of a CSR matrix, the others empty
     scratch   (s, stamp, place, clock, fresh, g, change, truth): scores of the union; a number per part, valid where
-              its stamp is that of the clock; local numbers of a new plane; heights of the planes; changes of their
-              mass; the truth's inner products with all planes, zeros
+              its stamp is that of the clock; local numbers of a new cut; heights of the cuts; changes of their
+              mass; the ground truth's inner products with all cuts, zeros
 
 Every function takes its tuples apart once, before its loops: numba counts references where it does, and in a loop over
-planes that cost more than the products did.
+cuts, which took longer than the products.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ __all__ = [
 
 @any_order
 def _gather(local: Any, value: Any, first: int, size: int, s: Any) -> float:
-    """``sum value s[local]`` of one plane."""
+    """``sum value s[local]`` of one cut."""
     numbers, values = local[first : first + size], value[first : first + size]
     total = 0.0
     for q in range(numbers.size):
@@ -78,7 +79,7 @@ def scores(i: int, n: int, unions: Any, features: Any, w: Any, scratch: Any) -> 
 
 @kernel
 def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
-    """Height of every plane of example i into `g`, given the scores; returns the largest, at least 0 (the truth's)."""
+    """Height of every cut of example i into `g`, given the scores; returns the largest (at least 0)."""
     count, begin, size, _, level, _, _ = planes
     local, value = arena
     s, g = scratch[0], scratch[5]
@@ -91,7 +92,7 @@ def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
 
 @kernel
 def is_news(height: float, top: float, level: float) -> bool:
-    """Whether a plane is above all known ones, by more than the rounding of its level and score: known planes are not.
+    """Whether a cut is above all known ones, by more than the rounding of its level and score: known cuts are not.
 
     The sizes of the terms set the scale and not the height, which goes to 0 with the gap.
     """
@@ -100,7 +101,7 @@ def is_news(height: float, top: float, level: float) -> bool:
 
 @kernel
 def fresh_score(first: int, last: int, value: Any, scratch: Any) -> float:
-    """<w, psi> of a new plane after `locate` and `scores`."""
+    """<w, psi> of a new cut after `locate` and `scores`."""
     s, fresh = scratch[0], scratch[4]
     total = 0.0
     for q in range(first, last):
@@ -143,7 +144,7 @@ def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scal
 
 @kernel
 def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: Any, scratch: Any) -> None:
-    """Inner products of the plane in `slot` with all planes of example i; overwrites the scores."""
+    """Inner products of the cut in `slot` with all cuts of example i; overwrites the scores."""
     count, begin, size, _, _, _, gram = planes
     local, value = arena
     start, used, _, _, row, at = unions
@@ -173,7 +174,7 @@ def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: 
 
 @kernel
 def reserve(i: int, n_new: int, planes: Any, arena: Any, unions: Any, ends: Any) -> bool:
-    """Whether there is room for a plane of `n_new` parts, and for a merger of two; moves the union if it must grow."""
+    """Whether there is room for a cut of `n_new` parts, and for a merger of two; moves the union if it must grow."""
     count, _, size, _, _, _, _ = planes
     begin, used, room, part, row, at = unions
     needed = 2 * n_new
@@ -196,9 +197,9 @@ def reserve(i: int, n_new: int, planes: Any, arena: Any, unions: Any, ends: Any)
 
 @kernel
 def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any) -> int:
-    """Number the parts of a new plane, ``found[first:last]``, in the union of example i.
+    """Number the parts of a new cut, ``found[first:last]``, in the union of example i.
 
-    Parts that no plane has stand behind the union, whose size with them is returned; they belong to it once ``used_i``
+    Parts that no cut has stand behind the union, whose size with them is returned; they belong to it once ``used_i``
     is set to that. The numbers are left in `fresh`.
     """
     begin, used, _, part, row, at = unions
@@ -223,7 +224,7 @@ def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any)
 @kernel
 def append(i: int, first: int, last: int, value_new: Any, height: float, planes: Any, arena: Any, ends: Any,
            scratch: Any) -> int:  # fmt: skip
-    """Put a located plane of level `height` into the next slot of example i, without mass; returns the slot."""
+    """Put a located cut of level `height` into the next slot of example i, without mass; returns the slot."""
     count, begin, size, alpha, level, idle, _ = planes
     local, value = arena
     fresh = scratch[4]
@@ -241,7 +242,7 @@ def append(i: int, first: int, last: int, value_new: Any, height: float, planes:
 
 @kernel
 def drop(i: int, k: int, planes: Any) -> None:
-    """Forget plane k; the last plane takes its slot. `tidy` then forgets the parts that it alone had."""
+    """Forget cut k; the last cut takes its slot. `tidy` then forgets the parts that it alone had."""
     count, begin, size, alpha, level, idle, gram = planes
     last = count[i] - 1
     if k != last:
@@ -251,13 +252,13 @@ def drop(i: int, k: int, planes: Any) -> None:
             gram[i, k, j] = gram[i, last, j]
             gram[i, j, k] = gram[i, j, last]
         gram[i, k, k] = gram[i, last, last]
-    alpha[i, last] = 0.0  # a plane that is gone must have no mass in its old slot (docs/mathematics/training)
+    alpha[i, last] = 0.0  # a deleted cut must have no mass in its old slot (docs/mathematics/training#block-ascent)
     count[i] = last
 
 
 @kernel
 def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
-    """Remove the parts that no plane of example i has any more from its union, and put those with rows first.
+    """Remove the parts that no cut of example i has any more from its union, and put those with rows first.
 
     In any other order half of the branches of `scores` and `add_planes` were mispredicted.
     """
@@ -299,7 +300,7 @@ def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
 
 @kernel
 def make_slot(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: Any) -> None:
-    """Free a slot in a full working set: that of the plane longest without mass, else by merging two."""
+    """Free a slot in a full working set: that of the cut longest without mass, else by merging two."""
     count, _, _, alpha, _, idle, _ = planes
     oldest = -1
     for k in range(count[i]):
@@ -313,9 +314,9 @@ def make_slot(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: 
 
 @kernel
 def merge_lightest(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: Any) -> None:
-    """Join the two planes of least mass into their mixture, which leaves w and the bound as they are.
+    """Join the two cuts of least mass into their mixture, which leaves w and the bound as they are.
 
-    Needs room for both planes' parts behind the end of the arena.
+    Needs room for both cuts' parts behind the end of the arena.
     """
     count, begin, size, alpha, level, idle, gram = planes
     local, value = arena
@@ -358,7 +359,7 @@ def merge_lightest(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scra
 
 @kernel
 def compact(planes: Any, arena: Any, unions: Any, new_arena: Any, new_unions: Any, ends: Any) -> None:
-    """Copy all living planes to the front of another arena, and the unions behind one another."""
+    """Copy all remaining cuts to the beginning of another arena, and the unions behind one another."""
     count, begin, size = planes[0], planes[1], planes[2]
     local, value = arena
     new_local, new_value = new_arena

@@ -9,7 +9,7 @@ from structopt._jit import any_order
 __all__ = ["dense_add", "dense_dot", "rows_dot", "sparse_add", "sparse_dot"]
 
 
-# The products take few arguments: a longer list costs more than a product of 128 terms.
+# The products take few arguments: passing more takes longer than a product of 128 terms.
 @any_order
 def dense_dot(X: Any, row: int, w: Any, at: int) -> float:
     x = X[row]

@@ -1,4 +1,4 @@
-"""Scores and updates that touch only the features of the examples at hand (stochastic trainers).
+"""Scores and updates restricted to the non-zero features of the current examples (stochastic trainers).
 
 Weights are one flat vector; column k of a term has the ``d`` weights from ``at + k d`` on.
 """

@@ -1,8 +1,8 @@
-"""Dual block-coordinate ascent over per-example working sets of planes (docs/mathematics/training).
+"""Dual block-coordinate ascent over per-example working sets of cuts (docs/mathematics/training#block-ascent).
 
-The dual point has ``alpha_i`` on the simplex of example i's planes (`structopt.train.kernels.planes`) and the truth,
-and ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the planes of one example by exact pair steps,
-and w with it.
+The dual point has ``alpha_i`` on the simplex of example i's cuts (`structopt.train.kernels.planes`) and the ground
+truth, and ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the cuts of one example by exact pair
+steps, and w with it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _TINY = 1e-300
 
 @kernel
 def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -> bool:
-    """Exact steps between the highest plane and the one from which moving mass gains most; plane `count` is the truth.
+    """Exact steps between the highest cut and the one whose mass gains most by moving; cut `count` is the ground truth.
 
-    `g` holds the planes' heights at w and is kept up to date; `change` collects the moves of mass.
+    `g` holds the cuts' heights at w and is kept up to date; `change` collects the moves of mass.
     """
     count, alphas, grams = planes[0], planes[3], planes[6]
     g, change, truth = scratch[5], scratch[6], scratch[7]
@@ -58,7 +58,8 @@ def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -
     for step in range(n_steps):
         row_u = truth if u == n else gram[u]
         own = row_u[u]
-        # Planes without mass, or as high as the highest, gain nothing: t = 0. No branch says so, it would be guessed.
+        # Cuts without mass, or as high as the highest, gain nothing: t = 0. There is no branch for it, which the
+        # processor would mispredict.
         bend = own * scale
         move = min(rest, top / (bend + _TINY))
         best, v = move * (top - 0.5 * move * bend), n
@@ -109,7 +110,7 @@ def _example_gap(i: int, planes: Any, g: Any, top: float) -> float:
 
 @kernel
 def _retire(i: int, planes: Any, patience: int) -> None:
-    """Forget planes that have had no mass for `patience` oracle visits."""
+    """Forget cuts that have had no mass for `patience` oracle visits."""
     count, alpha, idle = planes[0], planes[3], planes[5]
     for k in range(count[i] - 1, -1, -1):
         if alpha[i, k] > 0.0:
@@ -125,9 +126,9 @@ def ascend_new(
     order: Any, at: int, shift: int, new: Any, planes: Any, arena: Any, unions: Any, ends: Any, features: Any, w: Any,
     scale: float, n_steps: int, patience: int, gap: Any, scratch: Any,
 ) -> int:  # fmt: skip
-    """Oracle visits: offer each example its new plane, then move mass.
+    """Oracle visits: offer each example its new cut, then move mass.
 
-    `new` is (level, pointer, part, row, at, value): the planes that the oracle found for the examples from `shift` on,
+    `new` is (level, pointer, part, row, at, value): the cuts that the oracle found for the examples from `shift` on,
     in the form of `differences`. Returns the place in `order` where room ran out, or its end.
     """
     new_level, new_ptr, new_part, new_row, new_at, new_value = new
