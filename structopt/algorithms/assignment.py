@@ -1,4 +1,4 @@
-"""Bipartite assignment: every row to its own column, n <= m (docs/mathematics/oracles).
+"""Bipartite assignment: every row to its own column, n <= m (docs/mathematics/oracles#assignment).
 
 `assign_scipy` is the reference, `scipy.optimize.linear_sum_assignment`; `assign` is a shortest-augmenting-path kernel
 that can keep its column prices from call to call. ``-inf`` forbids a pair. Ties: no rule is guaranteed; without kept
@@ -114,7 +114,7 @@ def match(
     """The best matching in which required rows and columns are matched and the others at most once.
 
     Solved as an assignment of size n + m: row i may go to a dummy column of its own if it is not required, and column j
-    to a dummy row of its own; dummies meet at score 0.
+    to its own dummy row; pairs of dummies score 0.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def match(
 
 
 def k_best(C: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None) -> tuple[IntArray, FloatArray]:
-    """The k best assignments that are not in a ban list, best first (Murty).
+    """The k best assignments that are not in a list of excluded ones, best first (Murty).
 
     Parameters
     ----------

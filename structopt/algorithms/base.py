@@ -1,4 +1,4 @@
-"""What a label space is solved by: one protocol for every algorithm, batch first.
+"""The protocol of algorithms, batch first: what solves a label space.
 
 An `Algorithm` answers ``argmax c . z`` for the rows of a matrix of objective coefficients. Recognised structures,
 enumeration, the algorithms of the shipped structures, solver instances behind a backend and a user's own algorithm all
@@ -171,7 +171,8 @@ class Algorithm(ABC):
     def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
         """The best label that is none of the rows of `no_goods` (`Capability.K_BEST`).
 
-        Found among the first ``len(no_goods) + 1`` labels in decreasing value (docs/mathematics/oracles).
+        Found among the first ``len(no_goods) + 1`` labels in decreasing value
+        (docs/mathematics/oracles#the-k-best-labels).
 
         Raises
         ------

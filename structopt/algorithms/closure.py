@@ -1,4 +1,4 @@
-"""Closures: the heaviest set of nodes that holds the parents of all its nodes (docs/mathematics/oracles).
+"""Closures: the heaviest set of nodes that holds the parents of all its nodes (docs/mathematics/oracles#closures).
 
     max  sum_v w_v y_v    subject to  y_child <= y_parent,  y in {0, 1}
 

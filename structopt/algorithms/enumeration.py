@@ -1,4 +1,4 @@
-"""All labels of a tiny space in one array."""
+"""Enumeration: all labels of a small space in one array."""
 
 from __future__ import annotations
 

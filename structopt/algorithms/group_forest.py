@@ -1,6 +1,6 @@
 """Max-sum on a forest of one-of-many groups: chains and trees with any number of states, as they were declared.
 
-Group g has the states ``column[state_ptr[g]:state_ptr[g + 1]]``; the pairs of states that may meet across the edge to
+Group g has the states ``column[state_ptr[g]:state_ptr[g + 1]]``; the allowed pairs of states across the edge to
 its parent are listed one by one, with the column of their pair variable or -1. Parents come before children. Ties: the
 first state of a root, then the first pair of every edge.
 """

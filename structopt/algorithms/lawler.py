@@ -1,4 +1,4 @@
-"""The k best labels, by one scheme for every structure: Lawler's and Murty's cells (docs/mathematics/oracles).
+"""The k best labels by the partition scheme of Lawler and Murty, for every structure (docs/mathematics/oracles).
 
 A label is a sequence of decisions. A *cell* fixes a prefix of decisions and forbids some decisions at the next
 position. Emitting the best label of the best cell replaces that cell by: the same cell with the label's decision
@@ -32,7 +32,7 @@ own decision. ``-inf`` marks an empty cell.
 def best_first(label: IntArray, value: float, branch: Branch, n_decisions: int) -> Iterator[tuple[IntArray, float]]:
     """Every label from the best (`label`, `value`) on; equal values in lexicographic order of the cells' labels.
 
-    Work is done only when the next label is asked for: one call of `branch` each.
+    Labels are computed lazily: one call of `branch` for each label.
     """
     # Value, label, position, and what is forbidden there: the set, or its only member until the cell is opened.
     heap: list[tuple[float, tuple[int, ...], int, BoolArray | int]] = [(-value, tuple(label.tolist()), 0, -1)]
@@ -79,7 +79,7 @@ def k_best(
 
 
 def ban_rows(ban: npt.ArrayLike | None, length: int) -> list[tuple[int, ...]]:
-    """The rows of a ban list as tuples; each must be a label of this length."""
+    """The rows of a list of excluded labels as tuples; each must be a label of this length."""
     if ban is None:
         return []
     rows = integers(ban, "ban", 2)

@@ -1,4 +1,4 @@
-"""Best matchings of one shape, behind `Assignment` and `Ranking` (docs/mathematics/oracles)."""
+"""Best matchings of one shape, behind `Assignment` and `Ranking` (docs/mathematics/oracles#assignment)."""
 
 from __future__ import annotations
 

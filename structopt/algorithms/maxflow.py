@@ -1,4 +1,4 @@
-"""Maximum flow in integers: Dinic's algorithm on a fixed adjacency (docs/mathematics/oracles).
+"""Maximum flow in integers: Dinic's algorithm on a fixed adjacency (docs/mathematics/oracles#roof-duality).
 
 A network is flat arrays: the arcs out of node ``v`` are the slots ``ptr[v] .. ptr[v+1]-1``; slot ``q`` leads to
 ``head[q]`` with residual capacity ``res[q]``, and ``rev[q]`` is the slot that looks back. Source and sink are not
@@ -47,7 +47,7 @@ def integer_scale(total: float, bits: int) -> int:
 
 @kernel
 def rescale_flow(flow: Any, shift: int) -> None:
-    """Multiply a kept flow by ``2**shift``: the costs of the next call have another scale."""
+    """Multiply a kept flow by ``2**shift``: the coefficients of the next call have another scale."""
     factor = math.ldexp(1.0, max(-_EXPONENT_LIMIT, min(_EXPONENT_LIMIT, shift)))
     for k in range(flow.size):
         # Truncation is symmetric, so that opposite slots keep opposite flows.

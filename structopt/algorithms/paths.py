@@ -148,7 +148,7 @@ def k_best(
     k: int,
     ban: list[npt.ArrayLike] | None = None,
 ) -> tuple[list[IntArray], FloatArray]:
-    """The k best paths that are not in a ban list (of arc sequences), best first.
+    """The k best paths that are not in a list of excluded ones (arc sequences), best first.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def _banned_paths(ban: list[npt.ArrayLike] | None, n_arcs: int, width: int) -> l
     paths = [integers(path, "ban", 1) for path in ban or ()]
     for path in paths:
         if len(path) > width or (path < 0).any() or (path >= n_arcs).any():
-            raise DeclarationError(f"The banned path {path.tolist()} is not one from the source to the sink.")
+            raise DeclarationError(f"The excluded path {path.tolist()} is not one from the source to the sink.")
     return paths
 
 

@@ -1,4 +1,4 @@
-"""One file per solver behind one protocol.
+"""Backends: one file per LP or MIP solver, behind one protocol.
 
 A new backend is one file and one line in `structopt.backends.registry`; a new solver for an old
 backend is one TOML file (`structopt.backends.profiles`).

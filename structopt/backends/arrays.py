@@ -1,4 +1,4 @@
-"""What every backend does to arrays before and after the solver sees them."""
+"""Arrays of backends: checked and scaled objective coefficients, checked answers, spaces without rows."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def as_costs(c: FloatArray, space: CompiledSpace) -> FloatArray:
     costs = np.ascontiguousarray(c, dtype=np.float64)
     if costs.shape != (space.n_variables,):
         raise SpaceMismatch(
-            f"The costs have shape {costs.shape}, but {space!r} has {space.n_variables} variables: "
+            f"The objective coefficients have shape {costs.shape}, but {space!r} has {space.n_variables} variables: "
             f"pass a vector of shape ({space.n_variables},)."
         )
     if not np.isfinite(costs).all():
         j = int(np.flatnonzero(~np.isfinite(costs))[0])
         raise DeclarationError(
-            f"The cost of {space.variable_names[j]!r} is {costs[j]}: costs must be finite. "
+            f"The objective coefficient of {space.variable_names[j]!r} is {costs[j]}: it must be finite. "
             "Look for a NaN or an overflow in the scores."
         )
     return costs
 
 
 def costs_and_scale(c: FloatArray, space: CompiledSpace, target: int) -> tuple[FloatArray, float]:
-    """Checked costs, and the power of two that lifts their norm to at least ``2 ** (target - 1)``.
+    """Checked objective coefficients, and the power of two that lifts their norm to at least ``2 ** (target - 1)``.
 
-    The tolerances of solvers on costs are absolute (1e-7 in a simplex; the MIP of HiGHS ignores
-    improvements below 1e-6, that of CBC below 1e-5). Scaling small costs up, exactly, by a power
-    of two keeps them relative. Large costs are scaled down only where solvers take them for infinite (from 1e20 on):
+    The tolerances of solvers on them are absolute (1e-7 in a simplex; the MIP of HiGHS ignores
+    improvements below 1e-6, that of CBC below 1e-5). Scaling small ones up, exactly, by a power
+    of two keeps them relative. Large ones are scaled down only where solvers take them for infinite (from 1e20 on):
     that drowns the small ones.
     """
     # After a simplex run every first call of a numpy function misses the caches (5 to 10 us each), so the
@@ -79,7 +79,7 @@ def costs_and_scale(c: FloatArray, space: CompiledSpace, target: int) -> tuple[F
     if square == 0.0:
         if not c.any():
             return c, 1.0
-        square = sys.float_info.min  # underflow: every cost is below 1e-154
+        square = sys.float_info.min  # underflow: every coefficient is below 1e-154
     excess = target - (math.frexp(square)[1] + 1) // 2
     return c, math.ldexp(1.0, excess) if excess > 0 else 1.0
 
@@ -186,7 +186,7 @@ def constant_solution(space: CompiledSpace) -> Solution:
 
 
 def box_solution(space: CompiledSpace, costs: FloatArray) -> Solution:
-    """The answer over a space without rows: every variable at the bound that its cost likes.
+    """The answer over a space without rows: every variable at its better bound.
 
     No solver is needed, and glpsol cannot read a file without rows.
     """
@@ -200,7 +200,7 @@ def box_solution(space: CompiledSpace, costs: FloatArray) -> Solution:
     z = np.where(costs > 0, upper, np.where(costs < 0, lower, np.clip(0.0, lower, upper)))
     z += 0.0  # no negative zeros
     if np.isinf(z).any():
-        return Solution(Status.UNBOUNDED, None, message="no rows, and a cost on a variable without a bound")
+        return Solution(Status.UNBOUNDED, None, message="no rows, and an objective coefficient without a bound")
     return Solution(Status.OPTIMAL, z, float(costs @ z), message="no rows")
 
 
@@ -283,7 +283,7 @@ def without_fixed(
 
 
 def breaks_rows(space: CompiledSpace, z: FloatArray, tolerance: float) -> bool:
-    """Whether `z` leaves a row or a bound by more than `tolerance` of the numbers that meet there."""
+    """Whether `z` leaves a row or a bound by more than `tolerance` of the size of its terms."""
     activity = space.matrix @ z
     slack = tolerance * np.maximum(space.row_units, abs(space.matrix) @ np.abs(z))
     margin = tolerance * np.maximum(1.0, np.abs(z))
@@ -317,7 +317,7 @@ def recession_ray(space: CompiledSpace, costs: FloatArray) -> FloatArray | None:
     open_ended = np.isinf(space.lower) | np.isinf(space.upper)
     if not open_ended.any():
         return None
-    costs = np.where(open_ended, costs, 0.0)  # the others stay where they are, however much they cost
+    costs = np.where(open_ended, costs, 0.0)  # the others stay where they are, whatever their coefficients
     cone = replace(
         space.relaxed(),
         row_lower=np.where(np.isfinite(space.row_lower), 0.0, -np.inf),

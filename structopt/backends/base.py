@@ -1,4 +1,4 @@
-"""The protocol between the oracle and a solver.
+"""The protocol of backends: capabilities, status, solution, and the base class.
 
 A backend holds one compiled space, keeps its native model alive, and answers ``argmax c . z``.
 It declares what it can do as class data; `structopt.testing.check_backend` is its conformance suite.
@@ -36,7 +36,7 @@ class Status(enum.Enum):
     TIME_LIMIT = "time limit"
     """Stopped by the clock; `Solution.z` holds the incumbent, or None."""
     FAILED = "failed"
-    """Anything else; `Solution.message` has the solver's own words."""
+    """Anything else; `Solution.message` has the solver's message."""
 
 
 class Capability(enum.Flag):
@@ -72,7 +72,7 @@ class Solution:
     iterations : int
         Simplex iterations or branch-and-bound nodes, as the solver counts them.
     message : str
-        The solver's own words.
+        The solver's message.
     """
 
     status: Status
@@ -142,7 +142,7 @@ class Backend(ABC):
         """Solve. `start` is a feasible label to start from (used with `Capability.MIP_START`)."""
 
     def maximize(self, c: FloatArray, square: float) -> Solution:
-        """`set_costs` and `run` in one, for costs known to be a contiguous float64 vector of finite squared norm.
+        """`set_costs` and `run` in one, for a contiguous float64 vector of finite squared norm.
 
         A backend may have a shorter way; it need not.
         """
@@ -158,7 +158,7 @@ class Backend(ABC):
         return
 
     def ray(self) -> FloatArray | None:
-        """A direction of unbounded growth after an unbounded run, where the solver tells it."""
+        """A direction of unbounded growth after an unbounded run, where the solver reports one."""
         return None
 
     # A live solver never pickles: keep the recipe, drop the handle.

@@ -1,4 +1,4 @@
-"""Whether a point that a solver returned is a label: the one check that every answer passes, whoever gave it."""
+"""The check of every point that a solver returned: is it a label of the space?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Checker"]
 class Checker:
     """Rounds the integer variables of a point if that leaves it a label, in exact activity of the declared rows.
 
-    A solver's "integer" is 1e-6 away from one; in a row ``x <= M y`` that is M/1e6 of x. So a point is judged after
+    A solver's "integer" is 1e-6 away from one; in a row ``x <= M y`` that is M/1e6 of x. So a point is checked after
     rounding, by the rows as they were declared.
 
     Parameters

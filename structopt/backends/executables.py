@@ -1,4 +1,4 @@
-"""Where the programs of command-line solvers are, and how to get them."""
+"""Location of the executables of command-line solvers, and how to install them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cbc_executable() -> str | None:
 
 
 def missing_package(package: str) -> str | None:
-    """Why `package` cannot be imported, or None if it can; asked without importing it."""
+    """Why `package` cannot be imported, or None if it can; without importing it."""
     if importlib.util.find_spec(package) is None:
         return f"the Python package {package!r} is not installed{_CURE}pip install {package}"
     return None

@@ -1,6 +1,6 @@
 """HiGHS in this process: one persistent model per backend, re-solved from its last basis.
 
-Only costs and extra rows change between calls. HiGHS releases the GIL in ``run``, so instances in
+Only objective coefficients and extra rows change between calls. HiGHS releases the GIL in ``run``, so instances in
 different threads solve side by side.
 """
 
@@ -53,7 +53,7 @@ _MODEL_STATUS = highspy.HighsModelStatus
 _OPTIMAL = _MODEL_STATUS.kOptimal
 _OPTIMAL_NUMBER = int(_OPTIMAL)  # members of pybind11's enums compare at half the speed of numbers
 _FEASIBLE_POINT = int(highspy.SolutionStatus.kSolutionStatusFeasible)
-#: Stopped by the clock, or by another thread that no longer wants the answer.
+#: Stopped by the time limit, or by another thread that no longer needs the answer.
 _OUT_OF_TIME = (_MODEL_STATUS.kTimeLimit, _MODEL_STATUS.kInterrupt)
 #: Stopped by a limit that the user set in the options: trying again would stop there again.
 _STOPPED = (
@@ -62,14 +62,14 @@ _STOPPED = (
     _MODEL_STATUS.kObjectiveBound,
     _MODEL_STATUS.kObjectiveTarget,
 )
-#: Relative primal-dual gap above which "Optimal" is not believed (HiGHS issue 3194).
+#: Relative primal-dual gap above which "Optimal" is rejected (HiGHS issue 3194).
 _OPTIMALITY_ERROR = 1e-7
-#: Small costs are scaled up to a norm of about 2 to this power: a simplex needs less than a MIP,
-#: whose cut-off is coarser, and unscaled costs save a copy.
+#: Small objectives are scaled up to a norm of about 2 to this power: a simplex needs less than a MIP,
+#: whose cut-off is coarser, and an unscaled objective saves a copy.
 _LP_COST_EXPONENT = 0
-_LP_LEAST_SQUARE = 0.25  # the squared norm from which on that exponent leaves costs as they are
+_LP_LEAST_SQUARE = 0.25  # the squared norm from which on that exponent leaves the objective as it is
 _MIP_COST_EXPONENT = 10
-_LARGEST_SQUARE = 1e30  # costs of 1e20 and more are infinite to HiGHS
+_LARGEST_SQUARE = 1e30  # coefficients of 1e20 and more are infinite to HiGHS
 #: LPs of this many coefficients may run for seconds, so that they are watched as integer programs are.
 _LARGE = 50_000
 _INTERRUPTS = (
@@ -97,13 +97,14 @@ class _Watch:
     """Called by HiGHS during long runs, in the thread that runs it.
 
     That it is Python is half of its use: the interpreter runs the handlers of signals before it, so that Ctrl-C is
-    raised here and leaves ``Highs.run`` as it would leave any function. The other half is to hear other threads.
+    raised here and leaves ``Highs.run`` as it would leave any function. The callback also checks the stop flags of
+    other threads.
     """
 
     def __init__(self) -> None:
         self.stop: Stop | None = None
 
-    def __call__(self, kind: Any, message: str, told: Any, answer: Any, data: Any) -> None:
+    def __call__(self, kind: Any, message: str, output: Any, answer: Any, data: Any) -> None:
         if self.stop is not None and self.stop.seconds_left <= 0.0:
             answer.user_interrupt = True
 
@@ -116,13 +117,13 @@ class Highs(Backend):
     space : CompiledSpace
     options : mapping, optional
         HiGHS options by their own names, and the common ``time_limit``, ``mip_gap``, ``threads``.
-        ``{"simplex_strategy": 4}`` (primal) is faster when costs drift slowly from call to call,
+        ``{"simplex_strategy": 4}`` (primal) is faster when the objective changes little from call to call,
         the default (dual) when they are unrelated.
 
     Notes
     -----
-    Small costs are scaled up by a power of two before HiGHS sees them: its MIP ignores improvements
-    below the absolute 1e-6, which for costs of 1e-4 would be one per cent.
+    Small objectives are scaled up by a power of two before they are passed on: its MIP ignores improvements
+    below the absolute 1e-6, which for coefficients of 1e-4 would be one per cent.
 
     Examples
     --------
@@ -222,7 +223,7 @@ class Highs(Backend):
             self._costs[:] = costs  # a copy: the caller may reuse the array
 
     def _renew(self) -> None:
-        """A new native model in place of one whose last run was left by an exception; costs and rows are kept."""
+        """A new native model in place of one whose last run was left by an exception; objective and rows are kept."""
         costs, extra = self._costs, self._extra
         self._build()
         self.set_costs(costs)
@@ -236,7 +237,7 @@ class Highs(Backend):
         rows, lower, upper = as_rows(matrix, lower, upper, self.space)
         if not self._extra:
             self._basis_before_rows = self._highs.getBasis()
-        # First told, then done: an interrupt in between leaves nothing behind that `remove_rows` does not know of.
+        # Recorded before it is done: after an interrupt in between `remove_rows` still removes every row.
         self._extra.append((rows, lower, upper))
         if self._integral:
             space = self.space
@@ -289,7 +290,7 @@ class Highs(Backend):
             return
         stop = self._watch.stop = current_stop()
         left = math.inf if stop is None else stop.seconds_left
-        # Until it is known how the run ended, nobody shall trust this model.
+        # Until it is known how the run ended, this model must not be used.
         self._spoiled = True
         if left < self._time_limit:
             self._highs.setOptionValue("time_limit", left)
@@ -313,10 +314,10 @@ class Highs(Backend):
     def _read_optimum(self, status: Any) -> Solution:
         """The optimum of an LP."""
         highs = self._highs
-        # A HiGHS too old to know the error of its objective answers 0.
+        # Older versions of HiGHS report 0 as the error of the objective.
         if highs.getInfoValue("primal_dual_objective_error")[1] > _OPTIMALITY_ERROR:
             return self._second_look(status)
-        # fromiter is the fastest way out of the list that highspy hands over.
+        # fromiter is the fastest way out of the list that highspy returns.
         z = np.fromiter(highs.allVariableValues(), _FLOAT64, self._n)
         bound = highs.getObjectiveValue() / self._scale
         return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
@@ -341,7 +342,7 @@ class Highs(Backend):
         return self._settled(status) or self._with_costs_of_one()
 
     def _with_costs_of_one(self) -> Solution:
-        """A last attempt with costs of size 1: tolerances on them are absolute, and 1e-9 of 1e8 is below rounding."""
+        """A last attempt with an objective of norm 1: tolerances are absolute, and 1e-9 of 1e8 is below rounding."""
         costs = self._present_costs()
         self._scale = math.ldexp(1.0, -math.frexp(float(np.abs(costs).max(initial=0.0)))[1])
         self._highs.changeColsCost(self._n, self._columns, costs * self._scale)
@@ -364,14 +365,14 @@ class Highs(Backend):
         return None
 
     def _unbounded_or_infeasible(self) -> Solution:
-        # With no costs nothing is unbounded, so that infeasibility is the only question left.
+        # Without an objective nothing is unbounded, so that only infeasibility remains to be decided.
         costs = self._present_costs()
         self._highs.changeColsCost(self._n, self._columns, np.zeros(self._n))
         self._start()
         feasible = self._highs.getModelStatus() == _OPTIMAL
         self._highs.changeColsCost(self._n, self._columns, costs * self._scale)
         status = Status.UNBOUNDED if feasible else Status.INFEASIBLE
-        return Solution(status, None, message=f"{status.value}, found by solving without costs")
+        return Solution(status, None, message=f"{status.value}, found by solving without an objective")
 
     def _read(self, status: Status, model_status: Any) -> Solution:
         words = self._words(model_status)
@@ -405,7 +406,7 @@ class Highs(Backend):
         return with_rows(self.space, self._extra)
 
     def ray(self) -> FloatArray | None:
-        """A direction in which the present costs grow without limit, or None."""
+        """A direction in which the current objective grows without limit, or None."""
         return recession_ray(self._current(), self._present_costs())
 
     def get_basis(self) -> Any:

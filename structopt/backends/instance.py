@@ -1,4 +1,4 @@
-"""The LP and the MIP of one space side by side, when to ask which, and the check that every answer passes."""
+"""A solver instance: the LP and the MIP of one space, the choice between them, and the check of every answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forbidding single labels by linear rows (no-good cuts)."""
+"""No-good cuts: linear rows that exclude single labels."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def no_good_rows(space: CompiledSpace, labels: Sequence[npt.ArrayLike]) -> tuple
     if inside.any():
         label, k = np.argwhere(inside)[0]
         raise BanNotExpressible(
-            f"Label {label} of the ban list cannot be forbidden by a linear row: {space.variable_names[integer[k]]} = "
+            f"Label {label} of forbid= cannot be excluded by a linear row: {space.variable_names[integer[k]]} = "
             f"{points[label, k]:g} lies strictly inside its bounds [{low[k]:g}, {up[k]:g}]. Only labels whose integer "
-            "variables all stand at a bound (0/1 variables always do) can be banned; encode it with 0/1 variables."
+            "variables all stand at a bound (0/1 variables always do) can be excluded; encode it with 0/1 variables."
         )
     signs = np.where(at_lower, 1.0, -1.0)
     rows = np.zeros((len(points), space.n_variables))

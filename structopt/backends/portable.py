@@ -1,4 +1,4 @@
-"""What a saved model may say about its solver: the name of a profile that ships, and limits that are numbers.
+"""What a saved model may contain about its solver: the name of a shipped profile, and numeric limits.
 
 A file that was saved, sent and loaded must not choose which program runs or which file is written. Options of HiGHS
 such as ``log_file`` and of Pyomo such as ``executable`` do just that, so that options are taken from a file only if
@@ -18,7 +18,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["check_portable", "portable"]
 
-#: A kind of value: a non-negative number, a whole one, a switch, or one of some words.
+#: A kind of value: a non-negative number, a whole one, a switch, or one of some strings.
 _NUMBER, _WHOLE, _SWITCH = "a finite number, at least 0", "a whole number, at least 0", "True or False"
 _Kind = str | tuple[str, ...]
 
@@ -154,10 +154,10 @@ def _problem(solver: str, key: Any, value: Any) -> str | None:
     if kind is None:
         return f"the option {key!r} of {solver!r} is not one that a file may set"
     if isinstance(kind, tuple):
-        fits, told = isinstance(value, str) and value in kind, f"one of {', '.join(kind)}"
+        fits, wanted = isinstance(value, str) and value in kind, f"one of {', '.join(kind)}"
     elif kind == _SWITCH:
-        fits, told = isinstance(value, bool), kind
+        fits, wanted = isinstance(value, bool), kind
     else:
         number = isinstance(value, int) or (isinstance(value, float) and kind == _NUMBER)
-        fits, told = number and not isinstance(value, bool) and math.isfinite(value) and value >= 0, kind
-    return None if fits else f"the option {key!r} of {solver!r} is {value!r}; it must be {told}"
+        fits, wanted = number and not isinstance(value, bool) and math.isfinite(value) and value >= 0, kind
+    return None if fits else f"the option {key!r} of {solver!r} is {value!r}; it must be {wanted}"

@@ -1,6 +1,6 @@
 """Solver profiles: a TOML file that names a backend, its options and how to install it.
 
-The profiles that come with structopt are in ``solvers/``; one's own is any file of the same form:
+The profiles that come with structopt are in ``solvers/``; users can write files of the same form:
 
 .. code-block:: toml
 
@@ -125,7 +125,7 @@ def make_backend(
     Parameters
     ----------
     solver : str, path, Profile or subclass of Backend
-        A profile's name, the path of a profile, or a backend class of one's own.
+        A profile's name, the path of a profile, or a backend class.
     compiled : CompiledSpace
     **overrides
         Options that replace those of the profile.
@@ -156,9 +156,9 @@ def make_backend(
     missing = profile.unavailable(**overrides)
     if missing is not None:
         what, cure = split_cure(missing)
-        cure = profile.install or cure  # the profile knows its solver better than the backend does
-        told = f"; get it with: {cure}" if cure else ""
-        raise SolverNotAvailable(f"The solver {profile.name!r} cannot run here: {what}{told}.")
+        cure = profile.install or cure  # the profile is more specific than the backend
+        text = f"; get it with: {cure}" if cure else ""
+        raise SolverNotAvailable(f"The solver {profile.name!r} cannot run here: {what}{text}.")
     return backend_class(profile.backend)(compiled, {**profile.options, **overrides})
 
 

@@ -1,4 +1,4 @@
-"""Programs that a modelling package starts for us, watched so that none outlives its limit or fails without a word."""
+"""Supervision of solver processes that a modelling package starts: time limits, output, exit codes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SupervisedProgram:
     >>> with program.watched(5.0):
     ...     _ = subprocess.run([program.path, "a word"])
     >>> program.account()
-    'exit code 0, last words: a word'
+    'exit code 0, last output: a word'
     """
 
     def __init__(self, program: str, keep_output: bool) -> None:
@@ -106,9 +106,9 @@ class SupervisedProgram:
         return ""
 
     def account(self) -> str:
-        """How the last run ended, in words."""
+        """How the last run ended, as text."""
         code, words = self._read("code"), " ".join(self._read("log").split())
-        told = [self._killed] if self._killed else []
-        told += [f"exit code {code}"] if code else []
-        told += [f"last words: {words[-_WORDS:]}"] if words else []
-        return ", ".join(told)
+        parts = [self._killed] if self._killed else []
+        parts += [f"exit code {code}"] if code else []
+        parts += [f"last output: {words[-_WORDS:]}"] if words else []
+        return ", ".join(parts)

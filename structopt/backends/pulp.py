@@ -186,9 +186,9 @@ class Pulp(RecordingBackend):
                 return Solution(Status.FAILED, None, message=self._account(error))
 
     def _account(self, error: Exception) -> str:
-        told = self._program.account() if self._program is not None else ""
+        text = self._program.account() if self._program is not None else ""
         name = self._program.program if self._program is not None else self._solver_name
-        return f"{name}: {type(error).__name__}: {error}{'; ' + told if told else ''}"
+        return f"{name}: {type(error).__name__}: {error}{'; ' + text if text else ''}"
 
     def _read(self, problem: Any) -> Solution:
         import pulp

@@ -61,7 +61,7 @@ class Pyomo(RecordingBackend):
     ----------
     space : CompiledSpace
     options : mapping, optional
-        ``solver``: a name that ``pyomo.environ.SolverFactory`` knows (``"appsi_highs"``, ``"highs"``,
+        ``solver``: a name of ``pyomo.environ.SolverFactory`` (``"appsi_highs"``, ``"highs"``,
         ``"cbc"``, ``"glpk"``, ...); ``executable``: the program, if it is not on the path (for CBC the
         one that PuLP ships is found); the common ``time_limit``, ``mip_gap``, ``threads``; all others
         go to the solver under its own names.
@@ -137,7 +137,7 @@ class Pyomo(RecordingBackend):
             with _quiet_pyomo():
                 solver = pyo.SolverFactory(name, **({"executable": executable} if executable else {}))
                 usable = solver.available(exception_flag=False)
-        except Exception as error:  # a program that does not answer when asked for its version
+        except Exception as error:  # a program that does not report its version
             raise SolverNotAvailable(
                 f"Pyomo cannot run {program or name!r}: {type(error).__name__}: {error}"
             ) from error
@@ -199,10 +199,10 @@ class Pyomo(RecordingBackend):
             return Solution(Status.FAILED, None, message=self._account(error))
 
     def _account(self, error: Exception) -> str:
-        told = [self._program.account()] if self._program is not None else []
-        told.append(f"last words: {' '.join(str(getattr(self._solver, '_log', '') or '').split())[-300:]}")
+        parts = [self._program.account()] if self._program is not None else []
+        parts.append(f"last output: {' '.join(str(getattr(self._solver, '_log', '') or '').split())[-300:]}")
         name = self._program.program if self._program is not None else self._solver_name
-        return f"{name}: {type(error).__name__}: {error}; {', '.join(part for part in told if part)}"
+        return f"{name}: {type(error).__name__}: {error}; {', '.join(part for part in parts if part)}"
 
     def _read(self, results: Any) -> Solution:
         words = str(results.solver.termination_condition)
@@ -230,7 +230,7 @@ class Pyomo(RecordingBackend):
             self._model.solutions.load_from(results)
         values = [variable.value for variable in self._variables]
         z = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-        # A variable without cost and rows is not in the solver's file: any value will do.
+        # A variable without coefficient and rows is not in the solver's file: any value is optimal.
         return np.where(np.isnan(z), np.clip(0.0, self.space.lower, self.space.upper), z)
 
 

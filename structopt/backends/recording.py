@@ -1,4 +1,4 @@
-"""The common part of backends whose solver keeps nothing between calls."""
+"""The base class of backends whose solver keeps no model between calls."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _COMMON = ("time_limit", "mip_gap", "threads")
 
 
 class RecordingBackend(Backend):
-    """Costs and extra rows as arrays; what an ambiguous status means, settled in one place.
+    """Objective coefficients and extra rows as arrays; ambiguous statuses are resolved here.
 
     A subclass writes `_build` and `_solve`, and `_rows_changed` if it keeps a model of the rows.
     """
 
-    #: Relative error of the values that come back; bounds are raised by it, because they are promises.
+    #: Relative error of the values that come back; bounds are raised by it, so that they hold.
     _rounding: ClassVar[float] = 0.0
-    #: Whether what comes back is hearsay (a program's file), and HiGHS looks at it again.
+    #: Whether the answer comes from an external program's file, and is verified by HiGHS.
     _is_audited: ClassVar[bool] = False
-    #: Seconds for the run at hand: the option, or what a deadline leaves of it.
+    #: Seconds for the current run: the option, or what a deadline leaves of it.
     _limit: float = math.inf
 
     def __init__(self, space: CompiledSpace, options: Mapping[str, Any] | None = None) -> None:
@@ -68,7 +68,7 @@ class RecordingBackend(Backend):
 
     @abstractmethod
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
-        """Solve with these (scaled) costs. FAILED with the solver's words where it is not sure.
+        """Solve with these (scaled) objective coefficients; FAILED, with its message, where the status is unclear.
 
         A status of UNBOUNDED or INFEASIBLE may be a guess of the solver: it is checked here.
         """
@@ -106,7 +106,7 @@ class RecordingBackend(Backend):
             self._rows_changed()
 
     def run(self, start: FloatArray | None = None) -> Solution:
-        """Solve with the present costs and rows."""
+        """Solve with the current objective and rows."""
         costs = np.zeros(self.space.n_variables) if self._costs is None else self._costs
         rows = self._current()
         if not rows.n_variables:
@@ -119,7 +119,7 @@ class RecordingBackend(Backend):
         begin = time.perf_counter()
         found = self._solve(costs * self._scale, start)
         if found.status is Status.FAILED and costs.any():
-            # Tolerances on costs are absolute: once more with costs of size 1.
+            # Tolerances on the objective are absolute: once more with an objective of norm 1.
             self._scale = math.ldexp(1.0, -math.frexp(float(np.abs(costs).max()))[1])
             found = self._solve(costs * self._scale, start)
         seconds = time.perf_counter() - begin
@@ -152,7 +152,7 @@ class RecordingBackend(Backend):
         return replace(found, status=Status.FAILED, z=None, message=words)
 
     def _is_empty(self, seconds: float) -> bool | None:
-        """Whether the space holds no label; None if that cannot be told in time."""
+        """Whether the space holds no label; None if that cannot be decided in time."""
         from structopt.backends.highs import Highs
 
         with deadline(max(_LEAST_PATIENCE, 10.0 * seconds) if math.isinf(self._limit) else self._limit):
@@ -162,7 +162,7 @@ class RecordingBackend(Backend):
     def _audit(self, found: Solution, costs: FloatArray, seconds: float) -> Solution:
         """A program's answer, as far as HiGHS can confirm it in a fraction of the program's time.
 
-        A program that was started with a file may have read another file, or none: its status is hearsay. HiGHS starts
+        An external program may have read another file, or none, so that its status is verified: HiGHS starts
         from the answer and looks for a better label. What it proves is the bound; a better label refutes an "optimal".
         """
         from structopt.backends.highs import Highs
@@ -213,7 +213,7 @@ class RecordingBackend(Backend):
             return Solution(Status.FAILED, None, message=f"{found.message}, with a point that breaks a row")
         if found.status is Status.OPTIMAL and self.space.is_integral and seconds >= 0.9 * self._limit:
             # glpsol's "integer non-optimal" and SCIP's "time limit" reach PuLP as "optimal": after the time limit
-            # nobody can tell the incumbent from the optimum, so promise only the incumbent.
+            # the incumbent cannot be distinguished from the optimum: report it as an incumbent.
             return Solution(Status.TIME_LIMIT, z, float("inf"), found.iterations, found.message)
         rounded = np.where(self.space.integrality, 0.0, np.abs(costs * z))
         value = float(costs @ z) + self._rounding * float(rounded.sum())
@@ -224,5 +224,5 @@ class RecordingBackend(Backend):
         return Solution(found.status, z, bound, found.iterations, found.message)
 
     def ray(self) -> FloatArray | None:
-        """A direction in which the present costs grow without limit, or None."""
+        """A direction in which the current objective grows without limit, or None."""
         return None if self._costs is None else recession_ray(self._current(), self._costs)

@@ -1,4 +1,4 @@
-"""Which backends there are: one line each, imported only when asked for."""
+"""The registry of backends: one line each, imported at first use."""
 
 from __future__ import annotations
 

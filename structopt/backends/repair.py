@@ -1,7 +1,7 @@
-"""What to do about a solver's optimum that is no label once its integer variables are integers.
+"""Repair of a solver's optimum that violates a row once its integer variables are rounded.
 
-With coefficients of 1e7 and more a solver's integer tolerance is worth whole units of a row. HiGHS is then asked at
-its tightest tolerance; where that is not enough, the assignment of the integer variables at hand is settled exactly (an
+With coefficients of 1e7 and more a solver's integer tolerance amounts to whole units of a row. HiGHS then solves at
+its tightest tolerance; where that is not enough, the current assignment of the integer variables is solved exactly (an
 LP in the others) and forbidden, until no other can be better.
 """
 
@@ -30,7 +30,7 @@ _TIGHTEST: dict[str, Any] = {
     "mip_rel_gap": 0.0,
     "mip_abs_gap": 0.0,
 }
-#: Assignments of the integer variables that are settled one by one before we give up.
+#: Assignments of the integer variables that are tried before an error is raised.
 _MOST_ASSIGNMENTS = 64
 
 

@@ -1,4 +1,4 @@
-"""The last look at a solver's answer: integer values made exactly integer, rows and bounds looked at again."""
+"""Rounding of a solver's integer values, and a check of rows and bounds afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def first_broken(
     row_upper: FloatArray,
     tolerance: float,
 ) -> int:
-    """The first row that `z` leaves by more than `tolerance` of the terms that meet there (or of its unit), or -1."""
+    """The first row that `z` leaves by more than `tolerance` of the size of its terms (or of its unit), or -1."""
     for i in range(len(row_lower)):
         activity = 0.0
         size = 0.0

@@ -1,4 +1,4 @@
-"""Why a space is empty, and along what an objective is unbounded: by name."""
+"""Diagnosis of infeasible spaces and unbounded objectives: names of conflicting rows, and of variables on a ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an oracle returns."""
+"""`Label`: the result of an oracle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Label:
         ``c . z``, recomputed from `z`.
     integral : bool, optional
         Whether the integer variables (all variables, in a space without any) have integer values; found out from
-        `z` when first asked for, if not given.
+        `z` when first needed, if not given.
     status : str
         ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
     bound : float, optional

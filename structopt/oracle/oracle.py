@@ -1,4 +1,4 @@
-"""`Oracle`: ``argmax c . z`` over a label space, whoever solves it."""
+"""`Oracle`: ``argmax c . z`` over a label space, by an algorithm or a solver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Oracle", "shared_oracle"]
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
 _LISTED_INTEGERS = 60
-#: Larger costs may add up to infinity.
+#: Sums of larger coefficients may overflow.
 _LARGE_COST = 1e150
 
 # The default of the sequences of a call: one object, so that a plain call is known at once.
@@ -142,7 +142,7 @@ class Oracle:
         Parameters
         ----------
         c : array_like, shape (n_variables,)
-            Finite costs.
+            Finite objective coefficients.
         rows : sequence of (a, lower, upper)
             Side constraints ``lower <= a . z <= upper`` for this call only.
         forbid : sequence of array_like
@@ -150,7 +150,7 @@ class Oracle:
             one forbids every point with the same integer part.
         key : hashable, optional
             Remember the simplex basis under this name and start from it the next time. Worth about 3 x when
-            one example's costs drift slowly, as they do in training.
+            the objective of an example changes slowly, as it does in training.
         start : array_like, optional
             A feasible label for the MIP to start from.
 
@@ -308,7 +308,7 @@ class Oracle:
 
     @property
     def listed(self) -> FloatArray | None:
-        """Every label of a space so small that products with all of them cost less than a search; None for others.
+        """Every label of a space so small that products with all of them take less time than a search; None for others.
 
         Examples
         --------
@@ -323,7 +323,7 @@ class Oracle:
         return self._listed[0]
 
     def _list_labels(self) -> FloatArray | None:
-        # A solver that was chosen is to be asked, and a subclass may answer otherwise.
+        # A solver that was chosen must be used, and a subclass may override the method.
         if self.solver != "auto" or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
             return None
         if isinstance(self._algorithm, Enumeration):
@@ -468,7 +468,7 @@ class Oracle:
     def plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
         """For a caller who looks at the point himself; None where a combinatorial algorithm, or a subclass, answers.
 
-        It takes costs (a contiguous float64 vector of the space) and their squared norm, and returns the best point
+        It takes objective coefficients (a contiguous float64 vector) and their squared norm, and returns the best point
         as the solver has it, free for the caller to change, with a bound on its value.
 
         Examples
@@ -486,7 +486,7 @@ class Oracle:
         return None if own or self._algorithm is not self._solvers else self._solvers.best_point
 
     def _label(self, found: Optimum) -> Label:
-        """An answer as a label; whether it is integral is looked at when somebody asks, unless that is known."""
+        """An answer as a label; whether it is integral is computed lazily, unless that is known."""
         integral = True if self._algorithm.integral and self._solvers.integral else None
         status = "optimal" if found.optimal else "time limit"
         return Label(found.z, found.value, integral, status, found.bound, self._integer)
@@ -534,7 +534,7 @@ class Oracle:
             place = np.argwhere(~np.isfinite(costs))[0]
             row = f" in row {place[0]}" if costs.ndim == 2 else ""
             name = self.space.variable_names[int(place[-1])]
-            raise DeclarationError(f"The cost of {name}{row} is {costs[tuple(place)]}; costs must be finite.")
+            raise DeclarationError(f"The coefficient of {name}{row} is {costs[tuple(place)]}; it must be finite.")
         if costs.size and max(costs.max(), -costs.min()) > _LARGE_COST:
             self._refuse_overflow(costs)
 
@@ -546,7 +546,7 @@ class Oracle:
             size = np.abs(costs) @ reach
         if not np.isfinite(size).all():
             raise DeclarationError(
-                f"The costs are too large (up to {np.abs(costs).max():.3g}): their sum over a label overflows. Divide "
+                f"The coefficients are too large (up to {np.abs(costs).max():.3g}): sums overflow. Divide "
                 "all of them by one number, which changes no answer."
             )
 
@@ -590,7 +590,7 @@ class Oracle:
     def prefers_free_calls(self) -> bool:
         """Whether plain calls have a combinatorial algorithm while side constraints need the solver.
 
-        Then several plain calls cost less than one with side constraints (docs/mathematics/oracles).
+        Then several calls without rows take less time than one with side constraints (docs/mathematics/oracles).
         """
         return Capability.SIDE_CONSTRAINTS not in self._algorithm.capabilities
 
@@ -632,7 +632,7 @@ def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **opt
     instance("space", space, (LabelSpace, CompiledSpace))
     compiled = space
     if isinstance(space, LabelSpace):
-        # It may serve other declarations of the same content, which must not hear of changes in this one.
+        # It may serve other declarations of the same content, which must not change with this one.
         space.seal("a shared oracle")
         compiled = space.compiled
     key = (space.fingerprint, str(solver), tuple(sorted((k, str(v)) for k, v in options.items())))

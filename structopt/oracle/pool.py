@@ -1,4 +1,4 @@
-"""Solver instances behind an oracle: one persistent model per thread, handed out, warm-started and counted."""
+"""A pool of solver instances: one persistent model per thread, with warm starts and statistics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PooledSolver:
 class SolverPool(Algorithm):
     """A backend as an algorithm: solver instances of one space; a new one is made only when all others are busy.
 
-    An instance that was interrupted (Ctrl-C, an exception from elsewhere) is not handed out again: nobody knows in what
+    An instance that was interrupted (Ctrl-C, an exception from elsewhere) is not used again: it is unknown in what
     state its models are.
 
     Parameters
@@ -214,7 +214,7 @@ class SolverPool(Algorithm):
         if z is None or solution.status not in (_OPTIMAL, _TIME_LIMIT):
             self._refuse(c, solution, constrained)
         value = dot(c, z)
-        # "Optimal" may leave the gap that the caller allows: the solver's bound is the promise, not the value.
+        # "Optimal" may leave the gap that the caller allows: the solver's bound is what is proved, not the value.
         bound = solution.bound if solution.bound < math.inf else self._box_bound(c)
         if not bound - value > 1e-9 * abs(value) or bound - value <= 1e-13 * float(np.abs(c).dot(np.abs(z))):
             bound = value  # they agree, up to rounding

@@ -34,7 +34,7 @@ def side_constraints_of(space: CompiledSpace, rows: Sequence[Row], forbid: Seque
 
 
 def _dense_rows(rows: Sequence[Row], n: int) -> SideConstraints:
-    """Rows given as vectors, as one sparse matrix; built by hand, because scipy takes longer than the solver."""
+    """Rows given as vectors, as one sparse matrix; built without scipy, which takes longer than the solver."""
     dense = np.empty((len(rows), n))
     bounds = np.empty((2, len(rows)))
     for number, row in enumerate(rows):

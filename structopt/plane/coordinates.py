@@ -36,12 +36,12 @@ class Coordinates:
     Attributes
     ----------
     both : ndarray, shape (2, n_variables)
-        The coefficients of h and of g in one array, so that a point, a cost vector and the box are one product each.
+        The coefficients of h and of g in one array, so that a point, an objective and the box are one product each.
     h0, g0 : float
         The constants.
     box : (h_lower, h_upper, g_lower, g_upper)
     at_truth : (h, g)
-        Of the variables' lower bounds, if there is no truth.
+        Of the variables' lower bounds, if there is no ground truth.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Coordinates:
         if type(h0) is not float or type(g0) is not float:
             h0, g0 = number("The constant of h", h0), number("The constant of g", g0)
         self.h0, self.g0 = h0, g0
-        # One pass for the check, the box and the truth: coordinates are made for every example of every pass.
+        # One pass for the check, the box and the ground truth: coordinates are made for every example of every pass.
         at = space.lower if truth is None else truth
         total, h_low, h_high, h_at, g_low, g_high, g_at = ranges(
             _coefficients(h, n, "h"), _coefficients(g, n, "g"), space.lower, space.upper, at, both
@@ -90,12 +90,12 @@ class Coordinates:
         return coef
 
     def costs(self, lam: float) -> tuple[FloatArray, float]:
-        """``h + lam g`` (g for inf) as costs and a constant. The costs are overwritten by the next call."""
+        """``h + lam g`` (g for inf) as coefficients and a constant. The array is overwritten by the next call."""
         blend(self.both, lam, self._costs)
         return self._costs, self.g0 if lam == math.inf else self.h0 + lam * self.g0
 
     def blend(self, lam: float) -> tuple[FloatArray, float]:
-        """``h + lam g`` (g for inf) as costs and their squared norm. The costs are overwritten by the next call."""
+        """``h + lam g`` (g for inf) as coefficients and their squared norm. Overwritten by the next call."""
         return self._costs, blend(self.both, lam, self._costs)
 
     def locate(self, lam: float, z: FloatArray, bound: float) -> Point:
@@ -105,7 +105,7 @@ class Coordinates:
         return Point(h + h0, g + g0, z, bound + (g0 if lam == math.inf else h0 + lam * g0))
 
     def towards(self, d_h: float, d_g: float) -> tuple[FloatArray, float]:
-        """``d_h h + d_g g`` as costs and a constant, for weights of any sign."""
+        """``d_h h + d_g g`` as coefficients and a constant, for weights of any sign."""
         return np.array((d_h, d_g)).dot(self.both), d_h * self.h0 + d_g * self.g0
 
     def point(self, z: FloatArray, bound: float) -> Point:

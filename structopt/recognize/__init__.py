@@ -1,4 +1,4 @@
-"""What structure a compiled space has, with proof.
+"""Recognition of the structure of a compiled space, with proof.
 
 `recognize` reads only the matrix, the bounds and the integrality marks, so it finds the same structure in a
 space declared natively, in Pyomo, in PuLP or in a file. It is sound, not complete: every test
@@ -7,9 +7,9 @@ is an exact comparison, and an unproved guess is not used. The steps, one file e
 ``normalize``   same labels in a plainer form: rows divided to +-1 entries, fixed columns substituted, idle rows dropped
 ``patterns``    rows read one by one: box, simplices, cardinality, closure, pairwise local polytope
 ``networks``    at most two entries a column: assignment, DAG path, flow
-``trees``       a chosen node needs a chosen child (docs/mathematics/hierarchies)
+``trees``       a chosen node needs a chosen child (docs/mathematics/hierarchies#sets-of-leaves)
 ``forests``     one-of-many groups joined to chains and trees: local marginal polytopes, forbidden pairs
-``unimodular``  proof of total unimodularity, only when asked
+``unimodular``  proof of total unimodularity, computed on demand
 ``structure``   the answer: `Structure` and the index arrays of every kind
 """
 

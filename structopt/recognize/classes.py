@@ -1,4 +1,4 @@
-"""Two-colouring of signed rows: the Heller-Tompkins condition (docs/mathematics/oracles)."""
+"""Two-colouring of signed rows: the Heller-Tompkins condition (docs/mathematics/oracles#total-unimodularity)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def row_classes(
 ) -> tuple[BoolArray, BoolArray]:
     """Split the rows in two classes by the columns with two entries.
 
-    Entries of equal sign ask for different classes, of opposite sign for the same class. Returns the rows for which
+    Entries of equal sign require different classes, of opposite sign the same class. Returns the rows for which
     that is impossible (with all rows connected to them), and the class of every row.
     """
     _, first, last = two_ends(column, n_columns)

@@ -207,7 +207,7 @@ class _Failures:
 
 
 def _kinds(form: NormalForm, once: BoolArray, marginal: BoolArray, conflict: BoolArray) -> tuple[IntArray, IntArray]:
-    """States and pair variables among the columns, and the state that each marginal row is of (-1: cannot be told)."""
+    """States and pair variables among the columns, and the state that each marginal row is of (-1: undetermined)."""
     kind = np.zeros(form.n_columns, dtype=np.int64)
     kind[form.column[(once | conflict)[form.row]]] = _STATE
     owner = np.full(form.n_rows, -1, dtype=np.int64)
@@ -277,7 +277,7 @@ def _groups_of_neighbours(
         for h in waiting:
             members, others = states[h], states.get(h ^ 1)
             if (group[members] >= 0).any():
-                continue  # another edge has told, or will fail below
+                continue  # determined by another edge, or refused below
             known = -1 if others is None else int(group[others[0]])
             complete = known >= 0 and others is not None and bool((group[others] == known).all())
             if complete and others is not None and others.size == size[known] == np.unique(others).size:

@@ -1,4 +1,4 @@
-"""The same labels in a plainer form, on which structure is easy to see (docs/mathematics/oracles).
+"""Normalisation of a compiled space: the same labels with fewer and simpler rows (docs/mathematics/oracles).
 
 Every step keeps the set of feasible points, with one exception that is reported as `Normalized.tightened`:
 fractional bounds of integer rows and columns are rounded inwards, which keeps the labels but shrinks the LP.
@@ -115,7 +115,7 @@ class NormalForm:
         return np.asarray(failures == 0)
 
     def split(self) -> NormalForm:
-        """The same form with its connected blocks told apart."""
+        """The same form with its connected blocks separated."""
         m = self.n_rows
         count, label = components(self.row, self.column + m, m + self.n_columns)
         form = replace(self, row_block=label[:m], column_block=label[m:], n_blocks=count, memo={})

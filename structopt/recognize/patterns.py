@@ -2,7 +2,7 @@
 
 For each kind there is a test, ``*_blocks(form)``, which marks the blocks of a `NormalForm` that have the
 structure, and a builder, which makes the index arrays for a form all of whose blocks passed. Tests never loop over
-blocks, so that ten thousand small blocks cost no more than one large one.
+blocks, so that ten thousand small blocks take no more time than one large one.
 """
 
 from __future__ import annotations

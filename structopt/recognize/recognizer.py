@@ -22,7 +22,7 @@ class _Kind(NamedTuple):
     build: Callable[[NormalForm], Arrays]
 
 
-#: In the order of the cost of their tests; a block gets the first kind that it passes.
+#: In the order of the time of their tests; a block gets the first kind that it passes.
 _SIMPLE = (
     _Kind("box", patterns.box_blocks, patterns.build_box),
     _Kind("simplices", patterns.simplices_blocks, patterns.build_simplices),
@@ -80,7 +80,7 @@ def recognize(space: CompiledSpace) -> Structure:
 
 
 def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
-    """Give every connected block its kind; costs separate over a product of spaces."""
+    """Give every connected block its kind; the objective separates over a product of spaces."""
     parts: list[Structure] = []
     rest = form
     # A single block has failed the simple tests already.
@@ -94,7 +94,9 @@ def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Str
         rest = rest.select(~passed)
         if rest.n_blocks == 0:
             names = ", ".join(part.kind for part in parts)
-            reason = f"independent blocks of kinds {names}; costs separate, so each is solved by its own oracle"
+            reason = (
+                f"independent blocks of kinds {names}; the objective separates, so each is solved by its own algorithm"
+            )
             return _structure("product", reason, space, found, form, None, tuple(parts))
     if rest.degree.all() and networks.flow_blocks(form).all():
         return _flow(space, found, form)

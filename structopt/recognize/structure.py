@@ -1,4 +1,4 @@
-"""The recogniser's answer: the kind of a space, why, and the index arrays that its fast oracle needs."""
+"""The result of recognition: the kind of a space, its proof, and the index arrays that its algorithm needs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Arrays:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Box(Arrays):
-    """No rows: column j is at `upper` where its cost is positive, else at `lower`; all bounds are finite."""
+    """No rows: column j is at `upper` where its coefficient is positive, else at `lower`; all bounds are finite."""
 
     lower: FloatArray
     upper: FloatArray
@@ -62,7 +62,7 @@ class Simplices(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cardinality(Arrays):
-    """Disjoint groups of 0/1 columns; between `lower` and `upper` of group i are 1 (docs/mathematics/oracles).
+    """Disjoint groups of 0/1 columns; between `lower` and `upper` of group i are 1 (docs/mathematics/oracles#groups).
 
     ``0 <= lower <= upper <= size``. `group`, `ptr`, `order` as in `Simplices`.
     """
@@ -76,7 +76,7 @@ class Cardinality(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Closure(Arrays):
-    """``y[child] <= y[parent]`` for every arc (docs/mathematics/oracles); cycles and repeated arcs may occur.
+    """``y[child] <= y[parent]`` for every arc (docs/mathematics/oracles#closures); cycles and repeated arcs may occur.
 
     If every node has at most one parent and there is no cycle, `forest_order` lists the nodes parents first
     and ``forest_parent[i]`` is the position in that list of the parent of node ``forest_order[i]`` (-1 at
@@ -91,11 +91,11 @@ class Closure(Arrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairwise(Arrays):
-    """Local polytope of a binary pairwise model (docs/mathematics/oracles).
+    """Local polytope of a binary pairwise model (docs/mathematics/oracles#roof-duality).
 
     Label i is column ``label[i]``; pair e is column ``pair[e]`` and joins labels ``first[e] < second[e]``
     (positions in `label`), each pair of labels at most once. `integer`: labels must be 0/1, not halves.
-    `forest`: the pairs form a forest, so that the relaxation is integral for all costs.
+    `forest`: the pairs form a forest, so that the relaxation is integral for all objectives.
     """
 
     label: IntArray
@@ -177,7 +177,7 @@ class GroupForest(Arrays):
     ``column[state_ptr[g]:state_ptr[g + 1]]``. The states of g and of its parent that may meet are the pairs
     ``pair_ptr[g]:pair_ptr[g + 1]``: state `above` of the parent and state `below` of g, each counted within its group,
     with the pair variable ``pair`` (-1 where there is none). `hull` says whether the rows describe the convex hull of
-    the labels, `integer` whether all states are integer variables, by which labels are told apart.
+    the labels, `integer` whether all states are integer variables, by which labels are distinguished.
     """
 
     state_ptr: IntArray
@@ -242,9 +242,9 @@ class Structure:
 
     @cached_property
     def unimodular_proof(self) -> str | None:
-        """The sentence that proves total unimodularity, or None; computed when first asked for.
+        """The proof of total unimodularity in one sentence, or None; computed on demand.
 
-        It speaks of the declared rows, each divided by the magnitude of its entries where they share one
+        It concerns the declared rows, each divided by the magnitude of its entries where they share one
         (dividing a row and its bounds changes no label).
         """
         return None if self._declared is None else prove_totally_unimodular(self._declared)

@@ -80,7 +80,7 @@ def test_bad_input_is_refused():
             best_path_batch(dag, [[1, 0, 0], [1, value, 0]], 0, 2)
     with pytest.raises(DeclarationError, match="3 arcs"):
         best_path(dag, [1.0], 0, 2)
-    with pytest.raises(DeclarationError, match="banned"):
+    with pytest.raises(DeclarationError, match="excluded"):
         k_best(dag, [1.0, 1, 1], 0, 2, 1, ban=[[0, 3]])
     with pytest.raises(DeclarationError, match="sink 3"):
         best_path(dag, [1.0, 1, 1], 0, 3)

@@ -138,5 +138,5 @@ def test_bad_numbers_and_shapes_are_refused(value):
 
 def test_a_ban_that_is_no_segmentation_is_refused():
     for ban in ([[1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 1]]):
-        with pytest.raises(DeclarationError, match="banned"):
+        with pytest.raises(DeclarationError, match="excluded"):
             segments.k_best(SEG, T0, 1, ban=[ban])

@@ -191,7 +191,7 @@ def test_the_account_of_a_program(tmp_path):
     program = SupervisedProgram(str(path), keep_output=True)
     with program.watched(np.inf):
         assert subprocess.run([program.path, "one argument"]).returncode == 7
-    assert program.account() == "exit code 7, last words: first last"
+    assert program.account() == "exit code 7, last output: first last"
 
 
 @pytest.mark.parametrize("solver", ["pyomo-highs", "pyomo-cbc", "cbc"])

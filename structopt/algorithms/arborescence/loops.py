@@ -1,4 +1,4 @@
-"""The loops of `structopt.algorithms.arborescence.spanning`, compiled."""
+"""Compiled kernels of maximum spanning arborescences: Chu-Liu/Edmonds and Eisner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maximum spanning arborescences: dependency trees (docs/mathematics/oracles).
+"""Maximum spanning arborescences: dependency trees (docs/mathematics/oracles#arborescences).
 
 Node 0 is the root; ``W[h, m]`` is the score of the arc from head h to modifier m; column 0 and the diagonal are not
 read. A label gives the heads of the nodes 1 .. N - 1. ``-inf`` forbids an arc. Ties: the smallest head at every choice
@@ -94,7 +94,7 @@ def k_best(
     projective: bool = False,
     ban: npt.ArrayLike | None = None,
 ) -> tuple[IntArray, FloatArray]:
-    """The k best arborescences that are not in a ban list, best first.
+    """The k best arborescences that are not in a list of excluded ones, best first.
 
     Lawler's cells over the modifiers 1, 2, ...: N solves for each label.
 

@@ -1,1 +1,1 @@
-"""Chains of states: Viterbi, the k best, sums and the front by loss."""
+"""Chains of states: Viterbi, the k best, sums and the loss-indexed Pareto front."""

@@ -1,4 +1,4 @@
-"""The maximising loops of `structopt.algorithms.chain.viterbi`, compiled.
+"""Compiled max-sum kernels of chains.
 
 Conventions: `T` is (steps, S, S); step t of a chain whose first step is `t0` is ``T[stride * (t0 + t)]``, so that
 stride 0 means one shared matrix. Tables are padded to a multiple of four states with ``-inf``: padded states never

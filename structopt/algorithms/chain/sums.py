@@ -1,4 +1,4 @@
-"""The summing loops of `structopt.algorithms.chain.viterbi`, compiled: forward-backward in logs.
+"""Compiled sum-product kernels of chains: forward-backward in the log domain.
 
 The maximum is shifted out of every sum; a row of ``-inf`` gives ``-inf``, not NaN. Step t of a chain whose first
 step is `t0` is ``T[stride * (t0 + t)]``, as in `_chain`.

@@ -16,7 +16,7 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["candidates", "greedy_label"]
 
-# Leaves to add one at a time; each costs a product with the closure.
+# Leaves to add one at a time; each takes a product with the closure.
 _ADDED = 30
 
 

@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: fold away what hangs on single parents (docs/mathematics/hierarchies).
+"""Sets of leaves in a DAG: elimination of subtrees under a single parent (docs/mathematics/hierarchies#sets-of-leaves).
 
 Nodes are numbered parents first; node 0 stands above all roots. Below a node v whose descendants have one parent each,
 all rows are homogeneous in ``z_v``, so that the best there is a number times ``z_v``: the value of the tree's dynamic

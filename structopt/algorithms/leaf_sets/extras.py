@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: what the labels with a given leaf can be worth at most.
+"""Sets of leaves in a DAG: upper bounds on the labels that contain a given leaf.
 
 Let k(c) be the number of parents of c, and ``worth(v)`` what v may add with all that comes with it when every node is
 paid by its parents in equal shares: ``gain(v)``, and of its children at least one, at ``worth(c) / k(c)`` each.

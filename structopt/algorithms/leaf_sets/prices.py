@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: prices that prove a bound, by sweeps in O(nodes + arcs) (docs/mathematics/hierarchies).
+"""Sets of leaves in a DAG: dual prices that prove an upper bound, in O(nodes + arcs) (docs/mathematics/hierarchies).
 
     max  sum_n r_n z_n
          z_c <= z_p                        for every arc p -> c       (multiplier lambda_pc >= 0)

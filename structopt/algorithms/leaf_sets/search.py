@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: a label and its proof in turn, until they meet.
+"""Sets of leaves in a DAG: alternating improvement of a label and of an upper bound, until they agree.
 
 Arguments as in `leaf_set_prices`.
 """

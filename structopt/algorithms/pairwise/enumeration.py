@@ -88,7 +88,7 @@ def enter_block(block: int, high: int, n: int, unary: Any, coupling: Any, field:
 
 @kernel
 def best_code(unary: Any, coupling: Any) -> tuple[int, Any]:
-    """Code and value of the best label of integer costs; the lexicographically smallest on ties.
+    """Code and value of the best label of integer coefficients; the lexicographically smallest on ties.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def best_code(unary: Any, coupling: Any) -> tuple[int, Any]:
     return best_at, best
 
 
-# No NaN can occur, and without that promise the reduction to the maximum is not vectorised. No sum is reordered.
+# No NaN can occur; without this assumption the reduction to the maximum is not vectorised. No sum is reordered.
 @fast("nnan", "nsz")
 def _largest(values: Any) -> float:
     top = values[0]
@@ -197,7 +197,7 @@ def pareto_codes(h_unary: Any, h_coupling: Any, h_const: float, g_unary: Any, g_
     g = np.empty(size)
     h_field = np.zeros(n)
     g_field = np.zeros(n)
-    # The front so far by falling h, hence rising g.
+    # The Pareto front so far by falling h, hence rising g.
     front_h = np.empty(64)
     front_g = np.empty(64)
     codes = np.empty(64, np.int64)

@@ -157,7 +157,7 @@ def _strongest(coupling: Any) -> int:
 
 @kernel
 def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any) -> bool:
-    """Search the best 0/1 label of integer costs, depth first; write it into ``best``.
+    """Search the best 0/1 label of integer coefficients, depth first; write it into ``best``.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Roof duality: the local polytope of a binary pairwise model as one minimum cut (docs/mathematics/oracles).
 
-Everything here works on integer costs. A label ``y`` in {0, 1/2, 1} is carried as ``2 y`` in int8.
+Everything here works on integer coefficients. A label ``y`` in {0, 1/2, 1} is carried as ``2 y`` in int8.
 
 The network has the nodes ``v`` (label v is 1) and ``n + v`` (label v is 0). An edge ``e`` joins labels ``i, j`` and
 owns slot ``q`` at ``i`` and slot ``r`` at ``j``; the copies of both at the complements are ``q + D`` and ``r + D``
@@ -38,7 +38,7 @@ def roof_scratch(n: int, m: int) -> tuple[Any, Any, Any, Any, tuple[Any, Any, An
 
 @kernel
 def fill_network(n: int, edges: Any, unary: Any, pair: Any, head: Any, rev: Any, res: Any, ex: Any) -> None:
-    """Write the doubled network of the costs: ``ex = a`` with a_j = 2 c_j + sum_k c_jk, capacities |c_jk|."""
+    """Write the doubled network of the coefficients: ``ex = a`` with a_j = 2 c_j + sum_k c_jk, capacities |c_jk|."""
     m = pair.size
     D = 2 * m
     for v in range(n):

@@ -100,7 +100,7 @@ def k_best(
     init: npt.ArrayLike | None = None,
     ban: list[npt.ArrayLike] | None = None,
 ) -> tuple[list[IntArray], FloatArray]:
-    """The k best segmentations that are not in a ban list, best first.
+    """The k best segmentations that are not in a list of excluded ones, best first.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _check(
 def _encode(segments: npt.ArrayLike, n: int, n_states: int) -> tuple[int, ...]:
     pairs = integers(segments, "ban", 2)
     if pairs.shape[1] != 2 or len(pairs) < 1 or pairs[0, 0] != 0 or (np.diff(pairs[:, 0], append=n) < 1).any():
-        raise DeclarationError(f"A banned segmentation has rows (start, state), starts rising from 0 to {n - 1}.")
+        raise DeclarationError(f"An excluded segmentation has rows (start, state), starts rising from 0 to {n - 1}.")
     code = np.full(n, -1, np.int64)
     code[pairs[:, 0]] = (np.diff(pairs[:, 0], append=n) - 1) * n_states + pairs[:, 1]
     return tuple(code.tolist())

@@ -1,4 +1,4 @@
-"""Exact oracles over the labels of a hierarchy (docs/mathematics/oracles).
+"""Exact oracles over the labels of a hierarchy (docs/mathematics/oracles#needed-child-trees).
 
 Each also answers for the columns of a (nodes, examples) table at a time, with sparse labels: `maximize_columns`.
 """
@@ -25,7 +25,8 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["ClosureOracle", "ColumnOracle", "LeafOracle", "NeededChildOracle"]
 
-# The front's tables hold at most nodes * (sum of |loss| + 1) entries; merging them costs the square of that sum.
+# The tables of the Pareto front hold at most nodes * (sum of |loss| + 1) entries; merging them takes time of the square
+# of that sum.
 _FRONT_ENTRIES = 10_000_000
 _FRONT_LOSSES = 10_000
 

@@ -1,4 +1,4 @@
-"""The loss-indexed front of trees: the best needed-child set for every value of an integer loss.
+"""The loss-indexed Pareto front of trees: the best needed-child set for every value of an integer loss.
 
 Tables are merged child by child. With `X[c]` the table of a chosen child c by loss and `P` the table of the children
 merged so far *with at least one chosen*, merging c gives
@@ -28,7 +28,7 @@ def loss_front(
     """The best needed-child set for every value of an integer loss that is linear in the chosen nodes.
 
     For every psi(h, g) that does not decrease in h the maximum of psi over all sets is attained on this front
-    (docs/mathematics/oracles). Ties leave later-numbered children in and
+    (docs/mathematics/oracles#loss-indexed-pareto-fronts). Ties leave later-numbered children in and
     earlier ones out.
 
     Parameters

@@ -124,7 +124,7 @@ def k_best(
     *,
     every_root: bool = False,
 ) -> tuple[BoolArray, FloatArray]:
-    """The k best needed-child sets that are not in a ban list, best first; O(n^2) for each.
+    """The k best needed-child sets that are not in a list of excluded ones, best first; O(n^2) for each.
 
     Parameters
     ----------
