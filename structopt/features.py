@@ -52,14 +52,44 @@ class Term(ABC):
 
     @abstractmethod
     def n_columns(self, shape: tuple[int, ...]) -> int:
-        """``K`` for a block of this shape."""
+        """``K`` for a block of this shape.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Of the block.
+
+        Returns
+        -------
+        int
+        """
 
     def n_rows(self, shape: tuple[int, ...]) -> int | None:
-        """``R`` for a block of this shape, which every input is checked to have; None if it depends on the input."""
+        """``R`` for a block of this shape, which every input is checked to have; None if it depends on the input.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Of the block.
+
+        Returns
+        -------
+        int or None
+        """
         return None
 
     def rows(self, x: Any) -> Matrix:
-        """The feature rows ``(R, d)`` of one input."""
+        """The feature rows ``(R, d)`` of one input.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+
+        Returns
+        -------
+        ndarray or csr_array
+        """
         part = x if self.field is None else self._part(x)
         return _with_constant(as_rows(part)) if self.intercept else as_rows(part)
 
@@ -70,20 +100,71 @@ class Term(ABC):
             raise DeclarationError(f"An input has no field {self.field!r}; got {shown(x)}.") from None
 
     def fold(self, x: Any, block: FloatArray) -> FloatArray:
-        """Values of a block's variables as a table ``(R, K)``."""
+        """Values of a block's variables as a table ``(R, K)``.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+        block : ndarray
+            Values of the block's variables.
+
+        Returns
+        -------
+        ndarray
+        """
         columns = self.n_columns(block.shape)
         return block.reshape(-1, columns)
 
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Scores ``(R, K)`` as objective coefficients of the block's variables: the transpose of `fold`."""
+        """Scores ``(R, K)`` as objective coefficients of the block's variables: the transpose of `fold`.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+        table : ndarray
+            A number for each row and column.
+        shape : tuple of int
+            Of the block.
+
+        Returns
+        -------
+        ndarray
+        """
         return table.reshape(shape)
 
     def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
-        """`fold` for the points of a whole data set with one space: ``(n, size)`` to ``(n R, K)``, maybe sparse."""
+        """`fold` for the points of a whole data set with one space: ``(n, size)`` to ``(n R, K)``, maybe sparse.
+
+        Parameters
+        ----------
+        blocks : ndarray
+            Values of the block's variables, a row for each example.
+        columns : int
+
+        Returns
+        -------
+        csr_array
+        """
         return blocks.reshape(-1, columns)
 
     def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
-        """`unfold` for a whole data set with one space: ``(n R, K)`` to ``(n, size)``."""
+        """`unfold` for a whole data set with one space: ``(n R, K)`` to ``(n, size)``.
+
+        Parameters
+        ----------
+        table : ndarray
+            Numbers for the rows and columns of all examples.
+        n : int
+            Number of examples.
+        size : int
+            Of the block.
+
+        Returns
+        -------
+        ndarray
+        """
         return table.reshape(n, size)
 
     def __repr__(self) -> str:
@@ -203,7 +284,19 @@ class Tied(Term):
                 self._n_weights = int(self._index.max()) + 1 if self._index.size else 0
 
     def index(self, x: Any, size: int) -> npt.NDArray[np.intp]:
-        """The weight's number for each variable."""
+        """The weight's number for each variable.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+        size : int
+            Of the block.
+
+        Returns
+        -------
+        ndarray of int
+        """
         if self._index is None:
             return np.arange(size)
         found = _weight_numbers(self._index(x), self._n_weights) if callable(self._index) else self._index
@@ -272,6 +365,14 @@ def as_rows(x: Any) -> Matrix:
     """An input as a 2-D array or CSR matrix of feature rows; axes before the last are flattened.
 
     Rows are float64 whatever the input is: every other type would be another set of kernels to compile.
+
+    Parameters
+    ----------
+    x : array_like or sparse matrix
+
+    Returns
+    -------
+    ndarray or csr_array
     """
     if sp.issparse(x):
         return checked_csr(x, "X")
@@ -297,6 +398,17 @@ def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
     """Feature rows of a whole data set, and where each example's rows begin.
 
     A matrix is a data set of one row per example and is used as it is, without a copy.
+
+    Parameters
+    ----------
+    term : Term
+    X : matrix or list
+        Inputs.
+
+    Returns
+    -------
+    rows, starts
+        The feature rows of all inputs below each other, and where each input begins.
     """
     if isinstance(term, Tied):
         return np.ones((n_examples(X), 1)), np.arange(n_examples(X) + 1)

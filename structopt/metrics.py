@@ -48,6 +48,10 @@ def accuracy(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None) -> fl
     y_true, y_pred : 0/1 matrices, names or collections of names
     hierarchy : Hierarchy, optional
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> from structopt import metrics
@@ -119,6 +123,15 @@ def entity_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str
 def entity_f1(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> float:
     """The F1 of `entity_scores`.
 
+    Parameters
+    ----------
+    y_true : list of lists of str
+    y_pred : list of lists of str
+
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> from structopt import metrics
@@ -159,6 +172,10 @@ def jaccard(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, nod
     nodes : {"all", "leaves"}
         Which nodes of the hierarchy are compared.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> from structopt import metrics
@@ -182,6 +199,10 @@ def label_loss(y_true: Any, y_pred: Any, hierarchy: Hierarchy | None = None, *, 
     nodes : {"all", "leaves"}
         Which nodes of the hierarchy are counted; AISTATS16 counts inner nodes, too.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> from structopt import metrics
@@ -204,6 +225,10 @@ def micro_f1(
         As for `label_loss`.
     zero_division : float
         The value if there is nothing to find and nothing was predicted.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -239,6 +264,10 @@ def macro_f1(
     zero_division : float
         The F1 of an example with nothing to find and nothing predicted.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> from structopt import metrics
@@ -271,6 +300,10 @@ def hierarchical_f1(
     zero_division : float
         The value if there is nothing to find and nothing was predicted.
 
+    Returns
+    -------
+    float
+
     Examples
     --------
     >>> import structopt as so
@@ -296,6 +329,10 @@ def hierarchical_loss(y_true: Any, y_pred: Any, hierarchy: Hierarchy, *, weights
     hierarchy : Hierarchy
     weights : "sibling", "uniform", array_like or mapping, optional
         As for `HierarchicalLoss`; "sibling" by default on trees, where alone it is defined, and "uniform" on DAGs.
+
+    Returns
+    -------
+    float
 
     Examples
     --------

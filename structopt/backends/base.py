@@ -118,6 +118,16 @@ class Backend(ABC):
         """Why this backend cannot run here with these options, or None if it can.
 
         Asked without importing the solver or building a model.
+
+        Parameters
+        ----------
+        options : mapping
+            Options of the solver.
+
+        Returns
+        -------
+        str or None
+            The reason.
         """
         return None
 
@@ -127,11 +137,24 @@ class Backend(ABC):
 
     @abstractmethod
     def set_costs(self, c: FloatArray) -> None:
-        """Set the objective ``max c . z``."""
+        """Set the objective ``max c . z``.
+
+        Parameters
+        ----------
+        c : ndarray of shape (n_variables,)
+            Objective coefficients.
+        """
 
     @abstractmethod
     def add_rows(self, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> None:
-        """Append rows after those of the space; several calls accumulate."""
+        """Append rows after those of the space; several calls accumulate.
+
+        Parameters
+        ----------
+        matrix : csr_array of shape (n_rows, n_variables)
+        lower : ndarray of shape (n_rows,)
+        upper : ndarray of shape (n_rows,)
+        """
 
     @abstractmethod
     def remove_rows(self) -> None:
@@ -139,26 +162,63 @@ class Backend(ABC):
 
     @abstractmethod
     def run(self, start: FloatArray | None = None) -> Solution:
-        """Solve. `start` is a feasible label to start from (used with `Capability.MIP_START`)."""
+        """Solve. `start` is a feasible label to start from (used with `Capability.MIP_START`).
+
+        Parameters
+        ----------
+        start : ndarray of shape (n_variables,), optional
+            A feasible point to start from.
+
+        Returns
+        -------
+        Solution
+        """
 
     def maximize(self, c: FloatArray, square: float) -> Solution:
         """`set_costs` and `run` in one, for a contiguous float64 vector of finite squared norm.
 
         A backend may have a shorter way; it need not.
+
+        Parameters
+        ----------
+        c : ndarray of shape (n_variables,)
+            Objective coefficients.
+        square : float, optional
+            Their squared norm, where it is known.
+
+        Returns
+        -------
+        Solution
         """
         self.set_costs(c)
         return self.run()
 
     def get_basis(self) -> Any:
-        """A token of the last simplex basis, to come back to; None where the solver has none."""
+        """A token of the last simplex basis, to come back to; None where the solver has none.
+
+        Returns
+        -------
+        object
+        """
         return None
 
     def set_basis(self, basis: Any) -> None:
-        """Start the next run from a token of `get_basis`, or cold from None."""
+        """Start the next run from a token of `get_basis`, or cold from None.
+
+        Parameters
+        ----------
+        basis : object
+            From `get_basis`.
+        """
         return
 
     def ray(self) -> FloatArray | None:
-        """A direction of unbounded growth after an unbounded run, where the solver reports one."""
+        """A direction of unbounded growth after an unbounded run, where the solver reports one.
+
+        Returns
+        -------
+        ndarray or None
+        """
         return None
 
     # A live solver never pickles: keep the recipe, drop the handle.

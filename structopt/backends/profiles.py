@@ -72,7 +72,18 @@ class Profile:
     description: str = ""
 
     def unavailable(self, **overrides: Any) -> str | None:
-        """Why this solver cannot run here, or None if it can."""
+        """Why this solver cannot run here, or None if it can.
+
+        Parameters
+        ----------
+        overrides : mapping, optional
+            Options in place of the profile's.
+
+        Returns
+        -------
+        str or None
+            The reason.
+        """
         try:
             cls = backend_class(self.backend)
         except ImportError as error:
@@ -82,6 +93,10 @@ class Profile:
 
 def available_profiles() -> dict[str, Profile]:
     """Every profile that comes with structopt, by name, whether or not its solver is installed here.
+
+    Returns
+    -------
+    dict of str to Profile
 
     Examples
     --------
@@ -95,6 +110,14 @@ def available_profiles() -> dict[str, Profile]:
 @checked
 def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
     """The profile of this name, or in this file.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+
+    Returns
+    -------
+    Profile
 
     Examples
     --------
@@ -129,6 +152,10 @@ def make_backend(
     compiled : CompiledSpace
     **overrides
         Options that replace those of the profile.
+
+    Returns
+    -------
+    Backend
 
     Raises
     ------

@@ -22,6 +22,14 @@ BACKENDS = {
 def backend_class(name: str) -> type[Backend]:
     """The backend registered under `name`.
 
+    Parameters
+    ----------
+    name : str
+
+    Returns
+    -------
+    type
+
     Examples
     --------
     >>> backend_class("scipy").__name__

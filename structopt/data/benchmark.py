@@ -18,7 +18,16 @@ _BESIDE = Path(__file__).parents[3] / "shared" / "data"
 
 @checked
 def benchmark_folder(folder: str | Path | None = None) -> Path:
-    """Where the sets are: the argument, the environment variable STRUCTOPT_DATA, or ``../shared/data``."""
+    """Where the sets are: the argument, the environment variable STRUCTOPT_DATA, or ``../shared/data``.
+
+    Parameters
+    ----------
+    folder : path, optional
+
+    Returns
+    -------
+    Path
+    """
     return Path(folder or os.environ.get("STRUCTOPT_DATA") or _BESIDE)
 
 

@@ -104,6 +104,17 @@ def _heads(sentences: Sequence[Sentence], where: str) -> list[list[int]] | None:
 def token_features(words: Sequence[str], t: int) -> list[str]:
     """What a tagger sees of token `t`: the word, its ends, its shape, and its neighbours.
 
+    Parameters
+    ----------
+    words : sequence of str
+        A sentence.
+    t : int
+        The position in it.
+
+    Returns
+    -------
+    list of str
+
     Examples
     --------
     >>> token_features(["In", "Paris"], 1)

@@ -60,7 +60,17 @@ class PathChoice:
         return {node: float(node == self.source) - float(node == self.sink) for node in nodes}
 
     def weights(self, X: npt.ArrayLike, random_state: Any = None) -> FloatArray:
-        """Random weights of the paths for each row of X; rows sum to 1."""
+        """Random weights of the paths for each row of X; rows sum to 1.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+        random_state : int or Generator, optional
+
+        Returns
+        -------
+        ndarray
+        """
         rng = check_random_state(seed("random_state", random_state))
         utility = np.asarray(X, dtype=np.float64) @ self.beta.T
         utility = (utility + self.noise * rng.gumbel(size=utility.shape)) / self.temperature
@@ -68,7 +78,17 @@ class PathChoice:
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
     def sample(self, X: npt.ArrayLike, random_state: Any = None) -> FloatArray:
-        """Flows by arc for each row of X. Many samples at one x give its conditional risk (ECRM figure 2b)."""
+        """Flows by arc for each row of X. Many samples at one x give its conditional risk (ECRM figure 2b).
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_features)
+        random_state : int or Generator, optional
+
+        Returns
+        -------
+        ndarray
+        """
         return np.asarray(self.weights(X, random_state) @ self.incidence)
 
     def __repr__(self) -> str:

@@ -123,6 +123,10 @@ class CRF(LinearEstimator):
         sample_weight : array, optional
             Weights of the sequences in the mean: weight 2 is a sequence given twice, 0 one left out, and all weights
             times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         check_parameters(self)
         X, y = named_inputs(self, X, reset=True), plain_labels(y)
@@ -167,29 +171,79 @@ class CRF(LinearEstimator):
         return self.model_.batch(named_inputs(self, X, reset=False))
 
     def predict(self, X: Any) -> list[list[Any]]:
-        """The most likely states of each sequence (Viterbi)."""
+        """The most likely states of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        X : list of arrays, sparse matrices or frames
+
+        Returns
+        -------
+        list of lists
+            A state for each position.
+        """
         batch = self._batch(X)
         labels, _ = batch.argmax(batch.tables(self.w_), n_jobs=self.n_jobs)
         return [list(label) for label in batch.decode(labels)]
 
     def predict_proba(self, X: Any) -> list[FloatArray]:
-        """Of each sequence the probabilities of the states at its positions, arrays of shape (T, n_states)."""
+        """Of each sequence the probabilities of the states at its positions, arrays of shape (T, n_states).
+
+        Parameters
+        ----------
+        X : list of arrays, sparse matrices or frames
+
+        Returns
+        -------
+        list of ndarray
+        """
         batch = self._batch(X)
         return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.ptr[1:-1])
 
     def decision_function(self, X: Any) -> list[FloatArray]:
-        """Of each sequence the scores of the states at its positions, without transitions."""
+        """Of each sequence the scores of the states at its positions, without transitions.
+
+        Parameters
+        ----------
+        X : list of arrays, sparse matrices or frames
+
+        Returns
+        -------
+        list of ndarray
+        """
         batch = self._batch(X)
         return np.split(batch.tables(self.w_)[0], batch.ptr[1:-1])
 
     def log_likelihood(self, X: Any, y: Any) -> FloatArray:
-        """``log P(y | x)`` of each sequence."""
+        """``log P(y | x)`` of each sequence.
+
+        Parameters
+        ----------
+        X : list of arrays, sparse matrices or frames
+        y : list
+            T states for each.
+
+        Returns
+        -------
+        ndarray
+        """
         batch = self._batch(X)
         scores = batch.dot(batch.tables(self.w_), batch.truth(plain_labels(y)))
         return np.asarray(scores - chain_marginals(batch, self.w_, self.n_jobs)[0])
 
     def score(self, X: Any, y: Any) -> float:
-        """The share of positions whose state is right."""
+        """The share of positions whose state is right.
+
+        Parameters
+        ----------
+        X : list of arrays, sparse matrices or frames
+        y : list
+            T states for each.
+
+        Returns
+        -------
+        float
+        """
         found = self.predict(X)
         truth = [list(label) for label in plain_labels(y)]
         if [len(label) for label in truth] != [len(label) for label in found]:

@@ -88,6 +88,10 @@ class FBetaSVM(BinaryEstimator):
         y : array or column of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             How often each example is there, whole numbers: the score counts examples. Once each by default.
+
+        Returns
+        -------
+        self
         """
         X, signs, weights = self._check_binary(X, y, sample_weight)
         constant = check_constant(self.intercept, self.intercept_scaling)

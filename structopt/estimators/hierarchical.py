@@ -194,6 +194,10 @@ class HierarchicalSVM(HierarchicalEstimator):
         sample_weight : array of shape (n_samples,), optional
             Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
             and all weights times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         X, labels, weights = self._read(X, y, sample_weight)
         self.alpha_ = self._node_weights(self.hierarchy_)

@@ -125,6 +125,10 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         sample_weight : array of shape (n_samples,), optional
             The risk is the weighted mean over the examples: weight 2 is an example given twice, 0 one left out, and all
             weights times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         self._check_parameters()
         X, y, weights = self._check_data(X, y, sample_weight)
@@ -189,12 +193,30 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores of shape (n,), positive for the second class; or (n, n_classes), the largest is predicted."""
+        """Scores of shape (n,), positive for the second class; or (n, n_classes), the largest is predicted.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+        """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The classes of the rows of X."""
+        """The classes of the rows of X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         scores = self.decision_function(X)
         best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])

@@ -106,6 +106,10 @@ class RankSVM(LinearEstimator):
         sample_weight : array of shape (n_documents,), optional
             Of weight 2 is what is there twice: with ``measure="pairs"`` a document, so that a pair counts by the
             product of its two weights; with the other measures a query, so that its documents share one weight.
+
+        Returns
+        -------
+        self
         """
         X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
         n = len(y) if sample_weight is None else np.asarray(sample_weight).size
@@ -130,17 +134,47 @@ class RankSVM(LinearEstimator):
         return Preference(X, _pairs(y, query), sample_weight=weights)
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Scores; a higher one ranks before a lower one."""
+        """Scores; a higher one ranks before a lower one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return self._scores(X)
 
     def predict(self, X: Any) -> FloatArray:
-        """Scores; sort by them, highest first."""
+        """Scores; sort by them, highest first.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return self._scores(X)
 
     def score(self, X: Any, y: Any, query: Any = None) -> float:
         """The mean over queries of the share of pairs in the right order, or of the measure.
 
         Queries whose documents are all equally relevant say nothing and are left out.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+        y : array_like of shape (n,)
+            Relevances.
+        query : array_like of shape (n,), optional
+            Which query each row belongs to.
+
+        Returns
+        -------
+        float
         """
         f = self.predict(X)
         y = floats("y", column_or_1d(y), (len(f),))
@@ -209,6 +243,10 @@ class AUCMaximizer(BinaryEstimator):
         y : array or column of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             An example of weight 2 counts as two, a pair by the product of its weights. Equal by default.
+
+        Returns
+        -------
+        self
         """
         X, signs, weights = self._check_binary(X, y, sample_weight)
         result = self._minimise(ROCArea(X, signs, sample_weight=weights))

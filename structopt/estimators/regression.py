@@ -98,6 +98,10 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         sample_weight : array of shape (n_samples,), optional
             The risk is the weighted mean over the examples: weight 2 is an example given twice, 0 one left out, and all
             weights times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
@@ -113,7 +117,16 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """The estimated quantile at the rows of X."""
+        """The estimated quantile at the rows of X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return self._scores(X)
 
 
@@ -190,6 +203,10 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         sample_weight : array of shape (n_samples,), optional
             An example of weight 2 counts as two: a pair by the product of its weights, and a distance between
             prediction and truth by that of its example. Equal by default.
+
+        Returns
+        -------
+        self
         """
         X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
         self.levels_, codes = np.unique(y, return_inverse=True)
@@ -210,11 +227,29 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Scores of the rows of X, which the thresholds cut into levels (a regressor has no `decision_function`)."""
+        """Scores of the rows of X, which the thresholds cut into levels (a regressor has no `decision_function`).
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         return self._scores(X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The levels of the rows of X."""
+        """The levels of the rows of X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         check_is_fitted(self)
         return np.asarray(self.levels_[np.searchsorted(self.thresholds_, self._scores(X), side="right")])
 

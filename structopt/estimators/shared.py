@@ -142,6 +142,10 @@ class SharedSVM(HierarchicalEstimator):
         sample_weight : array of shape (n_samples,), optional
             Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
             and all weights times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         X, labels, weights = self._read(X, y, sample_weight)
         self._check()

@@ -138,6 +138,10 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         sample_weight : array of shape (n,), optional
             Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
             and all weights times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         check_parameters(self)
         X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
@@ -189,13 +193,30 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         """The best label of every input, integral also where training was over a relaxation.
 
         An array where the labels have one shape, else a list.
+
+        Parameters
+        ----------
+        X : matrix, frame or list of inputs
+
+        Returns
+        -------
+        ndarray or list
         """
         batch = self._batch(X, self.model.integral_twin)
         labels, _ = batch.argmax(batch.tables(self.coef_), n_jobs=self.n_jobs)
         return _as_array(batch.decode(labels))
 
     def decision_function(self, X: Any) -> Any:
-        """Scores of the label's variables: an array ``(n, n_variables)``, or a list where spaces differ."""
+        """Scores of the label's variables: an array ``(n, n_variables)``, or a list where spaces differ.
+
+        Parameters
+        ----------
+        X : matrix, frame or list of inputs
+
+        Returns
+        -------
+        ndarray or list
+        """
         batch = self._batch(X, lambda: self.model)
         return batch.costs(batch.tables(self.coef_))
 
@@ -203,6 +224,15 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         """``1 - sum of task losses / sum of the largest possible ones``, between 0 and 1.
 
         Accuracy for multiclass, label accuracy for Hamming losses.
+
+        Parameters
+        ----------
+        X : matrix, frame or list of inputs
+        Y : matrix, frame, column or list of labels
+
+        Returns
+        -------
+        float
         """
         batch = self._batch(X, self.model.integral_twin)
         tables = batch.tables(self.coef_)
@@ -217,7 +247,19 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         return 1.0 - float(values.sum()) / total if total > 0 else 1.0
 
     def predict_plane(self, x: Any, y: Any) -> Plane:
-        """The plane of margins and losses of one example at the learned weights, for searches and pictures."""
+        """The plane of margins and losses of one example at the learned weights, for searches and pictures.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+        y : object
+            Its label.
+
+        Returns
+        -------
+        Plane
+        """
         check_is_fitted(self, "coef_")
         from structopt import surrogates
 

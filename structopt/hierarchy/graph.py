@@ -123,6 +123,15 @@ class Hierarchy:
 
         The same name in two places is one node with two parents.
 
+        Parameters
+        ----------
+        tree : mapping
+            Children by node, as mappings, lists or None.
+
+        Returns
+        -------
+        Hierarchy
+
         Examples
         --------
         >>> import structopt as so
@@ -149,6 +158,16 @@ class Hierarchy:
     @classmethod
     def from_paths(cls, paths: Iterable[str], sep: str = "/") -> Hierarchy:
         """A forest from label paths; every prefix of a path is a node, named by the whole prefix.
+
+        Parameters
+        ----------
+        paths : iterable of str
+        sep : str
+            What separates the names of a path.
+
+        Returns
+        -------
+        Hierarchy
 
         Examples
         --------
@@ -179,7 +198,17 @@ class Hierarchy:
 
     @classmethod
     def from_networkx(cls, graph: Any) -> Hierarchy:
-        """A hierarchy from a networkx ``DiGraph`` whose edges point from parent to child."""
+        """A hierarchy from a networkx ``DiGraph`` whose edges point from parent to child.
+
+        Parameters
+        ----------
+        graph : networkx.DiGraph
+            Edges go from parent to child.
+
+        Returns
+        -------
+        Hierarchy
+        """
         if not (hasattr(graph, "is_directed") and graph.is_directed()):
             raise DeclarationError(
                 f"from_networkx needs a directed graph with edges from parent to child, got {type(graph).__name__}."
@@ -187,7 +216,12 @@ class Hierarchy:
         return cls(graph.edges(), nodes=graph.nodes)
 
     def to_networkx(self) -> Any:
-        """The hierarchy as a networkx ``DiGraph``."""
+        """The hierarchy as a networkx ``DiGraph``.
+
+        Returns
+        -------
+        networkx.DiGraph
+        """
         import networkx as nx
 
         graph = nx.DiGraph()
@@ -210,14 +244,36 @@ class Hierarchy:
             return False
 
     def index(self, name: Hashable) -> int:
-        """Position of a node in `nodes`."""
+        """Position of a node in `nodes`.
+
+        Parameters
+        ----------
+        name : hashable
+            A node.
+
+        Returns
+        -------
+        int
+            Its place in `nodes`.
+        """
         try:
             return self._place[name]
         except (KeyError, TypeError):
             raise DeclarationError(self._unknown(name)) from None
 
     def indices(self, names: Iterable[Hashable]) -> IntArray:
-        """Positions of many nodes."""
+        """Positions of many nodes.
+
+        Parameters
+        ----------
+        names : iterable of hashable
+            Nodes.
+
+        Returns
+        -------
+        ndarray of int
+            Their places in `nodes`.
+        """
         listed = names if isinstance(names, list) else list(walkable("names", names))
         try:
             return np.fromiter(map(self._place.__getitem__, listed), np.int64, len(listed))
@@ -250,21 +306,65 @@ class Hierarchy:
         return tuple(zip(self._names(self.parent), self._names(self.child), strict=True))
 
     def parents(self, name: Hashable) -> tuple[Hashable, ...]:
-        """The parents of a node."""
+        """The parents of a node.
+
+        Parameters
+        ----------
+        name : hashable
+            A node.
+
+        Returns
+        -------
+        tuple
+        """
         k = self.index(name)
         return self._names(self.parent[self.parent_ptr[k] : self.parent_ptr[k + 1]])
 
     def children(self, name: Hashable) -> tuple[Hashable, ...]:
-        """The children of a node."""
+        """The children of a node.
+
+        Parameters
+        ----------
+        name : hashable
+            A node.
+
+        Returns
+        -------
+        tuple
+        """
         k = self.index(name)
         return self._names(self.below[self.below_ptr[k] : self.below_ptr[k + 1]])
 
     def ancestors(self, name: Hashable, itself: bool = False) -> tuple[Hashable, ...]:
-        """All nodes above a node, in the order of `nodes`; with `itself`, the papers' set A-bar."""
+        """All nodes above a node, in the order of `nodes`; with `itself`, the papers' set A-bar.
+
+        Parameters
+        ----------
+        name : hashable
+            A node.
+        itself : bool
+            Whether the node is among them.
+
+        Returns
+        -------
+        tuple
+        """
         return self._above(self.index(name), self.parent_ptr, self.parent, itself)
 
     def descendants(self, name: Hashable, itself: bool = False) -> tuple[Hashable, ...]:
-        """All nodes below a node, in the order of `nodes`."""
+        """All nodes below a node, in the order of `nodes`.
+
+        Parameters
+        ----------
+        name : hashable
+            A node.
+        itself : bool
+            Whether the node is among them.
+
+        Returns
+        -------
+        tuple
+        """
         return self._above(self.index(name), self.below_ptr, self.below, itself)
 
     def _above(self, k: int, ptr: IntArray, arcs: IntArray, itself: bool) -> tuple[Hashable, ...]:
@@ -350,6 +450,10 @@ class Hierarchy:
         ----------
         ptr, member : array_like of int
             Set i is the positions ``member[ptr[i]:ptr[i + 1]]``.
+
+        Returns
+        -------
+        csr_array
         """
         indptr, indices = ancestor_sets(ptr, member, self.parent_ptr, self.parent)
         kind = np.int32 if indices.size < 2**31 and len(self) < 2**31 else np.int64
@@ -360,6 +464,15 @@ class Hierarchy:
         """The sub-hierarchy of some nodes and all their ancestors, for example of the labels seen in training.
 
         A node with no seen node below it is a leaf there.
+
+        Parameters
+        ----------
+        seen : iterable of hashable
+            Nodes to keep.
+
+        Returns
+        -------
+        Hierarchy
 
         Examples
         --------

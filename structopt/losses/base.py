@@ -17,14 +17,46 @@ class TaskLoss(ABC):
 
     @abstractmethod
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
-        """Coefficients and constant with ``loss(y, truth) = coef . y + const``."""
+        """Coefficients and constant with ``loss(y, truth) = coef . y + const``.
+
+        Parameters
+        ----------
+        truth : ndarray
+            The ground truth.
+
+        Returns
+        -------
+        coef, const : ndarray and float
+        """
 
     @abstractmethod
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
-        """The loss by its definition, for a 0/1 label `y`."""
+        """The loss by its definition, for a 0/1 label `y`.
+
+        Parameters
+        ----------
+        y : ndarray
+            A label.
+        truth : ndarray
+            The ground truth.
+
+        Returns
+        -------
+        float
+        """
 
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """`linear` for each row of `truths`."""
+        """`linear` for each row of `truths`.
+
+        Parameters
+        ----------
+        truths : ndarray of shape (n, size)
+            Ground truths.
+
+        Returns
+        -------
+        coef, const : ndarray
+        """
         forms = [self.linear(truth) for truth in np.asarray(truths)]
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
 
@@ -37,6 +69,10 @@ class TaskLoss(ABC):
         ----------
         mean : array_like
             Of the ground truth's 0/1 variables: their marginal probabilities.
+
+        Returns
+        -------
+        tuple of (ndarray, float), or None
         """
         return None
 
@@ -45,6 +81,15 @@ class TaskLoss(ABC):
 
         For 0/1 variables a count of wrong ones is one of false positives and false negatives, which is what micro-F1 is
         made of: `structopt.surrogates.MicroF1` finds here which variables these are.
+
+        Parameters
+        ----------
+        size : int
+            Number of variables.
+
+        Returns
+        -------
+        ndarray or None
         """
         return None
 

@@ -282,7 +282,17 @@ class Normalized(_HierarchyLoss):
         self.alpha_ = node_values(hierarchy, alpha, "alpha")
 
     def pairwise(self, leaves: npt.NDArray[np.integer[Any]] | None = None) -> FloatArray:
-        """The error between some leaves (positions in ``hierarchy.leaves``; all by default) and every leaf."""
+        """The error between some leaves (positions in ``hierarchy.leaves``; all by default) and every leaf.
+
+        Parameters
+        ----------
+        leaves : array_like of int, optional
+            All leaves by default.
+
+        Returns
+        -------
+        ndarray
+        """
         paths = self.hierarchy.closure
         total = np.asarray(paths @ self.alpha_)
         chosen = np.arange(total.size) if leaves is None else np.asarray(leaves)
@@ -294,7 +304,16 @@ class Normalized(_HierarchyLoss):
         return np.asarray(np.sqrt(squared))
 
     def leaves_of(self, truths: sp.csr_array) -> npt.NDArray[np.intp]:
-        """For each row its only leaf, as a position in ``hierarchy.leaves``."""
+        """For each row its only leaf, as a position in ``hierarchy.leaves``.
+
+        Parameters
+        ----------
+        truths : matrix of shape (n, n_nodes)
+
+        Returns
+        -------
+        ndarray of int
+        """
         h = self.hierarchy
         at_leaf = h.is_leaf[truths.indices] & (truths.data != 0)
         counts = np.diff(np.concatenate([[0], np.cumsum(at_leaf)])[truths.indptr])
@@ -307,7 +326,16 @@ class Normalized(_HierarchyLoss):
         return np.asarray(np.searchsorted(h.leaf_index, truths.indices[at_leaf]))
 
     def rows(self, truths: sp.csr_array) -> sp.csr_array:
-        """The coefficients of each ground truth, at the leaves."""
+        """The coefficients of each ground truth, at the leaves.
+
+        Parameters
+        ----------
+        truths : matrix of shape (n, n_nodes)
+
+        Returns
+        -------
+        csr_array
+        """
         table = self.pairwise(self.leaves_of(truths))
         n, n_leaves = table.shape
         columns = np.tile(self.hierarchy.leaf_index, n)

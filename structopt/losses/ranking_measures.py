@@ -22,10 +22,29 @@ class RankingMeasure(ABC):
 
     @abstractmethod
     def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``a`` by position and ``b`` by document, for relevances in descending order."""
+        """Return ``a`` by position and ``b`` by document, for relevances in descending order.
+
+        Parameters
+        ----------
+        relevance : ndarray of shape (n,)
+
+        Returns
+        -------
+        gains, discounts : ndarray
+        """
 
     def score(self, relevance: FloatArray, f: FloatArray) -> float:
         """Return the measure of ranking one query's documents by descending `f`.
+
+        Parameters
+        ----------
+        relevance : ndarray of shape (n,)
+        f : ndarray of shape (n,)
+            Scores of the documents.
+
+        Returns
+        -------
+        float
 
         Examples
         --------
@@ -42,6 +61,11 @@ class RankingMeasure(ABC):
 @dataclass(frozen=True)
 class NDCG(RankingMeasure):
     """Normalised discounted cumulative gain ``sum (2^relevance - 1) / log2(1 + position)``, cut after `k` positions.
+
+    Parameters
+    ----------
+    k : int, optional
+        Only the first k places count.
 
     Examples
     --------
@@ -91,6 +115,11 @@ class MRR(RankingMeasure):
 class PrecisionAtN(RankingMeasure):
     """Share of relevant documents (relevance above 0) among the first `n`.
 
+    Parameters
+    ----------
+    n : int
+        The places that count.
+
     Examples
     --------
     >>> import numpy as np
@@ -112,6 +141,13 @@ class PrecisionAtN(RankingMeasure):
 @dataclass(frozen=True)
 class ERU(RankingMeasure):
     """Expected rank utility ``sum max(relevance - neutral, 0) 2^(-(position - 1) / (half_life - 1))`` (Breese 1998).
+
+    Parameters
+    ----------
+    half_life : float
+        The place at which the interest has halved.
+    neutral : float
+        The relevance that counts nothing.
 
     Examples
     --------

@@ -120,6 +120,11 @@ class ZeroOne(TaskLoss):
 class CostMatrix(TaskLoss):
     """Any loss between one-hot labels: ``costs[truth, predicted]``, zero on the diagonal.
 
+    Parameters
+    ----------
+    costs : array_like of shape (n, n)
+        Entry ``[i, j]`` is the loss of answering j where i is right.
+
     Examples
     --------
     >>> import structopt as so

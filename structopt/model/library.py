@@ -73,6 +73,11 @@ class LoadedModel:
 def available_models() -> dict[str, str]:
     """The models that come with structopt: name and first line of the docstring.
 
+    Returns
+    -------
+    dict of str to str
+        What each model is, by its name.
+
     Examples
     --------
     >>> available_models()["graph_matching"]
@@ -92,6 +97,10 @@ def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
         or a space as ``.mps`` or ``.lp``. Every variable of such a space is scored by a weight vector and an intercept
         of its own, the loss is the number of wrong 0/1 variables, and the data set has the labels that random weights
         prefer.
+
+    Returns
+    -------
+    LoadedModel
 
     Examples
     --------

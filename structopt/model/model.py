@@ -129,7 +129,17 @@ class Model:
         return self._declared is not None
 
     def key(self, x: Any) -> Hashable:
-        """What of the input the label space depends on; None if it does not."""
+        """What of the input the label space depends on; None if it does not.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+
+        Returns
+        -------
+        hashable
+        """
         if self.fixed:
             return None
         if self._key is not None:
@@ -141,6 +151,15 @@ class Model:
 
         From the first use on the space is sealed: labels, batches and oracles were made from it as it stands, so that
         further rows are refused where they are declared (``space.copy()`` takes them).
+
+        Parameters
+        ----------
+        x : object, optional
+            An input; not needed where all have the same space.
+
+        Returns
+        -------
+        LabelSpace
         """
         if self._declared is not None:
             self._declared.seal(_USER)
@@ -156,11 +175,31 @@ class Model:
         return found
 
     def algorithm(self, x: Any) -> Algorithm | None:
-        """The combinatorial algorithm for an input's space, where a subclass knows one; else it is recognised."""
+        """The combinatorial algorithm for an input's space, where a subclass knows one; else it is recognised.
+
+        Parameters
+        ----------
+        x : object, optional
+            An input.
+
+        Returns
+        -------
+        Algorithm or None
+        """
         return None
 
     def oracle(self, x: Any = None) -> Oracle:
-        """The oracle of an input's space, compiled once per `key`."""
+        """The oracle of an input's space, compiled once per `key`.
+
+        Parameters
+        ----------
+        x : object, optional
+            An input.
+
+        Returns
+        -------
+        Oracle
+        """
         key = self.key(x)
         found = self._oracles.get(key)
         if found is None or not self._is_made_for(found):
@@ -184,7 +223,17 @@ class Model:
     # ---- features --------------------------------------------------------------------------------
 
     def n_weights(self, x: Any) -> int:
-        """Length of ``w`` for inputs like `x`."""
+        """Length of ``w`` for inputs like `x`.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+
+        Returns
+        -------
+        int
+        """
         return sum(columns * rows.shape[1] for _, _, rows, columns in self._terms(x))
 
     def _terms(self, x: Any) -> list[tuple[str, Term, Any, int]]:
@@ -201,7 +250,19 @@ class Model:
         return terms
 
     def scores(self, w: npt.ArrayLike, x: Any) -> FloatArray:
-        """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``."""
+        """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+        x : object
+            An input.
+
+        Returns
+        -------
+        ndarray of shape (n_variables,)
+        """
         weights = floats("w", w, ndim=1)
         space = self.space(x)
         costs = np.zeros(space.n_variables)
@@ -217,7 +278,20 @@ class Model:
         return costs
 
     def joint(self, x: Any, z: npt.ArrayLike) -> FloatArray:
-        """The joint feature vector of an input and a point, linear in ``z``."""
+        """The joint feature vector of an input and a point, linear in ``z``.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+        z : ndarray of shape (n_variables,)
+            A point of its space.
+
+        Returns
+        -------
+        ndarray
+            As long as the weights.
+        """
         blocks = self.space(x).blocks(floats("z", z))
         parts = []
         for name, term, rows, _ in self._terms(x):
@@ -228,7 +302,19 @@ class Model:
     # ---- labels and losses -----------------------------------------------------------------------
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
-        """The point ``z`` of a label, checked to lie in the space (`LabelNotInSpace` otherwise)."""
+        """The point ``z`` of a label, checked to lie in the space (`LabelNotInSpace` otherwise).
+
+        Parameters
+        ----------
+        label : object
+            A label, as the user writes it.
+        x : object, optional
+            Its input.
+
+        Returns
+        -------
+        ndarray of shape (n_variables,)
+        """
         space = self.space(x)
         if self._encode is not None:
             point = floats("What encode returned", self._encode(label))
@@ -242,6 +328,15 @@ class Model:
         """Points of labels that are arrays over all variables of the one space, checked in one product.
 
         None where labels are something else, or one of them is not in the space: `encode` then says which, and why.
+
+        Parameters
+        ----------
+        labels : sequence
+            Labels, as the user writes them.
+
+        Returns
+        -------
+        ndarray or None
         """
         if self._declared is None or self._encode is not None or type(self).encode is not Model.encode:
             return None
@@ -272,7 +367,20 @@ class Model:
         return complete(space.compiled, np.arange(first.slice.start, first.slice.stop), given.ravel())
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
-        """The label of a point."""
+        """The label of a point.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_variables,)
+            A point.
+        x : object, optional
+            Its input.
+
+        Returns
+        -------
+        object
+            The label, as the user writes it.
+        """
         point = floats("z", z, ndim=1)
         if self._decode is not None:
             return self._decode(point)
@@ -285,11 +393,35 @@ class Model:
         return nearest.astype(int) if np.abs(values - nearest).max(initial=0) < 1e-6 else values
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
-        """Coefficients and constant of the task loss of this truth: ``coef . z + const``."""
+        """Coefficients and constant of the task loss of this truth: ``coef . z + const``.
+
+        Parameters
+        ----------
+        label : object
+            The ground truth.
+        x : object, optional
+            Its input.
+
+        Returns
+        -------
+        coef, const : ndarray and float
+        """
         return self.loss_at(self.encode(label, x), x)
 
     def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """`loss` for a truth that is encoded already."""
+        """`loss` for a truth that is encoded already.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_variables,)
+            The ground truth as a point.
+        x : object, optional
+            Its input.
+
+        Returns
+        -------
+        coef, const : ndarray and float
+        """
         space = self.space(x)
         coef, const = np.zeros(space.n_variables), 0.0
         for name, loss in self._losses(space).items():
@@ -303,7 +435,17 @@ class Model:
         return coef, const
 
     def loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """`loss_at` for every row of points of the one space; None where spaces differ or a subclass has its own."""
+        """`loss_at` for every row of points of the one space; None where spaces differ or a subclass has its own.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_variables)
+            Ground truths as points.
+
+        Returns
+        -------
+        tuple of ndarray, or None
+        """
         if self._declared is None or type(self).loss_at is not Model.loss_at:
             return None
         coef, const = np.zeros(Z.shape), np.zeros(len(Z))
@@ -324,6 +466,15 @@ class Model:
 
         What `structopt.surrogates.MicroF1` counts, too. Refused where the loss counts something else (costs of
         confusions, distances), or other than 0/1 variables.
+
+        Parameters
+        ----------
+        x : object, optional
+            An input.
+
+        Returns
+        -------
+        ndarray
         """
         space = self.space(x)
         weights = np.zeros(space.n_variables)
@@ -343,7 +494,12 @@ class Model:
         return weights
 
     def integral_twin(self) -> Model:
-        """This model over integral labels, where it is trained over a relaxation; otherwise the model itself."""
+        """This model over integral labels, where it is trained over a relaxation; otherwise the model itself.
+
+        Returns
+        -------
+        Model
+        """
         if self.integral != "relax":
             return self
         twin = copy.copy(self)
@@ -356,6 +512,10 @@ class Model:
 
         Solvers start from what they found before. In oracles that a model shares with all its users, a second fit would
         take other ways among equally good labels than the first.
+
+        Returns
+        -------
+        Model
         """
         if self._is_private:
             return self
@@ -367,7 +527,20 @@ class Model:
         return twin
 
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:
-        """The label with the largest score."""
+        """The label with the largest score.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+        x : object
+            An input.
+
+        Returns
+        -------
+        object
+            The label, as the user writes it.
+        """
         return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
 
     # ---- probabilities ---------------------------------------------------------------------------
@@ -488,18 +661,52 @@ class Model:
         return fast(self, X) if self.solver == "auto" else cast("B", Batch(self, X))
 
     def batch(self, X: Any) -> Batch:
-        """A data set prepared once, so that scoring and gradients are one matrix product each."""
+        """A data set prepared once, so that scoring and gradients are one matrix product each.
+
+        Parameters
+        ----------
+        X : matrix or list
+            Inputs.
+
+        Returns
+        -------
+        Batch
+        """
         from structopt.model.batch import Batch
 
         return Batch(self, X)
 
     def scores_batch(self, w: npt.ArrayLike, X: Any) -> Any:
-        """`scores` of every input: an array ``(n, n_variables)``, or a list where spaces differ."""
+        """`scores` of every input: an array ``(n, n_variables)``, or a list where spaces differ.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+        X : matrix or list
+            Inputs.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+        """
         batch = self.batch(X)
         return batch.costs(batch.tables(floats("w", w)))
 
     def joint_batch(self, X: Any, Z: Any) -> FloatArray:
-        """The sum of `joint` over a data set (a gradient), as one matrix product."""
+        """The sum of `joint` over a data set (a gradient), as one matrix product.
+
+        Parameters
+        ----------
+        X : matrix or list
+            Inputs.
+        Z : ndarray of shape (n, n_variables)
+            A point for each.
+
+        Returns
+        -------
+        ndarray
+        """
         batch = self.batch(X)
         return batch.joint(batch.fold(batch.points(Z)))
 

@@ -52,18 +52,48 @@ class MinimalGraph:
     sizes: IntArray
 
     def members(self, name: Hashable) -> tuple[Hashable, ...]:
-        """The original nodes of a merged one."""
+        """The original nodes of a merged one.
+
+        Parameters
+        ----------
+        name : hashable
+            A node of the minimal graph.
+
+        Returns
+        -------
+        tuple
+        """
         here = np.flatnonzero(self.group == self.hierarchy.index(name))
         return tuple(self.original.nodes[k] for k in here.tolist())
 
     def collapse(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Node weights of the original as weights of the merged nodes: K, the sum of each group (thesis (6.14))."""
+        """Node weights of the original as weights of the merged nodes: K, the sum of each group (thesis (6.14)).
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n_nodes,)
+            Weights of the original nodes.
+
+        Returns
+        -------
+        ndarray
+        """
         own = self._column(alpha, self.original)
         total: FloatArray = np.bincount(self.group, weights=own, minlength=len(self.hierarchy)).astype(np.float64)
         return total
 
     def expand(self, alpha: npt.ArrayLike) -> FloatArray:
-        """Weights of merged nodes for the original: each duplicate gets an equal share."""
+        """Weights of merged nodes for the original: each duplicate gets an equal share.
+
+        Parameters
+        ----------
+        alpha : ndarray
+            Weights of the nodes of the minimal graph.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes,)
+        """
         return (self._column(alpha, self.hierarchy) / self.sizes)[self.group]
 
     def expand_weights(self, W: npt.ArrayLike) -> FloatArray:
@@ -71,6 +101,14 @@ class MinimalGraph:
 
         With the weights of `expand` they have the same scores ``sqrt(alpha_n) W_n . x`` on every label and the same
         norm (docs/mathematics/hierarchies#duplicates).
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_minimal, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_features)
         """
         vectors = np.asarray(W, dtype=np.float64)
         if vectors.ndim != 2 or vectors.shape[0] != len(self.hierarchy):
@@ -83,6 +121,15 @@ class MinimalGraph:
         With them ``normalization(original, rho, weights=...)`` is exactly the expanded
         ``normalization(hierarchy, rho)``, whatever rho; without them only as rho goes to 1 (NHSVM Theorem 1).
         With ``root=False`` that holds as long as the root itself has no duplicate.
+
+        Parameters
+        ----------
+        rho : float
+            The exponent, above 1.
+
+        Returns
+        -------
+        ndarray
         """
         return np.power(self.sizes.astype(np.float64), float(rho) - 1.0)[self.group]
 

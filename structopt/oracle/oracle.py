@@ -217,6 +217,10 @@ class Oracle:
             Threads, each with a persistent model of its own; -1 means one per core.
         keys : sequence of hashable, optional
             One name per row under which its basis is kept from call to call (see `maximize`).
+
+        Returns
+        -------
+        list of Label
         """
         found = self.solve_batch(C, n_jobs, keys=keys)
         return [self._label(row) for row in map(found.row, range(len(found.Z))) if row is not None]
@@ -276,7 +280,22 @@ class Oracle:
         return costs
 
     def k_best(self, c: npt.ArrayLike, k: int, rows: Sequence[Row] = ()) -> list[Label]:
-        """The `k` best labels in decreasing value; fewer if the space has fewer."""
+        """The `k` best labels in decreasing value; fewer if the space has fewer.
+
+        Parameters
+        ----------
+        c : ndarray of shape (n_variables,)
+            Objective coefficients.
+        k : int
+            Number of labels.
+        rows : sequence of (coefficients, lower, upper)
+            Side constraints.
+
+        Returns
+        -------
+        list of Label
+            The best first.
+        """
         k = whole("k", k, low=0)
         rows = sequence("rows", rows)
         costs = self._costs(c)
@@ -294,7 +313,19 @@ class Oracle:
         return found
 
     def list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
-        """`k_best` where the combinatorial algorithm lists labels in order; None where it would take a solver."""
+        """`k_best` where the combinatorial algorithm lists labels in order; None where it would take a solver.
+
+        Parameters
+        ----------
+        c : ndarray of shape (n_variables,)
+            Objective coefficients.
+        k : int
+            Number of labels.
+
+        Returns
+        -------
+        list of Label, or None
+        """
         self._check_current()
         algorithm = self._algorithm
         if Capability.K_BEST not in algorithm.capabilities:
@@ -341,6 +372,17 @@ class Oracle:
 
         Offered where the structure allows it without a search (enumeration of few labels, loss-indexed
         dynamic programs); `structopt.search.exact` then needs no λ at all.
+
+        Parameters
+        ----------
+        h : (coef, const)
+            First criterion.
+        g : (coef, const)
+            Second criterion.
+
+        Returns
+        -------
+        ndarray or None
         """
         self._check_current()
         (h_coef, h_const), (g_coef, g_const) = self._affine("h", h), self._affine("g", g)
@@ -621,6 +663,17 @@ def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **opt
     """One oracle for all spaces of the same content: compiled once, kept for the life of the process.
 
     Nothing more can be declared in the space afterwards, except in a ``space.copy()``.
+
+    Parameters
+    ----------
+    space : LabelSpace
+    solver : str, path or Backend
+    options : mapping
+        Of the solver.
+
+    Returns
+    -------
+    Oracle
 
     Examples
     --------

@@ -116,6 +116,19 @@ class Plane:
         """Other coordinates over the same oracle: the next example, or new weights.
 
         The points of the old coordinates are dropped; the counts go on.
+
+        Parameters
+        ----------
+        h : (coef, const)
+        g : (coef, const)
+        truth : ndarray, optional
+            The ground truth.
+        rows : sequence of (coefficients, lower, upper)
+            Side constraints.
+
+        Returns
+        -------
+        self
         """
         space = self.oracle.space
         self.truth = None if truth is None else np.ascontiguousarray(floats("truth", truth))
@@ -132,7 +145,12 @@ class Plane:
         return self
 
     def as_product(self) -> Plane:
-        """The plane whose h g is the product to maximise, with h moved by `product_shift`; the counts are shared."""
+        """The plane whose h g is the product to maximise, with h moved by `product_shift`; the counts are shared.
+
+        Returns
+        -------
+        Plane
+        """
         if not self.product_shift:
             return self
         axes = self.coordinates
@@ -353,7 +371,17 @@ class Plane:
         return sides
 
     def evaluate(self, label: Any) -> Point:
-        """A vector z (or a point of an earlier search) at the current h and g."""
+        """A vector z (or a point of an earlier search) at the current h and g.
+
+        Parameters
+        ----------
+        label : object
+            A label.
+
+        Returns
+        -------
+        Point
+        """
         if label is not None and label is self.truth:
             return Point(*self.coordinates.at_truth, label)
         z = floats("A label", label.label if isinstance(label, Point) else label)
@@ -363,11 +391,32 @@ class Plane:
         return self.coordinates.point(z, math.nan)
 
     def mix(self, p: Point, q: Point, t: float) -> Point:
-        """The mixture as a fractional label."""
+        """The mixture as a fractional label.
+
+        Parameters
+        ----------
+        p : Point
+        q : Point
+        t : float
+            The share of `q`.
+
+        Returns
+        -------
+        Point
+        """
         return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), mixture(p.label, q.label, t))
 
     def can_forbid(self, point: Point) -> bool:
-        """Whether a no-good cut exists: every integer variable of the label stands at one of its bounds."""
+        """Whether a no-good cut exists: every integer variable of the label stands at one of its bounds.
+
+        Parameters
+        ----------
+        point : Point
+
+        Returns
+        -------
+        bool
+        """
         if self.convex:
             return False
         space = self.oracle.space
@@ -377,7 +426,18 @@ class Plane:
         return bool(at_bound.all())
 
     def k_best(self, lam: float, k: int) -> list[Point] | None:
-        """The `k` best labels for ``h + lam g`` (fewer if there are fewer), where the oracle lists them cheaply."""
+        """The `k` best labels for ``h + lam g`` (fewer if there are fewer), where the oracle lists them cheaply.
+
+        Parameters
+        ----------
+        lam : float
+        k : int
+            Number of labels.
+
+        Returns
+        -------
+        list of Point, or None
+        """
         lam, k = check_lam(lam), whole("k", k, low=0)
         listing = getattr(self.oracle, "list_best", None)
         if listing is None or self.convex or self.rows:
@@ -392,7 +452,12 @@ class Plane:
         return points
 
     def front(self) -> list[Point] | None:
-        """Every label that matters, where the oracle lists them without a search (docs/mathematics/oracles)."""
+        """Every label that matters, where the oracle lists them without a search (docs/mathematics/oracles).
+
+        Returns
+        -------
+        list of Point, or None
+        """
         listing = getattr(self.oracle, "front", None)
         if listing is None or self.convex or self.rows:
             return None

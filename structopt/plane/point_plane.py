@@ -97,7 +97,35 @@ class PointPlane:
         shrink: float | None = None,
         worth: Callable[[float], bool] | None = None,
     ) -> Point | None:
-        """The best point among those allowed; see `Plane.query` for the parameters."""
+        """The best point among those allowed; see `Plane.query` for the parameters.
+
+        Parameters
+        ----------
+        lam : float
+            Maximise ``h + lam g``; ``inf`` for g alone.
+        bottom : (h, g), optional
+            Lower ray of the angle.
+        top : (h, g), optional
+            Upper ray of the angle.
+        open_bottom : bool
+            Whether the lower ray itself is outside.
+        open_top : bool
+            Whether the upper ray itself is outside.
+        above : (h, g), optional
+            Only labels with larger h and g.
+        forbid : sequence
+            Labels that are excluded.
+        ties : bool
+            Whether the other criterion decides among equals.
+        shrink : float, optional
+            How far open rays are moved in.
+        worth : float, optional
+            Labels worth less need not be found.
+
+        Returns
+        -------
+        Point or None
+        """
         lam = check_lam(lam)
         if shrink is not None:
             number("shrink", shrink)
@@ -143,31 +171,83 @@ class PointPlane:
         self.queries += 1
 
     def evaluate(self, label: Any) -> Point:
-        """The point with this index."""
+        """The point with this index.
+
+        Parameters
+        ----------
+        label : object
+            A label.
+
+        Returns
+        -------
+        Point
+        """
         index = whole("A label", label.label if isinstance(label, Point) else label, 0, self.h.size - 1)
         return Point(float(self.h[index]), float(self.g[index]), index)
 
     def mix(self, p: Point, q: Point, t: float) -> Point:
-        """The mixture; its label is a dictionary from index to weight."""
+        """The mixture; its label is a dictionary from index to weight.
+
+        Parameters
+        ----------
+        p : Point
+        q : Point
+        t : float
+            The share of `q`.
+
+        Returns
+        -------
+        Point
+        """
         label = {p.label: 1.0 - t, q.label: t}
         return Point(p.h + t * (q.h - p.h), p.g + t * (q.g - p.g), label)
 
     def as_product(self) -> PointPlane:
-        """Itself: h g is the product as it stands."""
+        """Itself: h g is the product as it stands.
+
+        Returns
+        -------
+        PointPlane
+        """
         return self
 
     def can_forbid(self, point: Point) -> bool:
-        """Always, unless mixtures count as labels."""
+        """Always, unless mixtures count as labels.
+
+        Parameters
+        ----------
+        point : Point
+
+        Returns
+        -------
+        bool
+        """
         return not self.convex
 
     def k_best(self, lam: float, k: int) -> list[Point] | None:
-        """None, as for `front`."""
+        """None, as for `front`.
+
+        Parameters
+        ----------
+        lam : float
+        k : int
+            Number of labels.
+
+        Returns
+        -------
+        list of Point, or None
+        """
         check_lam(lam)
         whole("k", k, low=0)
         return None
 
     def front(self) -> list[Point] | None:
-        """None: explicit points are there to show the search at work."""
+        """None: explicit points are there to show the search at work.
+
+        Returns
+        -------
+        list of Point, or None
+        """
         return None
 
     def __repr__(self) -> str:

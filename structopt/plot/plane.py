@@ -93,7 +93,20 @@ def plane(
 
 @checked
 def plane_steps(result: SearchResult, *, labels: npt.ArrayLike | None = None, columns: int = 3) -> list[Axes]:
-    """One panel per query, as thesis Figures 4-9 and 4-10 illustrate angular search."""
+    """One panel per query, as thesis Figures 4-9 and 4-10 illustrate angular search.
+
+    Parameters
+    ----------
+    result : SearchResult
+    labels : sequence, optional
+        All labels, to be drawn too.
+    columns : int
+        Pictures in a row.
+
+    Returns
+    -------
+    list of Axes
+    """
     import matplotlib.pyplot as plt
 
     n = len(result.trace)

@@ -170,6 +170,14 @@ class Jaccard(LineRisk):
 class BalancedAccuracy(LineRisk):
     """Risk of the mean of recall and specificity, ``(i/m+ + 1 - q/m-) / 2``; needs both classes.
 
+    Parameters
+    ----------
+    X : matrix of shape (n, d)
+    y : array_like of shape (n,)
+        Labels -1 and 1.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples.
+
     Examples
     --------
     >>> import numpy as np
@@ -193,6 +201,16 @@ class PrecisionAt(LineRisk):
     """Risk of precision among exactly `k` predicted positives, ``i / k``.
 
     The maximum runs over the labellings with k positives and the true one, whose loss is 0.
+
+    Parameters
+    ----------
+    X : matrix of shape (n, d)
+    y : array_like of shape (n,)
+        Labels -1 and 1.
+    k : int
+        Number of examples that are called positive.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples.
 
     Examples
     --------
@@ -234,6 +252,14 @@ class RecallAt(PrecisionAt):
 class BreakEven(PrecisionAt):
     """Risk of the precision/recall break-even point: precision among m+ predicted positives.
 
+    Parameters
+    ----------
+    X : matrix of shape (n, d)
+    y : array_like of shape (n,)
+        Labels -1 and 1.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples.
+
     Examples
     --------
     >>> import numpy as np
@@ -260,6 +286,8 @@ class Contingency(ContingencyRisk):
         Labels -1 and +1, with at least one +1.
     score : callable
         ``score(tp, fp, fn, tn)`` on arrays of counts, finite; 1 is best.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples.
 
     Notes
     -----

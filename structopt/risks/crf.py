@@ -248,7 +248,17 @@ class PathSoftmax(VectorRisk):
         self._set_outputs(len(hierarchy))
 
     def leaf_scores(self, f: FloatArray) -> FloatArray:
-        """Scores of the leaves (m, n_leaves) from those of the nodes."""
+        """Scores of the leaves (m, n_leaves) from those of the nodes.
+
+        Parameters
+        ----------
+        f : ndarray
+            Predictions of the nodes.
+
+        Returns
+        -------
+        ndarray
+        """
         return np.asarray((self._paths @ f.T).T)
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:

@@ -54,39 +54,119 @@ class Regularizer(ABC):
 
     @abstractmethod
     def value(self, w: Vector) -> float:
-        """Return Omega(w)."""
+        """Return Omega(w).
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        float
+        """
 
     @abstractmethod
     def subgradient(self, w: Vector) -> Vector:
-        """Return a subgradient of Omega at w."""
+        """Return a subgradient of Omega at w.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        ndarray
+        """
 
     @abstractmethod
     def conjugate(self, mu: Vector) -> float:
-        """Return Omega*(mu) = max over w of <w, mu> - Omega(w)."""
+        """Return Omega*(mu) = max over w of <w, mu> - Omega(w).
+
+        Parameters
+        ----------
+        mu : ndarray
+            A dual vector.
+
+        Returns
+        -------
+        float
+        """
 
     @abstractmethod
     def conjugate_gradient(self, mu: Vector) -> Vector:
-        """Return the w at which the maximum in `conjugate` is attained."""
+        """Return the w at which the maximum in `conjugate` is attained.
+
+        Parameters
+        ----------
+        mu : ndarray
+            A dual vector.
+
+        Returns
+        -------
+        ndarray
+        """
 
     def conjugate_curvature(self, mu: Vector) -> Curvature:
-        """Return the Hessian of the conjugate (kind "smooth")."""
+        """Return the Hessian of the conjugate (kind "smooth").
+
+        Parameters
+        ----------
+        mu : ndarray
+            A dual vector.
+
+        Returns
+        -------
+        Curvature
+        """
         raise NotImplementedError
 
     def curvature(self, w: Vector) -> Curvature:
-        """Return the Hessian of Omega (kind "interior")."""
+        """Return the Hessian of Omega (kind "interior").
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        Curvature
+        """
         raise NotImplementedError
 
     def start(self, n_features: int) -> Vector:
-        """Return the minimiser of Omega."""
+        """Return the minimiser of Omega.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        ndarray
+        """
         return self.conjugate_gradient(np.zeros(n_features))
 
     def identity(self) -> str:
-        """Name and hash of the settings, so that a checkpoint is not resumed with others."""
+        """Name and hash of the settings, so that a checkpoint is not resumed with others.
+
+        Returns
+        -------
+        str
+        """
         settings = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return f"{self!r} {digest(settings)}"
 
     def check(self, w: Vector) -> None:
-        """Raise if Omega is infinite at w."""
+        """Raise if Omega is infinite at w.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+        """
         if not np.isfinite(w).all():
             raise DeclarationError("the weights are not finite")
 
@@ -261,6 +341,11 @@ class Lp(Regularizer):
 
     For p > 2 the conjugate, ``1/2 ||mu||_q^2`` with q < 2, has infinite curvature where a coordinate is 0, while Omega
     itself is smooth; the subproblem is then solved in the weights.
+
+    Parameters
+    ----------
+    p : float
+        The exponent, above 1.
 
     Examples
     --------

@@ -46,6 +46,15 @@ class Cut(NamedTuple):
 
         The difference of two large numbers far out would leave the cutting plane above the risk near the origin by its
         rounding error; b is lowered by that much.
+
+        Parameters
+        ----------
+        w : ndarray
+            Where the cut was taken.
+
+        Returns
+        -------
+        float
         """
         lean = float(w @ self.subgradient)
         error = 16.0 * _EPS * (abs(self.plane) + float(np.abs(w) @ np.abs(self.subgradient)))
@@ -80,7 +89,17 @@ class Risk(ABC):
 
     @abstractmethod
     def value_and_subgradient(self, w: Vector) -> tuple[float, Vector]:
-        """Return the risk at `w` and one of its subgradients, a dense float64 vector."""
+        """Return the risk at `w` and one of its subgradients, a dense float64 vector.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        value, subgradient : float and ndarray
+        """
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:
         return self.value_and_subgradient(w)
@@ -93,12 +112,34 @@ class Risk(ABC):
         return True
 
     def cut(self, w: Vector) -> Cut:
-        """Return value and cutting plane at `w`; override where they differ (inexact searches)."""
+        """Return value and cutting plane at `w`; override where they differ (inexact searches).
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        Cut
+        """
         value, subgradient = self.value_and_subgradient(w)
         return Cut(float(value), np.asarray(subgradient, dtype=np.float64), float(value))
 
     def shard(self, k: int, n: int) -> Risk:
-        """Return part `k` of `n`: the examples ``k::n``, weighted so that the parts add up to this risk."""
+        """Return part `k` of `n`: the examples ``k::n``, weighted so that the parts add up to this risk.
+
+        Parameters
+        ----------
+        k : int
+            Number of the part, from 0.
+        n : int
+            Number of parts.
+
+        Returns
+        -------
+        Risk
+        """
         raise NotImplementedError(
             f"{type(self).__name__} does not decompose over examples: it has no shard(k, n). Train it whole."
         )
@@ -108,6 +149,18 @@ class Risk(ABC):
 
         Returns ``(t, risk(w + t direction))``, or None where it would take longer than it saves, as when each trial
         step needs an oracle pass (docs/mathematics/training#line-search).
+
+        Parameters
+        ----------
+        w : ndarray
+            The start.
+        direction : ndarray
+        lam : float
+            Weight of the regulariser.
+
+        Returns
+        -------
+        (t, value), or None
         """
         return None
 
@@ -117,7 +170,12 @@ class Risk(ABC):
         return type(self).line_search is not Risk.line_search
 
     def fingerprint(self) -> str:
-        """A short description of the problem, for messages; `identity` distinguishes problems."""
+        """A short description of the problem, for messages; `identity` distinguishes problems.
+
+        Returns
+        -------
+        str
+        """
         return f"{type(self).__name__}({len(self)} examples, {self.n_features} features)"
 
     def identity(self) -> dict[str, Any]:
@@ -125,6 +183,10 @@ class Risk(ABC):
 
         By default a risk is identified by its value and slope at a fixed point, which takes one evaluation.
         Risks that hold data hash them (`structopt.risks.identity.digest`).
+
+        Returns
+        -------
+        dict of str to object
         """
         rng = np.random.default_rng(15)
         w, first, second = rng.normal(size=(3, self.n_features)) / math.sqrt(max(self.n_features, 1))
@@ -146,15 +208,45 @@ class LinearRisk(Risk):
 
     @abstractmethod
     def predictions(self, w: Vector) -> Vector:
-        """Return ``X w``, of any shape."""
+        """Return ``X w``, of any shape.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        ndarray
+        """
 
     @abstractmethod
     def loss(self, f: Vector) -> tuple[float, Vector]:
-        """Return the risk at predictions `f` and its derivative, of the shape of `f`."""
+        """Return the risk at predictions `f` and its derivative, of the shape of `f`.
+
+        Parameters
+        ----------
+        f : ndarray
+            Predictions.
+
+        Returns
+        -------
+        value, derivative : float and ndarray
+        """
 
     @abstractmethod
     def pull_back(self, derivative: Vector) -> Vector:
-        """Return ``X' derivative``, the subgradient with respect to the weights."""
+        """Return ``X' derivative``, the subgradient with respect to the weights.
+
+        Parameters
+        ----------
+        derivative : ndarray
+            Of the loss by the predictions.
+
+        Returns
+        -------
+        ndarray
+        """
 
     def value_and_subgradient(self, w: Vector) -> tuple[float, Vector]:
         value, derivative = self.loss(self.predictions(w))
@@ -165,6 +257,22 @@ class LinearRisk(Risk):
 
         The default brackets the zero of the (non-decreasing) derivative and bisects with Illinois steps; each
         trial costs one `loss`, no product.
+
+        Parameters
+        ----------
+        f : ndarray
+            Predictions at the start.
+        df : ndarray
+            How they change with t.
+        slope : float
+            Of the regulariser along the line, at the start.
+        curvature : float
+            Of the regulariser along the line.
+
+        Returns
+        -------
+        float
+            The best t.
         """
 
         def derivative(t: float) -> float:

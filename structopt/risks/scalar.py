@@ -178,6 +178,8 @@ class Novelty(PiecewiseLinearRisk):
         One feature vector per row; there are no labels.
     rho : float
         The level to reach.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples in the mean.
 
     Examples
     --------
@@ -264,6 +266,8 @@ class Quantile(PiecewiseLinearRisk):
         Targets.
     tau : float
         Which quantile, between 0 and 1.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples in the mean.
 
     Examples
     --------
@@ -301,6 +305,8 @@ class EpsilonInsensitive(PiecewiseLinearRisk):
         Targets.
     eps : float
         Error without loss, at least 0.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples in the mean.
 
     Examples
     --------
@@ -350,6 +356,14 @@ class Poisson(ScalarRisk):
 
     Beyond a large exponent (40, more if some target exceeds e^30) the exponential is continued by its tangent, as in
     `Exponential`. The risk can be negative; `lower_bound` is ``mean y - y log y``.
+
+    Parameters
+    ----------
+    X : matrix of shape (n, d)
+    y : array_like of shape (n,)
+        Counts.
+    sample_weight : array_like of shape (n,), optional
+        Weights of the examples in the mean.
 
     Examples
     --------

@@ -47,6 +47,17 @@ class Violations:
     the label found (the tangent in h of psi at it); at w it is at most ``upper_i``. Where examples have
     weights all four numbers contain them, so that the mean of such planes bounds the weighted risk, and whoever works
     with the planes need not know that there are weights.
+
+    Parameters
+    ----------
+    labels : LabelBatch
+        The labels found.
+    scale : ndarray of shape (n,)
+    level : ndarray of shape (n,)
+    value : ndarray of shape (n,)
+        The surrogate at the label found.
+    upper : ndarray of shape (n,)
+        No label has a larger surrogate.
     """
 
     labels: LabelBatch
@@ -56,7 +67,16 @@ class Violations:
     upper: FloatArray
 
     def times(self, weight: FloatArray | None) -> Violations:
-        """The planes of ``weight_i`` times each surrogate."""
+        """The planes of ``weight_i`` times each surrogate.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n,), or None
+
+        Returns
+        -------
+        Violations
+        """
         if weight is None:
             return self
         numbers = (weight * array for array in (self.scale, self.level, self.value, self.upper))
@@ -155,7 +175,17 @@ class StructuredRisk(Risk):
         check_losses(self.batch, self.truth, self.loss)
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
-        """The risk of some of the examples (the mean of their surrogates times their weights in this risk)."""
+        """The risk of some of the examples (the mean of their surrogates times their weights in this risk).
+
+        Parameters
+        ----------
+        examples : ndarray of int
+            Their numbers in this risk.
+
+        Returns
+        -------
+        StructuredRisk
+        """
         X, Y = _taken(self.X, examples), _taken(self.Y, examples)
         part = _Part(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
         part.examples = self.examples[examples]
@@ -171,11 +201,31 @@ class StructuredRisk(Risk):
     # ---- evaluation ------------------------------------------------------------------------------
 
     def violations(self, w: FloatArray) -> Violations:
-        """The most violated label of every example at `w`."""
+        """The most violated label of every example at `w`.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        Violations
+        """
         return self.violations_of(self.batch.tables(w))
 
     def violations_of(self, tables: Sequence[FloatArray]) -> Violations:
-        """The same from the score tables of `w`, for a trainer that has a cheaper way to them than a product."""
+        """The same from the score tables of `w`, for a trainer that has a cheaper way to them than a product.
+
+        Parameters
+        ----------
+        tables : sequence of ndarray
+            Scores of the parts, a table for each feature term.
+
+        Returns
+        -------
+        Violations
+        """
         return self._most_violated(tables).times(self.weight)
 
     def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:

@@ -35,6 +35,10 @@ def binary(
     plane, lam, rtol, width, max_queries, cache
         As in `bisecting`.
 
+    Returns
+    -------
+    SearchResult
+
     Examples
     --------
     >>> import structopt.search as search

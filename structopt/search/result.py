@@ -50,6 +50,13 @@ class Step:
 class SearchResult:
     """The most violated label that a search found, with a proof of how good it is.
 
+    Parameters
+    ----------
+    surrogate : Surrogate or None
+        What was maximised; None for the product.
+    plane : SearchPlane
+        Where it was searched.
+
     Attributes
     ----------
     method : str

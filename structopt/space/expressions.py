@@ -30,6 +30,15 @@ class Expression:
     Made by `LabelSpace.binary` and its relatives, then combined with ``+ - * / @``, ``sum``, indexing and
     comparison, which broadcast as in numpy.
 
+    Parameters
+    ----------
+    space : LabelSpace
+        The space of the variables.
+    shape : tuple of int
+    matrix : sparse matrix of shape (size, n_variables)
+        The coefficients.
+    constant : ndarray of shape (size,)
+
     Examples
     --------
     >>> import structopt as so
@@ -82,7 +91,18 @@ class Expression:
         return f"<Expression of shape {self.shape}: {self.matrix.nnz} non-zeros>"
 
     def value(self, z: npt.ArrayLike) -> FloatArray:
-        """The value at a point ``z`` of the space, in the expression's shape."""
+        """The value at a point ``z`` of the space, in the expression's shape.
+
+        Parameters
+        ----------
+        z : array_like
+            A point of the space.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of the expression.
+        """
         point = floats("z", z)
         n_known = self.matrix.shape[1]
         if point.ndim != 1 or point.shape[0] < n_known:
@@ -100,7 +120,16 @@ class Expression:
         return self._rows(_positions(self.shape, key))
 
     def reshape(self, *shape: int | Shape) -> Expression:
-        """The same functions in another shape (one entry may be -1)."""
+        """The same functions in another shape (one entry may be -1).
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+
+        Returns
+        -------
+        Expression
+        """
         new = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         try:
             resolved = np.empty(self.shape, dtype=np.bool_).reshape(tuple(new)).shape  # type: ignore[arg-type]
@@ -109,7 +138,12 @@ class Expression:
         return Expression(self.space, resolved, self.matrix, self.constant)
 
     def ravel(self) -> Expression:
-        """The same functions in one axis."""
+        """The same functions in one axis.
+
+        Returns
+        -------
+        Expression
+        """
         return self.reshape(-1)
 
     @property
@@ -123,7 +157,17 @@ class Expression:
         return self._rows(np.broadcast_to(np.arange(self.size).reshape(self.shape), shape))
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Expression:
-        """The sum over all elements, or over the given axes."""
+        """The sum over all elements, or over the given axes.
+
+        Parameters
+        ----------
+        axis : int, optional
+            All entries by default.
+
+        Returns
+        -------
+        Expression
+        """
         shape: Shape = ()
         if axis is None:
             target = np.zeros(self.size, dtype=np.int64)
@@ -251,6 +295,16 @@ class Expression:
     def between(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Rows:
         """Double-bounded rows ``lower <= self <= upper``.
 
+        Parameters
+        ----------
+        lower : array_like
+        upper : array_like
+
+        Returns
+        -------
+        Rows
+            To be given to `LabelSpace.subject_to`.
+
         Examples
         --------
         >>> import structopt as so
@@ -267,6 +321,15 @@ class Expression:
 
 def concatenate(expressions: Sequence[Expression], axis: int = 0) -> Expression:
     """Join expressions of one space along an axis, as `numpy.concatenate` does.
+
+    Parameters
+    ----------
+    expressions : sequence of Expression
+    axis : int
+
+    Returns
+    -------
+    Expression
 
     Examples
     --------

@@ -74,7 +74,18 @@ class LabelSpace:
 
     @checked
     def binary(self, name: str, shape: int | Shape = ()) -> Block:
-        """Declare an array of 0/1 variables."""
+        """Declare an array of 0/1 variables.
+
+        Parameters
+        ----------
+        name : str
+        shape : int or tuple of int
+            A single variable by default.
+
+        Returns
+        -------
+        Block
+        """
         return self._declare(name, shape, 0.0, 1.0, integer=True)
 
     @checked
@@ -85,7 +96,20 @@ class LabelSpace:
         lower: npt.ArrayLike = -np.inf,
         upper: npt.ArrayLike = np.inf,
     ) -> Block:
-        """Declare an array of integer variables; bounds broadcast over the shape."""
+        """Declare an array of integer variables; bounds broadcast over the shape.
+
+        Parameters
+        ----------
+        name : str
+        shape : int or tuple of int
+            A single variable by default.
+        lower : array_like
+        upper : array_like
+
+        Returns
+        -------
+        Block
+        """
         return self._declare(name, shape, lower, upper, integer=True)
 
     @checked
@@ -96,7 +120,20 @@ class LabelSpace:
         lower: npt.ArrayLike = -np.inf,
         upper: npt.ArrayLike = np.inf,
     ) -> Block:
-        """Declare an array of continuous variables; bounds broadcast over the shape."""
+        """Declare an array of continuous variables; bounds broadcast over the shape.
+
+        Parameters
+        ----------
+        name : str
+        shape : int or tuple of int
+            A single variable by default.
+        lower : array_like
+        upper : array_like
+
+        Returns
+        -------
+        Block
+        """
         return self._declare(name, shape, lower, upper, integer=False)
 
     def _declare(
@@ -214,6 +251,11 @@ class LabelSpace:
     def seal(self, user: str) -> None:
         """Refuse further declarations from now on, because `user` has compiled the space.
 
+        Parameters
+        ----------
+        user : str
+            Who uses it, for the message.
+
         Examples
         --------
         >>> import structopt as so
@@ -330,7 +372,17 @@ class LabelSpace:
     # ---- labels ----------------------------------------------------------------------------------
 
     def vector(self, **values: npt.ArrayLike) -> FloatArray:
-        """One ``z`` from an array per block (every block must be given)."""
+        """One ``z`` from an array per block (every block must be given).
+
+        Parameters
+        ----------
+        **values : array_like
+            A value for each block, by its name.
+
+        Returns
+        -------
+        ndarray of shape (n_variables,)
+        """
         unknown = values.keys() - self._blocks.keys()
         missing = self._blocks.keys() - values.keys()
         if unknown or missing:
@@ -346,31 +398,81 @@ class LabelSpace:
         return z
 
     def blocks(self, z: npt.ArrayLike) -> dict[str, FloatArray]:
-        """The parts of ``z``, by block name and in the block's shape (views, not copies)."""
+        """The parts of ``z``, by block name and in the block's shape (views, not copies).
+
+        Parameters
+        ----------
+        z : array_like of shape (n_variables,)
+
+        Returns
+        -------
+        dict of str to ndarray
+        """
         point = floats("z", z)
         if point.shape != (self._n_variables,):
             raise SpaceMismatch(f"z has shape {point.shape}; {self!r} needs ({self._n_variables},).")
         return {name: point[block.slice].reshape(block.shape) for name, block in self._blocks.items()}
 
     def contains(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
-        """Whether ``z`` is a label: rows, bounds and integrality hold within `tol`."""
+        """Whether ``z`` is a label: rows, bounds and integrality hold within `tol`.
+
+        Parameters
+        ----------
+        z : array_like of shape (n_variables,)
+        tol : float
+            How far a row or a bound may be missed, an absolute number.
+
+        Returns
+        -------
+        bool
+        """
         return contains(self.compiled, z, number("tol", tol, low=0.0))
 
     def violations(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
-        """The rows, bounds and integrality conditions that ``z`` violates, by name."""
+        """The rows, bounds and integrality conditions that ``z`` violates, by name.
+
+        Parameters
+        ----------
+        z : array_like of shape (n_variables,)
+        tol : float
+            How far a row or a bound may be missed, an absolute number.
+
+        Returns
+        -------
+        list of Violation
+        """
         return violations(self.compiled, z, number("tol", tol, low=0.0))
 
     @checked
     def enumerate(self, limit: int = 100_000) -> FloatArray:
-        """Every integral label of a small space, one per row, in lexicographic order."""
+        """Every integral label of a small space, one per row, in lexicographic order.
+
+        Parameters
+        ----------
+        limit : int
+            More labels than this are refused.
+
+        Returns
+        -------
+        ndarray of shape (n_labels, n_variables)
+        """
         return enumerate_labels(self.compiled, whole("limit", limit, low=0))
 
     def relaxed(self) -> LabelSpace:
-        """The same rows and bounds without integrality."""
+        """The same rows and bounds without integrality.
+
+        Returns
+        -------
+        LabelSpace
+        """
         return self._copied(f"{self.name} (relaxed)" if self.name else "", keep_integrality=False)
 
     def copy(self) -> LabelSpace:
         """The same declaration, open for further blocks and rows; its blocks are ``copy["name"]``.
+
+        Returns
+        -------
+        LabelSpace
 
         Examples
         --------
@@ -407,6 +509,10 @@ class LabelSpace:
         blocks : sequence of (name, shape, names of elements), optional
             The arrays that its variables make, in order; by default they are recovered from names such as ``y[0]``,
             ``y[1]``, ...
+
+        Returns
+        -------
+        LabelSpace
         """
         from structopt.interop.names import blocks_of
 
@@ -440,6 +546,24 @@ class LabelSpace:
     ) -> LabelSpace:
         """A space from ``row_lower <= matrix @ z <= row_upper``; by default the variables are 0/1.
 
+        Parameters
+        ----------
+        matrix : array_like or sparse matrix of shape (n_rows, n_variables)
+        row_lower : array_like
+        row_upper : array_like
+        lower : array_like
+        upper : array_like
+        integrality : array_like of bool
+            Which variables must be whole.
+        name : str
+            Of the space.
+        row_name : str
+            Of the rows, which are numbered.
+
+        Returns
+        -------
+        LabelSpace
+
         Examples
         --------
         >>> import structopt as so
@@ -470,7 +594,16 @@ class LabelSpace:
 
     @classmethod
     def from_pyomo(cls, model: Any) -> LabelSpace:
-        """A space from the variables and active constraints of a Pyomo model; its objective is ignored."""
+        """A space from the variables and active constraints of a Pyomo model; its objective is ignored.
+
+        Parameters
+        ----------
+        model : pyomo.ConcreteModel
+
+        Returns
+        -------
+        LabelSpace
+        """
         from structopt.interop.pyomo import read_pyomo
 
         return cls.from_compiled(read_pyomo(model))
@@ -483,6 +616,14 @@ class LabelSpace:
         the numbers in the names are unambiguous: ``tag_0`` to ``tag_9`` are the block ``tag``, ``x_0_1`` and
         ``x_(0,_1)`` elements of a block ``x``. A gap in the numbers, one variable only, or a variable ``tag`` beside
         them leaves scalars; keys that are words (``tag_noun``) always do.
+
+        Parameters
+        ----------
+        problem : pulp.LpProblem
+
+        Returns
+        -------
+        LabelSpace
 
         Examples
         --------
@@ -502,19 +643,39 @@ class LabelSpace:
     @classmethod
     @checked
     def read(cls, path: str | Path) -> LabelSpace:
-        """A space from an MPS or LP file; its objective is ignored."""
+        """A space from an MPS or LP file; its objective is ignored.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.mps`` or ``.lp``.
+
+        Returns
+        -------
+        LabelSpace
+        """
         from structopt.interop.files import read
 
         return cls.from_compiled(read(path))
 
     def to_pyomo(self) -> Any:
-        """The space as a Pyomo ``ConcreteModel``."""
+        """The space as a Pyomo ``ConcreteModel``.
+
+        Returns
+        -------
+        pyomo.ConcreteModel
+        """
         from structopt.interop.pyomo import to_pyomo
 
         return to_pyomo(self.compiled)
 
     def to_pulp(self) -> Any:
-        """The space as a ``pulp.LpProblem``."""
+        """The space as a ``pulp.LpProblem``.
+
+        Returns
+        -------
+        pulp.LpProblem
+        """
         from structopt.interop.pulp import to_pulp
 
         names = self.compiled.variable_names
@@ -522,7 +683,13 @@ class LabelSpace:
 
     @checked
     def write(self, path: str | Path) -> None:
-        """Write the space as an MPS or LP file, by the file's suffix."""
+        """Write the space as an MPS or LP file, by the file's suffix.
+
+        Parameters
+        ----------
+        path : path
+            Ends in ``.mps`` or ``.lp``.
+        """
         from structopt.interop.files import write
 
         write(self.compiled, path)

@@ -25,6 +25,15 @@ __all__ = ["Block", "bounds_of", "shape_of"]
 class Block(Expression):
     """A named array of variables: an expression, and a slice of ``z``.
 
+    Parameters
+    ----------
+    space : LabelSpace
+        The space that it belongs to.
+    start : int
+        Where it begins in a point.
+    names : sequence of str, optional
+        Names of its entries; numbered by default.
+
     Attributes
     ----------
     name : str

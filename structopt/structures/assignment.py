@@ -154,7 +154,17 @@ class Assignment(Model):
         super().__init__(self._program, {"y": Shared(intercept=intercept)}, key=self.shape, solver=solver)
 
     def shape(self, x: Any) -> tuple[int, int]:
-        """Rows and columns of an input; a pair of integers stands for itself."""
+        """Rows and columns of an input; a pair of integers stands for itself.
+
+        Parameters
+        ----------
+        x : ndarray
+            An input.
+
+        Returns
+        -------
+        (n, m)
+        """
         if isinstance(x, tuple) and len(x) == 2 and all(isinstance(k, int | np.integer) for k in x):
             rows, columns = int(x[0]), int(x[1])
         else:
@@ -197,13 +207,35 @@ class Assignment(Model):
         return {"y": self.row_loss(*space["y"].shape)}
 
     def row_loss(self, rows: int, columns: int) -> TaskLoss:
-        """The task loss for inputs of this shape."""
+        """The task loss for inputs of this shape.
+
+        Parameters
+        ----------
+        rows : int
+        columns : int
+
+        Returns
+        -------
+        TaskLoss
+        """
         if isinstance(self._kind, TaskLoss):
             return self._kind
         return RowLoss((rows, columns), self._kind, self.normalize)
 
     def columns(self, label: Any, shape: tuple[int, int]) -> IntArray:
-        """A label as an array of columns, or `LabelNotInSpace` with the culprit."""
+        """A label as an array of columns, or `LabelNotInSpace` with the culprit.
+
+        Parameters
+        ----------
+        label : sequence
+            The column of each row.
+        shape : tuple of int
+            Of the table.
+
+        Returns
+        -------
+        ndarray of int
+        """
         try:
             given = numeric("A label", label)
         except DeclarationError:

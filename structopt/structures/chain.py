@@ -142,7 +142,17 @@ class Chain(SequenceModel):
         return y
 
     def label_of(self, y: IntArray) -> Any:
-        """State numbers as a label: an array of numbers, or a list of names."""
+        """State numbers as a label: an array of numbers, or a list of names.
+
+        Parameters
+        ----------
+        y : ndarray of int
+            Numbers of the states.
+
+        Returns
+        -------
+        list
+        """
         return y if self.alphabet.numbered else [self.alphabet.names[s] for s in y]
 
     def _states_at(self, z: npt.ArrayLike) -> IntArray:

@@ -179,7 +179,17 @@ class Flow(Model):
         return f"{tail!r} -> {head!r}"
 
     def complaint(self, f: FloatArray) -> str | None:
-        """What is wrong with a flow, by the names of nodes and arcs; None if nothing is."""
+        """What is wrong with a flow, by the names of nodes and arcs; None if nothing is.
+
+        Parameters
+        ----------
+        f : ndarray
+            A flow.
+
+        Returns
+        -------
+        str or None
+        """
         if f.shape != (len(self.arcs),):
             return f"a flow has one number for each of the {len(self.arcs)} arcs, got shape {f.shape}"
         if not np.isfinite(f).all():
@@ -224,6 +234,10 @@ class Flow(Model):
         ----------
         weights : array_like, shape (m,)
         truths : array_like, shape (m, n_arcs)
+
+        Returns
+        -------
+        flow, value : ndarray and float
 
         Examples
         --------

@@ -65,7 +65,19 @@ class Multiclass(Model):
         super().__init__(space, {"y": Linear(intercept=intercept)}, _task_loss(loss, len(names)), solver=solver)
 
     def place(self, label: Hashable, example: int | None = None) -> int:
-        """The number of a class."""
+        """The number of a class.
+
+        Parameters
+        ----------
+        label : object
+            A class.
+        example : int, optional
+            Its number, for the message.
+
+        Returns
+        -------
+        int
+        """
         try:
             return self._place[label]
         except (KeyError, TypeError):

@@ -134,7 +134,16 @@ class Ranking(Model):
         return AssignmentAlgorithm(n, n)
 
     def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``a`` by position and ``b`` by document."""
+        """``a`` by position and ``b`` by document.
+
+        Parameters
+        ----------
+        relevance : ndarray of shape (n,)
+
+        Returns
+        -------
+        gains, discounts : ndarray
+        """
         measure = self.measure if isinstance(self.measure, RankingMeasure) else _MEASURES[self.measure]
         order = best_order(relevance)
         a, sorted_b = measure.weights(relevance[order])
@@ -143,7 +152,18 @@ class Ranking(Model):
         return a, b
 
     def relevance(self, label: Any, n: int | None = None) -> FloatArray:
-        """A truth as relevances, or `LabelNotInSpace` with the culprit."""
+        """A truth as relevances, or `LabelNotInSpace` with the culprit.
+
+        Parameters
+        ----------
+        label : sequence of float
+        n : int
+            Number of documents.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         try:
             given = np.asarray(label, dtype=np.float64)
         except (TypeError, ValueError):

@@ -185,7 +185,16 @@ class Segmentation(SequenceModel):
             raise LabelNotInSpace(f"{told}.", (told,))
 
     def label_of(self, pairs: IntArray) -> list[tuple[int, Any]]:
-        """Rows (start, state number) as a label."""
+        """Rows (start, state number) as a label.
+
+        Parameters
+        ----------
+        pairs : sequence of (start, number of the state)
+
+        Returns
+        -------
+        list of (start, state)
+        """
         return [(start, self.alphabet.names[state]) for start, state in pairs.tolist()]
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:

@@ -159,7 +159,18 @@ class Arborescence(Model):
     # ---- labels ----------------------------------------------------------------------------------
 
     def heads(self, label: Any, n_tokens: int | None = None) -> IntArray:
-        """A label as an array of heads, or `LabelNotInSpace` with the culprit."""
+        """A label as an array of heads, or `LabelNotInSpace` with the culprit.
+
+        Parameters
+        ----------
+        label : sequence of int
+            The head of each token.
+        n_tokens : int
+
+        Returns
+        -------
+        ndarray of int
+        """
         given = numeric("Heads", label)
         if given.ndim != 1 or not given.size or given.dtype.kind not in "iuf":
             raise DeclarationError(f"Heads are one number per token, got an array of {given.dtype} {given.shape}.")
@@ -180,7 +191,17 @@ class Arborescence(Model):
         return self.point(heads)
 
     def point(self, heads: IntArray) -> FloatArray:
-        """`encode` for heads that are known to form a tree."""
+        """`encode` for heads that are known to form a tree.
+
+        Parameters
+        ----------
+        heads : ndarray of int
+            The head of each token.
+
+        Returns
+        -------
+        ndarray
+        """
         nodes = len(heads) + 1
         multi = self.flow == "multi"
         z = np.zeros(nodes**3 if multi else 2 * nodes * nodes)

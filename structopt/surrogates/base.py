@@ -52,22 +52,84 @@ class Surrogate(ABC):
 
     @abstractmethod
     def psi(self, h: Any, g: Any) -> Any:
-        """The value at points of the domain."""
+        """The value at points of the domain.
+
+        Parameters
+        ----------
+        h : float or ndarray
+            Margin errors.
+        g : float or ndarray
+            Task losses.
+
+        Returns
+        -------
+        float or ndarray
+        """
 
     @abstractmethod
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
-        """The partial derivatives in h and in g at points of the domain."""
+        """The partial derivatives in h and in g at points of the domain.
+
+        Parameters
+        ----------
+        h : float or ndarray
+            Margin errors.
+        g : float or ndarray
+            Task losses.
+
+        Returns
+        -------
+        tuple
+            The derivatives by h and by g.
+        """
 
     def inside(self, h: Any, g: Any) -> Any:
-        """Whether the points are in the domain."""
+        """Whether the points are in the domain.
+
+        Parameters
+        ----------
+        h : float or ndarray
+            Margin errors.
+        g : float or ndarray
+            Task losses.
+
+        Returns
+        -------
+        bool or ndarray of bool
+        """
         return g >= self.g_lower
 
     def value(self, h: npt.ArrayLike, g: npt.ArrayLike) -> Any:
-        r""":math:`\psi(h, g)` of a point or of arrays of points; a point outside the domain is an error."""
+        r""":math:`\psi(h, g)` of a point or of arrays of points; a point outside the domain is an error.
+
+        Parameters
+        ----------
+        h : float or ndarray
+            Margin errors.
+        g : float or ndarray
+            Task losses.
+
+        Returns
+        -------
+        float or ndarray
+        """
         return self._checked(self.psi, h, g)
 
     def gradient(self, h: npt.ArrayLike, g: npt.ArrayLike) -> tuple[Any, Any]:
-        r""":math:`(\psi_h, \psi_g)` of a point or of arrays of points."""
+        r""":math:`(\psi_h, \psi_g)` of a point or of arrays of points.
+
+        Parameters
+        ----------
+        h : float or ndarray
+            Margin errors.
+        g : float or ndarray
+            Task losses.
+
+        Returns
+        -------
+        tuple
+            The derivatives by h and by g.
+        """
         psi_h, psi_g = self._checked(self.psi_gradient, h, g)
         return psi_h, psi_g
 
@@ -99,17 +161,47 @@ class Surrogate(ABC):
         r""":math:`\max(0, \psi)`, and 0 outside the domain: the function that a search maximises.
 
         Superlevel sets above 0 are the same as those of ψ, so they stay convex and closed upwards.
+
+        Parameters
+        ----------
+        h : float
+            Margin error.
+        g : float
+            Task loss.
+
+        Returns
+        -------
+        float
         """
         return max(0.0, float(self.psi(h, g))) if self.inside(h, g) else 0.0
 
     def direction(self, h: float, g: float) -> float:
-        r"""The λ of the contour's tangent at a point with ψ > 0: :math:`\psi_g / \psi_h`, in [0, inf]."""
+        r"""The λ of the contour's tangent at a point with ψ > 0: :math:`\psi_g / \psi_h`, in [0, inf].
+
+        Parameters
+        ----------
+        h : float
+            Margin error.
+        g : float
+            Task loss.
+
+        Returns
+        -------
+        float
+        """
         psi_h, psi_g = self.psi_gradient(h, g)
         psi_h, psi_g = max(0.0, float(psi_h)), max(0.0, float(psi_g))
         return psi_g / psi_h if psi_h > 0.0 else math.inf
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
         """Maximum of `clipped` on the segment ``(1 - t) p + t q``.
+
+        Parameters
+        ----------
+        p : (h, g)
+            One end.
+        q : (h, g)
+            The other end.
 
         Returns
         -------
@@ -174,7 +266,22 @@ class Surrogate(ABC):
     def factors(
         self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike
     ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
-        """h and g as affine functions of z: the margin ``score . (z - truth)`` plus `h_offset`, and the task loss."""
+        """h and g as affine functions of z: the margin ``score . (z - truth)`` plus `h_offset`, and the task loss.
+
+        Parameters
+        ----------
+        score : ndarray
+            Scores of the variables.
+        loss : (coef, const)
+            The task loss.
+        truth : ndarray
+            The ground truth.
+
+        Returns
+        -------
+        h, g
+            (coef, const) each
+        """
         c, z = np.asarray(score, dtype=float), np.asarray(truth, dtype=float)
         return (c, self.h_offset - float(c.dot(z))), (np.asarray(loss[0], dtype=float), float(loss[1]))
 
@@ -192,6 +299,10 @@ class Surrogate(ABC):
             The true label as a vector z.
         **options
             Passed on to `Plane`.
+
+        Returns
+        -------
+        Plane
         """
         h, g = self.factors(score, loss, truth)
         options.setdefault("product_shift", self.product_shift)

@@ -49,13 +49,28 @@ _REGISTRY: dict[str, Callable[..., Surrogate]] = {
 
 
 def names() -> list[str]:
-    """Names of every registered surrogate."""
+    """Names of every registered surrogate.
+
+    Returns
+    -------
+    list of str
+    """
     return sorted(_REGISTRY)
 
 
 @checked
 def get(surrogate: str | Surrogate, **parameters: Any) -> Surrogate:
     """A surrogate by name; an instance passes through.
+
+    Parameters
+    ----------
+    surrogate : str or Surrogate
+    **parameters
+        Of a surrogate that is given by its name.
+
+    Returns
+    -------
+    Surrogate
 
     Examples
     --------
@@ -81,7 +96,22 @@ def from_functions(
     *,
     convex_in_h: bool = True,
 ) -> Surrogate:
-    """A surrogate on g >= 0 from a function and its gradient, both of arrays (h, g)."""
+    """A surrogate on g >= 0 from a function and its gradient, both of arrays (h, g).
+
+    Parameters
+    ----------
+    name : str
+    psi : callable
+        ``psi(h, g)`` of arrays.
+    gradient : callable
+        ``gradient(h, g)``, the derivatives by h and by g.
+    convex_in_h : bool
+        Whether psi is convex in h, as training needs it.
+
+    Returns
+    -------
+    Surrogate
+    """
     return _FunctionSurrogate(name, psi, gradient, convex_in_h)
 
 

@@ -140,6 +140,11 @@ class GeneralizedScaling(Surrogate):
 class BetaScaling(GeneralizedScaling):
     """Beta scaling, ψ = h g^beta + g: margin rescaling at beta = 0, slack rescaling at beta = 1.
 
+    Parameters
+    ----------
+    beta : float
+        In [0, 1].
+
     Examples
     --------
     >>> from structopt.surrogates import BetaScaling

@@ -19,6 +19,11 @@ class LogLoss(Surrogate):
 
     At h = 0 it is 0.693 g, not a bound on the task loss; ``bound=True`` divides by log 2, which makes it one.
 
+    Parameters
+    ----------
+    bound : bool
+        Whether to take the upper bound that is linear in g.
+
     Examples
     --------
     >>> from structopt.surrogates import LogLoss

@@ -36,6 +36,12 @@ class Outcome:
 class Report:
     """Outcomes of a conformance suite, readable as text and as HTML.
 
+    Parameters
+    ----------
+    subject : str
+        What was checked.
+    outcomes : sequence of Outcome
+
     Examples
     --------
     >>> report = Report("mine", (Outcome("optimal_lp", "An LP is solved.", "failed", "found 1, not 2"),))

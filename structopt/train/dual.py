@@ -150,6 +150,10 @@ class SimplexQP:
             Its offset.
         block : int
             Which simplex it belongs to.
+
+        Returns
+        -------
+        int
         """
         row = np.asarray(gram_row, dtype=np.float64)
         n = self.n_cuts
@@ -287,7 +291,12 @@ class SimplexQP:
         return alpha
 
     def certify(self) -> tuple[float, float]:
-        """Return (dual value, primal value of the model), both from piqp, without touching the weights."""
+        """Return (dual value, primal value of the model), both from piqp, without touching the weights.
+
+        Returns
+        -------
+        tuple of float
+        """
         trial = SimplexQP(self.lam, self.mass, zero_plane=self.zero_plane)
         trial.restore(self.state())
         alpha = trial._piqp()
@@ -297,7 +306,13 @@ class SimplexQP:
         return trial.value, trial.value + gap
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Remove the cuts outside `kept`; their weight must be 0."""
+        """Remove the cuts outside `kept`; their weight must be 0.
+
+        Parameters
+        ----------
+        kept : ndarray of bool
+            Which cuts stay.
+        """
         if (self.alpha[~kept] > 0).any():
             raise DeclarationError("a cut with positive weight cannot be removed: merge it")
         n = int(kept.sum())
@@ -312,6 +327,15 @@ class SimplexQP:
 
         The dual value does not change (BMRM Algorithm 4). Returns the weights of the mean, so that the owner of
         the cuts can form it too; the other chosen cuts are removed.
+
+        Parameters
+        ----------
+        chosen : ndarray of int
+            The cuts that become one.
+
+        Returns
+        -------
+        ndarray
         """
         weight = self.alpha[chosen]
         total = float(weight.sum())
@@ -331,12 +355,23 @@ class SimplexQP:
         return share
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that a checkpoint needs."""
+        """Everything that a checkpoint needs.
+
+        Returns
+        -------
+        dict of str to ndarray
+        """
         names = ("gram", "b", "alpha", "block", "idle")
         return {name: getattr(self, name).copy() for name in names}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave.
+
+        Parameters
+        ----------
+        state : mapping of str to ndarray
+            From `state`.
+        """
         self.n_cuts = 0
         n = state["b"].size
         self._allocate(max(16, 1 << max(n - 1, 0).bit_length()))

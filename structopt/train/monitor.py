@@ -181,6 +181,11 @@ class Monitor:
         """Raise `OutOfTime`, which ends the run, once no more than `reserve` seconds are left.
 
         As long as no point has been evaluated there is a second's grace: better an answer that is so late than none.
+
+        Parameters
+        ----------
+        reserve : float
+            Seconds that must be left.
         """
         grace = _GRACE if math.isinf(self.objective) and not reserve else 0.0
         if self.seconds_left + grace <= reserve:
@@ -188,7 +193,16 @@ class Monitor:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Charge the time spent inside to `name`."""
+        """Charge the time spent inside to `name`.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        context manager
+        """
         start = time.perf_counter()
         try:
             yield
@@ -196,7 +210,15 @@ class Monitor:
             self.parts[name] = self.parts.get(name, 0.0) + time.perf_counter() - start
 
     def count(self, *, oracle_calls: int = 0, passes: float = 0.0) -> None:
-        """Add to the counters."""
+        """Add to the counters.
+
+        Parameters
+        ----------
+        oracle_calls : int
+            Examples whose most violated label was asked for.
+        passes : float
+            The same in units of the data set.
+        """
         self.oracle_calls += oracle_calls
         self.passes += passes
 
@@ -205,6 +227,17 @@ class Monitor:
 
         Without an objective the point is kept only as long as no point has one, so that an early Ctrl-C still has
         weights to return.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+        objective : float
+            Their objective, if it is known.
+
+        Returns
+        -------
+        bool
         """
         if math.isnan(objective) or objective == -math.inf:
             raise SolverFailed(
@@ -227,7 +260,16 @@ class Monitor:
         self._scale = abs(float(objective)) if 0.0 < abs(objective) < math.inf else 1.0
 
     def bound(self, lower_bound: float) -> bool:
-        """Tell a certified lower bound; return whether it is the best so far."""
+        """Tell a certified lower bound; return whether it is the best so far.
+
+        Parameters
+        ----------
+        lower_bound : float
+
+        Returns
+        -------
+        bool
+        """
         if math.isnan(lower_bound) or not lower_bound > self.lower_bound:
             return False
         self._moved |= lower_bound > self.lower_bound + self._least_move
@@ -251,7 +293,13 @@ class Monitor:
             )
 
     def stop(self, reason: str) -> None:
-        """End the run for a reason of the trainer's own."""
+        """End the run for a reason of the trainer's own.
+
+        Parameters
+        ----------
+        reason : str
+            What `TrainResult.stopped` will say.
+        """
         if self.running:
             self.stopped = reason
 
@@ -262,6 +310,10 @@ class Monitor:
         ----------
         state : callable, optional
             Gives everything that determines the coming iterates; called only when a checkpoint is due.
+
+        Returns
+        -------
+        bool
         """
         self.history.append(
             Record(
@@ -297,7 +349,17 @@ class Monitor:
             self.stop("stalled")
 
     def result(self, **info: Any) -> TrainResult:
-        """Return the best point so far with its certificate."""
+        """Return the best point so far with its certificate.
+
+        Parameters
+        ----------
+        **info
+            What is particular to the trainer.
+
+        Returns
+        -------
+        TrainResult
+        """
         if self.w is None:
             raise DeclarationError(f"{self.trainer} has evaluated no point yet")
         return TrainResult(
@@ -313,7 +375,12 @@ class Monitor:
         )
 
     def resume(self) -> dict[str, Any] | None:
-        """Restore counters, best point and history from the checkpoint; return the trainer's own state."""
+        """Restore counters, best point and history from the checkpoint; return the trainer's own state.
+
+        Returns
+        -------
+        dict or None
+        """
         if self.checkpoint is None or not Path(self.checkpoint.path).exists():
             return None
         saved = read_checkpoint(self.checkpoint.path)

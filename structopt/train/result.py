@@ -65,6 +65,10 @@ _COLUMNS = ("objective", "lower_bound", "gap", "oracle_calls", "passes", "second
 class History(Sequence[Record]):
     """The records of a run, in order; columns by name.
 
+    Parameters
+    ----------
+    records : sequence of Record
+
     Examples
     --------
     >>> history = History()
@@ -82,11 +86,21 @@ class History(Sequence[Record]):
         self._records = list(records)
 
     def append(self, record: Record) -> None:
-        """Add a record at the end."""
+        """Add a record at the end.
+
+        Parameters
+        ----------
+        record : Record
+        """
         self._records.append(record)
 
     def copy(self) -> History:
-        """Return a history that later records do not reach."""
+        """Return a history that later records do not reach.
+
+        Returns
+        -------
+        History
+        """
         return History(self._records)
 
     def __len__(self) -> int:
@@ -121,13 +135,27 @@ class History(Sequence[Record]):
         return tuple(dict.fromkeys(name for record in self._records for name in record.parts))
 
     def to_arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return all columns; timed parts are prefixed with ``part:``."""
+        """Return all columns; timed parts are prefixed with ``part:``.
+
+        Returns
+        -------
+        dict of str to ndarray
+        """
         columns = {name: self._column(name) for name in _COLUMNS}
         return columns | {f"part:{name}": self._column(name) for name in self.parts}
 
     @classmethod
     def from_arrays(cls, columns: Mapping[str, NDArray[np.float64]]) -> History:
-        """Rebuild what `to_arrays` gave."""
+        """Rebuild what `to_arrays` gave.
+
+        Parameters
+        ----------
+        columns : mapping of str to ndarray
+
+        Returns
+        -------
+        History
+        """
         parts = [name for name in columns if name.startswith("part:")]
         records = []
         for i in range(len(columns["objective"])):

@@ -61,7 +61,17 @@ class WarmStart:
         self._kept: tuple[str, dict[str, Any], float, dict[str, Any]] | None = None
 
     def begin(self, method: Method, monitor: Monitor) -> bool:
-        """Start `method` from what is known; False where nothing is."""
+        """Start `method` from what is known; False where nothing is.
+
+        Parameters
+        ----------
+        method : Method
+        monitor : Monitor
+
+        Returns
+        -------
+        bool
+        """
         w = self.weights(method.n_weights)
         if w is None:
             return False
@@ -74,7 +84,17 @@ class WarmStart:
         return True
 
     def weights(self, size: int) -> FloatArray | None:
-        """A copy of the weights to begin at, if there are any; refused where their number is not `size`."""
+        """A copy of the weights to begin at, if there are any; refused where their number is not `size`.
+
+        Parameters
+        ----------
+        size : int
+            How many weights are needed.
+
+        Returns
+        -------
+        ndarray or None
+        """
         if self.w is None:
             return None
         if self.w.shape != (size,):
@@ -85,7 +105,13 @@ class WarmStart:
         return np.array(self.w, dtype=np.float64)
 
     def keep(self, method: Method, result: TrainResult) -> None:
-        """Remember how the run ended; of one that was interrupted in the middle of an iteration the weights alone."""
+        """Remember how the run ended; of one that was interrupted in the middle of an iteration the weights alone.
+
+        Parameters
+        ----------
+        method : Method
+        result : TrainResult
+        """
         self.w = np.array(result.w)
         if result.stopped == "interrupted":
             self._kept = None

@@ -263,7 +263,7 @@ def test_train_and_predict_csv(ask, run, tmp_path):
     _csv(tmp_path / "test.csv", 30, 1)
     config = _config(
         tmp_path,
-        'output = "mrf.npz"\n[model]\nstructure = "PairwiseMRF"\nbias = true\n'
+        'output = "mrf.npz"\n[model]\nstructure = "PairwiseMRF"\nintercept = true\n'
         '[data]\ntrain = "train.csv"\ntest = "test.csv"\nlabels = ["first", "second", "third"]\n'
         '[train]\nsurrogate = "slack"\nlam = 0.01\ntol = 0.01\n',
     )

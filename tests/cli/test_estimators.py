@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 TREE = 'hierarchy = [["thing", "animal"], ["thing", "oak"], ["animal", "cat"], ["animal", "dog"]]'
 #: Estimator, [data], further keys of [train], and the least score of the training data.
 RUNS = [
-    ("LinearSVM", 'train = "classes.csv"', 'loss = "squared_hinge"\nfit_intercept = true', 0.9),
+    ("LinearSVM", 'train = "classes.csv"', 'loss = "squared_hinge"\nintercept = true', 0.9),
     ("LinearSVM", 'train = "leaves.csv"\ntest = 0.25', 'multi_class = "crammer_singer"', 0.7),
     ("AUCMaximizer", 'train = "classes.csv"', "", 0.95),
     ("FBetaSVM", 'train = "classes.csv"', "beta = 2", 0.9),
@@ -202,7 +202,7 @@ CLASSES = 'train = "classes.csv"'
         ("CRF", CLASSES, "", "", "[data] of config.toml: CRF learns sequences"),
         ("HierarchicalSVM", CLASSES, "", "", "[train] of config.toml: HierarchicalSVM needs hierarchy ="),
         ("HierarchicalSVM", 'train = "leaves.csv"', f'{TREE}\nmargin = "wide"', "", "margin must be 'auto', 'hamming'"),
-        ("SharedSVM", 'train = "leaves.csv"', 'hierarchy = ["a"]\nmax_rounds = "many"', "", "rounds must be"),
+        ("SharedSVM", 'train = "leaves.csv"', 'hierarchy = ["a"]\nmax_rounds = "many"', "", "max_rounds must be"),
         ("ConditionalRiskMinimizer", CLASSES, "", "", "[model] of config.toml needs one of"),
         ("ConditionalRiskMinimizer", CLASSES, 'kernel = "nope"', 'structure = "Multiclass"', "kernel"),
         ("StructuredSVM", CLASSES, "", 'structure = "Multiclass"\nclasses = 3.5', "[model] of config.toml"),

@@ -168,6 +168,10 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         sample_weight : array of shape (n,), optional
             Weights of the examples in the squared error of the regression of losses: weight 2 is an example given
             twice, 0 one left out, and all weights times a number change nothing. Equal by default.
+
+        Returns
+        -------
+        self
         """
         check_parameters(self)
         lams = regularizations(self.lam)
@@ -219,6 +223,19 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
 
         Exact: each example's label is predicted with the weights of the others under the same ridge ``m lam``
         (`structopt.estimators.conditional_risk.weights.Spectrum`).
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+        y : labels
+            As in `fit`.
+        lams : sequence of float
+            Weights of the regulariser to try.
+
+        Returns
+        -------
+        RegularizationPath
         """
         other = ConditionalRiskMinimizer(**self.get_params(deep=False))
         other._prepare(X, y)
@@ -234,36 +251,101 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
     # ---- prediction ------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Any:
-        """A label of least estimated risk for each input: an array where labels are rows or names, else a list."""
+        """A label of least estimated risk for each input: an array where labels are rows or names, else a list.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray or list
+            The labels.
+        """
         found = self.minimize_risk(X)
         return self.program_.decode(found.Z)
 
     def minimize_risk(self, X: Any) -> RiskSolution:
-        """The points of least estimated risk, their risks, and proved lower bounds."""
+        """The points of least estimated risk, their risks, and proved lower bounds.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+
+        Returns
+        -------
+        RiskSolution
+        """
         found = RiskSolution.joined([self.program_.solve(averages, self.n_jobs) for averages in self._averages(X)])
         found.tell_gap(self.rtol, self.max_programs)
         return found
 
     def conditional_risk(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Coefficients ``(n, n_variables)`` and constants of the estimated risk, for a loss that is linear."""
+        """Coefficients ``(n, n_variables)`` and constants of the estimated risk, for a loss that is linear.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+
+        Returns
+        -------
+        coef, const : ndarray
+        """
         check_is_fitted(self, "lam_")
         self._linear_program("conditional_risk")
         averages = np.concatenate(list(self._averages(X)))
         return averages[:, :-1], averages[:, -1]
 
     def weights(self, X: Any) -> FloatArray:
-        """``w(x)`` for each input, ``(n, n_training_examples)``."""
+        """``w(x)`` for each input, ``(n, n_training_examples)``.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_training)
+        """
         check_is_fitted(self, "lam_")
         if self.joint_kernel is not None:
             raise DeclarationError("With a joint kernel each part of the label has weights of its own.")
         return self.averages_.weigh(self._inputs(X, reset=False))
 
     def score(self, X: Any, y: Any) -> float:
-        """Minus the mean task loss, so that larger is better."""
+        """Minus the mean task loss, so that larger is better.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+        y : labels
+            As in `fit`.
+
+        Returns
+        -------
+        float
+        """
         return -float(self.losses(X, y).mean()) + 0.0
 
     def losses(self, X: Any, y: Any) -> FloatArray:
-        """The task loss of the prediction for each input."""
+        """The task loss of the prediction for each input.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+        y : labels
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         check_is_fitted(self, "lam_")
         truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(X))
         return self.program_.losses(self.minimize_risk(X).Z, truths)
@@ -323,6 +405,10 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         kappa : float, optional
             Largest ``k(x, x)`` of any input. By default 1 for kernels bounded by it, and otherwise the largest of the
             training inputs, which is right only if no other input exceeds it.
+
+        Returns
+        -------
+        GeneralizationBound
         """
         check_is_fitted(self, "lam_")
         program = self._linear_program("generalization_bound")
@@ -336,7 +422,23 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         return stability_bound(self.ramp_surrogate(X, y, rho, L), L, size, self.lam_, rho, delta)
 
     def ramp_surrogate(self, X: Any, y: Any, rho: float, loss_bound: float | None = None) -> FloatArray:
-        """``min(L, max over y' of loss(y', y) + (min R - R(y'|x)) / rho)`` of ECRM (10): two programs an example."""
+        """``min(L, max over y' of loss(y', y) + (min R - R(y'|x)) / rho)`` of ECRM (10): two programs an example.
+
+        Parameters
+        ----------
+        X : inputs
+            As in `fit`.
+        y : labels
+            As in `fit`.
+        rho : float
+            Width of the ramp.
+        loss_bound : float
+            No loss is larger.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
         risk = np.column_stack(self.conditional_risk(X))
         program = self._linear_program("ramp_surrogate")
         truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(X))
