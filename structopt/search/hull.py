@@ -6,28 +6,26 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.plane.points import Point, SearchPlane
-from structopt.search import product_hull
+from structopt.search import walk as compiled
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.result import Run, SearchResult, Step, check_rtol
-from structopt.surrogates import Product, Slack, Surrogate, get
+from structopt.surrogates import Surrogate, get
 
 __all__ = ["HullWalk", "convex_hull"]
 
 #: Where listing gives up: labels listed at once.
 _LONGEST_LIST = 4096
-#: Surrogates whose walk is compiled. A subclass may have another ψ.
-_COMPILED: tuple[type, ...] = (Slack, Product)
 _STOPPED = {
-    product_hull.ASK: "max_queries",
-    product_hull.OPTIMAL: "optimal",
-    product_hull.GAP: "gap",
-    product_hull.CLOSED: "closed",
-    product_hull.STALLED: "stalled",
+    compiled.ASK: "max_queries",
+    compiled.OPTIMAL: "optimal",
+    compiled.GAP: "gap",
+    compiled.CLOSED: "closed",
+    compiled.STALLED: "stalled",
 }
 
 
@@ -134,6 +132,7 @@ class HullWalk:
         # a label of an earlier search may be anywhere below the hull.
         self._answers: list[Point] = []
         self._mixed = False
+        self._mixes = rtol > 0.0 and plane.convex  # a mixture may already be good enough
         self._first = lam
         self._asked: set[float] = set()
         self._tolerance = plane.tolerance
@@ -163,17 +162,20 @@ class HullWalk:
             ``"optimal"`` (no label is better than the incumbent), ``"gap"``, ``"closed"`` (the optimum over the
             hull lies on the edge `edge`, which is proved to be one), ``"stalled"`` or ``"max_queries"``.
         """
+        if not len(forbid) and not self.run.trace:
+            return self._explore_compiled()
+        return self._explore_step_by_step(forbid)
+
+    def _explore_step_by_step(self, forbid: Sequence[Any] = ()) -> str:
+        """The walk in Python: what `structopt.search.walk` compiles, and what it is tested against."""
         run, envelope, surrogate = self.run, self.envelope, self.surrogate
-        if type(surrogate) in _COMPILED and not len(forbid) and not run.trace:
-            return self._explore_product(cast(Slack, surrogate).shift)
         if not self.chain:
             self._make_chain()
         asked = self._asked
         asked.clear()
-        mixes = self.rtol > 0.0 and run.plane.convex
         while True:
-            if mixes:
-                self.mix()  # a mixture may already be good enough
+            if self._mixes:
+                self.mix()
             peak = envelope.peak(surrogate, known=run.value)
             run.tighten(peak.upper)
             if self.proved(peak.upper):
@@ -200,30 +202,33 @@ class HullWalk:
                 run.tighten(upper)
                 return "optimal" if self.proved(upper) else "closed"
 
-    def _explore_product(self, shift: float) -> str:
-        """The same loop for the product (h + shift) g, with all but the queries compiled."""
+    def _explore_compiled(self) -> str:
+        """The same loop with all but the queries compiled."""
         run, known, envelope = self.run, self._known, self.envelope
+        form = self.surrogate.form
+        f = form.numbers
         plane, psi, trace = run.plane, run.psi, run.trace
         convex = plane.convex
-        state = product_hull.State(known)
-        code, lam, upper, value = product_hull.begin(
+        state = compiled.State(known)
+        code, lam, upper, value = compiled.begin(
             state.array,
+            f,
             envelope.h_cap,
             envelope.g_cap,
             envelope.h_floor,
             envelope.g_floor,
             run.value,
-            shift,
             self._tolerance,
             self.rtol,
-            self.rtol > 0.0 and convex,
+            self._mixes,
             math.nan if self._first is None else self._first,
             envelope.tight,
             len(known),
         )
+        form.check()
         run.tighten(upper, value)
         left = run.left
-        while code == product_hull.ASK and left > 0:
+        while code == compiled.ASK and left > 0:
             left -= 1  # a free query counts once
             # `Run.ask`, written out; `tighten` fills in the step.
             run.lam = lam
@@ -232,18 +237,19 @@ class HullWalk:
             if point is None:
                 envelope.exhausted = True  # no label is left
                 run.tighten(0.0)
-                code = product_hull.OPTIMAL
+                code = compiled.OPTIMAL
                 break
             worth = psi(point.h, point.g)
             if worth > run.value:
                 run.offer(point, worth)
             array = state.make_room(len(known))
-            code, lam, upper, value = product_hull.advance(array, lam, point.bound, point.h, point.g, len(known))
+            code, lam, upper, value = compiled.advance(array, f, lam, point.bound, point.h, point.g, len(known))
+            form.check()
             known.append(point)
             run.tighten(upper, value)
         if convex:
             # In a convex plane the walk ends here: only the best mixture is wanted, not the hull.
-            value, t, low, high = product_hull.best_mixture(state.array, run.value)
+            value, t, low, high = compiled.best_mixture(state.array, f, run.value)
             if t > 0.0:
                 self._offer_mixture(known[low], known[high], t, value)
             self._mixed = True
@@ -280,6 +286,13 @@ class HullWalk:
             lam = self._snap(wanted)
             if lam not in self._asked:
                 return lam, lam == wanted, True
+        if highest <= 0.0 and self._mixes:
+            # Only mixtures are worth anything: the edge of the best.
+            wanted = self._edge_of_mixture()
+            if wanted is not None:
+                lam = self._snap(wanted)
+                if lam not in self._asked:
+                    return lam, lam == wanted, True
         answers = self._answers
         if math.isnan(peak.h):
             return (math.inf if self.envelope.g_cap == math.inf else 0.0), False, False
@@ -321,6 +334,16 @@ class HullWalk:
                 if psi_h * (neighbour.h - vertex.h) + psi_g * (neighbour.g - vertex.g) > least:
                     return _chord(vertex, neighbour)
         return self.surrogate.direction(vertex.h, vertex.g)
+
+    def _edge_of_mixture(self) -> float | None:
+        """The λ of the edge with the best mixture of its ends; None if none is worth anything."""
+        highest, chord = 0.0, None
+        for p, q in pairwise(self.chain):
+            if self.run.psi(max(p.h, q.h), max(p.g, q.g)) > highest:
+                mixed = self.surrogate.segment_maximum((p.h, p.g), (q.h, q.g))[1]
+                if mixed > highest:
+                    highest, chord = mixed, _chord(p, q)
+        return chord
 
     def edge(self) -> tuple[Point, ...]:
         """The edge above which the peak lies; one point if the chain has only one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,16 +16,20 @@ from structopt.errors import DeclarationError
 from structopt.plane import Plane
 from structopt.plane.coordinates import Affine
 from structopt.space.compiled import FloatArray
+from structopt.surrogates.compiled import Form, from_python
 
 __all__ = ["Affine", "Surrogate", "better_end"]
 
 _SECTION = np.linspace(0.0, 1.0, 65)
+#: What a compiled form stands for.
+_FORMULA = ("psi", "psi_gradient", "inside", "clipped", "direction", "segment_maximum")
 
 
 class Surrogate(ABC):
     r"""A function :math:`\psi(h, g)`, quasi-concave and monotone where it is positive.
 
-    A subclass writes `psi` and `psi_gradient` for points inside the domain; both get floats or arrays.
+    A subclass writes `psi` and `psi_gradient` for points inside the domain; both get floats or arrays. The searches call
+    them from compiled code; a subclass whose formula the kernels know overrides `compiled_form`, too.
 
     Attributes
     ----------
@@ -82,6 +87,23 @@ class Surrogate(ABC):
         tuple
             The derivatives by h and by g.
         """
+
+    def compiled_form(self) -> Form | None:
+        """ψ as machine code (`structopt.surrogates.compiled`), or None where it is written in Python."""
+        return None
+
+    @cached_property
+    def form(self) -> Form:
+        """What the kernels of the searches evaluate.
+
+        A compiled form counts only if no subclass has overridden the functions that it stands for.
+        """
+        stands = _owner(type(self), "compiled_form")
+        if all(issubclass(stands, _owner(type(self), name)) for name in _FORMULA):
+            made = self.compiled_form()
+            if made is not None:
+                return made
+        return from_python(self)
 
     def inside(self, h: Any, g: Any) -> Any:
         """Whether the points are in the domain.
@@ -315,11 +337,21 @@ class Surrogate(ABC):
         shown = ", ".join(f"{key}={value!r}" for key, value in self._parameters().items())
         return f"{type(self).__name__}({shown})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "form"}  # addresses of this process
+
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        return (
+            isinstance(other, Surrogate) and type(self) is type(other) and self.__getstate__() == other.__getstate__()
+        )
 
     def __hash__(self) -> int:
         return hash((type(self), tuple(sorted(self._parameters().items()))))
+
+
+def _owner(kind: type, name: str) -> type:
+    """The class that defines an attribute."""
+    return next(base for base in kind.__mro__ if name in vars(base))
 
 
 @checked

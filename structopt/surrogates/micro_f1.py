@@ -12,6 +12,7 @@ from structopt.errors import DeclarationError
 from structopt.plane import Plane
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.base import Affine, Surrogate, better_end
+from structopt.surrogates.compiled import RATIO, Form, form
 
 __all__ = ["MicroF1"]
 
@@ -50,6 +51,9 @@ class MicroF1(Surrogate):
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         return -1.0 / g + 0.0 * h, h / (g * g)
+
+    def compiled_form(self) -> Form | None:
+        return form(RATIO, g_lower=-math.inf)
 
     def clipped(self, h: float, g: float) -> float:
         # |y| + |y_i| = 0: the loss is defined as 0; with a positive numerator the limit is infinite.

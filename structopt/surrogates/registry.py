@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
 from structopt.checks import checked
 from structopt.errors import DeclarationError
+from structopt.space.compiled import FloatArray
 from structopt.surrogates.base import Surrogate
+from structopt.surrogates.compiled import Form, clipped_all, from_numba
 from structopt.surrogates.micro_f1 import MicroF1
 from structopt.surrogates.rescaling import BetaScaling, GeneralizedScaling, Margin, Product, Slack
 from structopt.surrogates.smooth import LogLoss, ProbLoss
@@ -41,6 +46,36 @@ class _FunctionSurrogate(Surrogate):
 
     def __hash__(self) -> int:
         return hash((self.label, self._function, self._gradient))
+
+
+class _CompiledSurrogate(_FunctionSurrogate):
+    """The same of two functions of floats that numba compiles."""
+
+    def psi(self, h: Any, g: Any) -> Any:
+        return _for_arrays(self._function, h, g)
+
+    def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
+        return _for_arrays(lambda a, b: self._gradient(a, b)[0], h, g), _for_arrays(
+            lambda a, b: self._gradient(a, b)[1], h, g
+        )
+
+    def compiled_form(self) -> Form | None:
+        return from_numba(self._function, self._gradient)
+
+    def clipped_array(self, h: FloatArray, g: FloatArray) -> FloatArray:
+        h, g = np.broadcast_arrays(h, g)
+        values = np.empty(h.size)
+        clipped_all(self.form.numbers, np.array(h, dtype=float).ravel(), np.array(g, dtype=float).ravel(), values)
+        return values.reshape(h.shape)
+
+
+def _for_arrays(function: Callable[[float, float], float], h: Any, g: Any) -> Any:
+    """A function of two floats, of arrays."""
+    if np.ndim(h) == 0 and np.ndim(g) == 0:
+        return function(float(h), float(g))
+    h, g = np.broadcast_arrays(h, g)
+    pairs = zip(h.ravel().tolist(), g.ravel().tolist(), strict=True)
+    return np.array([function(a, b) for a, b in pairs]).reshape(h.shape)
 
 
 _REGISTRY: dict[str, Callable[..., Surrogate]] = {
@@ -96,23 +131,34 @@ def from_functions(
     *,
     convex_in_h: bool = True,
 ) -> Surrogate:
-    """A surrogate on g >= 0 from a function and its gradient, both of arrays (h, g).
+    """A surrogate on g >= 0 from a function and its gradient.
 
     Parameters
     ----------
     name : str
     psi : callable
-        ``psi(h, g)`` of arrays.
+        ``psi(h, g)``, of floats and of arrays; or a function of two floats compiled by ``numba.njit``, which the
+        searches then call as machine code.
     gradient : callable
-        ``gradient(h, g)``, the derivatives by h and by g.
+        ``gradient(h, g) -> (psi_h, psi_g)``, compiled as well if `psi` is.
     convex_in_h : bool
-        Whether psi is convex in h, as training needs it.
+        Whether ψ is convex in h, so that the trained objective is convex in the weights.
 
     Returns
     -------
     Surrogate
+
+    Examples
+    --------
+    >>> import numba
+    >>> import structopt.surrogates as surrogates
+    >>> psi = numba.njit(lambda h, g: (1.0 + h) * g)
+    >>> slope = numba.njit(lambda h, g: (g, 1.0 + h))
+    >>> surrogates.from_functions("my slack", psi, slope).value(1.0, 3.0)
+    6.0
     """
-    return _FunctionSurrogate(name, psi, gradient, convex_in_h)
+    compiled = isinstance(psi, Dispatcher) and isinstance(gradient, Dispatcher)
+    return (_CompiledSurrogate if compiled else _FunctionSurrogate)(name, psi, gradient, convex_in_h)
 
 
 @checked

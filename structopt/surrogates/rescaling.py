@@ -10,6 +10,7 @@ import numpy as np
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.surrogates.base import Surrogate, better_end
+from structopt.surrogates.compiled import GENERALIZED, MARGIN, PRODUCT, Form, form
 
 __all__ = ["BetaScaling", "GeneralizedScaling", "Margin", "Product", "Slack"]
 
@@ -31,6 +32,9 @@ class Margin(Surrogate):
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         return 1.0 + 0.0 * h, 1.0 + 0.0 * g
+
+    def compiled_form(self) -> Form | None:
+        return form(MARGIN)
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
         return better_end(self, p, q)
@@ -56,6 +60,9 @@ class Slack(Surrogate):
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         return g + 0.0 * h, h + self.shift + 0.0 * g
+
+    def compiled_form(self) -> Form | None:
+        return form(PRODUCT, self.shift)
 
     def clipped(self, h: float, g: float) -> float:
         value = (h + self.shift) * g
@@ -132,6 +139,9 @@ class GeneralizedScaling(Surrogate):
         a, b = self.alpha, self.beta
         g = np.maximum(g, 1e-300)  # g**(b - 1) at 0 is infinite; a search never asks there
         return g**b + 0.0 * h, (b * h * g ** (b - 1.0) if b else 0.0 * h) + (a * g ** (a - 1.0) if a else 0.0)
+
+    def compiled_form(self) -> Form | None:
+        return form(GENERALIZED, self.alpha, self.beta)
 
     def _parameters(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "beta": self.beta}

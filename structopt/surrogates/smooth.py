@@ -10,6 +10,7 @@ from scipy.special import expit, ndtr
 
 from structopt.checks import checked
 from structopt.surrogates.base import Surrogate
+from structopt.surrogates.compiled import LOG, PROB, PROB_CONVEX, Form, form
 
 __all__ = ["LogLoss", "ProbLoss"]
 
@@ -43,6 +44,9 @@ class LogLoss(Surrogate):
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         return self._scale * g * expit(h), self._scale * np.logaddexp(0.0, h) + 0.0 * g
+
+    def compiled_form(self) -> Form | None:
+        return form(LOG, self._scale)
 
     def _parameters(self) -> dict[str, Any]:
         return {"bound": self.bound}
@@ -98,6 +102,9 @@ class ProbLoss(Surrogate):
         if psi_h > 0.0:
             return max(0.0, float(psi_g) / float(psi_h))
         return math.inf if h > 0.0 else -0.5 * h / g
+
+    def compiled_form(self) -> Form | None:
+        return form(PROB_CONVEX if self.convex else PROB)
 
     def _parameters(self) -> dict[str, Any]:
         return {"convex": self.convex}

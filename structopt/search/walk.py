@@ -1,11 +1,12 @@
-"""The hull walk of `structopt.search` for shifted products ψ = (h + shift) g, compiled.
+"""The hull walk of one plane as a compiled state machine, for any surrogate: which λ to ask next, and when to stop.
 
 Between two solves a search does a few hundred floating-point operations. Interpreted, with caches that the solver
-has just emptied, they take a tenth of the solve; compiled, one call of `advance` replaces them. The algorithm is
-that of `structopt.search.hull.HullWalk` and `structopt.search.envelope.Envelope`, line by line, which remain the
-reference (and serve every other ψ); a property test compares the two.
+has just emptied, they take a tenth of the solve; compiled, one call of `advance` replaces them, and one call of
+`advance_all` those of a whole batch of planes. The algorithm is that of `structopt.search.hull.HullWalk` and
+`structopt.search.envelope.Envelope`, line by line, which remain the readable reference; a property test compares the two.
 
-The state is one array of floats, a row per list and the scalars in row 0.
+The state of a plane is one array of floats, a row per list and the scalars in row 0; ψ is a form of
+`structopt.surrogates.compiled`.
 """
 
 from __future__ import annotations
@@ -16,27 +17,49 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structopt._jit import FloatArray, kernel
+from structopt.surrogates.compiled import clipped, direction, gradient, segment_maximum
 
 if TYPE_CHECKING:
     from structopt.plane.points import Point
     from structopt.search.envelope import Envelope
 
-__all__ = ["ASK", "CLOSED", "GAP", "OPTIMAL", "STALLED", "State", "advance", "begin", "best_mixture"]
+__all__ = [
+    "ASK",
+    "CLOSED",
+    "GAP",
+    "LEVELS",
+    "OPTIMAL",
+    "STALLED",
+    "State",
+    "advance",
+    "advance_all",
+    "begin",
+    "begin_all",
+    "best_mixture",
+    "lattice_peak",
+    "summarize",
+]
 
-ASK, OPTIMAL, GAP, CLOSED, STALLED = range(5)
+#: What to do next: ask, or stop because nothing better than the incumbent is left (of the box below the lines, or within
+#: the relative gap, or on the levels that g has), because the optimum over the hull is a mixture, or for want of an idea.
+ASK, OPTIMAL, GAP, CLOSED, STALLED, LEVELS = range(6)
 
 # Row 0: scalars, by these places.
 _N_LINES, _N_CHAIN, _N_ASKED = 0, 1, 2
 _H_CAP, _G_CAP, _H_FLOOR, _G_FLOOR = 3, 4, 5, 6
-_VALUE, _SHIFT, _TOLERANCE, _RTOL, _MIXES, _CLOSING = 7, 8, 9, 10, 11, 12
+_VALUE, _UPPER, _TOLERANCE, _RTOL, _MIXES, _CLOSING = 7, 8, 9, 10, 11, 12
 _N_ANSWERS = 13
-_N_SCALARS = 14
+# The best label of all, which may lie below the chain: its ψ, its place among the points known, h and g.
+_LABEL_VALUE, _LABEL_ID, _LABEL_H, _LABEL_G = 14, 15, 16, 17
+_N_SCALARS = 18
 # Further rows: lines h + λ g <= K in increasing λ; two chains of vertices in increasing g, each with their place among
 # the points known, one of all points and one of answers alone; every λ asked; the last three are scratch for the lower
 # envelope of the lines.
 _LINE_LAM, _LINE_K, _CHAIN_H, _CHAIN_G, _CHAIN_ID, _ANSWER_H, _ANSWER_G, _ANSWER_ID = range(1, 9)
 _ASKED, _PIECE_LAM, _PIECE_K, _PIECE_BEGIN = range(9, 13)
 _N_ROWS = 13
+#: Levels of g that are looked at one by one.
+_MOST_LEVELS = 512
 # Until `begin` has put them on the chain, labels known beforehand lie in the scratch rows.
 _KNOWN_H, _KNOWN_G = _PIECE_LAM, _PIECE_K
 
@@ -77,27 +100,6 @@ class State:
         n = int(self.array[0, _N_LINES])
         envelope.h_cap, envelope.g_cap = self.array[0, _H_CAP : _G_CAP + 1].tolist()
         envelope.set_lines(list(zip(*self.array[_LINE_LAM : _LINE_K + 1, :n].tolist(), strict=True)))
-
-
-@kernel
-def _clipped(h: float, g: float, shift: float) -> float:
-    value = (h + shift) * g
-    return value if value > 0.0 and g > 0.0 else 0.0
-
-
-@kernel
-def _segment(h0: float, g0: float, h1: float, g1: float, shift: float) -> Any:
-    """Place and value of the maximum on a segment: a parabola ."""
-    h, dh, dg = h0 + shift, h1 - h0, g1 - g0
-    bend = dh * dg
-    if bend < 0.0:
-        t = -(h * dg + g0 * dh) / (2.0 * bend)
-        if 0.0 < t < 1.0:
-            best_h, best_g = h + t * dh, g0 + t * dg
-            if best_h > 0.0 and best_g > 0.0:
-                return t, best_h * best_g, best_h * best_g * (1.0 + 1e-15)
-    first, last = _clipped(h0, g0, shift), _clipped(h1, g1, shift)
-    return (0.0, first, first) if first >= last else (1.0, last, last)
 
 
 @kernel
@@ -142,16 +144,16 @@ def _lower_envelope(s: FloatArray) -> int:
 
 
 @kernel
-def _peak(s: FloatArray, known: float) -> Any:
+def _peak(s: FloatArray, f: FloatArray, known: float) -> Any:
     """`Envelope.peak`: the largest ψ below the lines, and where."""
-    h_cap, g_cap, h_floor, g_floor, shift = s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR], s[0, _SHIFT]
+    h_cap, g_cap, h_floor, g_floor = s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR]
     if g_cap < g_floor or h_cap < h_floor:
         return 0.0, math.nan, math.nan
     m = _lower_envelope(s)
     if m == 1 or s[_PIECE_BEGIN, 1] >= g_cap:
         if not math.isfinite(h_cap + g_cap):
             return math.inf, math.nan, math.nan
-        return max(_clipped(h_cap, g_cap, shift), known), h_cap, g_cap
+        return max(clipped(f, h_cap, g_cap), known), h_cap, g_cap
     best, best_h, best_g = -1.0, math.nan, math.nan
     h, g = math.nan, math.nan
     finite = True
@@ -166,14 +168,14 @@ def _peak(s: FloatArray, known: float) -> Any:
             continue
         if best < 0.0:
             h, g = bound - lam * left, left
-            best, best_h, best_g = _clipped(h, g, shift), h, g
+            best, best_h, best_g = clipped(f, h, g), h, g
             finite = math.isfinite(h + g)
         if right > left:
             h1, g1 = bound - lam * right, right
             # By monotonicity no point of the piece exceeds its upper right corner.
-            corner = _clipped(max(h, h1), g1, shift)
+            corner = clipped(f, max(h, h1), g1)
             if corner > best and corner > known:
-                t, _, upper = _segment(h, g, h1, g1, shift)
+                t, _, upper = segment_maximum(f, h, g, h1, g1)
                 if upper > best:
                     best, best_h, best_g = upper, h + t * (h1 - h), g + t * (g1 - g)
             h, g = h1, g1
@@ -272,7 +274,7 @@ def _is_new(s: FloatArray, h: float, g: float) -> bool:
 
 
 @kernel
-def best_mixture(s: FloatArray, value: float) -> Any:
+def best_mixture(s: FloatArray, f: FloatArray, value: float) -> Any:
     """GetMaxFract of thesis Algorithm 4: the best mixture of two neighbours, if one is better than `value`.
 
     Returns
@@ -283,11 +285,11 @@ def best_mixture(s: FloatArray, value: float) -> Any:
     first, second : int
         Numbers of the two.
     """
-    shift, best, first, second = s[0, _SHIFT], 0.0, 0, 0
+    best, first, second = 0.0, 0, 0
     for k in range(int(s[0, _N_CHAIN]) - 1):
         h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
-        if _clipped(max(h, h1), max(g, g1), shift) > value:
-            t, mixed, _ = _segment(h, g, h1, g1, shift)
+        if clipped(f, max(h, h1), max(g, g1)) > value:
+            t, mixed, _ = segment_maximum(f, h, g, h1, g1)
             if 0.0 < t < 1.0 and mixed > value:
                 value, best = mixed, t
                 first, second = int(s[_CHAIN_ID, k]), int(s[_CHAIN_ID, k + 1])
@@ -295,10 +297,10 @@ def best_mixture(s: FloatArray, value: float) -> Any:
 
 
 @kernel
-def _tangent_or_edge(s: FloatArray, best: int) -> float:
+def _tangent_or_edge(s: FloatArray, f: FloatArray, best: int) -> float:
     """Get-lambda of thesis Algorithm 4, corrected."""
     h, g = s[_CHAIN_H, best], s[_CHAIN_G, best]
-    psi_h, psi_g = g, h + s[0, _SHIFT]
+    psi_h, psi_g = gradient(f, h, g)
     least = s[0, _TOLERANCE] * (abs(psi_h * h) + abs(psi_g * g))
     for k in (best - 1, best + 1):
         if 0 <= k < int(s[0, _N_CHAIN]):
@@ -306,30 +308,47 @@ def _tangent_or_edge(s: FloatArray, best: int) -> float:
             if psi_h * dh + psi_g * dg > least:
                 chord: float = -dh / dg
                 return chord
-    psi_h, psi_g = max(0.0, psi_h), max(0.0, psi_g)
-    return psi_g / psi_h if psi_h > 0.0 else math.inf
+    return direction(f, h, g)
 
 
 @kernel
-def _next(s: FloatArray, peak_h: float, peak_g: float) -> Any:
+def _edge_of_mixture(s: FloatArray, f: FloatArray) -> float:
+    """The λ of the edge with the best mixture of its ends; -1 if none is worth anything."""
+    highest, chord = 0.0, -1.0
+    for k in range(int(s[0, _N_CHAIN]) - 1):
+        h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
+        if clipped(f, max(h, h1), max(g, g1)) > highest:
+            mixed = segment_maximum(f, h, g, h1, g1)[1]
+            if mixed > highest:
+                highest, chord = mixed, (h - h1) / (g1 - g)
+    return chord
+
+
+@kernel
+def _next(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
     """`HullWalk._next`: the next λ, whether an answer that is nothing new settles the matter, if it is an edge's."""
     n = int(s[0, _N_CHAIN])
     highest, best = 0.0, -1
     for k in range(n):
-        value = _clipped(s[_CHAIN_H, k], s[_CHAIN_G, k], s[0, _SHIFT])
+        value = clipped(f, s[_CHAIN_H, k], s[_CHAIN_G, k])
         if value > highest:
             highest, best = value, k
     if best >= 0:
-        wanted = _tangent_or_edge(s, best)
+        wanted = _tangent_or_edge(s, f, best)
         lam = _snap(s, wanted)
         if not _was_asked(s, lam):
+            return lam, lam == wanted, True
+    if best < 0 and s[0, _MIXES] != 0.0:
+        # Only mixtures are worth anything: the edge of the best.
+        wanted = _edge_of_mixture(s, f)
+        lam = _snap(s, wanted) if wanted >= 0.0 else wanted
+        if lam >= 0.0 and not _was_asked(s, lam):
             return lam, lam == wanted, True
     n = int(s[0, _N_ANSWERS])
     if math.isnan(peak_h):
         return (math.inf if s[0, _G_CAP] == math.inf else 0.0), False, False
     if n == 0:
-        psi_h, psi_g = max(0.0, peak_g), max(0.0, peak_h + s[0, _SHIFT])
-        return _snap(s, psi_g / psi_h if psi_h > 0.0 else math.inf), False, False
+        return _snap(s, direction(f, peak_h, peak_g)), False, False
     if peak_g > s[_ANSWER_G, n - 1]:
         return math.inf, False, False
     if peak_g < s[_ANSWER_G, 0] or n == 1:
@@ -352,7 +371,7 @@ def _ask(s: FloatArray, lam: float, closing: bool, upper: float) -> Any:
 
 
 @kernel
-def _decide(s: FloatArray, upper: float, peak_h: float, peak_g: float, settled: bool) -> Any:
+def _decide(s: FloatArray, f: FloatArray, upper: float, peak_h: float, peak_g: float, settled: bool) -> Any:
     value = s[0, _VALUE]
     if upper <= value * (1.0 + 1e-10):
         return OPTIMAL, math.nan, upper, value
@@ -360,21 +379,29 @@ def _decide(s: FloatArray, upper: float, peak_h: float, peak_g: float, settled: 
         return (OPTIMAL if settled else GAP), math.nan, upper, value
     if settled:
         return CLOSED, math.nan, upper, value
-    lam, closing, edge = _next(s, peak_h, peak_g)
+    lam, closing, edge = _next(s, f, peak_h, peak_g)
     if _was_asked(s, lam):
         return (CLOSED if edge else STALLED), math.nan, upper, value
     return _ask(s, lam, closing, upper)
 
 
 @kernel
+def _offer(s: FloatArray, value: float, h: float, g: float, number: float) -> None:
+    """Take a label as incumbent if it is better."""
+    s[0, _VALUE] = max(s[0, _VALUE], value)
+    if value > s[0, _LABEL_VALUE]:
+        s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _LABEL_H], s[0, _LABEL_G] = value, number, h, g
+
+
+@kernel
 def begin(
     s: FloatArray,
+    f: FloatArray,
     h_cap: float,
     g_cap: float,
     h_floor: float,
     g_floor: float,
     value: float,
-    shift: float,
     tolerance: float,
     rtol: float,
     mixes: bool,
@@ -391,19 +418,20 @@ def begin(
     for k in range(n_known):
         _insert(s, _CHAIN_H, _N_CHAIN, s[_KNOWN_H, k], s[_KNOWN_G, k], k)
     s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR] = h_cap, g_cap, h_floor, g_floor
-    s[0, _VALUE], s[0, _SHIFT], s[0, _TOLERANCE], s[0, _RTOL] = value, shift, tolerance, rtol
+    s[0, _VALUE], s[0, _UPPER], s[0, _TOLERANCE], s[0, _RTOL] = value, math.inf, tolerance, rtol
+    s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _LABEL_H], s[0, _LABEL_G] = 0.0, -1.0, 0.0, 0.0
     s[0, _MIXES] = 1.0 if mixes else 0.0
     if mixes:
-        s[0, _VALUE] = best_mixture(s, s[0, _VALUE])[0]
-    upper, h, g = _peak(s, s[0, _VALUE])
+        s[0, _VALUE] = best_mixture(s, f, s[0, _VALUE])[0]
+    upper, h, g = _peak(s, f, s[0, _VALUE])
     if s[0, _N_CHAIN] > 0.0 and s[0, _VALUE] > 0.0:
-        return _decide(s, upper, h, g, False)
+        return _decide(s, f, upper, h, g, False)
     # No vertex with ψ > 0: the tangent at the box's corner (`HullWalk._start`).
     lam = first
     if math.isnan(lam):
         lam = 1.0
-        if math.isfinite(upper) and g > 0.0:
-            lam = _snap(s, max(0.0, h + shift) / g)
+        if math.isfinite(upper) and not math.isnan(h):
+            lam = _snap(s, direction(f, h, g))
             lam = lam if tight or not 0.0 < lam < math.inf else math.sqrt(lam)
     if upper <= s[0, _VALUE] * (1.0 + 1e-10):
         return OPTIMAL, lam, upper, s[0, _VALUE]
@@ -411,13 +439,15 @@ def begin(
 
 
 @kernel
-def advance(s: FloatArray, lam: float, bound: float, h: float, g: float, number: int) -> Any:
+def advance(s: FloatArray, f: FloatArray, lam: float, bound: float, h: float, g: float, number: int) -> Any:
     """Take the answer to `lam` and say what to do next.
 
     Parameters
     ----------
     s : ndarray
         The state; changed in place.
+    f : ndarray
+        The form of ψ.
     lam, bound : float
         No label lies above ``h + lam g = bound``.
     h, g : float
@@ -435,13 +465,168 @@ def advance(s: FloatArray, lam: float, bound: float, h: float, g: float, number:
         The bound and the incumbent after the answer.
     """
     _add_line(s, lam, bound)
-    s[0, _VALUE] = max(s[0, _VALUE], _clipped(h, g, s[0, _SHIFT]))
+    _offer(s, clipped(f, h, g), h, g, number)
     _insert(s, _ANSWER_H, _N_ANSWERS, h, g, number)
     rises = _rises(s, lam, h, g)
     if rises or _is_new(s, h, g):
         _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
     settled = not rises and s[0, _CLOSING] != 0.0
     if s[0, _MIXES] != 0.0 and not settled:
-        s[0, _VALUE] = best_mixture(s, s[0, _VALUE])[0]
-    upper, peak_h, peak_g = _peak(s, s[0, _VALUE])
-    return _decide(s, upper, peak_h, peak_g, settled)
+        s[0, _VALUE] = best_mixture(s, f, s[0, _VALUE])[0]
+    upper, peak_h, peak_g = _peak(s, f, s[0, _VALUE])
+    return _decide(s, f, upper, peak_h, peak_g, settled)
+
+
+@kernel
+def lattice_peak(s: FloatArray, f: FloatArray, step: float, offset: float, known: float) -> float:
+    """The largest ψ below the lines at the levels ``offset + k step``, if g of every label is one of them.
+
+    Between two vertices of neighbouring levels no label can hide, whatever room the lines leave. Infinite where the
+    levels are too many to look at each.
+    """
+    g_cap, g_floor, h_floor = s[0, _G_CAP], s[0, _G_FLOOR], s[0, _H_FLOOR]
+    if not (step > 0.0 and g_cap - g_floor <= _MOST_LEVELS * step):
+        return math.inf
+    k = math.ceil((g_floor - offset) / step - 1e-6)
+    best = known
+    while True:
+        g = offset + k * step
+        if g > g_cap + 1e-6 * step:
+            return best
+        k += 1
+        blur = 1e-12 * max(abs(g), step)  # of a g that is a sum
+        h = s[0, _H_CAP]
+        for j in range(int(s[0, _N_LINES])):
+            h = min(h, s[_LINE_K, j] - s[_LINE_LAM, j] * (g - blur))
+        if h >= h_floor:
+            best = max(best, clipped(f, h, g + blur))
+
+
+@kernel
+def begin_all(
+    states: FloatArray,
+    f: FloatArray,
+    H: FloatArray,
+    G: FloatArray,
+    box: FloatArray,
+    tolerance: float,
+    rtol: float,
+    mixes: bool,
+    first: FloatArray,
+    codes: Any,
+    lams: FloatArray,
+    uppers: FloatArray,
+) -> None:
+    """`begin` for a batch of planes.
+
+    Parameters
+    ----------
+    states : ndarray, shape (n, rows, room)
+    H, G : ndarray, shape (n_known, n)
+        Labels known beforehand, which keep their row as number; h is NaN where an example has none.
+    box : ndarray, shape (n, 4)
+        ``h_cap, g_cap, h_floor, g_floor`` of each plane.
+    first : ndarray, shape (n,)
+        A first λ each, or NaN.
+    codes, lams, uppers : ndarray, shape (n,)
+        Results: what to do, what to ask, and the bound.
+    """
+    numbers = np.empty(H.shape[0])
+    for i in range(states.shape[0]):
+        s = states[i]
+        m = 0
+        for k in range(H.shape[0]):
+            if not math.isnan(H[k, i]):
+                s[_KNOWN_H, m], s[_KNOWN_G, m], numbers[m] = H[k, i], G[k, i], k
+                m += 1
+        value, best = 0.0, -1
+        for k in range(m):
+            worth = clipped(f, s[_KNOWN_H, k], s[_KNOWN_G, k])
+            if worth > value:
+                value, best = worth, k
+        label_h, label_g = (s[_KNOWN_H, best], s[_KNOWN_G, best]) if best >= 0 else (0.0, 0.0)
+        code, lam, upper, _ = begin(
+            s, f, box[i, 0], box[i, 1], box[i, 2], box[i, 3], value, tolerance, rtol, mixes, first[i], False, m
+        )
+        for row in (_CHAIN_ID, _ANSWER_ID):
+            for k in range(int(s[0, _N_CHAIN if row == _CHAIN_ID else _N_ANSWERS])):
+                s[row, k] = numbers[int(s[row, k])]
+        if best >= 0:
+            _offer(s, value, label_h, label_g, numbers[best])
+        codes[i], lams[i], uppers[i] = code, lam, upper
+
+
+@kernel
+def advance_all(
+    states: FloatArray,
+    f: FloatArray,
+    some: Any,
+    bounds: FloatArray,
+    h: FloatArray,
+    g: FloatArray,
+    numbers: Any,
+    step: FloatArray,
+    offset: FloatArray,
+    codes: Any,
+    lams: FloatArray,
+    uppers: FloatArray,
+) -> None:
+    """`advance` for some planes of a batch; `bounds, h, g, numbers` are their answers in order.
+
+    `step` and `offset` are the levels of g in each plane (step 0: none), which end a walk where a mixture is no label.
+    """
+    for k in range(some.size):
+        i = some[k]
+        s = states[i]
+        code, lam, upper, value = advance(s, f, lams[i], bounds[k], h[k], g[k], numbers[k])
+        uppers[i] = min(uppers[i], upper)
+        if step[i] > 0.0 and s[0, _MIXES] == 0.0 and (code == ASK or code == CLOSED or code == STALLED):
+            level = lattice_peak(s, f, step[i], offset[i], value)
+            uppers[i] = min(uppers[i], level)
+            if level <= value * (1.0 + 1e-10) or (value > 0.0 and value >= (1.0 - s[0, _RTOL]) * level):
+                code = LEVELS
+        codes[i], lams[i] = code, lam
+
+
+@kernel
+def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: FloatArray, parts: Any, near: Any) -> None:
+    """What the walks found.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n, 2)
+        Results: ψ of the best label, and of the best mixture of two vertices (0 where it is not better).
+    places : ndarray, shape (n, 5)
+        Results: h and g of the label; h, g and the second share of the mixture.
+    parts : ndarray of int, shape (3, n)
+        Results: number of the label (-1: none), and of the two ends of the mixture.
+    near : ndarray of int, shape (n_near, n)
+        Results: numbers of the vertices next to the best one, -1 where there are fewer. A good start for the next walk.
+    """
+    for i in range(states.shape[0]):
+        s = states[i]
+        values[i, 0], parts[0, i] = s[0, _LABEL_VALUE], int(s[0, _LABEL_ID])
+        places[i, 0], places[i, 1] = s[0, _LABEL_H], s[0, _LABEL_G]
+        values[i, 1] = 0.0
+        n = int(s[0, _N_CHAIN])
+        top, best = -math.inf, 0
+        for k in range(n):
+            value = clipped(f, s[_CHAIN_H, k], s[_CHAIN_G, k])
+            if value > top:
+                top, best = value, k
+        if s[0, _MIXES] != 0.0:
+            highest = s[0, _LABEL_VALUE]
+            for k in range(n - 1):
+                h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
+                if clipped(f, max(h, h1), max(g, g1)) > highest:
+                    t, mixed, _ = segment_maximum(f, h, g, h1, g1)
+                    if 0.0 < t < 1.0 and mixed > highest:
+                        highest = mixed
+                        values[i, 1] = mixed
+                        places[i, 2], places[i, 3], places[i, 4] = h + t * (h1 - h), g + t * (g1 - g), t
+                        parts[1, i], parts[2, i] = int(s[_CHAIN_ID, k]), int(s[_CHAIN_ID, k + 1])
+                        best = k
+        for j in range(near.shape[0]):
+            # The best first, then its neighbours on both sides in turn.
+            k = best + ((j + 1) // 2 if j % 2 == 1 else -(j // 2))
+            near[j, i] = int(s[_CHAIN_ID, k]) if 0 <= k < n else -1

@@ -1,0 +1,359 @@
+"""ψ and its gradient as compiled scalars: what the kernels of a search evaluate (docs/mathematics/searches).
+
+A kernel gets a surrogate as a *form*, a vector of eight numbers: a code that says which formula, its two parameters, the
+least g of its domain, and for a function of the user's own the addresses of machine code. So every kernel is compiled
+once, whatever the surrogate and its parameters. The addresses are those of functions that numba compiled (`from_numba`)
+or of a bridge into the interpreter (`from_python`): a ψ in Python takes the same road as all others, only slower.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+
+from structopt._jit import FloatArray, kernel
+
+if TYPE_CHECKING:
+    from structopt.surrogates.base import Surrogate
+
+__all__ = [
+    "FLAT",
+    "GENERALIZED",
+    "LOG",
+    "MARGIN",
+    "OWN",
+    "PROB",
+    "PROB_CONVEX",
+    "PRODUCT",
+    "RATIO",
+    "Form",
+    "clipped",
+    "clipped_all",
+    "direction",
+    "form",
+    "from_numba",
+    "from_python",
+    "gradient",
+    "segment_maximum",
+]
+
+#: Formulas: h + g; (h + p) g; h g^q + g^p; p g log(1 + e^h); ProbLoss and its convex variant; -h / g; a function of the
+#: user's own.
+MARGIN, PRODUCT, GENERALIZED, LOG, PROB, PROB_CONVEX, RATIO, OWN = range(8)
+_CODE, _P, _Q, _G_LOWER, _VALUE_AT, _H_SLOPE_AT, _G_SLOPE_AT, _DIRECTION_AT = range(8)
+_ROOT_HALF_PI, _ROOT_TWO_PI, _ROOT_HALF = math.sqrt(math.pi / 2.0), math.sqrt(2.0 * math.pi), math.sqrt(0.5)
+#: A bracket of t this narrow is a point.
+FLAT = 1e-13
+_PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
+
+
+class Form:
+    """The eight numbers of a surrogate, and whatever must live as long as they do.
+
+    Attributes
+    ----------
+    numbers : ndarray, shape (8,)
+    """
+
+    __slots__ = ("_alive", "_errors", "numbers")
+
+    def __init__(self, numbers: FloatArray, alive: tuple[Any, ...] = (), errors: list[BaseException] | None = None):
+        self.numbers = numbers
+        self._alive = alive
+        self._errors = errors
+
+    def check(self) -> None:
+        """Raise what a ψ in Python raised inside a kernel, which could not."""
+        if self._errors:
+            error = self._errors[0]
+            self._errors.clear()
+            raise error
+
+
+def form(code: int, p: float = 0.0, q: float = 0.0, g_lower: float = 0.0) -> Form:
+    """The form of a formula that the kernels know."""
+    return Form(np.array([code, p, q, g_lower, 0.0, 0.0, 0.0, 0.0]))
+
+
+def from_numba(psi: Any, gradient: Any, g_lower: float = 0.0) -> Form:
+    """The form of two functions that numba compiles: ψ(h, g) and its gradient, of two floats.
+
+    Parameters
+    ----------
+    psi : numba dispatcher
+        ``psi(h, g) -> float``.
+    gradient : numba dispatcher
+        ``gradient(h, g) -> (float, float)``.
+    g_lower : float
+        ψ counts as 0 below.
+    """
+    scalar = types.float64(types.float64, types.float64)
+    made = (
+        numba.cfunc(scalar)(lambda h, g: psi(h, g)),
+        numba.cfunc(scalar)(lambda h, g: gradient(h, g)[0]),
+        numba.cfunc(scalar)(lambda h, g: gradient(h, g)[1]),
+    )
+    return Form(np.array([OWN, 0.0, 0.0, g_lower, *(float(f.address) for f in made), 0.0]), made)
+
+
+def from_python(surrogate: Surrogate) -> Form:
+    """The form of a surrogate written in Python: its methods, called from inside the kernels."""
+    errors: list[BaseException] = []
+
+    def guarded(function: Callable[[float, float], Any]) -> Any:
+        def call(h: float, g: float) -> float:
+            try:
+                return float(function(h, g))
+            except BaseException as error:
+                errors.append(error)
+                return math.nan
+
+        return _PROTOTYPE(call)
+
+    made = (
+        guarded(surrogate.clipped),
+        guarded(lambda h, g: surrogate.psi_gradient(h, g)[0]),
+        guarded(lambda h, g: surrogate.psi_gradient(h, g)[1]),
+        guarded(surrogate.direction),
+    )
+    addresses = [float(ctypes.cast(f, ctypes.c_void_p).value or 0) for f in made]
+    return Form(np.array([OWN, 0.0, 0.0, -math.inf, *addresses]), made, errors)
+
+
+if numba.config.DISABLE_JIT:
+
+    def _call(address: int, h: float, g: float) -> float:
+        return float(_PROTOTYPE(int(address))(h, g))
+
+else:
+
+    @intrinsic
+    def _call(typingctx: Any, address: Any, h: Any, g: Any) -> Any:
+        """Call a function of two floats at an address."""
+
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number = context.get_value_type(types.float64)
+            kind = type(builder.function.function_type)(number, [number, number])
+            return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+
+        return types.float64(types.int64, types.float64, types.float64), emit
+
+
+@kernel
+def _softplus(h: float) -> float:
+    """log(1 + e^h) without overflow."""
+    return max(h, 0.0) + math.log1p(math.exp(-abs(h)))
+
+
+@kernel
+def clipped(f: FloatArray, h: float, g: float) -> float:
+    """max(0, ψ), and 0 outside the domain: `Surrogate.clipped`."""
+    code = int(f[_CODE])
+    value = 0.0
+    if code == RATIO:
+        if g >= 0.0:
+            return math.inf if h > 1e-9 else 0.0
+        value = -h / g
+    elif g >= f[_G_LOWER]:
+        if code == PRODUCT:
+            value = (h + f[_P]) * g if g > 0.0 else 0.0
+        elif code == MARGIN:
+            value = h + g
+        elif code == GENERALIZED:
+            value = h * g ** f[_Q] + g ** f[_P]
+        elif code == LOG:
+            value = f[_P] * g * _softplus(h)
+        elif code == OWN:
+            value = _call(np.int64(f[_VALUE_AT]), h, g)
+        elif g > 0.0:
+            root = math.sqrt(g)
+            if code == PROB_CONVEX and h > 0.0:
+                value = g + root * h
+            else:
+                value = g * math.erfc(-h * _ROOT_HALF_PI * _ROOT_HALF / root)
+    return value if value > 0.0 else 0.0
+
+
+@kernel
+def gradient(f: FloatArray, h: float, g: float) -> Any:
+    """The partial derivatives of ψ in h and in g, in its domain: `Surrogate.psi_gradient`."""
+    code = int(f[_CODE])
+    if code == PRODUCT:
+        return g, h + f[_P]
+    if code == MARGIN:
+        return 1.0, 1.0
+    if code == RATIO:
+        return -1.0 / g, h / (g * g)
+    if code == LOG:
+        tail = math.exp(-abs(h))
+        return f[_P] * g * ((1.0 if h >= 0.0 else tail) / (1.0 + tail)), f[_P] * _softplus(h)
+    if code == OWN:
+        return _call(np.int64(f[_H_SLOPE_AT]), h, g), _call(np.int64(f[_G_SLOPE_AT]), h, g)
+    if code == GENERALIZED:
+        a, b = f[_P], f[_Q]
+        g = max(g, 1e-300)  # g^(b - 1) at 0 is infinite
+        slope = 0.0
+        if b != 0.0:
+            slope += b * h * g ** (b - 1.0)
+        if a != 0.0:
+            slope += a * g ** (a - 1.0)
+        return g**b, slope
+    root = max(math.sqrt(max(g, 0.0)), 1e-150)
+    if code == PROB_CONVEX and h > 0.0:
+        return root, 1.0 + 0.5 * h / root
+    z = min(max(h * _ROOT_HALF_PI / root, -1e8), 1e8)  # the square of 1e8 is finite
+    density = math.exp(-0.5 * z * z) / _ROOT_TWO_PI
+    return root * _ROOT_TWO_PI * density, math.erfc(-z * _ROOT_HALF) - z * density
+
+
+@kernel
+def direction(f: FloatArray, h: float, g: float) -> float:
+    """The λ of the contour's tangent, ψ_g / ψ_h in [0, inf]: `Surrogate.direction`."""
+    code = int(f[_CODE])
+    if code == OWN and f[_DIRECTION_AT] != 0.0:
+        return _call(np.int64(f[_DIRECTION_AT]), h, g)
+    slope_h, slope_g = gradient(f, h, g)
+    if not slope_h > 0.0:
+        # Far to the left both derivatives of ProbLoss underflow; their quotient does not.
+        if (code == PROB or code == PROB_CONVEX) and h <= 0.0:
+            return -0.5 * h / g
+        return math.inf
+    return max(0.0, slope_g) / slope_h
+
+
+@kernel
+def _corner(f: FloatArray, h0: float, g0: float, dh: float, dg: float, low: float, high: float) -> float:
+    """ψ at the upper right corner of a piece of a segment: by monotonicity no point of the piece exceeds it."""
+    return clipped(f, max(h0 + low * dh, h0 + high * dh), max(g0 + low * dg, g0 + high * dg))
+
+
+@kernel
+def _positive_place(f: FloatArray, h0: float, g0: float, dh: float, dg: float) -> float:
+    """A t with ψ > 0 where both ends have none; -1 if ψ is positive nowhere, up to pieces of 2^-32."""
+    left, width = np.empty(16), 1.0
+    left[0] = 0.0
+    n = 1
+    next_left, corner = np.empty(256), np.empty(256)
+    for _ in range(8):
+        width /= 16.0
+        m = 0
+        for k in range(n):
+            for j in range(16):
+                t = left[k] + j * width
+                if clipped(f, h0 + (t + width) * dh, g0 + (t + width) * dg) > 0.0:
+                    return t + width
+                bound = _corner(f, h0, g0, dh, dg, t, t + width)
+                if bound > 0.0:
+                    next_left[m], corner[m] = t, bound
+                    m += 1
+        if m == 0:
+            return -1.0
+        n = min(m, 16)
+        if m > 16:
+            order = np.argsort(-corner[:m])
+            for k in range(n):
+                left[k] = next_left[order[k]]
+        else:
+            for k in range(n):
+                left[k] = next_left[k]
+    return -1.0
+
+
+@kernel
+def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -> Any:
+    """Maximum of `clipped` on the segment ``(1 - t) p + t q``: `Surrogate.segment_maximum`.
+
+    Returns
+    -------
+    t, value, upper : float
+        The best place found, its value, and what no point of the segment exceeds.
+
+    Notes
+    -----
+    Where ψ is positive it is unimodal along the segment, and the sign of its derivative says on which side of a place
+    the maximum lies. That zero is enclosed by the Illinois method, with halving where that is slow.
+    """
+    code = int(f[_CODE])
+    dh, dg = h1 - h0, g1 - g0
+    first, last = clipped(f, h0, g0), clipped(f, h1, g1)
+    if code == PRODUCT:
+        # A parabola in t.
+        bend = dh * dg
+        if bend < 0.0:
+            t = -((h0 + f[_P]) * dg + g0 * dh) / (2.0 * bend)
+            if 0.0 < t < 1.0:
+                best_h, best_g = h0 + f[_P] + t * dh, g0 + t * dg
+                if best_h > 0.0 and best_g > 0.0:
+                    return t, best_h * best_g, best_h * best_g * (1.0 + 1e-15)
+    if code == PRODUCT or code == MARGIN or code == RATIO or (dh >= 0.0 and dg >= 0.0) or (dh <= 0.0 and dg <= 0.0):
+        return (0.0, first, first) if first >= last else (1.0, last, last)
+    best_t, best = (0.0, first) if first >= last else (1.0, last)
+    if best <= 0.0:
+        best_t = _positive_place(f, h0, g0, dh, dg)
+        if best_t < 0.0:
+            return 0.0, 0.0, 0.0
+        best = clipped(f, h0 + best_t * dh, g0 + best_t * dg)
+    low, high = 0.0, 1.0
+    slope_low, slope_high = math.nan, math.nan
+    if first > 0.0:
+        slope_h, slope_g = gradient(f, h0, g0)
+        slope_low = slope_h * dh + slope_g * dg
+        if slope_low < 0.0:
+            return 0.0, first, first
+    if last > 0.0:
+        slope_h, slope_g = gradient(f, h1, g1)
+        slope_high = slope_h * dh + slope_g * dg
+        if slope_high > 0.0:
+            return 1.0, last, last
+    side, slow = 0, 0
+    for _ in range(200):
+        width = high - low
+        if width <= FLAT or _corner(f, h0, g0, dh, dg, low, high) <= best * (1.0 + 1e-14):
+            break
+        t = 0.5 * (low + high)
+        if slow < 3 and slope_low > slope_high and math.isfinite(slope_low - slope_high):
+            t = low + width * (slope_low / (slope_low - slope_high))
+            # Not closer to an end than rounding can tell: the bracket must shrink from both sides.
+            t = min(max(t, low + 0.25 * FLAT), high - 0.25 * FLAT)
+        h, g = h0 + t * dh, g0 + t * dg
+        value = clipped(f, h, g)
+        slope = 0.0
+        if value > 0.0:
+            if value > best:
+                best_t, best = t, value
+            slope_h, slope_g = gradient(f, h, g)
+            slope = slope_h * dh + slope_g * dg
+        if value <= 0.0 or slope == 0.0 or slope != slope:
+            # No slope to go by: towards the best place known.
+            if t == best_t:
+                low, high = max(low, t - 0.5 * FLAT), min(high, t + 0.5 * FLAT)
+            elif t < best_t:
+                low, slope_low = t, math.nan
+            else:
+                high, slope_high = t, math.nan
+        elif slope > 0.0:
+            low, slope_low = t, slope
+            if side == 1:
+                slope_high *= 0.5
+            side = 1
+        else:
+            high, slope_high = t, slope
+            if side == -1:
+                slope_low *= 0.5
+            side = -1
+        slow = 0 if slow >= 3 else slow + 1 if high - low > 0.5 * width else 0
+    return best_t, best, max(best, _corner(f, h0, g0, dh, dg, low, high))
+
+
+@kernel
+def clipped_all(f: FloatArray, h: FloatArray, g: FloatArray, out: FloatArray) -> None:
+    """`clipped` of flat arrays."""
+    for k in range(out.size):
+        out[k] = clipped(f, h[k], g[k])

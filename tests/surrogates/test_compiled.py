@@ -1,0 +1,114 @@
+"""The compiled form of every surrogate against its methods."""
+
+from __future__ import annotations
+
+import pickle
+
+import numba
+import numpy as np
+import pytest
+
+from structopt import surrogates
+from structopt.surrogates import (
+    BetaScaling,
+    GeneralizedScaling,
+    LogLoss,
+    Margin,
+    MicroF1,
+    ProbLoss,
+    Product,
+    Slack,
+    Surrogate,
+)
+from structopt.surrogates import compiled as forms
+
+SHIPPED = [
+    Margin(),
+    Slack(),
+    Product(),
+    BetaScaling(0.0),
+    BetaScaling(0.3),
+    BetaScaling(1.0),
+    GeneralizedScaling(1.5, 1.0),
+    GeneralizedScaling(0.0, 0.0),
+    LogLoss(),
+    LogLoss(bound=True),
+    ProbLoss(),
+    ProbLoss(convex=True),
+    MicroF1(),
+]
+
+
+class Doubled(Slack):
+    """A subclass with another ψ: the compiled form of its parent must not stand for it."""
+
+    def psi(self, h, g):
+        return 2.0 * super().psi(h, g)
+
+    def psi_gradient(self, h, g):
+        a, b = super().psi_gradient(h, g)
+        return 2.0 * a, 2.0 * b
+
+    def clipped(self, h, g):
+        return 2.0 * super().clipped(h, g)
+
+    def segment_maximum(self, p, q):
+        return Surrogate.segment_maximum(self, p, q)
+
+
+NUMBA = surrogates.from_functions(
+    "numba", numba.njit(lambda h, g: (1.0 + h) * g), numba.njit(lambda h, g: (g, 1.0 + h))
+)
+
+
+def points(psi, rng, n, decades):
+    h = rng.normal(size=n) * 10.0 ** rng.uniform(-decades, decades, n)
+    g = rng.exponential(size=n) * 10.0 ** rng.uniform(-decades, decades, n)
+    if isinstance(psi, MicroF1):
+        return h, -g
+    g[rng.random(n) < 0.1] = 0.0
+    return h, g
+
+
+@pytest.mark.parametrize("psi", [*SHIPPED, Doubled(), NUMBA], ids=repr)
+def test_values_gradients_and_directions(psi):
+    f = psi.form.numbers
+    assert (f[0] == forms.OWN) == (psi is NUMBA or isinstance(psi, Doubled))
+    for h, g in zip(*points(psi, np.random.default_rng(0), 300, 3), strict=True):
+        assert forms.clipped(f, h, g) == pytest.approx(psi.clipped(h, g), rel=1e-10)
+        if psi.clipped(h, g) > 1e-280 and g != 0.0:
+            assert forms.gradient(f, h, g) == pytest.approx(psi.psi_gradient(h, g), rel=1e-9, abs=1e-290)
+            assert forms.direction(f, h, g) == pytest.approx(psi.direction(h, g), rel=1e-8)
+
+
+@pytest.mark.parametrize("psi", [*SHIPPED, Doubled(), NUMBA], ids=repr)
+def test_maxima_of_segments_are_attained_and_certified(psi):
+    rng = np.random.default_rng(1)
+    f = psi.form.numbers
+    grid = np.linspace(0, 1, 401)
+    for _ in range(150):
+        (h0, h1), (g1, g0) = (np.sort(array) for array in points(psi, rng, 2, 1))
+        t, value, upper = forms.segment_maximum(f, h0, g0, h1, g1)
+        best = psi.clipped_array(h0 + grid * (h1 - h0), g0 + grid * (g1 - g0)).max()
+        noise = 1e-12 * psi.clipped(max(abs(h0), abs(h1)), max(g0, g1))  # of h + g, where they cancel
+        noise = noise if np.isfinite(noise) else 0.0
+        at = psi.clipped(h0 + t * (h1 - h0), g0 + t * (g1 - g0))
+        assert 0.0 <= t <= 1.0 and value == pytest.approx(at, rel=1e-9, abs=noise)
+        assert best * (1 - 1e-11) - noise <= upper <= value * (1 + 1e-9) + noise
+        assert value >= best * (1 - 1e-9) - noise
+        assert value == pytest.approx(psi.segment_maximum((h0, g0), (h1, g1))[1], rel=1e-9, abs=noise)
+
+
+@pytest.mark.parametrize("psi", [Slack(), BetaScaling(0.3), Doubled()], ids=repr)
+def test_a_form_is_no_part_of_the_surrogate(psi):
+    other = pickle.loads(pickle.dumps(psi))
+    assert psi.form.numbers.size == 8  # made now
+    assert other == psi and hash(other) == hash(psi)
+    assert pickle.loads(pickle.dumps(psi)) == psi
+
+
+def test_functions_compiled_by_numba_work_on_arrays():
+    h, g = np.array([[0.5, -3.0]]), np.array([[2.0, 1.0]])
+    assert NUMBA.value(h, g) == pytest.approx(Slack().value(h, g))
+    assert NUMBA.gradient(h, g)[1] == pytest.approx(Slack().gradient(h, g)[1])
+    assert NUMBA.clipped_array(h, g) == pytest.approx(Slack().clipped_array(h, g))
