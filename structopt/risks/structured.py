@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,25 +19,27 @@ from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import LabelBatch
-from structopt.risks.batch_hull import HullSearch
+from structopt.plane.points import SearchPlane
 from structopt.risks.identity import digest
 from structopt.risks.loss_check import check_losses
+from structopt.risks.planes import N_NEAR, DataPlanes
 from structopt.risks.risk import Cut, Risk
 from structopt.risks.sample_weight import checksum, relative_weights
 from structopt.risks.watch import Watch
 from structopt.search import SearchResult
 from structopt.space.compiled import FloatArray
 from structopt.stopping import map_in_threads
-from structopt.surrogates import Margin, Product, Slack, Surrogate
+from structopt.surrogates import Product, Slack, Surrogate
+from structopt.surrogates.compiled import MARGIN
 from structopt.surrogates.registry import _FunctionSurrogate
 
 __all__ = ["StructuredRisk", "Violations"]
 
 # Labels of earlier searches kept per example (AISTATS16: a label cache).
 _CACHED_LABELS = 10
-# Bytes of encoded truths kept.
-_TARGET_LIMIT = 1 << 28
-_PRODUCT_SEARCHES = {"angular": searches.angular, "bisecting": searches.bisecting, "binary": searches.binary}
+# Bytes of encoded truths and their losses kept.
+_TARGET_LIMIT = 1 << 26
+_PRODUCT_SEARCHES = ("angular", "bisecting", "binary", "sarawagi")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +96,9 @@ class StructuredRisk(Risk):
     surrogate : str or Surrogate
         ``"margin"``, ``"slack"``, or any other of `structopt.surrogates`.
     search : str
-        How the most violated label is found: ``"auto"``, ``"exact"``, ``"convex_hull"``, ``"angular"``,
-        ``"bisecting"``, ``"binary"``. Margin rescaling needs none. ``"auto"``: ``"exact"`` over integral labels,
-        ``"convex_hull"`` over a relaxation.
+        How the most violated label is found: ``"auto"``, ``"exact"``, ``"convex_hull"``, and for slack rescaling
+        ``"angular"``, ``"bisecting"``, ``"binary"``, ``"sarawagi"``, example by example. Margin rescaling needs none.
+        ``"auto"``: ``"exact"`` over integral labels, ``"convex_hull"`` over a relaxation.
     n_jobs : int
         Threads over examples.
     rtol : float
@@ -109,6 +112,9 @@ class StructuredRisk(Risk):
         Weights over their mean, of the examples that are not left out; None where all are equal.
     examples : ndarray
         Numbers of these examples in the data set.
+    statistics : Counter
+        The searches so far, by what proved their labels best: ``"margin"`` (one inference), ``"enumeration"``,
+        ``"vertex"``, ``"hull"``, ``"levels"``, ``"front"``, ``"search"``; see `structopt.search.search_batch`.
 
     Examples
     --------
@@ -158,13 +164,11 @@ class StructuredRisk(Risk):
             model.counted(self.batch.input(0))  # refused now, or not at all
         self.n_features = self.batch.n_weights
         self.watch = Watch()
-        self._caches: list[list[FloatArray]] = [[] for _ in range(self.batch.n)]
+        self.statistics: Counter[str] = Counter()
+        self._caches: list[list[_CompactLabel]] = [[] for _ in range(self.batch.n)]
         self._lams: list[float | None] = [None] * self.batch.n
         self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
-        self._hull: HullSearch | None = None
-        if type(self.surrogate) is Slack and self._effective_search() in ("exact", "convex_hull"):
-            hull = HullSearch(self.batch, self.truth, self.loss)
-            self._hull = hull if hull.possible else None
+        self._planes = self._plane_batch()
         self._check_losses()
         self.examples = kept  # their numbers in the data set, of which this may be a part
 
@@ -173,6 +177,15 @@ class StructuredRisk(Risk):
 
     def _check_losses(self) -> None:
         check_losses(self.batch, self.truth, self.loss)
+
+    def _plane_batch(self) -> DataPlanes | None:
+        """The planes of all examples, where one inference can ask them all; None where each is searched by itself."""
+        if self.surrogate.counts or self._effective_search() not in ("exact", "convex_hull"):
+            return None
+        # Over a relaxation every mixture is a label.
+        convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()
+        planes = DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset)
+        return planes if planes.possible else None
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
         """The risk of some of the examples (the mean of their surrogates times their weights in this risk).
@@ -190,7 +203,7 @@ class StructuredRisk(Risk):
         part = _Part(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
         part.examples = self.examples[examples]
         part.weight = None if self.weight is None else self.weight[examples]
-        part.watch = self.watch
+        part.watch, part.statistics = self.watch, self.statistics
         return part
 
     def shard(self, k: int, n: int) -> Risk:
@@ -230,8 +243,9 @@ class StructuredRisk(Risk):
 
     def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:
         """Of every example by itself, without weights."""
-        if isinstance(self.surrogate, Margin):
+        if self.surrogate.form.numbers[0] == MARGIN:
             self._count(1)
+            self.statistics["margin"] += len(self)
             labels, found = self.batch.argmax(tables, self.loss, n_jobs=self.n_jobs)
             margin = found - self.batch.dot(tables, self.truth)
             value = np.maximum(margin, 0.0)
@@ -239,35 +253,61 @@ class StructuredRisk(Risk):
             upper = value if labels.slack is None else np.maximum(margin + labels.slack, 0.0)
             level = self.batch.loss_values(self.loss, labels)
             return Violations(labels, np.ones(len(self)), level, value, upper)
-        if self.search in ("auto", "exact"):
+        if self.search in ("auto", "exact") and not self.surrogate.h_offset:
             known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
             if known is not None:
                 self._count(1)
+                self.statistics["enumeration"] += len(self)
                 return self._tangents(*known)
-        if self._hull is not None:
-            return self._search_together(self._hull, tables)
-        return self._search(tables)
+        return self._search(tables) if self._planes is None else self._search_together(self._planes, tables)
 
-    def _search_together(self, hull: HullSearch, tables: Sequence[FloatArray]) -> Violations:
-        """All examples in step; those whose best label the hull does not prove best are searched one by one."""
+    def _search_together(self, data: DataPlanes, tables: Sequence[FloatArray]) -> Violations:
+        """All examples in step; those that the hull and the levels of the loss leave open one by one."""
+        costs: list[Any] = []  # of all examples, made for the first that is searched by itself
+
+        def plane(i: int) -> SearchPlane:
+            self.watch.search()
+            if self.model.fixed and not costs:
+                costs.append(self.batch.costs(tables))
+            x = self.batch.input(i)
+            truth, loss = self._target(i, x)
+            c = costs[0][i] if costs else self.batch.costs_of(i, tables)
+            return self.surrogate.plane(self.model.oracle(x), c, loss, truth)
+
         over_labels = self._effective_search() == "exact"
-        found = hull.run(tables, integral=over_labels, rtol=0.3 * self.rtol, n_jobs=self.n_jobs)
+        planes = data.at(tables, self.n_jobs, plane)
+        found = searches.search_batch(
+            planes,
+            self.surrogate,
+            integral=over_labels,
+            rtol=self.rtol if over_labels else 0.3 * self.rtol,
+            lam=data.start,
+            n_near=N_NEAR,
+            each=self._for_all,
+        )
         self._count(found.rounds)
-        known = self._tangents(LabelBatch(found.tables, None), found.h - 1.0, found.g)
-        upper = np.maximum(found.upper, known.value)
-        unproved = np.flatnonzero(upper > known.value * (1.0 + self.rtol) + 1e-12 * float(upper.max(initial=0.0)))
-        result = Violations(known.labels, known.scale, known.level, known.value, upper)
-        if not over_labels:
-            unproved = unproved[~np.isfinite(upper[unproved])]  # where the solver found no label to start from
-        return self._search(tables, unproved, result) if unproved.size else result
+        self.statistics.update(found.proof.tolist())
+        labels = LabelBatch(data.keep(planes, found), None)
+        idle = found.value <= 0.0
+        margin = np.where(idle, 0.0, found.h - self.surrogate.h_offset)
+        return self._tangents(labels, margin, np.where(idle, 0.0, found.g), found.value, found.upper)
 
-    def _tangents(self, labels: LabelBatch, h: FloatArray, g: FloatArray) -> Violations:
-        """The planes of labels that are known to be the most violated ones."""
+    def _tangents(
+        self,
+        labels: LabelBatch,
+        margin: FloatArray,
+        g: FloatArray,
+        value: FloatArray | None = None,
+        upper: FloatArray | None = None,
+    ) -> Violations:
+        """The planes of labels by their margins and losses; without more they are the most violated ones."""
         scale = np.zeros(len(self))
-        value = self.surrogate.clipped_array(h, g)
+        h = margin + self.surrogate.h_offset
+        if value is None:
+            value = self.surrogate.clipped_array(h, g)
         violated = value > 0.0
         scale[violated] = self.surrogate.psi_gradient(h[violated], g[violated])[0]
-        return Violations(labels, scale, value - scale * h, value, value)
+        return Violations(labels, scale, value - scale * margin, value, value if upper is None else upper)
 
     @property
     def work(self) -> float:
@@ -292,20 +332,13 @@ class StructuredRisk(Risk):
 
     # ---- searches, one example at a time ---------------------------------------------------------
 
-    def _search(
-        self,
-        tables: Sequence[FloatArray],
-        some: npt.NDArray[np.intp] | None = None,
-        known: Violations | None = None,
-    ) -> Violations:
-        """Search the plane of every example, or of some of them where the others are known."""
+    def _search(self, tables: Sequence[FloatArray]) -> Violations:
+        """Search the plane of every example."""
         n = len(self)
         # Of a space for each input only the programs that are searched are made.
         costs = self.batch.costs(tables) if self.model.fixed else None
         points: list[Any] = [None] * n
         scale, level, value, upper = (np.zeros(n) for _ in range(4))
-        if known is not None:
-            scale, level, value, upper = (np.array(a) for a in (known.scale, known.level, known.value, known.upper))
 
         def visit(i: int) -> None:
             self.watch.search()
@@ -313,7 +346,8 @@ class StructuredRisk(Risk):
             truth, loss = self._target(i, x)
             c = self.batch.costs_of(i, tables) if costs is None else costs[i]
             result, margin = self._search_one(i, x, c, truth, loss)
-            points[i] = truth if result.label is None else np.asarray(result.label, dtype=np.float64)
+            # A copy: the label may be a row of a table of labels, which must not stay for its sake.
+            points[i] = truth if result.label is None else np.array(result.label, dtype=np.float64)
             value[i], upper[i] = max(result.value, 0.0), max(result.upper_bound, 0.0)
             if result.value > 0.0 and result.point is not None:
                 scale[i] = self._slope(result)
@@ -321,13 +355,8 @@ class StructuredRisk(Risk):
             else:
                 points[i] = truth
 
-        chosen = np.arange(n) if some is None else some
-        self._for_all(visit, chosen)
-        if known is None:
-            labels = self.batch.fold(np.array(points) if self.model.fixed else points)
-        else:
-            found = LabelBatch(self.batch.fold_some(points, chosen), None)
-            labels = _patched(known.labels, found, chosen, self.batch.starts)
+        self._for_all(visit, np.arange(n))
+        labels = self.batch.fold(np.array(points) if self.model.fixed else points)
         return Violations(labels, scale, level, value, upper)
 
     def _for_all(self, visit: Callable[[int], None], examples: npt.NDArray[np.intp]) -> None:
@@ -352,7 +381,7 @@ class StructuredRisk(Risk):
             z = self.model.encode(self.Y[i], x)
             own = type(self.model).loss is not Model.loss
             known = z, self.model.loss(self.Y[i], x) if own else self.model.loss_at(z, x)
-            if len(self._targets) * known[0].nbytes < _TARGET_LIMIT:
+            if 2 * len(self._targets) * known[0].nbytes < _TARGET_LIMIT:
                 self._targets[i] = known
         return known
 
@@ -362,18 +391,23 @@ class StructuredRisk(Risk):
         oracle = self.model.oracle(x)
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
         plane = psi.plane(oracle, costs, loss, truth, **({"counted": self.model.counted(x)} if psi.counts else {}))
-        options: dict[str, Any] = {"cache": self._caches[i]}
+        cache = [_expanded(label) for label in self._caches[i]]
         search = self._effective_search()
         if search == "exact":
-            result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams[i], **options)
+            result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams[i], cache=cache)
         elif search == "convex_hull":
-            result = searches.convex_hull(plane, psi, **options)
+            result = searches.convex_hull(plane, psi, cache=cache)
         elif search == "angular":
-            result = searches.angular(plane, rtol=self.rtol, **options)
+            result = searches.angular(plane, rtol=self.rtol, cache=cache)
         elif search == "bisecting":
             result = searches.bisecting(plane, lam=self._lams[i])
+        elif search == "sarawagi":
+            # The slack to be exceeded is what the labels known already give.
+            slack = max((psi.clipped(p.h, p.g) for p in map(plane.evaluate, cache)), default=0.0)
+            result = searches.sarawagi(plane, slack, cache=cache)
         else:
             result = searches.binary(plane)
+        self.statistics["front" if result.stopped == "front" else "search"] += 1
         self._remember(i, result)
         offset = float(costs @ truth)
         return result, lambda z: float(costs @ z) - offset
@@ -389,8 +423,8 @@ class StructuredRisk(Risk):
             self._lams[i] = float(result.lam)
         if result.value > 0.0 and result.label is not None:
             cache = self._caches[i]
-            label = np.asarray(result.label)
-            if not any(np.array_equal(label, known) for known in cache):
+            label = _compact(np.asarray(result.label, dtype=np.float64))
+            if not any(all(map(np.array_equal, label[1:], known[1:])) for known in cache):
                 cache.append(label)
                 del cache[:-_CACHED_LABELS]
 
@@ -443,6 +477,21 @@ class StructuredRisk(Risk):
         return f"<StructuredRisk: {self.surrogate!r} of {type(self.model).__name__}, {len(self)} examples>"
 
 
+# The length of a label, the places of its nonzeros and these.
+_CompactLabel = tuple[int, npt.NDArray[np.int32], FloatArray]
+
+
+def _compact(z: FloatArray) -> _CompactLabel:
+    places = np.flatnonzero(z).astype(np.int32)
+    return len(z), places, z[places]
+
+
+def _expanded(label: _CompactLabel) -> FloatArray:
+    z = np.zeros(label[0])
+    z[label[1]] = label[2]
+    return z
+
+
 def _taken(data: Any, examples: npt.NDArray[np.intp]) -> Any:
     return data[examples] if hasattr(data, "shape") else [data[i] for i in examples]
 
@@ -487,19 +536,6 @@ def _check_search(search: str, surrogate: Surrogate) -> str:
     if search in _PRODUCT_SEARCHES and not isinstance(surrogate, Slack):
         raise DeclarationError(f"search={search!r} maximises products, that is slack rescaling; use search='exact'.")
     return search
-
-
-def _patched(
-    old: LabelBatch, new: LabelBatch, examples: npt.NDArray[np.intp], starts: Sequence[npt.NDArray[np.intp]]
-) -> LabelBatch:
-    """`old` with the labels of some examples taken from `new`."""
-    tables = []
-    for a, b, start in zip(old.tables, new.tables, starts, strict=True):
-        taken = np.zeros(len(start) - 1)
-        taken[examples] = 1.0
-        rows = np.repeat(taken, np.diff(start))
-        tables.append(sp.csr_array(sp.diags_array(1.0 - rows) @ a + sp.diags_array(rows) @ b))
-    return LabelBatch(tables, None)
 
 
 def check_scale(risk: StructuredRisk, lam: float) -> None:

@@ -4,6 +4,7 @@ Each sees a plane and never a solver.
 """
 
 from structopt.search.angular import angular
+from structopt.search.batch import BatchResult, search_batch
 from structopt.search.binary import binary
 from structopt.search.bisecting import bisecting
 from structopt.search.exact import exact
@@ -11,4 +12,15 @@ from structopt.search.hull import convex_hull
 from structopt.search.result import SearchResult, Step
 from structopt.search.sarawagi import sarawagi
 
-__all__ = ["SearchResult", "Step", "angular", "binary", "bisecting", "convex_hull", "exact", "sarawagi"]
+__all__ = [
+    "BatchResult",
+    "SearchResult",
+    "Step",
+    "angular",
+    "binary",
+    "bisecting",
+    "convex_hull",
+    "exact",
+    "sarawagi",
+    "search_batch",
+]

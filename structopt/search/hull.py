@@ -337,7 +337,8 @@ class HullWalk:
 
     def _edge_of_mixture(self) -> float | None:
         """The λ of the edge with the best mixture of its ends; None if none is worth anything."""
-        highest, chord = 0.0, None
+        highest: float = 0.0
+        chord: float | None = None
         for p, q in pairwise(self.chain):
             if self.run.psi(max(p.h, q.h), max(p.g, q.g)) > highest:
                 mixed = self.surrogate.segment_maximum((p.h, p.g), (q.h, q.g))[1]

@@ -3,7 +3,7 @@
 Between two solves a search does a few hundred floating-point operations. Interpreted, with caches that the solver
 has just emptied, they take a tenth of the solve; compiled, one call of `advance` replaces them, and one call of
 `advance_all` those of a whole batch of planes. The algorithm is that of `structopt.search.hull.HullWalk` and
-`structopt.search.envelope.Envelope`, line by line, which remain the readable reference; a property test compares the two.
+`structopt.search.envelope.Envelope`, line by line, which remain the readable reference; a test compares the two.
 
 The state of a plane is one array of floats, a row per list and the scalars in row 0; ψ is a form of
 `structopt.surrogates.compiled`.
@@ -37,11 +37,13 @@ __all__ = [
     "begin_all",
     "best_mixture",
     "lattice_peak",
+    "make_room_for",
+    "new_states",
     "summarize",
 ]
 
-#: What to do next: ask, or stop because nothing better than the incumbent is left (of the box below the lines, or within
-#: the relative gap, or on the levels that g has), because the optimum over the hull is a mixture, or for want of an idea.
+#: What to do next: ask, or stop because nothing better than the incumbent is left (below the lines, or within the
+#: relative gap, or on the levels that g has), because the optimum over the hull is a mixture, or for want of an idea.
 ASK, OPTIMAL, GAP, CLOSED, STALLED, LEVELS = range(6)
 
 # Row 0: scalars, by these places.
@@ -100,6 +102,20 @@ class State:
         n = int(self.array[0, _N_LINES])
         envelope.h_cap, envelope.g_cap = self.array[0, _H_CAP : _G_CAP + 1].tolist()
         envelope.set_lines(list(zip(*self.array[_LINE_LAM : _LINE_K + 1, :n].tolist(), strict=True)))
+
+
+def new_states(n: int, room: int) -> FloatArray:
+    """Arrays for `n` planes with room for that many labels."""
+    return np.empty((n, _N_ROWS, max(_N_SCALARS, room)))
+
+
+def make_room_for(states: FloatArray, n_points: int) -> FloatArray:
+    """The same arrays, or larger ones where there is no room for one more label besides `n_points`."""
+    if n_points + 3 <= states.shape[2]:
+        return states
+    larger = np.empty((*states.shape[:2], 2 * states.shape[2]))
+    larger[:, :, : states.shape[2]] = states
+    return larger
 
 
 @kernel
@@ -427,14 +443,14 @@ def begin(
     if s[0, _N_CHAIN] > 0.0 and s[0, _VALUE] > 0.0:
         return _decide(s, f, upper, h, g, False)
     # No vertex with ψ > 0: the tangent at the box's corner (`HullWalk._start`).
+    if upper <= s[0, _VALUE] * (1.0 + 1e-10):
+        return OPTIMAL, math.nan, upper, s[0, _VALUE]
     lam = first
     if math.isnan(lam):
         lam = 1.0
         if math.isfinite(upper) and not math.isnan(h):
             lam = _snap(s, direction(f, h, g))
             lam = lam if tight or not 0.0 < lam < math.inf else math.sqrt(lam)
-    if upper <= s[0, _VALUE] * (1.0 + 1e-10):
-        return OPTIMAL, lam, upper, s[0, _VALUE]
     return _ask(s, lam, False, upper)
 
 
@@ -580,7 +596,7 @@ def advance_all(
         s = states[i]
         code, lam, upper, value = advance(s, f, lams[i], bounds[k], h[k], g[k], numbers[k])
         uppers[i] = min(uppers[i], upper)
-        if step[i] > 0.0 and s[0, _MIXES] == 0.0 and (code == ASK or code == CLOSED or code == STALLED):
+        if step[i] > 0.0 and s[0, _MIXES] == 0.0 and code in (ASK, CLOSED, STALLED):
             level = lattice_peak(s, f, step[i], offset[i], value)
             uppers[i] = min(uppers[i], level)
             if level <= value * (1.0 + 1e-10) or (value > 0.0 and value >= (1.0 - s[0, _RTOL]) * level):

@@ -28,8 +28,8 @@ _FORMULA = ("psi", "psi_gradient", "inside", "clipped", "direction", "segment_ma
 class Surrogate(ABC):
     r"""A function :math:`\psi(h, g)`, quasi-concave and monotone where it is positive.
 
-    A subclass writes `psi` and `psi_gradient` for points inside the domain; both get floats or arrays. The searches call
-    them from compiled code; a subclass whose formula the kernels know overrides `compiled_form`, too.
+    A subclass writes `psi` and `psi_gradient` for points inside the domain; both get floats or arrays. The searches
+    call them from compiled code; a subclass whose formula the kernels know overrides `compiled_form`, too.
 
     Attributes
     ----------

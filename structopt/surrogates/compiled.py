@@ -1,9 +1,10 @@
 """ψ and its gradient as compiled scalars: what the kernels of a search evaluate (docs/mathematics/searches).
 
-A kernel gets a surrogate as a *form*, a vector of eight numbers: a code that says which formula, its two parameters, the
-least g of its domain, and for a function of the user's own the addresses of machine code. So every kernel is compiled
-once, whatever the surrogate and its parameters. The addresses are those of functions that numba compiled (`from_numba`)
-or of a bridge into the interpreter (`from_python`): a ψ in Python takes the same road as all others, only slower.
+A kernel gets a surrogate as a *form*, a vector of eight numbers: a code that says which formula, its two parameters,
+the least g of its domain, and for a function of the user's own the addresses of machine code. So every kernel is
+compiled once, whatever the surrogate and its parameters. The addresses are those of functions that numba compiled
+(`from_numba`) or of a bridge into the interpreter (`from_python`): a ψ in Python takes the same road as all others,
+only slower.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ if numba.config.DISABLE_JIT:
 
 else:
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator, unused-ignore]
     def _call(typingctx: Any, address: Any, h: Any, g: Any) -> Any:
         """Call a function of two floats at an address."""
 
@@ -171,7 +172,7 @@ def clipped(f: FloatArray, h: float, g: float) -> float:
         elif code == LOG:
             value = f[_P] * g * _softplus(h)
         elif code == OWN:
-            value = _call(np.int64(f[_VALUE_AT]), h, g)
+            value = _call(int(f[_VALUE_AT]), h, g)
         elif g > 0.0:
             root = math.sqrt(g)
             if code == PROB_CONVEX and h > 0.0:
@@ -195,7 +196,7 @@ def gradient(f: FloatArray, h: float, g: float) -> Any:
         tail = math.exp(-abs(h))
         return f[_P] * g * ((1.0 if h >= 0.0 else tail) / (1.0 + tail)), f[_P] * _softplus(h)
     if code == OWN:
-        return _call(np.int64(f[_H_SLOPE_AT]), h, g), _call(np.int64(f[_G_SLOPE_AT]), h, g)
+        return _call(int(f[_H_SLOPE_AT]), h, g), _call(int(f[_G_SLOPE_AT]), h, g)
     if code == GENERALIZED:
         a, b = f[_P], f[_Q]
         g = max(g, 1e-300)  # g^(b - 1) at 0 is infinite
@@ -218,14 +219,15 @@ def direction(f: FloatArray, h: float, g: float) -> float:
     """The λ of the contour's tangent, ψ_g / ψ_h in [0, inf]: `Surrogate.direction`."""
     code = int(f[_CODE])
     if code == OWN and f[_DIRECTION_AT] != 0.0:
-        return _call(np.int64(f[_DIRECTION_AT]), h, g)
+        return _call(int(f[_DIRECTION_AT]), h, g)
     slope_h, slope_g = gradient(f, h, g)
     if not slope_h > 0.0:
         # Far to the left both derivatives of ProbLoss underflow; their quotient does not.
-        if (code == PROB or code == PROB_CONVEX) and h <= 0.0:
+        if code in (PROB, PROB_CONVEX) and h <= 0.0 and g > 0.0:
             return -0.5 * h / g
         return math.inf
-    return max(0.0, slope_g) / slope_h
+    quotient: float = max(0.0, slope_g) / slope_h
+    return quotient
 
 
 @kernel
@@ -292,7 +294,7 @@ def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -
                 best_h, best_g = h0 + f[_P] + t * dh, g0 + t * dg
                 if best_h > 0.0 and best_g > 0.0:
                     return t, best_h * best_g, best_h * best_g * (1.0 + 1e-15)
-    if code == PRODUCT or code == MARGIN or code == RATIO or (dh >= 0.0 and dg >= 0.0) or (dh <= 0.0 and dg <= 0.0):
+    if code in (PRODUCT, MARGIN, RATIO) or (dh >= 0.0 and dg >= 0.0) or (dh <= 0.0 and dg <= 0.0):
         return (0.0, first, first) if first >= last else (1.0, last, last)
     best_t, best = (0.0, first) if first >= last else (1.0, last)
     if best <= 0.0:

@@ -66,7 +66,7 @@ def test_no_search_is_left(make, monkeypatch):
         raise AssertionError("a search was started")
 
     monkeypatch.setattr(structured.StructuredRisk, "_search", refuse)
-    monkeypatch.setattr(structured.HullSearch, "run", refuse)
+    monkeypatch.setattr(structured.StructuredRisk, "_search_together", refuse)
     rng = np.random.default_rng(5)
     for n in (14, 40):
         X, Y = rng.normal(size=(5, 3)), rng.integers(0, 2, (5, n))

@@ -1,4 +1,4 @@
-"""Part tables and inner hulls, loop by loop against numpy and brute force."""
+"""Part tables, loop by loop against numpy."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt.model.batch import part_table
-from structopt.risks.batch_hull import _mixed, _stacked
+from structopt.risks.planes import _mixed, _stacked
 from structopt.risks.structured import difference
-from structopt.search.inner_hull import join
 from structopt.train.working_sets import WorkingSets
 
 
@@ -47,27 +46,6 @@ def test_scores_of_tied_tables_shown_as_many_rows():
     assert tables[1].strides[0] == 0
     np.testing.assert_allclose(batch.dot(tables, labels), expected)
     np.testing.assert_allclose(batch.dot([np.array(table) for table in tables], labels), expected)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_largest_product_on_a_hull(seed):
-    rng = np.random.default_rng(seed)
-    points, n = 6, 5
-    H, G = rng.normal(size=(points, n)), rng.random((points, n))
-    H[0], G[0] = 1.0, 0.0
-    H[3, 2] = np.nan  # example 2 has no such point
-    value, h, g, share = np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n)
-    ends = np.zeros((2, n), dtype=np.intp)
-    for new in range(1, points):
-        join(new, np.flatnonzero(~np.isnan(H[new])), H, G, value, h, g, share, ends)
-    t = np.linspace(0, 1, 201)[:, None, None, None]
-    mixed_h, mixed_g = ((1 - t) * points[:, None] + t * points[None, :] for points in (H, G))
-    products = np.where(mixed_h > 0, mixed_h * mixed_g, 0.0)
-    best = np.nanmax(products, axis=(0, 1, 2))
-    assert (value >= best - 1e-12).all() and value == pytest.approx(best, rel=1e-3, abs=1e-4)
-    every = np.arange(n)
-    np.testing.assert_allclose(h, (1 - share) * H[ends[0], every] + share * H[ends[1], every])
-    np.testing.assert_allclose(h * g, value)
 
 
 def test_planes_are_the_parts_in_which_labels_differ():

@@ -1,0 +1,279 @@
+"""The (h, g) planes of a data set, asked together: what a batch search sees of a model (docs/mathematics/searches).
+
+The h of a label is its margin error, the g its task loss. A query is one batch inference with the losses of each
+example times its own λ; what it answers are part tables, and the labels of all queries are told apart by the number of the
+query. Of a pass the labels around each optimum are kept for the next, as sparse tables of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt.model.batch import Batch, LabelBatch, LossBatch
+from structopt.model.part_tables import mix_rows
+from structopt.plane.batch import BatchAnswers, BatchBox, Fronts, IndexArray
+from structopt.plane.points import SearchPlane
+from structopt.search import BatchResult
+from structopt.space.compiled import FloatArray
+
+__all__ = ["DataPlanes"]
+
+#: Vertices of the hull kept from pass to pass: the best one and its neighbours.
+N_NEAR = 5
+
+# Labels of all examples as part tables, and their losses, which do not depend on the weights.
+_Points = tuple[list[sp.csr_array], FloatArray]
+
+
+class DataPlanes:
+    """The planes of all examples; between two passes it keeps labels from which to start.
+
+    Parameters
+    ----------
+    batch : Batch
+    truth : LabelBatch
+    loss : LossBatch
+    convex : bool
+        Whether mixtures of labels are labels.
+    offset : float
+        What h is besides the margin error (`Surrogate.h_offset`).
+    """
+
+    def __init__(self, batch: Batch, truth: LabelBatch, loss: LossBatch, convex: bool, offset: float = 0.0) -> None:
+        self.batch, self.truth, self.loss = batch, truth, loss
+        self.convex, self.offset = convex, offset
+        self._levels: tuple[FloatArray, FloatArray] | None = None
+        self._farthest: tuple[_Points, FloatArray] | None = None
+        self._kept: list[_Points] = []
+        self._lam: FloatArray | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Whether this family's losses can be weighed example by example."""
+        return self.weighed(np.ones(self.batch.n)) is not None
+
+    def at(self, tables: Sequence[FloatArray], n_jobs: int, plane: Callable[[int], SearchPlane]) -> PassPlanes:
+        """The planes at the score tables of some weights; `plane` makes that of one example."""
+        return PassPlanes(self, tables, n_jobs, plane)
+
+    @property
+    def start(self) -> FloatArray | None:
+        """The last λ of every example."""
+        return self._lam
+
+    def keep(self, planes: PassPlanes, found: BatchResult) -> list[sp.csr_array]:
+        """The labels found, as part tables; those around them are kept for the next pass."""
+        numbers = np.maximum(found.numbers, 0)  # where nothing is violated, the truth
+        shares = np.where(found.numbers >= 0, found.shares, [[1.0], [0.0]])
+        self._lam = found.lam if self._lam is None else np.where(np.isnan(found.lam), self._lam, found.lam)
+        near = np.where(found.near >= 0, found.near, 0)
+        alone = np.ones((1, self.batch.n))
+        chosen, losses = planes.mixture(numbers, shares), planes.losses
+        every = np.arange(self.batch.n)
+        self._kept = [(planes.mixture(row[None], alone), losses[row, every]) for row in near]
+        return chosen
+
+    def weighed(self, factors: FloatArray) -> LossBatch | None:
+        """The losses times one factor per example; None where this family's losses are laid out in another way."""
+        coef, const = self.loss.coef, self.loss.const * factors
+        if isinstance(coef, list):
+            return LossBatch([c * f for c, f in zip(coef, factors, strict=True)], const)
+        owner = self._owner()
+        if owner is None:
+            return None
+        return LossBatch(coef * factors[owner].reshape(-1, *[1] * (coef.ndim - 1)), const)
+
+    def _owner(self) -> IndexArray | None:
+        """The example of every row of the losses' coefficients."""
+        coef, start = self.loss.coef, self.batch.starts[0]
+        if not isinstance(coef, np.ndarray):
+            return None
+        if len(coef) == self.batch.n:
+            return np.arange(self.batch.n)
+        return np.repeat(np.arange(self.batch.n), np.diff(start)) if len(coef) == start[-1] else None
+
+    def farthest(self, tables: Sequence[FloatArray], n_jobs: int) -> tuple[_Points, FloatArray]:
+        """The label of largest loss of every example, whatever the weights, and what no loss exceeds."""
+        if self._farthest is None:
+            nothing = [np.zeros_like(table) for table in tables]
+            labels, _ = self.batch.argmax(nothing, self.loss, n_jobs=n_jobs)
+            g = self.batch.loss_values(self.loss, labels)
+            self._farthest = (labels.tables, g), g if labels.slack is None else g + labels.slack
+        return self._farthest
+
+    def levels(self) -> tuple[FloatArray, FloatArray]:
+        """Step and offset of the values that each example's loss takes; step 0 where they are on no lattice."""
+        if self._levels is None:
+            n = self.batch.n
+            step, coef, owner = np.zeros(n), self.loss.coef, self._owner()
+            if not self.convex and _loss_of_integers(self.batch):
+                if isinstance(coef, list):
+                    step = np.array([_unit(np.asarray(c)) for c in coef])
+                elif owner is not None:
+                    step = _units(coef, owner, n)
+            self._levels = step, np.asarray(self.loss.const, dtype=float)
+        return self._levels
+
+
+class PassPlanes:
+    """The `PlaneBatch` of one pass.
+
+    Parameters
+    ----------
+    data : DataPlanes
+    tables : sequence of ndarray
+        Scores of all parts.
+    n_jobs : int
+    plane : callable
+        Makes the plane of one example.
+    """
+
+    #: Relative accuracy of the inferences: solvers of linear programs are not better.
+    tolerance = 1e-9
+
+    def __init__(
+        self, data: DataPlanes, tables: Sequence[FloatArray], n_jobs: int, plane: Callable[[int], SearchPlane]
+    ) -> None:
+        self._data, self._tables, self._n_jobs, self._plane = data, tables, n_jobs, plane
+        batch = data.batch
+        self.n, self.convex = batch.n, data.convex
+        self._score = batch.dot(tables, data.truth) - data.offset
+        (far, far_g), self._largest = data.farthest(tables, n_jobs)
+        # The labels of each number: the truth, the label of largest loss, those kept, and the answers.
+        self._tables_of: list[list[sp.csr_array]] = [data.truth.tables, far, *(tables for tables, _ in data._kept)]
+        self._losses: list[FloatArray] = [np.zeros(self.n), far_g, *(g for _, g in data._kept)]
+        self._stacks: tuple[int, list[_Stack]] | None = None
+
+    def _heights(self, tables: list[sp.csr_array]) -> FloatArray:
+        return self._data.batch.dot(self._tables, LabelBatch(tables, None)) - self._score
+
+    @property
+    def losses(self) -> FloatArray:
+        """The losses of all labels, by number and example."""
+        return np.array(self._losses)
+
+    def box(self) -> BatchBox:
+        free = np.full(self.n, np.inf)
+        return BatchBox(-free, free, np.zeros(self.n), self._largest, *self._data.levels())
+
+    def known(self) -> tuple[FloatArray, FloatArray]:
+        H = np.array([np.full(self.n, self._data.offset), *(self._heights(t) for t in self._tables_of[1:])])
+        return H, np.array(self._losses)
+
+    def query(self, some: IndexArray, lam: FloatArray) -> BatchAnswers:
+        far = np.isinf(lam)
+        if not far.any():
+            return self._ask(some, lam)
+        # The label of largest loss does not depend on the weights: it is known.
+        h = np.where(far, self._heights(self._tables_of[1])[some], 0.0)
+        g, bound, number = self._losses[1][some], self._largest[some], np.ones(some.size, dtype=np.intp)
+        if not far.all():
+            rest = self._ask(some[~far], lam[~far])
+            g, bound = g.copy(), bound.copy()
+            h[~far], g[~far], bound[~far], number[~far] = rest
+        return BatchAnswers(h, g, bound, number)
+
+    def _ask(self, some: IndexArray, lam: FloatArray) -> BatchAnswers:
+        factors = np.ones(self.n)
+        factors[some] = lam
+        data = self._data
+        loss = data.weighed(factors)
+        assert loss is not None
+        every = some.size == self.n
+        labels, _ = data.batch.argmax(self._tables, loss, n_jobs=self._n_jobs, examples=None if every else some)
+        h = self._heights(labels.tables)[some]
+        losses = data.batch.loss_values(data.loss, labels)
+        bound = h + lam * losses[some]
+        if labels.slack is not None:
+            bound += labels.slack[some]  # what is proved, where the solver stopped early
+        return BatchAnswers(h, losses[some], bound, self._add(labels.tables, losses, some))
+
+    def _add(self, tables: list[sp.csr_array], losses: FloatArray, some: IndexArray) -> IndexArray:
+        self._tables_of.append(tables)
+        self._losses.append(losses)
+        return np.full(some.size, len(self._tables_of) - 1, dtype=np.intp)
+
+    def fronts(self, some: IndexArray) -> Fronts | None:
+        """None: a plane lists its front by itself."""
+        return None
+
+    def plane(self, i: int) -> SearchPlane:
+        """The plane of one example."""
+        return self._plane(i)
+
+    def add(self, some: IndexArray, labels: Sequence[Any]) -> IndexArray:
+        batch = self._data.batch
+        points: list[Any] = [None] * self.n
+        for i, label in zip(some.tolist(), labels, strict=True):
+            points[i] = np.asarray(label, dtype=np.float64)
+        tables = batch.fold_some(points, some)
+        return self._add(tables, np.zeros(self.n), some)
+
+    def mixture(self, numbers: IndexArray, shares: FloatArray) -> list[sp.csr_array]:
+        """``sum_k shares[k, i] * label numbers[k, i]`` of every example, as part tables."""
+        batch = self._data.batch
+        if self._stacks is None or self._stacks[0] != len(self._tables_of):
+            terms = range(len(batch.starts))
+            self._stacks = len(self._tables_of), [_stacked([tables[t] for tables in self._tables_of]) for t in terms]
+        return [
+            _mixed(stack, numbers, shares, start, table.shape)
+            for stack, start, table in zip(self._stacks[1], batch.starts, self._tables_of[0], strict=True)
+        ]
+
+
+def _loss_of_integers(batch: Batch) -> bool:
+    """Whether every variable of a block with a loss is an integer."""
+    space = batch.model.space(batch.input(0))
+    return all(bool(space.integrality[space[name].slice].all()) for name in batch.model._losses(space))
+
+
+def _unit(coef: FloatArray) -> float:
+    return float(_units(coef.reshape(1, -1), np.zeros(1, dtype=np.intp), 1)[0])
+
+
+def _units(coef: FloatArray, owner: IndexArray, n: int) -> FloatArray:
+    """The smallest coefficient of each example, if all others are multiples of it; 0 otherwise."""
+    rows = np.abs(coef.reshape(len(coef), -1))
+    smallest = np.where(rows > 0.0, rows, np.inf).min(axis=1, initial=np.inf)
+    unit = np.full(n, np.inf)
+    np.minimum.at(unit, owner, smallest)
+    with np.errstate(invalid="ignore"):
+        quotients = rows / unit[owner][:, None]
+    whole = (np.abs(quotients - np.rint(quotients)) <= 1e-9).all(axis=1)
+    unit[owner[~whole]] = 0.0
+    return np.where(np.isfinite(unit), unit, 0.0)
+
+
+# Tables behind one another: where each one's row pointers begin, and these, the indices and the data.
+_Stack = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int32], FloatArray]
+
+
+def _stacked(tables: Sequence[sp.csr_array]) -> _Stack:
+    sizes = np.concatenate([[0], np.cumsum([table.nnz for table in tables])])
+    indptr = np.concatenate([table.indptr + size for table, size in zip(tables, sizes[:-1], strict=True)])
+    first = np.cumsum([0] + [len(table.indptr) for table in tables[:-1]])
+    indices = np.concatenate([table.indices for table in tables], dtype=np.int32, casting="unsafe")
+    data = np.concatenate([table.data for table in tables], dtype=np.float64)
+    return first, indptr.astype(np.int64, copy=False), indices, data
+
+
+def _mixed(
+    stack: _Stack,
+    sources: npt.NDArray[np.intp],
+    shares: FloatArray,
+    start: npt.NDArray[np.intp],
+    shape: tuple[int, int],
+) -> sp.csr_array:
+    first, indptr, indices, data = stack
+    per_row = np.repeat(sources, np.diff(start), axis=1)
+    row = first[per_row] + np.arange(shape[0])
+    size = int((indptr[row + 1] - indptr[row]).sum())
+    out = np.empty(shape[0] + 1, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
+    end = mix_rows(sources, shares, start, first, indptr, indices, data, np.zeros(shape[1], dtype=np.int64), out)
+    # Copies: the room was that of all parts, and a table that is kept must not hold on to it.
+    return sp.csr_array((out[2][:end].copy(), out[1][:end].copy(), out[0]), shape=shape)

@@ -1,0 +1,263 @@
+"""One search for a whole batch of planes and any surrogate: all of them in step (docs/mathematics/searches).
+
+A round asks every open plane at once, each at its own λ; what happens between two rounds is compiled. The walk of each
+plane is that of `convex_hull`. Where a mixture is no label, its end is proved by the cheapest argument that will do:
+
+1. ``"vertex"``: the optimum over the hull is a label, or no label between the λ-lines and the incumbent can be better;
+2. ``"levels"``: g takes values on a lattice, as a Hamming loss does, and below the lines no level holds a better label;
+3. ``"front"``: the plane lists all labels that matter;
+4. ``"search"``: the exact search of the one plane.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt.checks import checked
+from structopt.plane.batch import IndexArray, PlaneBatch
+from structopt.search import walk
+from structopt.search.exact import exact
+from structopt.search.result import check_rtol
+from structopt.space.compiled import FloatArray
+from structopt.surrogates import Surrogate, get
+from structopt.surrogates.compiled import clipped_all
+
+__all__ = ["BatchResult", "search_batch"]
+
+_MAX_ROUNDS = 60
+#: Room for this many labels of a plane besides those known; it grows.
+_ROOM = 8
+
+
+@dataclass(frozen=True, eq=False)
+class BatchResult:
+    """The most violated label of every plane.
+
+    Attributes
+    ----------
+    value, upper : ndarray, shape (n,)
+        ψ of the label (0 where none is violated), and what no label exceeds.
+    h, g : ndarray, shape (n,)
+        Where the label lies.
+    numbers : ndarray of int, shape (2, n)
+        The labels of which it is the mixture, by the numbers of the `PlaneBatch`; -1 where none is violated.
+    shares : ndarray, shape (2, n)
+        Their weights; 1 and 0 for a label that is no mixture.
+    proof : ndarray of str, shape (n,)
+        Why no label is better than `upper`: ``"vertex"``, ``"hull"`` (the optimum over the hull was asked for),
+        ``"levels"``, ``"front"``, ``"search"``, or ``"bound"`` where the search ended with a gap.
+    lam : ndarray, shape (n,)
+        The last λ of each, a good start for the next search; NaN where none was asked.
+    near : ndarray of int, shape (k, n)
+        Numbers of the hull's vertices next to the best one, -1 where there are fewer: good to know in the next search.
+    rounds : int
+        Batch queries.
+    queries : int
+        Queries of planes in all rounds.
+    """
+
+    value: FloatArray
+    upper: FloatArray
+    h: FloatArray
+    g: FloatArray
+    numbers: IndexArray
+    shares: FloatArray
+    proof: npt.NDArray[np.str_]
+    lam: FloatArray
+    near: IndexArray
+    rounds: int
+    queries: int
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """The number of planes by proof, with rounds and queries."""
+        return {**Counter(self.proof.tolist()), "rounds": self.rounds, "queries": self.queries}
+
+
+def _one_by_one(visit: Callable[[int], None], some: IndexArray) -> None:
+    for i in some.tolist():
+        visit(i)
+
+
+@checked
+def search_batch(
+    planes: PlaneBatch,
+    surrogate: Surrogate | str,
+    *,
+    integral: bool = True,
+    rtol: float = 0.0,
+    lam: FloatArray | None = None,
+    max_rounds: int = _MAX_ROUNDS,
+    n_near: int = 0,
+    each: Callable[[Callable[[int], None], IndexArray], None] = _one_by_one,
+) -> BatchResult:
+    """Maximise ψ in every plane of a batch.
+
+    Parameters
+    ----------
+    planes : PlaneBatch
+    surrogate : Surrogate or str
+    integral : bool
+        The best label, proved; False: the optimum over the hull, which may be a mixture of two labels. Where mixtures
+        are labels both are the same.
+    rtol : float
+        Relative gap at which the search of a plane may stop.
+    lam : ndarray, optional
+        A first λ for each plane, NaN where none is known.
+    max_rounds : int
+        Batch queries at most.
+    n_near : int
+        How many vertices next to the best one to report.
+    each : callable
+        ``each(visit, some)`` visits the planes that are searched one by one; in threads, for example.
+
+    Returns
+    -------
+    BatchResult
+
+    Examples
+    --------
+    >>> from structopt.plane import PointPlane
+    >>> from structopt.plane.batch import PlaneList
+    >>> points = [(-4, 10), (0, 6), (2, 3), (3, 1), (1, 2)]
+    >>> planes = PlaneList([PointPlane(points), PointPlane([(1, 1), (0, 1)])])
+    >>> search_batch(planes, "slack").value
+    array([9., 2.])
+    >>> search_batch(planes, "slack", integral=False).value
+    array([9.375, 2.   ])
+    """
+    psi = get(surrogate)
+    check_rtol(rtol)
+    run = _Walks(planes, psi, not integral or planes.convex, rtol, lam)
+    run.walk(max_rounds)
+    found = run.result(n_near)
+    if integral and not planes.convex:
+        # Without a label to compare with, a bound of 0 up to rounding says that nothing is violated.
+        some = np.flatnonzero(found.proof == "bound")
+    else:
+        some = np.flatnonzero(~np.isfinite(found.upper))  # a solver without a label to start from
+    if some.size:
+        some = _compare_fronts(planes, psi, found, some)
+    if some.size:
+        _search_each(planes, psi, found, some, rtol, each)
+    return found
+
+
+class _Walks:
+    """The walks of all planes in step."""
+
+    def __init__(self, planes: PlaneBatch, psi: Surrogate, mixes: bool, rtol: float, lam: FloatArray | None) -> None:
+        self.planes, self.form = planes, psi.form
+        n = planes.n
+        H, G = planes.known()
+        self.box = box = planes.box()
+        limits = np.column_stack(
+            [box.h_upper, box.g_upper, np.maximum(box.h_lower, psi.h_lower), np.maximum(box.g_lower, psi.g_lower)]
+        )
+        first = np.full(n, np.nan) if lam is None else np.ascontiguousarray(lam, dtype=float)
+        self.mixes, self.rtol = mixes, rtol
+        self.states = walk.new_states(n, len(H) + _ROOM)
+        self.codes, self.lams, self.upper = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
+        self.last = np.full(n, np.nan)
+        self.n_known = len(H)
+        self.rounds = self.queries = 0
+        walk.begin_all(
+            self.states, self.form.numbers, np.ascontiguousarray(H), np.ascontiguousarray(G), limits,
+            planes.tolerance, rtol, mixes, first, self.codes, self.lams, self.upper,
+        )  # fmt: skip
+        self.form.check()
+
+    def walk(self, max_rounds: int) -> None:
+        """Ask all open planes, round by round."""
+        step, offset = self.box.g_step, self.box.g_offset
+        some = np.flatnonzero(self.codes == walk.ASK)
+        while some.size and self.rounds < max_rounds:
+            self.states = walk.make_room_for(self.states, self.n_known + self.rounds)
+            lam = self.lams[some]
+            answer = self.planes.query(some, lam)
+            self.last[some] = lam
+            self.rounds += 1
+            self.queries += some.size
+            walk.advance_all(
+                self.states, self.form.numbers, some, answer.bound, answer.h, answer.g, answer.number,
+                step, offset, self.codes, self.lams, self.upper,
+            )  # fmt: skip
+            self.form.check()
+            some = some[self.codes[some] == walk.ASK]
+
+    def result(self, n_near: int) -> BatchResult:
+        n = self.planes.n
+        values, places = np.empty((n, 2)), np.empty((n, 5))
+        parts, near = np.empty((3, n), dtype=np.intp), np.empty((n_near, n), dtype=np.intp)
+        walk.summarize(self.states, self.form.numbers, values, places, parts, near)
+        self.form.check()
+        mixed = values[:, 1] > values[:, 0]
+        value = np.where(mixed, values[:, 1], values[:, 0])
+        h, g = (np.where(mixed, places[:, 2 + k], places[:, k]) for k in range(2))
+        share = np.where(mixed, places[:, 4], 0.0)
+        numbers = np.where(mixed, parts[1:], parts[0])
+        upper = np.maximum(self.upper, value)
+        proof = np.full(n, "bound", dtype="<U6")
+        if self.mixes:
+            proof[np.isin(self.codes, (walk.OPTIMAL, walk.GAP, walk.CLOSED))] = "hull"
+        else:
+            proof[np.isin(self.codes, (walk.OPTIMAL, walk.GAP))] = "vertex"
+            proof[self.codes == walk.LEVELS] = "levels"
+        shares = np.array([1.0 - share, share])
+        return BatchResult(value, upper, h, g, numbers, shares, proof, self.last, near, self.rounds, self.queries)
+
+
+def _compare_fronts(planes: PlaneBatch, psi: Surrogate, found: BatchResult, some: IndexArray) -> IndexArray:
+    """Take the best of every front that is listed; returns the planes that are left."""
+    fronts = planes.fronts(some)
+    if fronts is None:
+        return some
+    listed = np.diff(fronts.start) > 0
+    values = np.empty(len(fronts.h))
+    clipped_all(psi.form.numbers, fronts.h, fronts.g, values)
+    psi.form.check()
+    some, left = some[listed], some[~listed]
+    begin = fronts.start[:-1][listed]
+    best = np.maximum.reduceat(values, begin)
+    owner = np.repeat(np.arange(len(some)), np.diff(fronts.start)[listed])
+    winners = np.flatnonzero(values == best[owner])
+    place = winners[np.unique(owner[winners], return_index=True)[1]]
+    number = planes.add(some, [fronts.labels[k] for k in place.tolist()])
+    found.value[some] = found.upper[some] = best
+    found.h[some], found.g[some] = fronts.h[place], fronts.g[place]
+    found.numbers[:, some], found.shares[:, some] = np.where(best > 0.0, number, -1), [[1.0], [0.0]]
+    found.proof[some] = "front"
+    return left
+
+
+def _search_each(
+    planes: PlaneBatch,
+    psi: Surrogate,
+    found: BatchResult,
+    some: IndexArray,
+    rtol: float,
+    each: Callable[[Callable[[int], None], IndexArray], None],
+) -> None:
+    """The exact search of each of some planes."""
+    labels: dict[int, Any] = {}
+
+    def visit(i: int) -> None:
+        start = float(found.lam[i])
+        result = exact(planes.plane(i), psi, rtol=rtol, lam=start if 0.0 <= start < np.inf else None)
+        if result.value > found.value[i] and result.point is not None:
+            found.value[i], found.h[i], found.g[i] = result.value, result.point.h, result.point.g
+            labels[i] = result.label
+        found.upper[i] = max(min(found.upper[i], result.upper_bound), found.value[i])
+        found.proof[i] = "front" if result.stopped == "front" else "search"
+
+    each(visit, some)
+    better = np.array(sorted(labels), dtype=np.intp)
+    if better.size:
+        numbers = planes.add(better, [labels[i] for i in better.tolist()])
+        found.numbers[:, better], found.shares[:, better] = numbers, [[1.0], [0.0]]

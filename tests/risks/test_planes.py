@@ -1,0 +1,192 @@
+"""Every surrogate of whole batches against brute force over all labels, and over the hull for relaxations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import structopt as so
+from structopt.risks.planes import N_NEAR, DataPlanes
+from structopt.search import search_batch
+from structopt.surrogates import BetaScaling, GeneralizedScaling, LogLoss, ProbLoss, Product, Slack, from_functions
+from structopt.train import StructuredRisk
+
+RAGGED = [3, 4, 2, 1, 3, 2]
+EVERY = [
+    Slack(),
+    Product(),
+    BetaScaling(0.4),
+    GeneralizedScaling(1.5, 1.0),
+    LogLoss(),
+    ProbLoss(),
+    ProbLoss(convex=True),
+    from_functions("root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5)),
+]
+
+
+def rows(rng, n, d=3):
+    return rng.normal(size=(n, d))
+
+
+def make(family, rng):
+    """A model and a data set of a few examples."""
+    if family == "mrf":
+        return so.structures.PairwiseMRF(4), rows(rng, 8), rng.integers(0, 2, (8, 4))
+    if family == "mrf relaxed":
+        return so.structures.PairwiseMRF(4, relaxed=True), rows(rng, 8), rng.integers(0, 2, (8, 4))
+    if family == "multi-label":
+        return so.structures.MultiLabel(5, at_most=3), rows(rng, 8), np.eye(5, dtype=int)[rng.integers(0, 5, 8)]
+    if family == "chain":
+        X = [rows(rng, t) for t in RAGGED]
+        return so.structures.Chain(3), X, [rng.integers(0, 3, len(x)) for x in X]
+    if family == "assignment":
+        X = [rng.normal(size=(3, 3, 2)) for _ in range(5)]
+        return so.structures.Assignment(), X, [rng.permutation(3) for _ in range(5)]
+    space = so.LabelSpace("declared")
+    y = space.binary("y", 5)
+    space.subject_to(np.array([2.0, 3, 1, 2, 4]) @ y <= 6)
+    model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming())
+    points = space.enumerate()
+    return model, rows(rng, 6), points[rng.integers(0, len(points), 6)].astype(int)
+
+
+def brute_force(risk, w):
+    """The largest surrogate of every example over all its integral labels."""
+    psi = risk.surrogate
+    values = []
+    for i in range(len(risk)):
+        x = risk.batch.input(i)
+        labels = risk.model.space(x).enumerate()
+        truth = risk.model.encode(risk.Y[i], x)
+        c = risk.model.scores(w, x)
+        coef, const = risk.model.loss(risk.Y[i], x)
+        values.append(psi.clipped_array(psi.h_offset + (labels - truth) @ c, labels @ coef + const).max())
+    return np.array(values)
+
+
+FAMILIES = ["mrf", "multi-label", "chain", "assignment", "declared"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.1, 1.0, 4.0]), psi=st.sampled_from(EVERY))
+def test_integral_labels(family, seed, size, psi):
+    rng = np.random.default_rng(seed)
+    model, X, Y = make(family, rng)
+    risk = StructuredRisk(model, X, Y, psi, rtol=1e-6)
+    w = size * rng.normal(size=risk.n_features)
+    for _ in range(3):  # the later ones start from the edges of the one before
+        found = risk.violations(w)
+        wanted = brute_force(risk, w)
+        np.testing.assert_allclose(found.value, wanted, rtol=2e-6, atol=1e-9)
+        assert (found.upper >= wanted * (1 - 1e-9) - 1e-9).all(), "the bound is a promise"
+        assert sum(risk.statistics.values()) % len(risk) == 0
+        if not risk.is_convex or psi.name == "generalized":
+            continue
+        # the plane of every label lies below the risk elsewhere
+        other = w + size * rng.normal(size=w.size)
+        cut = risk.cut(w)
+        assert cut.plane + cut.subgradient @ (other - w) <= brute_force(risk, other).mean() + 1e-6 * (
+            1 + abs(cut.value)
+        )
+        w = w + 0.1 * size * rng.normal(size=w.size)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.1, 1.0, 4.0]), psi=st.sampled_from(EVERY))
+def test_relaxation_equals_the_search_of_each_plane(seed, size, psi):
+    rng = np.random.default_rng(seed)
+    model, X, Y = make("mrf relaxed", rng)
+    together = StructuredRisk(model, X, Y, psi, rtol=1e-7)
+    alone = StructuredRisk(model, X, Y, psi, rtol=1e-7)
+    alone._planes = None
+    assert together._planes is not None
+    w = size * rng.normal(size=together.n_features)
+    for _ in range(3):
+        a, b = together.violations(w), alone.violations(w)
+        np.testing.assert_allclose(a.value, b.value, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(a.upper, b.upper, rtol=1e-6, atol=1e-9)
+        assert (a.upper >= b.value * (1 - 1e-9) - 1e-9).all()
+        w = w + 0.1 * size * rng.normal(size=w.size)
+
+
+def test_warm_edges_save_inferences():
+    rng = np.random.default_rng(0)
+    model, X, Y = so.structures.PairwiseMRF(6, relaxed=True), rows(rng, 40), rng.integers(0, 2, (40, 6))
+    batch = model.batch(X)
+    truth = batch.truth(Y)
+    data = DataPlanes(batch, truth, batch.loss(truth), convex=True)
+    tables = batch.tables(rng.normal(size=batch.n_weights))
+    results = []
+    for _ in range(2):
+        planes = data.at(tables, 1, lambda i: None)
+        found = search_batch(planes, "slack", rtol=1e-4, lam=data.start, n_near=N_NEAR)
+        data.keep(planes, found)
+        results.append(found)
+    cold, warm = results
+    assert warm.queries < cold.queries
+    np.testing.assert_allclose(warm.value, cold.value, rtol=2e-4)
+
+
+@pytest.mark.parametrize("family", ["chain", "mrf", "declared"])
+def test_what_is_kept_is_compact(family):
+    """Tables of the labels' own parts, that hold on to nothing larger: 3,394 sentences once took 16 GB."""
+    rng = np.random.default_rng(1)
+    model, X, Y = make(family, rng)
+    risk = StructuredRisk(model, X, Y, LogLoss(), rtol=1e-6)
+    if risk._planes is None:
+        pytest.skip("compared by enumeration")
+    risk(rng.normal(size=risk.n_features))
+    for tables, g in risk._planes._kept:
+        assert g.shape == (len(risk),)
+        for table, start in zip(tables, risk.batch.starts, strict=True):
+            for array in (table.data, table.indices):
+                assert array.base is None or array.base.size == array.size
+            assert table.nnz <= max(risk.truth.tables[0].nnz * 8, 4 * start[-1])
+
+
+def test_proofs_are_counted():
+    rng = np.random.default_rng(2)
+    model, X, Y = make("chain", rng)
+    risk = StructuredRisk(model, X, Y, "slack")
+    risk(rng.normal(size=risk.n_features))
+    assert sum(risk.statistics.values()) == len(risk) and set(risk.statistics) <= {
+        "vertex",
+        "levels",
+        "front",
+        "search",
+    }
+    margin = StructuredRisk(model, X, Y, "margin")
+    margin(np.zeros(margin.n_features))
+    assert margin.statistics == {"margin": len(margin)}
+
+
+@pytest.mark.parametrize("family", ["mrf", "declared"])
+def test_sarawagi_trains(family):
+    """Its label is not always the most violated one, but its bound holds, and it is found in the end."""
+    rng = np.random.default_rng(3)
+    model, X, Y = make(family, rng)
+    risk = StructuredRisk(model, X, Y, "slack", search="sarawagi")
+    w = rng.normal(size=risk.n_features)
+    before = np.zeros(len(risk))
+    for _ in range(3):
+        found, wanted = risk.violations(w), brute_force(risk, w)
+        assert (found.value <= wanted * (1 + 1e-9) + 1e-9).all()
+        assert (found.upper >= wanted * (1 - 1e-9) - 1e-9).all()
+        assert (found.value >= before * (1 - 1e-9)).all()
+        before = found.value
+    result = so.train.bmrm(risk, lam=0.1, tol=0.3, max_passes=60)
+    assert np.isfinite(result.objective) and result.objective < risk(np.zeros(risk.n_features))[0]
+
+
+def test_no_label_has_a_loss():
+    """A single label: nothing can be violated."""
+    space = so.LabelSpace()
+    y = space.binary("y", 2)
+    space.subject_to(y == np.array([1.0, 0.0]))
+    model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming())
+    risk = StructuredRisk(model, np.ones((2, 1)), [[1, 0], [1, 0]], "slack")
+    value, gradient = risk(np.array([3.0, -2.0]))
+    assert value == 0 and not gradient.any()

@@ -1,0 +1,147 @@
+"""The search of many planes at once against enumeration and against the search of each plane."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structopt import search
+from structopt.plane import PointPlane
+from structopt.plane.batch import BatchBox, PlaneList
+from structopt.search import search_batch
+from structopt.surrogates import MicroF1, Slack
+
+from .test_walk import EVERY, random_points
+
+
+class Levels(PlaneList):
+    """Planes whose g are integers, and which say so."""
+
+    def box(self):
+        box = super().box()
+        return BatchBox(*box[:4], np.ones(self.n), np.zeros(self.n))
+
+
+class Listed(PlaneList):
+    """Planes that list their labels, all but every third one."""
+
+    def fronts(self, some):
+        for plane in self.planes:
+            plane.front = lambda plane=plane: [plane.evaluate(k) for k in range(len(plane.h))]
+        for plane in self.planes[::3]:
+            plane.front = lambda: None
+        return super().fronts(some)
+
+
+def many(psi, seed, n=60, scale=1.0, **options):
+    rng = np.random.default_rng(seed)
+    return [PointPlane(random_points(psi, rng, k, scale), **options) for k in range(n)]
+
+
+def best_of(psi, planes):
+    return np.array([max(psi.clipped(h, g) for h, g in zip(p.h, p.g, strict=True)) for p in planes])
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+def test_labels_against_enumeration(psi, scale):
+    planes = many(psi, 0, scale=scale)
+    want = best_of(psi, planes)
+    batch = PlaneList(planes)
+    found = search_batch(batch, psi)
+    assert found.value == pytest.approx(want, rel=1e-9, abs=1e-300)
+    assert (found.upper >= want * (1 - 1e-12)).all(), "the bound is a promise"
+    assert found.upper == pytest.approx(want, rel=1e-8, abs=1e-300)
+    for i in np.flatnonzero(found.value > 0.0):
+        label = batch.labels[i][found.numbers[0, i]]
+        assert (planes[i].h[label], planes[i].g[label]) == (found.h[i], found.g[i])
+        assert found.shares[:, i].tolist() == [1.0, 0.0]
+    assert (found.numbers[:, found.value == 0.0] == -1).all()
+    assert set(found.proof) <= {"vertex", "search"}
+    assert sum(v for k, v in found.statistics.items() if k not in ("rounds", "queries")) == len(planes)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+def test_hulls_against_the_search_of_each_plane(psi, scale):
+    planes = many(psi, 1, scale=scale, convex=True)
+    one_by_one = [search.convex_hull(plane, psi) for plane in many(psi, 1, scale=scale, convex=True)]
+    value = np.array([result.value for result in one_by_one])
+    batch = PlaneList(planes)
+    found = search_batch(batch, psi)
+    assert found.value == pytest.approx(value, rel=1e-8, abs=1e-300)
+    assert found.upper == pytest.approx([r.upper_bound for r in one_by_one], rel=1e-8, abs=1e-300)
+    assert (found.upper >= value * (1 - 1e-12)).all()
+    for i in np.flatnonzero(found.value > 0.0):
+        labels = [batch.labels[i][k] for k in found.numbers[:, i]]
+        for coordinates, at in ((planes[i].h, found.h[i]), (planes[i].g, found.g[i])):
+            assert found.shares[:, i] @ coordinates[labels] == pytest.approx(at, rel=1e-9, abs=1e-9 * scale)
+        assert psi.clipped(found.h[i], found.g[i]) == pytest.approx(found.value[i], rel=1e-9)
+    # Over labels the same optimum is asked for by name.
+    relaxed = search_batch(PlaneList(many(psi, 1, scale=scale)), psi, integral=False)
+    assert relaxed.value == pytest.approx(value, rel=1e-8, abs=1e-300)
+
+
+@pytest.mark.parametrize("psi", [p for p in EVERY if not isinstance(p, MicroF1)], ids=repr)
+def test_levels_prove_what_lines_cannot(psi):
+    rng = np.random.default_rng(2)
+    planes = []
+    for _ in range(80):
+        n = int(rng.integers(1, 30))
+        g = rng.integers(0, 6, n)
+        planes.append(PointPlane(np.column_stack([-g + 2 * rng.normal(size=n), g])))
+    found = search_batch(Levels(planes), psi)
+    want = best_of(psi, planes)
+    assert found.value == pytest.approx(want, rel=1e-9)
+    assert (found.upper >= want * (1 - 1e-12)).all() and found.upper == pytest.approx(want, rel=1e-8)
+    plain = search_batch(PlaneList(planes), psi)
+    assert (found.proof == "search").sum() <= (plain.proof == "search").sum()
+    if isinstance(psi, Slack):
+        assert (found.proof == "levels").any()
+
+
+@pytest.mark.parametrize("psi", EVERY[:6], ids=repr)
+def test_fronts_are_compared(psi):
+    planes = many(psi, 3)
+    batch = Listed(planes)
+    found = search_batch(batch, psi)
+    assert found.value == pytest.approx(best_of(psi, planes), rel=1e-9)
+    assert not (found.proof[::3] == "front").any()
+    if isinstance(psi, Slack):
+        assert (found.proof == "front").any() and (found.proof[1::3] != "search").all()
+
+
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_bounds_hold_when_stopped_early(psi, rounds):
+    planes = many(psi, 4)
+    found = search_batch(PlaneList(planes), psi, integral=False, max_rounds=rounds)
+    assert found.rounds <= rounds and (found.upper >= best_of(psi, planes) * (1 - 1e-12)).all()
+
+
+def test_a_good_start_saves_queries():
+    planes = many(Slack(), 5, n=100)
+    cold = search_batch(PlaneList(planes), Slack(), integral=False, n_near=3)
+
+    class Warm(PlaneList):
+        def known(self):
+            numbers = np.concatenate([cold.numbers, cold.near])
+            labels = [[known.labels[i][k] if k >= 0 else None for i, k in enumerate(row)] for row in numbers]
+            for i in range(self.n):
+                self.labels[i] = [row[i] for row in labels]
+            nan = np.array([[k < 0 for k in row] for row in numbers])
+            H, G = (
+                np.array([[getattr(p, c)[row[i] or 0] for i, p in enumerate(planes)] for row in labels]) for c in "hg"
+            )
+            return np.where(nan, np.nan, H), G
+
+    known = PlaneList(planes)
+    cold = search_batch(known, Slack(), integral=False, n_near=3)
+    warm = search_batch(Warm(planes), Slack(), integral=False, lam=cold.lam)
+    assert warm.queries < cold.queries
+    assert warm.value == pytest.approx(cold.value, rel=1e-9)
+
+
+def test_no_planes():
+    found = search_batch(PlaneList([]), "slack")
+    assert found.value.size == 0 and found.statistics == {"rounds": 0, "queries": 0}
