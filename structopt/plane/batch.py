@@ -128,7 +128,8 @@ class PlaneList:
 
     def box(self) -> BatchBox:
         bounds = np.array([plane.bounds[:4] for plane in self.planes], dtype=float).reshape(-1, 4)
-        return BatchBox(*(np.ascontiguousarray(side) for side in bounds.T), np.zeros(self.n), np.zeros(self.n))
+        h_lower, h_upper, g_lower, g_upper = (np.ascontiguousarray(side) for side in bounds.T)
+        return BatchBox(h_lower, h_upper, g_lower, g_upper, np.zeros(self.n), np.zeros(self.n))
 
     def known(self) -> tuple[FloatArray, FloatArray]:
         truths = [None if p.truth is None else p.evaluate(p.truth) for p in self.planes]

@@ -1,8 +1,8 @@
 """The (h, g) planes of a data set, asked together: what a batch search sees of a model (docs/mathematics/searches).
 
 The h of a label is its margin error, the g its task loss. A query is one batch inference with the losses of each
-example times its own λ; what it answers are part tables, and the labels of all queries are told apart by the number of the
-query. Of a pass the labels around each optimum are kept for the next, as sparse tables of their own.
+example times its own λ; what it answers are part tables, and labels are told apart by the number of their query. The
+labels around each optimum are kept for the next pass, as sparse tables of their own.
 """
 
 from __future__ import annotations

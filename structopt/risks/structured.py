@@ -424,7 +424,7 @@ class StructuredRisk(Risk):
         if result.value > 0.0 and result.label is not None:
             cache = self._caches[i]
             label = _compact(np.asarray(result.label, dtype=np.float64))
-            if not any(all(map(np.array_equal, label[1:], known[1:])) for known in cache):
+            if not any(np.array_equal(a, label[1]) and np.array_equal(b, label[2]) for _, a, b in cache):
                 cache.append(label)
                 del cache[:-_CACHED_LABELS]
 

@@ -288,11 +288,11 @@ class HullWalk:
                 return lam, lam == wanted, True
         if highest <= 0.0 and self._mixes:
             # Only mixtures are worth anything: the edge of the best.
-            wanted = self._edge_of_mixture()
-            if wanted is not None:
-                lam = self._snap(wanted)
+            chord = self._edge_of_mixture()
+            if chord is not None:
+                lam = self._snap(chord)
                 if lam not in self._asked:
-                    return lam, lam == wanted, True
+                    return lam, lam == chord, True
         answers = self._answers
         if math.isnan(peak.h):
             return (math.inf if self.envelope.g_cap == math.inf else 0.0), False, False

@@ -249,8 +249,9 @@ def _positive_place(f: FloatArray, h0: float, g0: float, dh: float, dg: float) -
         for k in range(n):
             for j in range(16):
                 t = left[k] + j * width
-                if clipped(f, h0 + (t + width) * dh, g0 + (t + width) * dg) > 0.0:
-                    return t + width
+                right: float = t + width
+                if clipped(f, h0 + right * dh, g0 + right * dg) > 0.0:
+                    return right
                 bound = _corner(f, h0, g0, dh, dg, t, t + width)
                 if bound > 0.0:
                     next_left[m], corner[m] = t, bound
