@@ -62,10 +62,10 @@ def _yeast(small: bool, relaxed: bool) -> tuple[so.Model, Any, Any]:
     if not small and path.exists():
         z = np.load(path)
         X = sp.csr_array((z["X_data"], z["X_indices"], z["X_indptr"]), shape=tuple(z["X_shape"])).toarray()
-        return so.structures.PairwiseMRF(14, relaxed=relaxed), X / np.linalg.norm(X, axis=1, keepdims=True), z["Y"]
+        return so.structures.PairwiseMRF(14, integral="relax" if relaxed else "auto"), X / np.linalg.norm(X, axis=1, keepdims=True), z["Y"]
     n, k, d = (12, 5, 3) if small else (1500, 14, 103)
     return (
-        so.structures.PairwiseMRF(k, relaxed=relaxed),
+        so.structures.PairwiseMRF(k, integral="relax" if relaxed else "auto"),
         rng.normal(size=(n, d)) / np.sqrt(d),
         (rng.random((n, k)) < 0.3).astype(int),
     )

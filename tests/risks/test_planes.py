@@ -35,7 +35,7 @@ def make(family, rng):
     if family == "mrf":
         return so.structures.PairwiseMRF(4), rows(rng, 8), rng.integers(0, 2, (8, 4))
     if family == "mrf relaxed":
-        return so.structures.PairwiseMRF(4, relaxed=True), rows(rng, 8), rng.integers(0, 2, (8, 4))
+        return so.structures.PairwiseMRF(4, integral="relax"), rows(rng, 8), rng.integers(0, 2, (8, 4))
     if family == "multi-label":
         return so.structures.MultiLabel(5, at_most=3), rows(rng, 8), np.eye(5, dtype=int)[rng.integers(0, 5, 8)]
     if family == "chain":
@@ -114,7 +114,7 @@ def test_relaxation_equals_the_search_of_each_plane(seed, size, psi):
 
 def test_warm_edges_save_inferences():
     rng = np.random.default_rng(0)
-    model, X, Y = so.structures.PairwiseMRF(6, relaxed=True), rows(rng, 40), rng.integers(0, 2, (40, 6))
+    model, X, Y = so.structures.PairwiseMRF(6, integral="relax"), rows(rng, 40), rng.integers(0, 2, (40, 6))
     batch = model.batch(X)
     truth = batch.truth(Y)
     data = DataPlanes(batch, truth, batch.loss(truth), convex=True)
