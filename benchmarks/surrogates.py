@@ -62,7 +62,8 @@ def _yeast(small: bool, relaxed: bool) -> tuple[so.Model, Any, Any]:
     if not small and path.exists():
         z = np.load(path)
         X = sp.csr_array((z["X_data"], z["X_indices"], z["X_indptr"]), shape=tuple(z["X_shape"])).toarray()
-        return so.structures.PairwiseMRF(14, integral="relax" if relaxed else "auto"), X / np.linalg.norm(X, axis=1, keepdims=True), z["Y"]
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        return so.structures.PairwiseMRF(14, integral="relax" if relaxed else "auto"), X, z["Y"]
     n, k, d = (12, 5, 3) if small else (1500, 14, 103)
     return (
         so.structures.PairwiseMRF(k, integral="relax" if relaxed else "auto"),
