@@ -29,7 +29,7 @@ from typing import Any
 
 from structopt.backends.base import Backend
 from structopt.backends.executables import split_cure
-from structopt.backends.registry import BACKENDS, backend_class
+from structopt.backends.registry import BACKENDS, backend_class, registered
 from structopt.checks import checked, instance, number, whole
 from structopt.errors import DeclarationError, SolverNotAvailable
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace
@@ -92,7 +92,7 @@ class Profile:
 
 
 def available_profiles() -> dict[str, Profile]:
-    """Every profile that comes with structopt, by name, whether or not its solver is installed here.
+    """Every profile by name, whether or not its solver is installed here: structopt's own and registered backends.
 
     Returns
     -------
@@ -104,7 +104,8 @@ def available_profiles() -> dict[str, Profile]:
     >>> profiles["cbc"].backend, profiles["cbc"].options["solver"]
     ('pulp', 'PULP_CBC_CMD')
     """
-    return {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))}
+    own = {name: _of_backend(name) for name in registered()}
+    return {path.stem: _read(path) for path in sorted(_folder().glob("*.toml"))} | own
 
 
 @checked
@@ -130,9 +131,11 @@ def load_profile(name_or_path: str | os.PathLike[str]) -> Profile:
         if not path.is_file():
             raise DeclarationError(f"There is no solver profile at {text!r}.")
         return _read(path)
+    if text in registered():
+        return _of_backend(text)
     path = _folder() / f"{text}.toml"
     if not path.is_file():
-        names = ", ".join(sorted(p.stem for p in _folder().glob("*.toml")))
+        names = ", ".join([*shipped_names(), *registered()])
         raise DeclarationError(
             f"There is no solver profile {text!r}: choose one of {names}, or give the path of a .toml file."
         )
@@ -197,6 +200,15 @@ def check_limits(options: Mapping[str, Any]) -> None:
         number("mip_gap", options["mip_gap"], low=0.0, finite=True)
     if options.get("threads") is not None:
         whole("threads", options["threads"], 0, 2**31 - 1)
+
+
+def shipped_names() -> list[str]:
+    """Names of the profiles that come with structopt."""
+    return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def _of_backend(name: str) -> Profile:
+    return Profile(name, name, description="a backend registered by the user")
 
 
 def _folder() -> Path:

@@ -15,15 +15,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from structopt.checks import checked, flag, floats, having, number, sequence, whole
+from structopt.checks import checked, flag, floats, number, sequence, whole
 from structopt.errors import InfeasibleSpace, SpaceMismatch
 from structopt.oracle.label import Label
 from structopt.plane.affine import mixture
 from structopt.plane.coordinates import Affine, Coordinates
+from structopt.plane.free_queries import FreeAnswer, answer_by_free_queries
 from structopt.plane.halfplane import Halfplane, angle_sides, corner_sides
+from structopt.plane.oracle import LinearOracle
 from structopt.plane.point_plane import PointPlane
 from structopt.plane.points import Bounds, Point, Precision, Ray, SearchPlane, check_lam, pair
-from structopt.plane.settle import Settled, settle
 from structopt.space.compiled import FloatArray
 
 __all__ = ["Bounds", "Plane", "Point", "PointPlane", "Precision", "SearchPlane"]
@@ -35,7 +36,7 @@ class Plane:
     Parameters
     ----------
     oracle : Oracle
-        Answers ``argmax c . z``, with extra rows and bans.
+        Maximises ``c . z``, with side constraints and forbidden labels (a `structopt.plane.oracle.LinearOracle`).
     h, g : (coef, const)
         The two coordinates, ``h(z) = coef . z + const``.
     truth : array, optional
@@ -57,9 +58,9 @@ class Plane:
     points : list of Point
         Every point that a query has returned.
     counts : dict
-        The queries by kind: free, constrained (an angle or a corner), banned, and where they occur listed (`k_best`)
-        and settled (an angle, answered by free calls). The free calls that it took to settle angles, or to try,
-        are no queries; their number is ``counts["settling"]``.
+        The queries by kind: free, constrained (an angle or a corner), forbidding (with no-good cuts), and where they
+        occur listed (`k_best`) and replaced (an angle, answered by free calls). The free calls that it took to answer
+        angles, or to try, are no queries; their number is ``counts["trials"]``.
 
     Notes
     -----
@@ -85,7 +86,7 @@ class Plane:
     @checked
     def __init__(
         self,
-        oracle: Any,
+        oracle: LinearOracle,
         h: Affine,
         g: Affine,
         *,
@@ -95,14 +96,13 @@ class Plane:
         h_min: float = 1e-5,
         product_shift: float = 0.0,
     ) -> None:
-        having("oracle", oracle, ("maximize",), "an Oracle")
         self.oracle = oracle
         self.product_shift = product_shift
         self.shrink = shrink
         self.h_min = h_min
-        self.convex = bool(getattr(oracle, "integral", "auto") == "relax" or not oracle.space.is_integral)
-        self.counts = {"free": 0, "constrained": 0, "banned": 0}
-        self._plain_solver = getattr(oracle, "plain_solver", None)
+        self.convex = oracle.integral == "relax" or not oracle.space.is_integral
+        self.counts = {"free": 0, "constrained": 0, "forbidding": 0}
+        self._plain_solver = oracle.plain_solver
         self.update(h, g, truth=truth, rows=rows)
 
     def update(
@@ -169,7 +169,7 @@ class Plane:
     @property
     def queries(self) -> int:
         """Queries so far. One of two stages (λ = 0 or inf, with tie-break) counts each of its solves."""
-        return sum(self.counts.values()) - self.counts.get("settling", 0)
+        return sum(self.counts.values()) - self.counts.get("trials", 0)
 
     @property
     def bounds(self) -> Bounds:
@@ -246,11 +246,11 @@ class Plane:
         sides = self._sides(
             bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else number("shrink", shrink)
         )
-        kind = "banned" if len(forbid) else "constrained" if sides else "free"
-        if above is None and kind == "constrained" and self._settles(lam, ties):
-            settled = self._settle(lam, sides, worth)
-            if settled.decided:
-                return settled.point
+        kind = "forbidding" if len(forbid) else "constrained" if sides else "free"
+        if above is None and kind == "constrained" and self._tries_free_calls(lam, ties):
+            found = self._query_by_free_calls(lam, sides, worth)
+            if found.decided:
+                return found.point
         return self._query_solver(lam, sides, forbid, kind, ties)
 
     def _query_freely(self, lam: float) -> Point:
@@ -274,7 +274,7 @@ class Plane:
     def _query_solver(
         self, lam: float, sides: Sequence[Halfplane], forbid: Sequence[Any], kind: str, ties: bool
     ) -> Point | None:
-        """A query with whatever rows and bans it has, asked of the oracle."""
+        """A query with whatever side constraints and no-goods it has, asked of the oracle."""
         costs, const = self.coordinates.costs(lam)
         rows = [*self.rows, *(self.coordinates.row(side) for side in sides)]
         found = self._solve(costs, rows, forbid, kind)
@@ -287,27 +287,30 @@ class Plane:
         self.points.append(point)
         return point
 
-    def _settles(self, lam: float, ties: bool) -> bool:
+    def _tries_free_calls(self, lam: float, ties: bool) -> bool:
         """Whether free queries may stand in for a restricted one: cheap ones, over labels that need no other row.
 
         Not for corners: they are asked inside a proved hull, of which free queries have nothing more to say.
         """
         if self.convex or self.rows or (ties and (lam == 0.0 or lam == math.inf)):
             return False
-        return bool(getattr(self.oracle, "prefers_free_calls", False))
+        return self.oracle.prefers_free_calls
 
-    def _settle(self, lam: float, sides: Sequence[Halfplane], worth: Callable[[float], bool] | None) -> Settled:
+    def _query_by_free_calls(
+        self, lam: float, sides: Sequence[Halfplane], worth: Callable[[float], bool] | None
+    ) -> FreeAnswer:
         """Try to answer a query by free calls; it counts as one query if they do."""
-        settled = settle(self._towards, (0.0, 1.0) if lam == math.inf else (1.0, lam), sides, worth)
-        if settled.decided:
-            self._count("settled")
-            if settled.point is not None:
-                self.points.append(settled.point)
-        return settled
+        direction = (0.0, 1.0) if lam == math.inf else (1.0, lam)
+        found = answer_by_free_queries(self._towards, direction, sides, worth)
+        if found.decided:
+            self._count("replaced")
+            if found.point is not None:
+                self.points.append(found.point)
+        return found
 
     def _towards(self, d_h: float, d_g: float) -> Point:
         """The label that maximises ``d_h h + d_g g``, for weights of any sign."""
-        self._count("settling")
+        self._count("trials")
         costs, const = self.coordinates.towards(d_h, d_g)
         label = self.oracle.maximize(costs)
         return self.coordinates.point(label.z, label.bound + const)
@@ -319,9 +322,9 @@ class Plane:
         self.counts[kind] += 1
         if not rows and not len(forbid):
             # An empty space is the user's mistake and not an empty angle: let it be raised.
-            return self.oracle.maximize(costs)  # type: ignore[no-any-return]
+            return self.oracle.maximize(costs)
         try:
-            return self.oracle.maximize(costs, rows, forbid)  # type: ignore[no-any-return]
+            return self.oracle.maximize(costs, rows, forbid)
         except InfeasibleSpace:
             return None
 
@@ -439,11 +442,10 @@ class Plane:
         list of Point, or None
         """
         lam, k = check_lam(lam), whole("k", k, low=0)
-        listing = getattr(self.oracle, "list_best", None)
-        if listing is None or self.convex or self.rows:
+        if self.convex or self.rows:
             return None
         costs, const = self.coordinates.costs(lam)
-        labels = listing(costs, k)
+        labels = self.oracle.list_best(costs, k)
         if labels is None:
             return None
         self._count("listed")
@@ -458,11 +460,10 @@ class Plane:
         -------
         list of Point, or None
         """
-        listing = getattr(self.oracle, "front", None)
-        if listing is None or self.convex or self.rows:
+        if self.convex or self.rows:
             return None
         axes = self.coordinates
-        labels = listing((axes.h, axes.h0), (axes.g, axes.g0))
+        labels = self.oracle.front((axes.h, axes.h0), (axes.g, axes.g0))
         return None if labels is None else [axes.point(np.asarray(z, dtype=float), math.nan) for z in labels]
 
     def __repr__(self) -> str:

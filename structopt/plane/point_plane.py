@@ -41,7 +41,7 @@ class PointPlane:
     >>> plane.query(2.2, bottom=(2.83, 1), top=(5, 3), open_top=True) is None
     True
     >>> plane.counts
-    {'free': 1, 'constrained': 2, 'banned': 0}
+    {'free': 1, 'constrained': 2, 'forbidding': 0}
     """
 
     @checked
@@ -60,7 +60,7 @@ class PointPlane:
         self.g: FloatArray = np.ascontiguousarray(array[:, 1])
         self.convex = convex
         self.truth = None if truth is None else whole("truth", truth, 0, len(array) - 1)
-        self.counts = {"free": 0, "constrained": 0, "banned": 0}
+        self.counts = {"free": 0, "constrained": 0, "forbidding": 0}
         self.queries = 0
         self.tolerance = 1e-12
         self.points: list[Point] = []
@@ -149,10 +149,10 @@ class PointPlane:
         if not hasattr(forbid, "__len__"):
             raise DeclarationError(f"forbid must be a sequence of indices, got {shown(forbid)}.")
         if len(forbid):
-            banned = integers("forbid", list(forbid))
-            if banned.min() < 0 or banned.max() >= h.size:
+            forbidden = integers("forbid", list(forbid))
+            if forbidden.min() < 0 or forbidden.max() >= h.size:
                 raise DeclarationError(f"forbid must hold indices of the {h.size} points, got {shown(forbid)}.")
-            allowed[banned] = False
+            allowed[forbidden] = False
         self._count(bottom is not None or top is not None or above is not None, bool(len(forbid)))
         if not allowed.any():
             return None
@@ -164,10 +164,10 @@ class PointPlane:
         self.points.append(point)
         return point
 
-    def _count(self, constrained: bool, banned: bool) -> None:
-        if self.convex and (constrained or banned):
+    def _count(self, constrained: bool, forbidding: bool) -> None:
+        if self.convex and (constrained or forbidding):
             raise DeclarationError("A convex PointPlane only answers free queries; use convex=False.")
-        self.counts["banned" if banned else "constrained" if constrained else "free"] += 1
+        self.counts["forbidding" if forbidding else "constrained" if constrained else "free"] += 1
         self.queries += 1
 
     def evaluate(self, label: Any) -> Point:

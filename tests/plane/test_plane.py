@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, SpaceMismatch
 from structopt.plane import Plane, Point, PointPlane
+from structopt.plane.oracle import LinearOracle
 
 
 def small_space(rng: np.random.Generator) -> tuple[so.LabelSpace, np.ndarray]:
@@ -49,7 +50,7 @@ def test_free_query_is_enumeration(seed, log_lam):
     point = plane.query(lam)
     assert point.h + lam * point.g == pytest.approx((h + lam * g).max(), abs=1e-7)
     assert point.bound == pytest.approx((h + lam * g).max(), abs=1e-7)
-    assert plane.counts == {"free": 1, "constrained": 0, "banned": 0}
+    assert plane.counts == {"free": 1, "constrained": 0, "forbidding": 0}
     assert plane.points == [point]
 
 
@@ -126,7 +127,7 @@ def test_forbidden_labels_do_not_return():
     heights = [p.h + p.g for p in seen]
     assert len(seen) == 8
     assert heights == sorted(heights, reverse=True)
-    assert plane.counts == {"free": 1, "constrained": 0, "banned": 8}
+    assert plane.counts == {"free": 1, "constrained": 0, "forbidding": 8}
 
 
 def test_box_lattice_and_precision():
@@ -179,9 +180,7 @@ def test_bad_input():
 
 
 def test_only_infeasible_means_empty():
-    class Failing:
-        integral = "auto"
-
+    class Failing(LinearOracle):
         def __init__(self, error: Exception) -> None:
             space = so.LabelSpace()
             space.binary("y", 2)

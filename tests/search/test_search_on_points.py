@@ -169,7 +169,7 @@ def test_bounds_hold_for_every_product_search_wherever_it_stops(seed, limit, shi
     for result in results:
         assert result.value <= want * (1 + 1e-12)
         assert result.upper_bound >= want * (1 - 1e-12)
-        assert result.queries == sum(result.statistics[k] for k in ("free", "constrained", "banned"))
+        assert result.queries == sum(result.statistics[k] for k in ("free", "constrained", "forbidding"))
         assert [s.incumbent for s in result.trace] == sorted(s.incumbent for s in result.trace)
         assert all(s.bound >= want * (1 - 1e-12) for s in result.trace)
     assert results[0].value >= 0.999 * want

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import structopt as so
 from structopt import search
 from structopt.plane import Plane
+from structopt.plane.oracle import LinearOracle
 from structopt.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Product, Slack
 
 SURROGATES = [
@@ -152,9 +153,7 @@ def test_slack_as_a_surrogate_and_as_a_product_agree():
 def test_a_front_replaces_the_search():
     space, labels, score, loss, truth = instance(3)
 
-    class Listing:
-        integral = "auto"
-
+    class Listing(LinearOracle):
         def __init__(self) -> None:
             self.space = space.compiled
 
@@ -304,7 +303,7 @@ def test_integral_hull_by_listing(psi):
         result = search.convex_hull(plane, psi, integral=True)
         assert result.value == pytest.approx(want, rel=1e-9, abs=1e-9)
         assert want * (1 - 1e-12) <= result.upper_bound <= want * (1 + 1e-9) + 1e-9
-        assert result.statistics["banned"] == 0 and space.contains(result.label)
+        assert result.statistics["forbidding"] == 0 and space.contains(result.label)
         listed += result.statistics.get("listed", 0)
         assert [s.incumbent for s in result.trace] == sorted(s.incumbent for s in result.trace)
     assert listed > 0 and oracle.statistics.mip == oracle.statistics.lp == 0

@@ -1,4 +1,4 @@
-"""A query restricted to an angle, settled by free queries where they can settle it (docs/mathematics/oracles).
+"""Queries restricted to an angle, answered by free queries where these suffice (docs/mathematics/oracles).
 
 The rows of an angle break the structure that a combinatorial algorithm lives on, so that a restricted query costs an
 integer program. Free queries in other directions of the plane cost next to nothing, and often tell as much: that the
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from structopt.plane.halfplane import Halfplane
 from structopt.plane.points import Point
 
-__all__ = ["Halfplane", "Settled", "settle"]
+__all__ = ["FreeAnswer", "Halfplane", "answer_by_free_queries"]
 
 #: Hull vertices looked at for one multiplier; each is a new one, and few angles need more than three.
 _MOST_STEPS = 20
 
 
-class Settled(NamedTuple):
-    """What free queries found out.
+class FreeAnswer(NamedTuple):
+    """What free queries found out about a restricted one.
 
     Attributes
     ----------
@@ -37,12 +37,12 @@ class Settled(NamedTuple):
     bound: float
 
 
-def settle(
+def answer_by_free_queries(
     free: Callable[[float, float], Point],
     c: tuple[float, float],
     rows: Sequence[Halfplane],
     worth: Callable[[float], bool] | None = None,
-) -> Settled:
+) -> FreeAnswer:
     """The maximum of ``c . (h, g)`` within one or two halfplanes, by free queries in any direction.
 
     Parameters
@@ -56,22 +56,22 @@ def settle(
     """
     p = free(*c)
     if all(row.holds(p) for row in rows):
-        return Settled(True, p, p.bound)
+        return FreeAnswer(True, p, p.bound)
     if worth is not None and not worth(p.bound):
-        return Settled(True, None, p.bound)
+        return FreeAnswer(True, None, p.bound)
     row = min(rows, key=lambda r: r.excess(p))
     q = free(row.a, row.b)
     if row.excludes(q):
-        return Settled(True, None, q.bound)
+        return FreeAnswer(True, None, q.bound)
     bound, low, high, best = _lagrangian(free, c, row, rows, p, q, worth)
     if best is not None and _height(c, best) >= bound - 1e-12 * abs(bound):
-        return Settled(True, Point(best.h, best.g, best.label, bound), bound)
+        return FreeAnswer(True, Point(best.h, best.g, best.label, bound), bound)
     if worth is not None and not worth(bound):
-        return Settled(True, None, bound)
+        return FreeAnswer(True, None, bound)
     for other in rows:
         if other is not row and other.excess(_crossing(row, low, high)) < 0.0 and _separated(free, row, other, q):
-            return Settled(True, None, bound)
-    return Settled(False, best, bound)
+            return FreeAnswer(True, None, bound)
+    return FreeAnswer(False, best, bound)
 
 
 def _lagrangian(

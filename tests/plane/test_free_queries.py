@@ -1,4 +1,4 @@
-"""Restricted queries settled by free ones: against brute force over points and over spaces."""
+"""Restricted queries answered by free ones: against brute force over points and over spaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import structopt as so
 from structopt import search
 from structopt.plane import Plane, Point
-from structopt.plane.settle import Halfplane, settle
+from structopt.plane.free_queries import Halfplane, answer_by_free_queries
 from structopt.search.bracket import product_bound
 from structopt.surrogates import Product
 
@@ -31,7 +31,7 @@ def cloud(rng: np.random.Generator) -> np.ndarray:
 
 @settings(max_examples=500, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), pruned=st.booleans())
-def test_settled_is_never_wrong(seed, pruned):
+def test_an_answer_is_never_wrong(seed, pruned):
     rng = np.random.default_rng(seed)
     points, rows = cloud(rng), angle(rng)
     if rng.random() < 0.3:
@@ -49,7 +49,7 @@ def test_settled_is_never_wrong(seed, pruned):
     allowed = np.all([points @ [r.a, r.b] - r.least >= -1e-12 for r in rows], axis=0)
     heights = np.where(allowed, points @ [1.0, lam], -math.inf)
     enough = float(rng.normal() * 3)
-    found = settle(free, (1.0, lam), rows, (lambda bound: bound > enough) if pruned else None)
+    found = answer_by_free_queries(free, (1.0, lam), rows, (lambda bound: bound > enough) if pruned else None)
     assert calls <= 50
     if not found.decided:
         assert found.bound >= heights.max() - 1e-9
@@ -63,7 +63,7 @@ def test_settled_is_never_wrong(seed, pruned):
         assert not allowed.any()
 
 
-def test_each_way_to_settle():
+def test_each_way_to_an_answer():
     points = [(4.0, 1.0), (1.0, 4.0)]
 
     def free(d_h: float, d_g: float) -> Point:
@@ -73,14 +73,18 @@ def test_each_way_to_settle():
     def between(low: float, high: float) -> list[Halfplane]:
         return [Halfplane(-low, 1.0, 0.0), Halfplane(high, -1.0, 0.0)]
 
-    inside = settle(free, (1.0, 0.5), between(0.1, 1.0))
+    inside = answer_by_free_queries(free, (1.0, 0.5), between(0.1, 1.0))
     assert inside.decided and inside.point.label == 0
-    second = settle(free, (1.0, 0.5), between(2.0, 5.0))  # the free answer is outside, the next one is not
+    second = answer_by_free_queries(
+        free, (1.0, 0.5), between(2.0, 5.0)
+    )  # the free answer is outside, the next one is not
     assert second.point is None or second.point.label == 1
-    assert settle(free, (1.0, 0.5), between(5.0, 9.0)) == (True, None, -1.0)  # one row excludes all
-    middle = settle(free, (1.0, 1.1), between(0.9, 1.1))  # the hull meets this empty angle: nothing can tell
+    assert answer_by_free_queries(free, (1.0, 0.5), between(5.0, 9.0)) == (True, None, -1.0)  # one row excludes all
+    middle = answer_by_free_queries(
+        free, (1.0, 1.1), between(0.9, 1.1)
+    )  # the hull meets this empty angle: nothing can tell
     assert not middle.decided and middle.bound == pytest.approx(5.25, abs=0.1)
-    assert settle(free, (1.0, 1.1), between(0.9, 1.1), lambda bound: bound > 6.0).decided
+    assert answer_by_free_queries(free, (1.0, 1.1), between(0.9, 1.1), lambda bound: bound > 6.0).decided
 
 
 def forest(rng: np.random.Generator, n: int) -> so.LabelSpace:
@@ -139,19 +143,19 @@ def test_angles_of_spaces(declare, seed, log_lam):
 def test_angular_needs_fewer_programs(declare):
     programs, queries = {True: 0, False: 0}, {True: 0, False: 0}
     for seed in range(12):
-        for settles in programs:
+        for tries in programs:
             plane, h, g = random_plane(seed, declare)
-            if not settles:
-                plane._settles = lambda lam, ties: False
+            if not tries:
+                plane._tries_free_calls = lambda lam, ties: False
             result = search.angular(plane, rtol=0)
             want = np.where((h > 0) & (g > 0), h * g, 0.0).max()
             assert result.value == pytest.approx(want, rel=1e-6) and result.upper_bound >= want * (1 - 1e-12)
             counts = result.statistics
-            programs[settles] += counts["constrained"]
-            queries[settles] += result.queries
-            # A settled angle is one query, however many free calls it took; those have a count of their own.
-            assert result.queries == counts["free"] + counts["constrained"] + counts.get("settled", 0)
-            assert counts["free"] == 1 and counts.get("settling", 0) >= counts.get("settled", 0)
+            programs[tries] += counts["constrained"]
+            queries[tries] += result.queries
+            # Such an angle is one query, however many free calls it took; those have a count of their own.
+            assert result.queries == counts["free"] + counts["constrained"] + counts.get("replaced", 0)
+            assert counts["free"] == 1 and counts.get("trials", 0) >= counts.get("replaced", 0)
     assert programs[True] <= 0.75 * programs[False]
     assert queries[True] <= queries[False]
 
@@ -166,7 +170,7 @@ def test_worth_is_a_promise_about_the_best():
     before = plane.queries
     answer = plane.query(lam, bottom=(1, 0), top=ray, open_top=True, worth=lambda bound: bound > best + 1.0)
     assert answer is None and plane.queries == before + 1
-    assert plane.counts["settled"] == plane.counts["settling"] == 1
+    assert plane.counts["replaced"] == plane.counts["trials"] == 1
     assert product_bound(lam, best) >= np.where((h > 0) & (g > 0), h * g, 0.0).max()
 
 
@@ -179,5 +183,5 @@ def test_an_answer_that_is_not_the_best_proves_nothing():
         heights = [a * h + b * g for h, g in points]
         return Point(3.0, 1.0, 0, max(heights))
 
-    settled = settle(late, (1.0, 0.5), rows)
-    assert not settled.decided and settled.bound >= 2.5
+    found = answer_by_free_queries(late, (1.0, 0.5), rows)
+    assert not found.decided and found.bound >= 2.5
