@@ -137,5 +137,6 @@ def _draw_arcs(
         text = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
         # A curve of this style passes at half its bend beside the middle of the chord.
         at = (x[t] + x[h]) / 2 + bend / 2 * (y[h] - y[t]), (y[t] + y[h]) / 2 - bend / 2 * (x[h] - x[t])
-        ax.text(*at, text, ha="center", va="center", fontsize=7, color="0.1" if on_path[e] else "0.35",
-                bbox={"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}, zorder=4)  # fmt: skip
+        box = {"boxstyle": "round,pad=0.12", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+        colour = "0.1" if on_path[e] else "0.35"
+        ax.text(*at, text, ha="center", va="center", fontsize=7, color=colour, bbox=box, zorder=4)
