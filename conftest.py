@@ -15,7 +15,7 @@ import matplotlib  # noqa: E402
 
 # Imported before collection: pytest would otherwise execute a module a second time when its doctests are collected
 # first, and two copies of a class are not instances of each other.
-import structopt  # noqa: E402, F401
+import structopt.plot  # noqa: E402, F401
 from structopt._jit.locks import Locks  # noqa: E402
 
 matplotlib.use("Agg")
