@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import warnings
 from pathlib import Path
@@ -76,5 +77,6 @@ def setup(app: Any) -> None:
 
 
 _copy_notebooks()
+runpy.run_path(str(HERE / "parameters.py"), run_name="__main__")
 # A stub of an object that has left the tables would be a warning, and so an error.
 shutil.rmtree(HERE / "api" / "generated", ignore_errors=True)

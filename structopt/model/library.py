@@ -88,7 +88,10 @@ def available_models() -> dict[str, str]:
 
 @checked
 def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
-    """The model of this name in ``models/``, or in a file of one's own.
+    """The model of this name in ``models/``, or in a file of one's own: a declaration, with nothing learned yet.
+
+    A Python file is run, so that it must be one that you trust. What has been trained and saved is read by
+    `structopt.load`, which runs nothing.
 
     Parameters
     ----------

@@ -39,7 +39,17 @@ class FeatureRisk(Risk):
 
     @abstractmethod
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
-        """Return the risk at predictions `f` and its derivative, of the shape of `f`."""
+        """Return the risk at predictions `f` and its derivative, of the shape of `f`.
+
+        Parameters
+        ----------
+        f : ndarray
+            Predictions.
+
+        Returns
+        -------
+        value, derivative : float and ndarray
+        """
 
     def predictions(self, w: FloatArray) -> FloatArray:
         """Return ``X w``."""

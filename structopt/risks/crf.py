@@ -57,7 +57,18 @@ class StructuredLikelihood(Risk):
 
     @abstractmethod
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """``log Z(x)`` of each example, and the expected features of all together, its (weighted) sum's gradient."""
+        """``log Z(x)`` of each example, and the expected features of all together, its (weighted) sum's gradient.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        log_z : ndarray of shape (n,)
+        features : ndarray
+        """
 
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
         w = np.asarray(w, dtype=np.float64)

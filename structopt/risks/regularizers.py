@@ -210,11 +210,31 @@ class QuadraticRegularizer(Regularizer):
 
     @abstractmethod
     def product(self, w: Vector) -> Vector:
-        """Return B w."""
+        """Return B w.
+
+        Parameters
+        ----------
+        w : ndarray
+            The weights.
+
+        Returns
+        -------
+        ndarray
+        """
 
     @abstractmethod
     def solve(self, mu: Vector) -> Vector:
-        """Return B^-1 mu."""
+        """Return B^-1 mu.
+
+        Parameters
+        ----------
+        mu : ndarray
+            A dual vector.
+
+        Returns
+        -------
+        ndarray
+        """
 
     def value(self, w: Vector) -> float:
         return 0.5 * float(w @ self.product(w))

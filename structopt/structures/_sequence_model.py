@@ -47,7 +47,19 @@ class SequenceModel(Model):
 
     @abstractmethod
     def numbers_of(self, label: Any, length: int) -> IntArray:
-        """A label as checked numbers, in the layout of the batch."""
+        """A label as checked numbers, in the layout of the batch.
+
+        Parameters
+        ----------
+        label : object
+            A label, as the user writes it.
+        length : int
+            Of its sequence.
+
+        Returns
+        -------
+        ndarray of int
+        """
 
     @property
     def n_states(self) -> int:

@@ -272,6 +272,19 @@ class Surrogate(ABC):
         return float(low.min()), float(low.max()) + width
 
     def clipped_array(self, h: FloatArray, g: FloatArray) -> FloatArray:
+        """``max(psi, 0)`` of many points, 0 outside the domain.
+
+        Parameters
+        ----------
+        h : ndarray
+            Margin errors.
+        g : ndarray
+            Task losses.
+
+        Returns
+        -------
+        ndarray
+        """
         inside = self.inside(h, g)
         if not np.all(inside):
             values = np.zeros(h.shape)

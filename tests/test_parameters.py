@@ -1,0 +1,62 @@
+"""Parameters of the public interface: each is documented once, and stands on the page that lists them all."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+spec = importlib.util.spec_from_file_location("docs_parameters", DOCS / "parameters.py")
+assert spec is not None and spec.loader is not None
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+
+CALLABLES = {name: (told_by, function) for name, told_by, function in script.public_callables()}
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_every_parameter_is_documented_once(name):
+    told_by, function = CALLABLES[name]
+    found = [script.sections(source.__doc__) for source in told_by]
+    own = script.documented(found[0].get("Parameters", []))
+    assert not [parameter for parameter, texts in own.items() if len(texts) > 1], "documented twice"
+    kinds = ("Parameters", "Attributes") if inspect.isclass(told_by[0]) else ("Parameters",)
+    told = {parameter for part in found for kind in kinds for parameter in script.documented(part.get(kind, []))}
+    assert not [parameter for parameter in script.parameters_of(function) if parameter not in told], "not documented"
+    nothing = (None, "None", inspect.Signature.empty)
+    if not inspect.isclass(told_by[0]) and inspect.signature(function).return_annotation not in nothing:
+        assert any({"Returns", "Yields"} & part.keys() for part in found), "it does not say what it returns"
+
+
+def test_the_page_has_every_parameter_once():
+    page = (DOCS / "api" / "parameters.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    known = {parameter for _, function in CALLABLES.values() for parameter in script.parameters_of(function)}
+    assert len(rows) == len(set(rows))
+    assert set(rows) == known, "run `python docs/parameters.py`"
+
+
+@pytest.mark.parametrize(
+    "other",
+    # Names that other libraries, or earlier versions, have for what is called something else here.
+    [
+        "bias",
+        "fit_intercept",
+        "relaxed",
+        "max_iter",
+        "n_iter",
+        "timeout",
+        "time_limit",
+        "seed",
+        "eps_gap",
+        "rounds",
+        "planes",
+    ],
+)
+def test_one_name_for_one_thing(other):
+    assert not [name for name, (_, function) in CALLABLES.items() if other in script.parameters_of(function)]
