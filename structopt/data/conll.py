@@ -120,7 +120,7 @@ def token_features(words: Sequence[str], t: int) -> list[str]:
     >>> token_features(["In", "Paris"], 1)
     ['bias', 'word=paris', 'prefix=par', 'suffix=ris', 'suffix=is', 'shape=Xx', 'before=in', 'after=</s>']
     """
-    if not 0 <= t < len(words) or not all(isinstance(word, str) for word in words):
+    if not isinstance(words, Sequence) or not 0 <= t < len(words) or not all(isinstance(word, str) for word in words):
         raise DeclarationError(f"words must be texts and t the place of one of them, got {shown(words)} and {t}.")
     token = words[t]
     lower = token.lower()

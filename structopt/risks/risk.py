@@ -35,11 +35,15 @@ class Cut(NamedTuple):
     plane : float
         Height of the cutting plane at w: ``plane + <subgradient, v - w> <= risk(v)`` for all v. Equal to `value`
         unless the search was inexact.
+    intercept : float, optional
+        Height of the cutting plane at 0, where the risk knows it without the difference of two heights far out: a mean
+        over examples cancels, so that its slope does not tell how large the rounding errors of its height are.
     """
 
     value: float
     subgradient: Vector
     plane: float
+    intercept: float | None = None
 
     def offset(self, w: Vector) -> float:
         """Return b such that ``<subgradient, v> + b <= risk(v)`` for all v, where the cut was taken at `w`.
@@ -56,6 +60,8 @@ class Cut(NamedTuple):
         -------
         float
         """
+        if self.intercept is not None:
+            return self.intercept
         lean = float(w @ self.subgradient)
         error = 16.0 * _EPS * (abs(self.plane) + float(np.abs(w) @ np.abs(self.subgradient)))
         return self.plane - lean - error

@@ -328,7 +328,7 @@ class StructuredRisk(Risk):
         found = self.violations(w)
         n = len(self)
         subgradient = self.batch.joint(found.labels, found.scale) - self.batch.joint(self.truth, found.scale)
-        return Cut(float(found.upper.mean()), subgradient / n, float(found.value.mean()))
+        return Cut(float(found.upper.mean()), subgradient / n, float(found.value.mean()), float(found.level.mean()))
 
     # ---- searches, one example at a time ---------------------------------------------------------
 

@@ -253,7 +253,10 @@ def evaluate(risk: Risk, point: Point) -> tuple[Cut, Point]:
             point = Point(point.w, risk.predictions(point.w))
         assert point.f is not None
         value, derivative = risk.loss(point.f)
-        cut = Cut(float(value), risk.pull_back(derivative), float(value))
+        # The plane is one of the predictions as they are, rounded or not; only this product rounds.
+        lean, size = float(np.vdot(derivative, point.f)), float(np.vdot(np.abs(derivative), np.abs(point.f)))
+        intercept = float(value) - lean - 16.0 * float(np.finfo(np.float64).eps) * (abs(float(value)) + size)
+        cut = Cut(float(value), risk.pull_back(derivative), float(value), intercept)
     else:
         cut = risk.cut(point.w)
     a = np.asarray(cut.subgradient, dtype=np.float64)
@@ -264,7 +267,7 @@ def evaluate(risk: Risk, point: Point) -> tuple[Cut, Point]:
             f"{type(risk).__name__} is not finite at ||w|| = {float(np.linalg.norm(point.w)):.3g}: value {cut.value}. "
             "Check the data for NaN; a loss that overflows must be extended linearly (docs/mathematics/risks)."
         )
-    return Cut(cut.value, a, cut.plane), point
+    return Cut(cut.value, a, cut.plane, cut.intercept), point
 
 
 def _line_search(

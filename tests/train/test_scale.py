@@ -131,3 +131,15 @@ def test_no_run_converges_because_its_losses_are_small() -> None:
     found = bmrm(Scaled(Hinge(*[(a := data())[0], np.where(a[1] == 0, 1, -1)]), 1e-15), lam=1e-17, tol=1e-3)
     assert found.converged and found.passes > 2 and found.objective < 0.9e-15
     assert relative_gap(1e-15, 0.0, 1e-15) == 1.0 and relative_gap(0.0, 0.0, 1e-15) == 0.0
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_planes_taken_far_out_keep_their_height_at_0(surrogate: str) -> None:
+    """Their slopes cancel in the mean over examples, so that a height far out says nothing about the one at 0."""
+    X, y = data()
+    X = np.vstack([X, X])
+    risk = so.train.StructuredRisk(so.structures.Multiclass(3), 1e6 * X, np.concatenate([y, (y + 1) % 3]), surrogate)
+    w = 1e9 * np.random.default_rng(0).normal(size=risk.n_features)
+    cut = risk.cut(w)
+    assert cut.offset(w) == pytest.approx(risk.violations(w).level.mean(), rel=1e-9)
+    assert cut.offset(w) <= risk(np.zeros(risk.n_features))[0]

@@ -194,7 +194,7 @@ def suites(rng: Rng) -> Call:
             "X": A(eighths(rng, 4, 2), k.rows),
             "Y": A(np.array([0, 1, 2, 0]), k.classes),
             "trials": A(1, k.count),
-            "seed": A(0, k.seed),
+            "random_state": A(0, k.seed),
         },
         tolerance=None,
     )
