@@ -3,7 +3,7 @@
 The usual import is ``import structopt as so``. Data flows one way, and each step has its own package or packages:
 
 - declare: `LabelSpace`, `Model`, `structures`, `features`, `losses`, `Hierarchy`, `load_model`
-- solve: `Oracle`, `shared_oracle`, `backends`
+- solve: `Oracle`, `shared_oracle`, `compile_space`, `backends`
 - search: `Plane`, `PointPlane`, `surrogates`, `search`
 - learn: `train`, `risks`, `regularizers`, `norms`
 - use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from structopt import backends, errors, features, losses, search, structures, surrogates
+from structopt.algorithms.diagram import compile_space
 from structopt.hierarchy import Hierarchy
 from structopt.model import Model
 from structopt.model.library import available_models, load_model
@@ -103,6 +104,7 @@ __all__ = [
     "__version__",
     "available_models",
     "backends",
+    "compile_space",
     "concatenate",
     "data",
     "errors",

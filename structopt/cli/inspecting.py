@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from structopt.algorithms.diagram import DIAGRAMS
 from structopt.cli._output import add_command, print_facts, print_json
 from structopt.cli._problem import Problem, add_source, open_problem
+from structopt.errors import DiagramRefused, InfeasibleSpace
 from structopt.oracle import Oracle
 
 __all__ = ["add", "run"]
@@ -50,6 +52,14 @@ def _space(problem: Problem) -> dict[str, Any]:
     binary = int(compiled.is_binary.sum())
     integer = int(np.count_nonzero(compiled.integrality))
     oracle = Oracle(problem.space, algorithm=problem.algorithm)
+    diagram = None
+    if structure.kind == "general" and problem.algorithm is None and integer:
+        try:
+            diagram = DIAGRAMS.get(compiled).summary
+        except DiagramRefused as refusal:
+            diagram = f"refused ({refusal.reason}): {refusal}"
+        except InfeasibleSpace:
+            diagram = "no labels"
     if structure.integral:
         integrality = "every vertex of the LP is integral"
     elif structure.half_integral:
@@ -69,6 +79,7 @@ def _space(problem: Problem) -> dict[str, Any]:
         "integrality": integrality,
         "totally_unimodular": structure.unimodular_proof or "not proved",
         "oracle": oracle.algorithm,
+        "diagram": diagram,
         "fingerprint": compiled.fingerprint[:16],
     }
 

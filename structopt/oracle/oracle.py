@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
 from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.profiles import Profile, check_limits
 from structopt.checks import checked, converted, floats, hashable, instance, listed, number, sequence, shown, whole
-from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace, SpaceMismatch
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
 from structopt.oracle.side_constraints import Row, side_constraints_of
@@ -33,6 +34,10 @@ __all__ = ["Oracle", "shared_oracle"]
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
 _LISTED_INTEGERS = 60
+#: Integer variables and entries of a matrix beyond which nobody tries to compile a space by itself.
+_MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
+#: Seconds of a solver's call: of a plain one before one was measured, and of one with no-goods or side constraints.
+_PLAIN_CALL, _HARD_CALL = 1e-4, 5e-3
 #: Sums of larger coefficients may overflow.
 _LARGE_COST = 1e150
 
@@ -52,9 +57,11 @@ class Oracle:
         What to optimise over. An oracle is made for the space as it stands: once more is declared in a `LabelSpace`,
         its older oracles refuse to answer.
     solver : str, path, Backend subclass
-        ``"auto"`` uses a combinatorial algorithm where ``space.structure`` proves one exact, and HiGHS
-        otherwise; or the name of a profile in ``solvers/`` (``"highs"``, ``"scipy"``, ``"cbc"``, ...), the path
-        of a profile of your own, or a `Backend` class.
+        ``"auto"`` uses a combinatorial algorithm where ``space.structure`` proves one exact; other spaces of integer
+        labels are compiled into a decision diagram when they are asked a second time, unless that gets too wide; HiGHS
+        does the rest. ``"diagram"`` compiles at once, or raises `structopt.errors.DiagramRefused`. Or the name of a
+        profile in ``solvers/`` (``"highs"``, ``"scipy"``, ``"cbc"``, ...), the path of a profile of your own, or a
+        `Backend` class.
     integral : {"auto", "relax", "force"}
         For spaces with integer variables: ``"auto"`` solves the LP and calls the MIP only if its answer is
         fractional; ``"relax"`` returns the LP's answer; ``"force"`` always calls the MIP.
@@ -95,6 +102,10 @@ class Oracle:
             raise DeclarationError(
                 f"solver must be 'auto', the name or path of a profile, or a Backend class; got {shown(solver)}."
             )
+        if solver == "diagram" and integral == "relax":
+            raise DeclarationError(
+                "A diagram has integral labels only: leave out integral='relax', or solver='diagram'."
+            )
         check_limits(options)
         if algorithm is not None:
             instance("algorithm", algorithm, Algorithm)
@@ -116,15 +127,47 @@ class Oracle:
         self._listed: tuple[FloatArray | None] | None = None
         self._sums: Algorithm | None = None
         self._fast_calls = Statistics()
-        solver = "highs" if self.solver == "auto" else str(getattr(self.solver, "name", self.solver))
+        solver = "highs" if self._chooses else str(getattr(self.solver, "name", self.solver))
         self._solvers = SolverPool(self.space, self.integral, self._make, solver)
-        found = self._recognise() if self.solver == "auto" and self._given is None else self._given
+        found = self._recognise() if self._chooses and self._given is None else self._given
         self._algorithm: Algorithm = self._solvers if found is None else found
+        space = self.space
+        self._may_compile = (
+            found is None
+            and self.solver == "auto"
+            and self.integral != "relax"
+            and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
+            and space.matrix.nnz <= _MOST_ENTRIES
+        )
 
     def _recognise(self) -> Algorithm | None:
         """The combinatorial algorithm that the space's structure proves exact, or None."""
+        if self.solver == "diagram":
+            return DiagramAlgorithm(DIAGRAMS.get(self.space))
         structure = self.declared.structure if self.declared is not None else None
         return fast_algorithm(self.space, structure, relaxed=self.integral == "relax")
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether no backend was asked for; HiGHS then serves what the algorithm leaves."""
+        return isinstance(self.solver, str) and self.solver in ("auto", "diagram")
+
+    def _consider_diagram(self, calls: int, *, hard: bool = False) -> None:
+        """Before `calls` more calls go to the solver (`hard`: with no-goods, side constraints or a front): compile?
+
+        A diagram is used if it is expected to answer in half of the time.
+        """
+        diagram = DIAGRAMS.used(self.space, calls)
+        if diagram is None:
+            self._may_compile = not DIAGRAMS.refused(self.space)
+            return
+        algorithm = DiagramAlgorithm(diagram)
+        expected = _HARD_CALL if hard else _PLAIN_CALL
+        measured = self._solvers.statistics
+        if measured.calls and not hard:
+            expected = measured.seconds / measured.calls
+        if algorithm.seconds_per_call(batch=calls > 1) < 0.5 * expected:
+            self._algorithm, self._may_compile = algorithm, False
 
     # ---- one program -----------------------------------------------------------------------------
 
@@ -174,6 +217,8 @@ class Oracle:
         return self._label(self._maximize_constrained(costs, rows, forbid, key, first))
 
     def _maximize_freely(self, costs: FloatArray, key: Hashable | None, start: FloatArray | None) -> Optimum:
+        if self._may_compile:
+            self._consider_diagram(1)
         if self._algorithm is not self._solvers:
             begun = perf_counter()
             found = self._algorithm.maximize(costs, key)
@@ -192,6 +237,8 @@ class Oracle:
     ) -> Optimum:
         """The answer of the first that takes such a call: the k best labels, side constraints, a solver."""
         constraints = self._side_constraints(rows, forbid)
+        if self._may_compile:
+            self._consider_diagram(2, hard=True)
         algorithm = self._algorithm
         if algorithm is not self._solvers:
             begun = perf_counter()
@@ -251,6 +298,8 @@ class Oracle:
         keys = listed(keys)
         costs = self._cost_rows(C, keys)
         jobs = _jobs(n_jobs)
+        if self._may_compile:
+            self._consider_diagram(len(costs))
         if self._algorithm is self._solvers:
             return self._solvers.maximize_batch(costs, n_jobs=jobs, keys=keys)
         begun = perf_counter()
@@ -327,6 +376,8 @@ class Oracle:
         list of Label, or None
         """
         self._check_current()
+        if self._may_compile:
+            self._consider_diagram(2, hard=True)
         algorithm = self._algorithm
         if Capability.K_BEST not in algorithm.capabilities:
             return None
@@ -355,11 +406,16 @@ class Oracle:
 
     def _list_labels(self) -> FloatArray | None:
         # A solver that was chosen must be used, and a subclass may override the method.
-        if self.solver != "auto" or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
+        if not self._chooses or self.integral == "relax" or type(self).maximize is not Oracle.maximize:
             return None
+        if self._may_compile:
+            self._consider_diagram(2, hard=True)
         if isinstance(self._algorithm, Enumeration):
             return self._algorithm.labels
         space = self.space
+        if isinstance(self._algorithm, DiagramAlgorithm):
+            diagram, most = self._algorithm.diagram, max(1, _LISTED_ENTRIES // space.n_variables)
+            return diagram.labels() if diagram.count() <= most else None
         if self._algorithm is self._solvers or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
             return None
         try:
@@ -386,6 +442,8 @@ class Oracle:
         """
         self._check_current()
         (h_coef, h_const), (g_coef, g_const) = self._affine("h", h), self._affine("g", g)
+        if self._may_compile:
+            self._consider_diagram(2, hard=True)
         if Capability.FRONT not in self._algorithm.capabilities:
             return None
         return self._algorithm.front(h_coef, h_const, g_coef, g_const)
@@ -498,11 +556,15 @@ class Oracle:
         if Capability.SUMS in self._algorithm.capabilities:
             return self._algorithm
         found = Enumeration.of_space(self.space)
-        if found is None:
+        if found is not None:
+            return found
+        try:
+            return DiagramAlgorithm(DIAGRAMS.get(self.space))
+        except DiagramRefused as refusal:
             raise DeclarationError(
-                f"No algorithm is known that sums over all labels of {self.space!r}: it is solved by {self.algorithm}."
-            )
-        return found
+                f"No algorithm is known that sums over all labels of {self.space!r}: it is solved by {self.algorithm}, "
+                f"and cannot be compiled. {refusal}"
+            ) from None
 
     # ---- the work --------------------------------------------------------------------------------
 
@@ -524,6 +586,8 @@ class Oracle:
         (array([1., 0.]), 3.0)
         """
         self._check_current()
+        if self._may_compile:
+            self._consider_diagram(1)
         own = type(self).maximize is not Oracle.maximize
         return None if own or self._algorithm is not self._solvers else self._solvers.best_point
 
@@ -600,7 +664,7 @@ class Oracle:
     # ---- what answers ----------------------------------------------------------------------------
 
     def _make(self, space: CompiledSpace) -> Backend:
-        solver = "highs" if self.solver == "auto" else self.solver
+        solver = "highs" if self._chooses else self.solver
         return make_backend(solver, space, **self.options)
 
     def _count_fast(self, calls: int, seconds: float) -> None:

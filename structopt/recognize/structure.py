@@ -223,6 +223,8 @@ class Structure:
         The columns that can take only one value.
     parts : tuple of Structure
         For a "product": one part for each kind (a part gathers all blocks of its kind).
+    diagram : str
+        The size of its decision diagram, if a "general" space was compiled into one.
     tightened : bool
         Whether fractional bounds of integer rows or columns had to be rounded inwards: the labels are the same,
         but the LP as declared is larger, so nothing is claimed about it.
@@ -239,6 +241,7 @@ class Structure:
     has_integers: bool = False
     _declared: sp.csr_array | None = field(default=None, repr=False)
     _unproved: NormalForm | None = field(default=None, repr=False)
+    diagram: str = ""
 
     @cached_property
     def unimodular_proof(self) -> str | None:
@@ -275,7 +278,7 @@ class Structure:
 
     @property
     def oracle(self) -> str:
-        """The fastest exact oracle: a combinatorial one by name, else "lp" or "mip" (a solver)."""
+        """The fastest exact oracle that is known: a combinatorial one by name, else "lp" or "mip" (a solver)."""
         if isinstance(self.arrays, Closure):
             return "min cut" if self.arrays.forest_order is None else "forest dynamic program"
         if isinstance(self.arrays, Pairwise):
@@ -283,6 +286,8 @@ class Structure:
             return "persistency" if exact else "roof duality"
         if self.kind in _ORACLES:
             return _ORACLES[self.kind]
+        if self.diagram:
+            return "decision diagram"
         return "lp" if not self.has_integers or self.integral else "mip"
 
     def _fixed_are_whole(self) -> bool:
@@ -304,12 +309,15 @@ class Structure:
     def __repr__(self) -> str:
         inside = f" of {', '.join(part.kind for part in self.parts)}" if self.parts else ""
         fixed = f", {self.fixed_columns.size} fixed" if self.fixed_columns.size else ""
-        return f"<Structure {self.kind}{inside}: {self.columns.size} variables{fixed}; {self.reason}>"
+        compiled = f"; compiled: {self.diagram}" if self.diagram else ""
+        return f"<Structure {self.kind}{inside}: {self.columns.size} variables{fixed}; {self.reason}{compiled}>"
 
     def _repr_html_(self) -> str:
         rows = [("kind", self.kind), ("reason", self.reason)]
         if self.kind != "general":
             rows.append(("oracle", self.oracle))
+        if self.diagram:
+            rows.append(("diagram", self.diagram))
         rows.append(("variables", f"{self.columns.size} free, {self.fixed_columns.size} fixed"))
         rows += [(f"part: {part.kind}", part.reason) for part in self.parts]
         cells = "".join(

@@ -88,6 +88,11 @@ def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArr
     low_z[integer], up_z[integer] = lower[integer], upper[integer]
     if (low_z > up_z).any():
         return
+    # What no completion of a partial assignment can mend is pruned: by the largest tolerance that any of them has.
+    # `_complete` judges the labels themselves.
+    reach = np.maximum(np.abs(low_z), np.abs(up_z))
+    size = abs(space.matrix) @ np.where(np.isfinite(reach), reach, 0.0)
+    tolerance = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, size)
     positive, negative = space.matrix.maximum(0), space.matrix.minimum(0)
     minimum = _product(positive, low_z) + _product(negative, up_z)
     maximum = _product(positive, up_z) + _product(negative, low_z)
@@ -110,7 +115,7 @@ def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArr
         ends = np.stack([coefficients * lower[j], coefficients * upper[j]])
         low[:, rows] += np.outer(chosen, coefficients) - ends.min(axis=0)
         up[:, rows] += np.outer(chosen, coefficients) - ends.max(axis=0)
-        tol = FEASIBILITY_TOLERANCE * space.row_units[rows]
+        tol = tolerance[rows]
         alive = ((low[:, rows] <= space.row_upper[rows] + tol) & (up[:, rows] >= space.row_lower[rows] - tol)).all(
             axis=1
         )

@@ -73,7 +73,8 @@ def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERA
     good = ((space.lower - tol <= Z) & (space.upper + tol >= Z)).all(axis=1)
     integer = Z[:, space.integrality]
     good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
-    value, scale = (space.matrix @ Z.T).T, (abs(space.matrix) @ np.abs(Z).T).T
+    value = (space.matrix @ Z.T).T
+    scale = np.maximum(space.row_units, (abs(space.matrix) @ np.abs(Z).T).T)
     return np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -367,6 +368,12 @@ class LabelSpace:
             from structopt.recognize import recognize
 
             self._structure = recognize(self.compiled)
+        if self._structure.kind == "general" and not self._structure.diagram:
+            from structopt.algorithms.diagram import DIAGRAMS
+
+            found = DIAGRAMS.known(self.compiled)
+            if found is not None:
+                self._structure = replace(self._structure, diagram=found.summary)
         return self._structure
 
     # ---- labels ----------------------------------------------------------------------------------
@@ -457,6 +464,30 @@ class LabelSpace:
         ndarray of shape (n_labels, n_variables)
         """
         return enumerate_labels(self.compiled, whole("limit", limit, low=0))
+
+    def count(self) -> int:
+        """The exact number of integral labels, found by compiling the space into a decision diagram.
+
+        Raises
+        ------
+        DiagramRefused
+            If the diagram gets too wide, or the labels are not a finite set that no tolerance decides about.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("at most a hundred of two hundred")
+        >>> y = space.binary("y", 200)
+        >>> space.subject_to(y.sum() <= 100)
+        >>> space.count()
+        848743279457546778353683134709323383198353791729103086071348
+        """
+        from structopt.algorithms.diagram import DIAGRAMS
+
+        try:
+            return DIAGRAMS.get(self.compiled).count()
+        except InfeasibleSpace:
+            return 0
 
     def relaxed(self) -> LabelSpace:
         """The same rows and bounds without integrality.

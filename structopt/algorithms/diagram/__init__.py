@@ -1,7 +1,8 @@
 """Decision diagrams: the labels of a declared space as paths of a graph, compiled once, asked many times."""
 
 from structopt.algorithms.diagram.algorithm import DiagramAlgorithm
-from structopt.algorithms.diagram.compiler import compile_diagram
+from structopt.algorithms.diagram.cache import DIAGRAMS, DiagramCache
+from structopt.algorithms.diagram.compiler import compile_diagram, compile_space
 from structopt.algorithms.diagram.diagram import Diagram
 
-__all__ = ["Diagram", "DiagramAlgorithm", "compile_diagram"]
+__all__ = ["DIAGRAMS", "Diagram", "DiagramAlgorithm", "DiagramCache", "compile_diagram", "compile_space"]

@@ -54,6 +54,13 @@ class DiagramAlgorithm(Algorithm):
         self.diagram = diagram
         self._arrays = diagram.arrays
 
+    def seconds_per_call(self, batch: bool) -> float:
+        """What a call takes, by a fit over many spaces: one by itself, or one of a large batch."""
+        arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
+        if batch:
+            return 7e-8 + 0.5e-9 * arcs + 0.3e-9 * pairs
+        return 2.3e-6 + 2.4e-9 * arcs + 1.5e-9 * pairs
+
     # ---- the best label --------------------------------------------------------------------------
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
@@ -240,6 +247,11 @@ class DiagramAlgorithm(Algorithm):
         out = np.empty(len(costs))
         log_sums(self._arrays, costs, out)
         return out
+
+    def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """`log_partition` and `marginals` in one pass."""
+        mean, total = self._expectations(C)
+        return total, mean
 
     def marginals(self, C: FloatArray) -> FloatArray:
         """Expected labels under ``p(z) ~ exp(c . z)``, for every row of `C`: probabilities, for 0/1 variables.

@@ -15,10 +15,12 @@ from structopt.algorithms.diagram.ordering import best_orders
 from structopt.algorithms.diagram.program import Components, Program, program_of
 from structopt.algorithms.diagram.propagation import DEAD, POINT, UNDETERMINED_BOX, propagate
 from structopt.algorithms.diagram.topdown import top_down
+from structopt.checks import checked, instance, whole
 from structopt.errors import DiagramRefused, InfeasibleSpace
+from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 
-__all__ = ["MAX_ARCS", "MAX_NODES", "MAX_WIDTH", "MAX_WORK", "compile_diagram"]
+__all__ = ["MAX_ARCS", "MAX_NODES", "MAX_WIDTH", "MAX_WORK", "compile_diagram", "compile_space"]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -95,6 +97,56 @@ def compile_diagram(
     diagram = _chained(program, blocks, const)
     _check_tolerances(program, diagram)
     return diagram
+
+
+@checked
+def compile_space(space: LabelSpace | CompiledSpace, *, max_nodes: int = MAX_NODES) -> Diagram:
+    """Compile a label space into a decision diagram, or say why that is refused.
+
+    ``so.Oracle(space)`` does so by itself where it pays, and ``so.Oracle(space, solver="diagram")`` always.
+
+    Parameters
+    ----------
+    space : LabelSpace or CompiledSpace
+    max_nodes : int
+        Nodes before reduction; the limits of width, arcs and work grow with it.
+
+    Returns
+    -------
+    Diagram
+
+    Raises
+    ------
+    DiagramRefused
+        With the widths of the layers and the rows that keep them wide; or if a tolerance decides about a label, or a
+        continuous variable does not follow from the integer ones.
+    InfeasibleSpace
+        If the space has no label.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace("two budgets")
+    >>> y = space.binary("y", 5)
+    >>> space.subject_to([3, 5, 2, 7, 4] @ y <= 9, [1, 2, 6, 3, 3] @ y <= 7)
+    >>> so.compile_space(space)
+    <Diagram of 'two budgets': 10 labels, 7 nodes, 12 arcs, width 4>
+    """
+    max_nodes = whole("max_nodes", max_nodes, low=1)
+    factor = max_nodes / MAX_NODES if max_nodes > MAX_NODES else 1.0
+    return compile_diagram(
+        compiled_of(space),
+        max_nodes=max_nodes,
+        max_width=int(MAX_WIDTH * factor),
+        max_arcs=int(MAX_ARCS * factor),
+        max_work=int(MAX_WORK * factor),
+    )
+
+
+def compiled_of(space: LabelSpace | CompiledSpace) -> CompiledSpace:
+    """The matrix form of a space."""
+    instance("space", space, (LabelSpace, CompiledSpace))
+    return space.compiled if isinstance(space, LabelSpace) else space
 
 
 def _settle_constant_components(program: Program, const: FloatArray) -> None:

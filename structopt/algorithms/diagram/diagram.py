@@ -145,11 +145,16 @@ class Diagram:
         _write_labels(self.arrays, Z)
         return Z
 
-    def __repr__(self) -> str:
-        title = f" of {self.space.name!r}" if self.space.name else ""
+    @property
+    def summary(self) -> str:
+        """Its size in a line."""
         count = self.count()
         told = str(count) if count < 10**7 else f"{float(count):.3g}" if count < 10**300 else "very many"
-        return f"<Diagram{title}: {told} labels, {self.n_nodes} nodes, {self.n_arcs} arcs, width {self.width}>"
+        return f"{told} labels, {self.n_nodes} nodes, {self.n_arcs} arcs, width {self.width}"
+
+    def __repr__(self) -> str:
+        title = f" of {self.space.name!r}" if self.space.name else ""
+        return f"<Diagram{title}: {self.summary}>"
 
 
 @kernel

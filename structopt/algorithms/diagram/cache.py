@@ -1,0 +1,135 @@
+"""Diagrams that are kept: one for each fingerprint, the least recently used go first when memory is short."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from structopt.algorithms.diagram.compiler import compile_diagram
+from structopt.algorithms.diagram.diagram import Diagram
+from structopt.errors import DiagramRefused, InfeasibleSpace
+from structopt.space.compiled import CompiledSpace
+
+__all__ = ["DIAGRAMS", "DiagramCache"]
+
+
+class _Entry:
+    """What is known about one fingerprint; its lock is held while the space is compiled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.uses = 0
+        self.diagram: Diagram | None = None
+        self.refusal: DiagramRefused | InfeasibleSpace | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 1000 + (0 if self.diagram is None else self.diagram.nbytes)
+
+
+class DiagramCache:
+    """Diagrams by fingerprint, and refusals, so that neither is found out twice; shared between threads.
+
+    Parameters
+    ----------
+    max_bytes : int
+        Memory of all diagrams together. One that is larger by itself is made again at each call.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> cache = DiagramCache()
+    >>> space = so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8).compiled
+    >>> cache.used(space, 1) is None  # perhaps nobody ever asks again
+    True
+    >>> cache.used(space, 1)
+    <Diagram: 8 labels, 6 nodes, 10 arcs, width 3>
+    """
+
+    def __init__(self, max_bytes: int = 1 << 28) -> None:
+        self.max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._balance = 0  # refusals less diagrams, lately
+
+    def _uses_needed(self) -> int:
+        return 2 << min(max(self._balance - 3, 0), 12)
+
+    def get(self, space: CompiledSpace) -> Diagram:
+        """The diagram of a space, compiled now if it has to be.
+
+        Raises
+        ------
+        DiagramRefused, InfeasibleSpace
+            As `compile_diagram`; the same again at the next call.
+        """
+        entry = self._entry(space)
+        with entry.lock:
+            if entry.diagram is None and entry.refusal is None:
+                try:
+                    entry.diagram = compile_diagram(space)
+                    self._balance = max(0, self._balance - 1)
+                except (DiagramRefused, InfeasibleSpace) as refusal:
+                    entry.refusal = refusal.with_traceback(None)
+                    self._balance += 1
+        self._make_room()
+        if entry.refusal is not None:
+            raise entry.refusal
+        assert entry.diagram is not None
+        return entry.diagram
+
+    def used(self, space: CompiledSpace, calls: int) -> Diagram | None:
+        """The diagram of a space that is asked `calls` more times; None at its first use, and if it is refused.
+
+        Compiling costs as much as many calls of a solver, and many spaces are asked once. Where space after space is
+        refused (a space for each input, all too wide), more and more uses are waited for.
+        """
+        entry = self._entry(space)
+        with entry.lock:
+            entry.uses += calls
+            if entry.refusal is not None or (entry.diagram is None and entry.uses < self._uses_needed()):
+                return None
+        try:
+            return self.get(space)
+        except (DiagramRefused, InfeasibleSpace):
+            return None
+
+    def known(self, space: CompiledSpace) -> Diagram | None:
+        """The diagram of a space if there is one already."""
+        with self._lock:
+            entry = self._entries.get(space.fingerprint)
+        return None if entry is None else entry.diagram
+
+    def refused(self, space: CompiledSpace) -> bool:
+        """Whether the space was refused before."""
+        with self._lock:
+            entry = self._entries.get(space.fingerprint)
+        return entry is not None and entry.refusal is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what is kept."""
+        with self._lock:
+            return sum(entry.nbytes for entry in self._entries.values())
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._balance = 0
+
+    def _entry(self, space: CompiledSpace) -> _Entry:
+        with self._lock:
+            entry = self._entries.setdefault(space.fingerprint, _Entry())
+            self._entries.move_to_end(space.fingerprint)
+        return entry
+
+    def _make_room(self) -> None:
+        with self._lock:
+            total = sum(entry.nbytes for entry in self._entries.values())
+            while total > self.max_bytes and self._entries:
+                total -= self._entries.popitem(last=False)[1].nbytes
+
+
+#: The diagrams of this process.
+DIAGRAMS = DiagramCache()

@@ -1,0 +1,160 @@
+"""The oracle compiles what is asked twice, keeps it by fingerprint, and falls back to HiGHS."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.algorithms.diagram import DIAGRAMS, DiagramCache
+from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    DIAGRAMS.clear()
+    yield
+    DIAGRAMS.clear()
+
+
+def two_knapsacks(n=18, seed=0):
+    W = np.random.default_rng(seed).integers(1, 10, (2, n)).astype(float)
+    return so.LabelSpace.from_matrices(W, -np.inf, np.floor(W.sum(axis=1) * 0.3))
+
+
+def test_auto_compiles_at_the_second_call():
+    space, rng = two_knapsacks(), np.random.default_rng(0)
+    oracle, highs = so.Oracle(space), so.Oracle(space, "highs")
+    assert oracle.algorithm == "highs"
+    assert "compiled" not in repr(space.structure) and space.structure.oracle == "mip"
+    for c in rng.normal(size=(5, 18)):
+        assert oracle.maximize(c).value == pytest.approx(highs.maximize(c).value, abs=1e-9)
+    assert oracle.algorithm == "decision diagram"
+    assert space.structure.oracle == "decision diagram" and "compiled" in repr(space.structure)
+    assert oracle.statistics.fast == 4
+    assert so.Oracle(two_knapsacks()).maximize(np.ones(18)).value == highs.maximize(np.ones(18)).value
+
+
+@pytest.mark.parametrize("ask", ["batch", "k_best", "forbid", "rows", "front"])
+def test_auto_compiles_at_once_for_more_than_a_plain_call(ask):
+    space = two_knapsacks()
+    oracle, highs = so.Oracle(space), so.Oracle(space, "highs")
+    c, a = np.random.default_rng(1).normal(size=(2, 18))
+    best = highs.maximize(c)
+    if ask == "batch":
+        values = [label.value for label in oracle.maximize_batch([c, a])]
+        assert values == pytest.approx([best.value, highs.maximize(a).value])
+    elif ask == "k_best":
+        assert oracle.k_best(c, 3)[2].value == pytest.approx(highs.k_best(c, 3)[2].value)
+    elif ask == "forbid":
+        found, known = (o.maximize(c, forbid=[best.z]).value for o in (oracle, highs))
+        assert found == pytest.approx(known)
+    elif ask == "rows":
+        row = (a, -np.inf, float(a @ best.z) - 0.5)
+        found, known = (o.maximize(c, [row]).value for o in (oracle, highs))
+        assert found == pytest.approx(known)
+    else:
+        assert oracle.front((c, 0.0), (np.ones(18), 0.0)) is not None
+    assert oracle.algorithm == "decision diagram"
+
+
+def test_a_refused_space_stays_with_highs():
+    rng = np.random.default_rng(0)
+    W = rng.integers(1, 1000, (4, 60)).astype(float)
+    space = so.LabelSpace.from_matrices(W, -np.inf, np.floor(W.sum(axis=1) * 0.4))
+    with pytest.raises(DiagramRefused, match="too wide"):
+        so.Oracle(space, "diagram")
+    with pytest.raises(DiagramRefused) as told:
+        so.compile_space(space, max_nodes=500)
+    assert told.value.widths
+    with pytest.raises(DiagramRefused):
+        space.count()
+    c = np.r_[np.ones(3), -np.ones(57)]
+    oracle = so.Oracle(space)
+    assert [oracle.maximize(c).value for _ in range(3)] == [3.0] * 3
+    assert oracle.algorithm == "highs"
+
+
+def test_solver_diagram():
+    space = two_knapsacks()
+    oracle = so.Oracle(space, "diagram")
+    assert oracle.algorithm == "decision diagram"
+    c = np.random.default_rng(3).normal(size=18)
+    assert oracle.maximize(c).value == pytest.approx(so.Oracle(space, "highs").maximize(c).value)
+    with pytest.raises(DeclarationError, match="relax"):
+        so.Oracle(space, "diagram", integral="relax")
+
+
+def test_relaxed_oracles_are_not_compiled():
+    oracle = so.Oracle(two_knapsacks(), integral="relax")
+    for c in np.random.default_rng(0).normal(size=(3, 18)):
+        oracle.maximize(c)
+    assert oracle.algorithm == "highs"
+
+
+def test_count():
+    assert so.LabelSpace.from_matrices([[1, 1, 1]], 1, 2).count() == 6
+    assert so.LabelSpace.from_matrices([[2, 2]], 1, 1).count() == 0
+    with pytest.raises(DiagramRefused):
+        so.LabelSpace.from_matrices([[1, 1]], 1, 1, integrality=0).count()
+
+
+def test_an_empty_space_is_explained_by_the_solver():
+    space = so.LabelSpace.from_matrices([[3] * 16, [5, 7] * 8], [40, -np.inf], [np.inf, 20])
+    oracle = so.Oracle(space)
+    for _ in range(3):
+        with pytest.raises(InfeasibleSpace):
+            oracle.maximize(np.ones(16))
+
+
+def test_enumerate_contains_and_diagram_have_one_tolerance():
+    space = so.LabelSpace.from_matrices([[1000, 1000]], -np.inf, 1999.999)
+    listed = [tuple(z) for z in space.enumerate()]
+    assert space.contains([1, 1]) == ((1.0, 1.0) in listed) == so.compile_space(space).contains([1, 1])
+    assert space.count() == len(listed)
+
+
+def test_least_recently_used_diagrams_go_first():
+    spaces = [two_knapsacks(12, seed).compiled for seed in range(4)]
+    size = DiagramCache().get(spaces[0]).nbytes
+    cache = DiagramCache(max_bytes=3 * size)
+    for space in spaces:
+        cache.get(space)
+    assert cache.nbytes <= 3 * size
+    assert cache.known(spaces[0]) is None and cache.known(spaces[3]) is not None
+
+
+def test_a_diagram_is_made_once_by_many_threads(monkeypatch):
+    from structopt.algorithms.diagram import cache as module
+
+    made = []
+    compile_diagram = module.compile_diagram
+    monkeypatch.setattr(module, "compile_diagram", lambda space: made.append(1) or compile_diagram(space))
+    cache, space = DiagramCache(), two_knapsacks().compiled
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(cache.used(space, 2))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1 and len(found) == 8 and all(diagram is found[0] for diagram in found)
+
+
+def test_many_refusals_make_the_cache_patient():
+    cache = DiagramCache()
+    for k in range(8):
+        space = so.LabelSpace.from_matrices([[1, -1, 1]], -np.inf, 0.9999995 + k * 1e-8).compiled
+        with pytest.raises(DiagramRefused):
+            cache.get(space)
+    good = two_knapsacks().compiled
+    assert cache.used(good, 2) is None
+    assert cache.used(good, 100) is not None
+
+
+def test_sums_of_a_space_that_is_too_large_to_list():
+    space = two_knapsacks()
+    oracle = so.Oracle(space)
+    assert np.exp(oracle.log_partition(np.zeros((1, 18)))[0]) == pytest.approx(space.count())
+    assert space.contains(oracle.sample(np.zeros(18), 1, random_state=0)[0])
