@@ -168,7 +168,7 @@ class Encoder:
             kept["solver"] = solver
         if kept.get("options") is not None:
             kept["options"] = options
-        self.left_out += [f"{where}: {told}" for told in left_out]
+        self.left_out += [f"{where}: {text}" for text in left_out]
         return kept
 
     def _declared(self, value: Any, where: str) -> list[Any]:

@@ -64,7 +64,7 @@ class _LeafBatch(HierarchyBatch):
             base, own = loss.coef.rows(part)
             error = (paths @ base)[None, :] + (own @ paths.T).toarray() + loss.const[part][:, None]
             psi = np.zeros_like(margin)
-            other = error > 1e-12  # the truth itself, and leaves that no weight tells from it, have error 0
+            other = error > 1e-12  # the ground truth, and leaves that no weight distinguishes from it, have error 0
             psi[other] = surrogate.psi(margin[other], error[other])
             best, here = psi.argmax(axis=1), np.arange(part.size)
             violated = psi[here, best] > 0.0

@@ -114,7 +114,7 @@ class Fitting:
         w0: FloatArray | None = None,
         **options: Any,
     ) -> TrainResult:
-        """Run a trainer with this estimator's limits; `part` tells apart the runs of one fit, `w0` is of its last."""
+        """Run a trainer with this estimator's limits; `part` distinguishes the runs of one fit, `w0` is of its last."""
         wanted: dict[str, Any] = {
             "lam": self.lam,
             "tol": self.tol,

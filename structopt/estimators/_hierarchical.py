@@ -141,9 +141,9 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         unseen = [self.hierarchy_.nodes[k] for k in np.flatnonzero(~seen).tolist()]
         self.unseen_nodes_ = tuple(unseen)
         if unseen:
-            told = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
+            text = ", ".join(map(repr, unseen[:5])) + (", ..." if len(unseen) > 5 else "")
             warnings.warn(
-                f"{len(unseen)} of {len(seen)} nodes have no training example: {told} (all in unseen_nodes_).",
+                f"{len(unseen)} of {len(seen)} nodes have no training example: {text} (all in unseen_nodes_).",
                 UserWarning,
                 stacklevel=4,
             )

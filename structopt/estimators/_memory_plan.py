@@ -51,7 +51,7 @@ def make_plan(
     itemsize: int,
     max_memory: float | None,
 ) -> Plan:
-    """The plan that was asked for, or with ``"auto"`` the first that fits; refused with its numbers if none does."""
+    """The plan that was requested, or with ``"auto"`` the first that fits; refused with its numbers if none does."""
     if support not in ("auto", "all", "seen"):
         raise DeclarationError(f"support must be 'auto', 'all' or 'seen', got {support!r}.")
     if max_memory is not None and not max_memory > 0:
@@ -117,7 +117,7 @@ def _gib(n_bytes: float) -> str:
 
 
 def _physical_memory() -> float:
-    """Bytes of memory in this machine; infinity where the system does not tell."""
+    """Bytes of memory in this machine; infinity where the system does not report it."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):

@@ -88,7 +88,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         Begin at the weights of the last fit, and from the planes that its trainer knew where the data are the same.
         Hierarchy and features must be the same.
     solver : str, path or Backend
-        ``"auto"`` takes the hierarchy's own algorithms; any other profile or backend is asked for every label, in
+        ``"auto"`` takes the hierarchy's own algorithms; any other profile or backend finds every label, in
         training and prediction. Not with ``divided=True``, whose labels are listed.
 
     Attributes

@@ -39,7 +39,7 @@ class LinearSVM(ClassifierMixin, LinearEstimator):
         ``"auto"``, ``"coordinate_descent"`` (dual coordinate descent), ``"bmrm"`` (the bundle method with a line
         search), another name of `structopt.train.names` that takes such a risk, or a function
         ``f(risk, *, lam, ...) -> TrainResult`` of your own. ``"auto"`` takes the first on sparse and the second on
-        dense data, where each is the faster (docs/mathematics/training).
+        dense data, where each is the faster (docs/mathematics/training#choice-of-the-trainer).
     tol : float
         Certified relative gap of the objective at which to stop.
     intercept : bool

@@ -2,7 +2,7 @@
 
 A file holds data only. `load` builds objects of structopt's own classes (and of subclasses of `Persistent` that are
 imported already) from their constructor arguments; nothing in the file is executed, and no program, file or module is
-chosen by it. ``SECURITY.md`` has the whole promise.
+chosen by it. ``SECURITY.md`` states the guarantees.
 """
 
 from __future__ import annotations
@@ -169,9 +169,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     except FileNotFoundError:
         raise
     except (StructoptError, *UNREADABLE) as error:
-        told = f"{type(error).__name__}: {error}" if not isinstance(error, StructoptError) else str(error)
+        text = f"{type(error).__name__}: {error}" if not isinstance(error, StructoptError) else str(error)
         raise DeclarationError(
-            f"{os.fspath(path)!r} is not a saved estimator of this version ({told:.500})."
+            f"{os.fspath(path)!r} is not a saved estimator of this version ({text:.500})."
         ) from error
 
 

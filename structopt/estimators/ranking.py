@@ -180,10 +180,10 @@ class RankSVM(LinearEstimator):
         y = floats("y", column_or_1d(y), (len(f),))
         codes = _queries(query, len(y))
         found = [self._score(y[codes == q], f[codes == q]) for q in range(int(codes.max()) + 1)]
-        told = [value for value in found if value is not None]
-        if not told:
+        known = [value for value in found if value is not None]
+        if not known:
             raise DeclarationError("RankSVM: no query has two documents that differ in relevance: nothing to score.")
-        return float(np.mean(told))
+        return float(np.mean(known))
 
     def _score(self, y: FloatArray, f: FloatArray) -> float | None:
         if np.ptp(y) == 0.0:

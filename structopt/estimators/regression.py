@@ -135,14 +135,14 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
 
     The score minimises ``lam/2 ||w||^2`` plus the mean over pairs of different level of ``cost max(0, 1 + f_i - f_j)``
     (BMRM Algorithm 8). The thresholds then minimise the sum over the training examples of the number of levels between
-    prediction and truth: an isotonic median regression of the levels on the scores.
+    prediction and ground truth: an isotonic median regression of the levels on the scores.
 
     Parameters
     ----------
     lam : float
         Weight of the regulariser.
     cost : "constant", "linear" or array of shape (n_levels, n_levels)
-        What a pair in the wrong order costs, as of `structopt.risks.Ordinal`.
+        The loss of a pair in the wrong order, as of `structopt.risks.Ordinal`.
     tol : float
         Certified relative gap of the objective at which to stop.
     max_passes, max_seconds, checkpoint, verbose, warm_start
@@ -202,7 +202,7 @@ class OrdinalRegressor(RegressorMixin, LinearEstimator):
         y : array or column of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
             An example of weight 2 counts as two: a pair by the product of its weights, and a distance between
-            prediction and truth by that of its example. Equal by default.
+            prediction and ground truth by that of its example. Equal by default.
 
         Returns
         -------
@@ -283,7 +283,7 @@ def _thresholds(
     fitted = _isotonic_median(np.split(level[order], ends[:-1] + 1), np.split(own[order], ends[:-1] + 1))
     scores = ordered[ends]
     first = np.searchsorted(fitted, np.arange(1, n_levels))  # the first group at or above each level
-    # Levels that no training score reaches begin beyond all of them, by the margin that the risk asks of a pair.
+    # Levels that no training score reaches begin beyond all of them, by the margin that the risk requires of a pair.
     beyond = np.maximum(1.0, 1e-6 * np.abs(scores[[0, -1]])) * [-1.0, 1.0] + scores[[0, -1]]
     middle = np.concatenate([beyond[:1], 0.5 * scores[1:] + 0.5 * scores[:-1], beyond[1:]])
     return np.asarray(np.clip(middle[first], -_LARGEST, _LARGEST))

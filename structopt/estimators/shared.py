@@ -183,7 +183,7 @@ class SharedSVM(HierarchicalEstimator):
     def _descend(
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
-        """Alternate while the objective falls; also tells whether it has stopped falling."""
+        """Alternate while the objective falls; also returns whether it has stopped falling."""
         while self.n_rounds_ < self.max_rounds and result.stopped != "interrupted":
             before = objectives[-1]
             W, better = self._update(W, result)
@@ -206,7 +206,7 @@ class SharedSVM(HierarchicalEstimator):
     def _follow(
         self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
-        """Alternate until the published shares stand still; also tells whether they do."""
+        """Alternate until the published shares stand still; also returns whether they do."""
         while self.n_rounds_ < self.max_rounds and result.stopped != "interrupted":
             alpha = self._best_alpha(W)
             moved = float(np.abs(alpha - self.alpha_).max())

@@ -1,4 +1,4 @@
-"""Points of the plane, and the protocol of the λ-oracles over them (docs/mathematics/searches).
+"""Points of the plane, and the protocol of the λ-oracles over them (docs/mathematics/searches#constrained-queries).
 
 A search only ever sees a `SearchPlane`: never a solver, never a label space.
 """
@@ -175,7 +175,7 @@ def check_lam(lam: float) -> float:
 
 
 def check_ray(ray: Ray, name: str) -> Ray:
-    """A ray from the origin as a vector, never as a quotient (docs/mathematics/searches)."""
+    """A ray from the origin as a vector, never as a quotient (docs/mathematics/searches#constrained-queries)."""
     h, g = pair(ray, name)
     if not (h >= 0.0 and g >= 0.0 and h + g > 0.0 and math.isfinite(h + g)):
         raise DeclarationError(f"{name} must be a direction (h, g) in the first quadrant, got ({h:g}, {g:g}).")

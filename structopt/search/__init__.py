@@ -1,6 +1,6 @@
-"""Searches: they choose λ (and angles, and corners) until ψ is maximal, with a certified upper bound.
+"""Searches for the most violated label: λ, angles and corners are chosen until ψ is maximal, with an upper bound.
 
-Each sees a plane and never a solver.
+A search uses a plane, and no solver.
 """
 
 from structopt.search.angular import angular

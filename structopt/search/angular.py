@@ -56,7 +56,7 @@ def angular(
     """Maximise h g exactly: split angles, best bound first, until none can hold a better label.
 
     In a relaxed space every mixture of labels is a label, so that an angle is never empty and the queue of angles
-    only converges. There the search first asks the free oracle at tangents and edges (the λ of `convex_hull`),
+    only converges. There the search first queries the free oracle at tangents and edges (the λ of `convex_hull`),
     whose lines hold for every angle at once; angles are split only if that leaves a gap.
 
     Parameters
@@ -100,8 +100,8 @@ def angular(
     first, stopped = _first_query(run, first_lam)
     if first is None:
         if stopped == "stalled" and plane.convex:
-            # The solver's tolerance is wider than the strip that keeps labels off an axis, and let the truth in. Where
-            # mixtures are labels, free queries find those inside.
+            # The solver's tolerance is wider than the strip that keeps labels off an axis, and admitted the ground
+            # truth. Where mixtures are labels, free queries find those inside.
             stopped = _along_the_hull(run, None, rtol)
         return run.result(stopped)
     _split(queue, run, first, first_lam, None)

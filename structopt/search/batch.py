@@ -1,7 +1,8 @@
 """One search for a whole batch of planes and any surrogate: all of them in step (docs/mathematics/searches).
 
-A round asks every open plane at once, each at its own λ; what happens between two rounds is compiled. The walk of each
-plane is that of `convex_hull`. Where a mixture is no label, its end is proved by the cheapest argument that will do:
+A round queries every open plane at once, each at its own λ; what happens between two rounds is compiled. The walk of
+each plane is that of `convex_hull`. Where a mixture is no label, its end is proved by the cheapest argument that will
+do:
 
 1. ``"vertex"``: the optimum over the hull is a label, or no label between the λ-lines and the incumbent can be better;
 2. ``"levels"``: g takes values on a lattice, as a Hamming loss does, and below the lines no level holds a better label;
@@ -50,12 +51,12 @@ class BatchResult:
     shares : ndarray, shape (2, n)
         Their weights; 1 and 0 for a label that is no mixture.
     proof : ndarray of str, shape (n,)
-        Why no label is better than `upper`: ``"vertex"``, ``"hull"`` (the optimum over the hull was asked for),
+        Why no label is better than `upper`: ``"vertex"``, ``"hull"`` (the optimum over the hull was requested),
         ``"levels"``, ``"front"``, ``"search"``, or ``"bound"`` where the search ended with a gap.
     lam : ndarray, shape (n,)
-        The last λ of each, a good start for the next search; NaN where none was asked.
+        The last λ of each, a good start for the next search; NaN where there was no query.
     near : ndarray of int, shape (k, n)
-        Numbers of the hull's vertices next to the best one, -1 where there are fewer: good to know in the next search.
+        Numbers of the hull's vertices next to the best one, -1 where there are fewer: a warm start of the next search.
     rounds : int
         Batch queries.
     queries : int
@@ -174,7 +175,7 @@ class _Walks:
         self.form.check()
 
     def walk(self, max_rounds: int) -> None:
-        """Ask all open planes, round by round."""
+        """Query all open planes, round by round."""
         step, offset = self.box.g_step, self.box.g_offset
         some = np.flatnonzero(self.codes == walk.ASK)
         while some.size and self.rounds < max_rounds:

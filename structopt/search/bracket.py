@@ -1,4 +1,4 @@
-"""What the searches by λ alone share: an interval of λ, halved by the sign of ``λ g - h``."""
+"""Bisection of λ by the sign of ``λ g - h``, shared by the searches with the free oracle."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from structopt.search.result import (
 
 __all__ = ["Bracket", "narrow", "product_bound"]
 
-#: λ is a ratio of h to g: beyond these, in units of H^ / G^, one of the two has no weight left (and a solver is given
-#: costs that it cannot tell from 0).
+#: λ is a ratio of h to g: beyond these, in units of H^ / G^, one of the two has no weight left (and a solver
+#: takes its coefficients for 0).
 _SMALLEST, _LARGEST = 1e-9, 1e9
 
 
@@ -66,7 +66,7 @@ def narrow(
     *,
     until_vertices_meet: bool = False,
 ) -> SearchResult:
-    """Ask at the middle of the bracket until it is narrow, the gap is closed or the queries are used up.
+    """Query at the middle of the bracket until it is narrow, the gap is closed or the queries are used up.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def narrow(
 
 
 class _Ends:
-    """The largest h and the largest g, found out when an answer has none: the box may promise what no label has.
+    """The largest h and the largest g, found by queries when an answer has none: the box may be larger than the labels.
 
     Without them λ would be doubled for ever where every label has g = 0, and halved where every label has h <= 0.
     """
@@ -123,7 +123,7 @@ class _Ends:
         self.h, self.g = bounds.h_upper, bounds.g_upper
 
     def empty(self, point: Point) -> bool:
-        """Whether no label at all has h > 0 and g > 0; asks for one end, if the answer has nothing of it."""
+        """Whether no label at all has h > 0 and g > 0; queries one end, if the answer has none of it."""
         run = self._run
         end = math.inf if point.g <= 0.0 else 0.0 if point.h <= 0.0 else None
         if end is None or end in self._asked or run.exhausted:

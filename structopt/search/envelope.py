@@ -1,4 +1,4 @@
-"""The outer approximation of the labels: everything below the λ-lines asked so far.
+"""The outer approximation of the labels: everything below the λ-lines of the queries so far.
 
 Every answered query says that no (allowed) label lies above the line ``h + λ g = K``. The maximum of ψ below all
 lines is a certified upper bound; by monotonicity it lies on the upper right boundary, a concave chain.
@@ -59,7 +59,7 @@ class Envelope:
         if lam == math.inf:
             self.g_cap = min(self.g_cap, bound)
             return
-        # Corners are differences K - λ g: keep the promise in the face of rounding.
+        # Corners are differences K - λ g: the bound must hold in spite of rounding.
         bound += 2e-16 * (abs(bound) + lam * abs(self.g_cap) if self.g_cap < math.inf else abs(bound))
         self._lower = None
         at = bisect_left(self.lines, (lam, -math.inf))
@@ -78,7 +78,7 @@ class Envelope:
         ratio = lam * self._scale()
         return 0.0 if ratio < 1e-5 else math.inf if ratio > 1e5 else lam
 
-    def tells(self, lam: float) -> bool:
+    def is_informative(self, lam: float) -> bool:
         """Whether both h and g have weight in h + λ g; beyond, one is lost in the rounding of the other."""
         return 1e-9 <= lam * self._scale() <= 1e9
 

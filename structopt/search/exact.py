@@ -94,7 +94,7 @@ def exact(
 class _Corner:
     """The labels with h > `h` and g > `g`, and what is known of them.
 
-    `above` is the corner handed to the plane. Where the plane's step could hide a better label, it is moved back
+    `above` is the corner given to the plane. Where the plane's step could hide a better label, it is moved back
     by that step, and the labels on the side are forbidden one by one.
     """
 
@@ -154,7 +154,7 @@ def _push(queue: list[tuple[float, int, _Corner]], run: Run, corner: _Corner) ->
     if corner.peak.upper > run.value * (1.0 + 1e-10):
         heapq.heappush(queue, (-corner.peak.upper, -len(run.trace) * 2 - len(queue), corner))
     elif corner.peak.upper > run.value:
-        run.lose(corner.peak.upper)  # rounding, but a bound is a promise
+        run.lose(corner.peak.upper)  # rounding, but a bound must hold
 
 
 def _push_again(
@@ -165,7 +165,7 @@ def _push_again(
     envelope: Envelope,
     point: Point,
 ) -> None:
-    """The answer is a label of the strip beside the corner: not in it, only in the way."""
+    """The answer is a label of the strip beside the corner: not in the corner, but returned for it."""
     corner.envelope = envelope
     corner.peak = envelope.peak(psi, corner.h, corner.g)
     if run.plane.can_forbid(point):
@@ -226,7 +226,7 @@ def _strip(
     h_step: float = 0.0,
     g_step: float = 0.0,
 ) -> float:
-    """Bound on the labels that lie closer to a side of the corner than the plane can tell."""
+    """Bound on the labels that lie closer to a side of the corner than the plane can resolve."""
     if h_step == 0.0 and g_step == 0.0:
         return 0.0
     strip = envelope.copy()

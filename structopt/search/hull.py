@@ -125,7 +125,7 @@ class HullWalk:
         plane = run.plane
         self.envelope = Envelope(plane.bounds, surrogate)
         # Vertices in increasing g, and their ψ. They are computed once: the loop below runs between two solves,
-        # with cold caches, where every function call is paid several times over.
+        # with cold caches, where every function call takes several times longer.
         self.chain: list[Point] = []
         self._values: list[float] = []
         # The vertices of answers alone. A line through each is known, and only then is what lies above them known, too:
@@ -154,7 +154,7 @@ class HullWalk:
         return upper <= value * (1.0 + 1e-10) or (value > 0.0 and value >= (1.0 - self.rtol) * upper)
 
     def explore(self, forbid: Sequence[Any] = ()) -> str:
-        """Ask until the hull's optimum is known.
+        """Query until the hull's optimum is known.
 
         Returns
         -------
@@ -277,7 +277,7 @@ class HullWalk:
         return all(abs(p.h - point.h) > h_error or abs(p.g - point.g) > g_error for p in self.chain)
 
     def _next(self, peak: Peak) -> tuple[float, bool, bool]:
-        """The next λ, whether an answer that is nothing new settles the matter, and whether λ is that of an edge."""
+        """The next λ, whether an answer that is nothing new ends the walk, and whether λ is that of an edge."""
         if not self.chain or (not self.run.trace and self.run.value <= 0.0):
             return self._start(peak), False, False
         highest = max(self._values)
@@ -312,7 +312,7 @@ class HullWalk:
     def _snap(self, wanted: float) -> float:
         """An extreme λ is 0 or inf at first; the λ itself only if that was not enough."""
         lam = self.envelope.snap(wanted)
-        return wanted if lam in self._asked and self.envelope.tells(wanted) else lam
+        return wanted if lam in self._asked and self.envelope.is_informative(wanted) else lam
 
     def _start(self, peak: Peak) -> float:
         """The first λ: the caller's, or the tangent at the box's corner (H^ / G^ for a product)."""
@@ -396,7 +396,7 @@ class HullWalk:
             k *= 2
 
     def forget(self, points: Iterable[Point]) -> None:
-        """Take points off the chain for good: they were banned."""
+        """Remove points from the chain for good: they are excluded."""
         gone = list(points)
         self._known = [p for p in self._known if not any(_same_label(p, q) for q in gone)]
         self._answers = [p for p in self._answers if not any(_same_label(p, q) for q in gone)]

@@ -1,4 +1,4 @@
-"""What a search returns, and the bookkeeping that all searches share."""
+"""The result of a search, and the bookkeeping that all searches share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SearchResult:
     method : str
         Name of the search.
     label : object
-        The label (a vector z, or an index of a `PointPlane`); the truth (or None) if no label is violated.
+        The label (a vector z, or an index of a `PointPlane`); the ground truth (or None) if no label is violated.
     point : Point or None
         The label in the plane.
     value : float
@@ -75,7 +75,7 @@ class SearchResult:
         The queries by kind, and figures of the method.
     stopped : str
         Why it ended: ``"optimal"``, ``"gap"``, ``"no violation"``, ``"vertices"``, ``"bracket"``, ``"front"``,
-        ``"stalled"`` or ``"max_queries"``. The first three are promises about `gap`: that it is at most `rtol`,
+        ``"stalled"`` or ``"max_queries"``. The first three are statements about `gap`: it is at most `rtol`,
         or nothing up to the plane's accuracy (1e-7 for a solver, 2e-5 where restricted queries were needed).
         A search that ends without that proof is ``"stalled"``; its bound holds all the same.
     lam : float
@@ -114,7 +114,7 @@ class SearchResult:
 
     @property
     def violated(self) -> bool:
-        """Whether some label is worth more than the truth."""
+        """Whether some label has a larger value than the ground truth."""
         return self.value > 0.0
 
     @property
@@ -289,7 +289,7 @@ class Run:
         return any(step.kind in ("angle", "corner") for step in self.trace)
 
     def _verdict(self, stopped: str) -> str:
-        """What a search may call its end: a promise about the gap is checked."""
+        """The reason to report: a statement about the gap is checked."""
         if stopped not in ("optimal", "gap", "no violation"):
             return stopped
         gap, bound = self.bound - self.value, self.bound
@@ -337,12 +337,12 @@ class Run:
 
 
 def product(h: float, g: float) -> float:
-    """The product of the slack searches, 0 outside the open quadrant (docs/mathematics/searches)."""
+    """The product of the slack searches, 0 outside the open quadrant (docs/mathematics/searches#angular-search)."""
     return h * g if h > 0.0 and g > 0.0 else 0.0
 
 
 def default_lam(plane: SearchPlane) -> float:
-    """λ0 = H^ / G^ (docs/mathematics/searches), from bounds that cost no query."""
+    """λ0 = H^ / G^ (docs/mathematics/searches#angular-search), from bounds that need no query."""
     bounds = plane.bounds
     if not (0.0 < bounds.h_upper < math.inf and 0.0 < bounds.g_upper < math.inf):
         return 1.0

@@ -90,7 +90,7 @@ class _Best:
 
 
 def _zero_slack(run: Run, best: _Best) -> str:
-    """xi = 0 asks for the largest h among labels with g > 0."""
+    """xi = 0: the largest h among labels with g > 0."""
     if run.plane.convex:
         return _zero_slack_relaxed(run, best)
     point = run.ask(0.0, above=(-math.inf, 0.0))
@@ -105,7 +105,7 @@ def _zero_slack(run: Run, best: _Best) -> str:
 
 
 def _zero_slack_relaxed(run: Run, best: _Best) -> str:
-    """Where mixtures are labels, those with g > 0 come as near to the largest h as one likes: free queries tell it."""
+    """Where mixtures are labels, those with g > 0 come arbitrarily near to the largest h: free queries find it."""
     for lam in (0.0, math.inf):
         point = run.ask(lam)
         if point is None:

@@ -1,4 +1,4 @@
-"""The hull walk of one plane as a compiled state machine, for any surrogate: which λ to ask next, and when to stop.
+"""The hull walk of one plane as a compiled state machine, for any surrogate: which λ to query next, and when to stop.
 
 Between two solves a search does a few hundred floating-point operations. Interpreted, with caches that the solver
 has just emptied, they take a tenth of the solve; compiled, one call of `advance` replaces them, and one call of
@@ -42,8 +42,9 @@ __all__ = [
     "summarize",
 ]
 
-#: What to do next: ask, or stop because nothing better than the incumbent is left (below the lines, or within the
-#: relative gap, or on the levels that g has), because the optimum over the hull is a mixture, or for want of an idea.
+#: What to do next: query, or stop because nothing better than the incumbent is left (below the lines, or within the
+#: relative gap, or on the levels that g has), because the optimum over the hull is a mixture, or because no λ is left
+#: to try.
 ASK, OPTIMAL, GAP, CLOSED, STALLED, LEVELS = range(6)
 
 # Row 0: scalars, by these places.
@@ -55,8 +56,8 @@ _N_ANSWERS = 13
 _LABEL_VALUE, _LABEL_ID, _LABEL_H, _LABEL_G = 14, 15, 16, 17
 _N_SCALARS = 18
 # Further rows: lines h + λ g <= K in increasing λ; two chains of vertices in increasing g, each with their place among
-# the points known, one of all points and one of answers alone; every λ asked; the last three are scratch for the lower
-# envelope of the lines.
+# the points known, one of all points and one of answers alone; every λ queried; the last three are scratch for the
+# lower envelope of the lines.
 _LINE_LAM, _LINE_K, _CHAIN_H, _CHAIN_G, _CHAIN_ID, _ANSWER_H, _ANSWER_G, _ANSWER_ID = range(1, 9)
 _ASKED, _PIECE_LAM, _PIECE_K, _PIECE_BEGIN = range(9, 13)
 _N_ROWS = 13
@@ -342,7 +343,7 @@ def _edge_of_mixture(s: FloatArray, f: FloatArray) -> float:
 
 @kernel
 def _next(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
-    """`HullWalk._next`: the next λ, whether an answer that is nothing new settles the matter, if it is an edge's."""
+    """`HullWalk._next`: the next λ, whether an answer that is nothing new ends the walk, if it is an edge's."""
     n = int(s[0, _N_CHAIN])
     highest, best = 0.0, -1
     for k in range(n):
@@ -476,7 +477,7 @@ def advance(s: FloatArray, f: FloatArray, lam: float, bound: float, h: float, g:
     code : int
         `ASK`, or why to stop.
     lam : float
-        What to ask.
+        The next query.
     upper, value : float
         The bound and the incumbent after the answer.
     """
@@ -545,7 +546,7 @@ def begin_all(
     first : ndarray, shape (n,)
         A first λ each, or NaN.
     codes, lams, uppers : ndarray, shape (n,)
-        Results: what to do, what to ask, and the bound.
+        Results: what to do, the next query, and the bound.
     """
     numbers = np.empty(H.shape[0])
     for i in range(states.shape[0]):

@@ -1,4 +1,4 @@
-r"""Bi-criteria surrogates :math:`\psi(h, g)`: what a search maximises over the plane.
+r"""Bi-criteria surrogates :math:`\psi(h, g)`: the functions that a search maximises over the plane.
 
 A label y is the point (h(y), g(y)); unless a surrogate says otherwise h is the margin error
 :math:`m(y) = f(y) - f(y_i)` and g the task loss :math:`L(y, y_i)`. On :math:`K_0 = \{\psi \ge 0\}` every

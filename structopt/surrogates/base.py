@@ -44,7 +44,7 @@ class Surrogate(ABC):
     counts : bool
         Whether `plane` takes ``counted=``, the variables that the task loss counts.
     convex_in_h : bool
-        Whether the trained objective is convex in the weights (docs/mathematics/surrogates).
+        Whether the trained objective is convex in the weights (docs/mathematics/surrogates#training-with-a-surrogate).
     """
 
     name: ClassVar[str] = ""
@@ -176,7 +176,7 @@ class Surrogate(ABC):
 
     @property
     def domain(self) -> str:
-        """The domain in words."""
+        """The domain as text."""
         return f"g >= {self.g_lower:g}"
 
     def clipped(self, h: float, g: float) -> float:

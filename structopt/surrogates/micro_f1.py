@@ -20,10 +20,10 @@ __all__ = ["MicroF1"]
 class MicroF1(Surrogate):
     r"""Micro-F1 surrogate, ψ = -h / g with h = H + margin and g = -(\|y\| + \|y_i\|) < 0.
 
-    H counts the variables that only one of label and truth has (false positives and false negatives), \|y\| those that
-    are on, so that ψ at margin 0 is H / (\|y\| + \|y_i\|) = 1 - F1. The variables are those that the task loss counts,
-    each of them: in a chain, a matching or a tree a wrong position is two wrong variables, one that is on and one that
-    is missing, \|y\| is the number of positions, and 1 - F1 is the share of wrong ones.
+    H counts the variables that only one of label and ground truth has (false positives and false negatives), \|y\|
+    those that are on, so that ψ at margin 0 is H / (\|y\| + \|y_i\|) = 1 - F1. The variables are those that the task
+    loss counts, each of them: in a chain, a matching or a tree a wrong position is two wrong variables, one that is on
+    and one that is missing, \|y\| is the number of positions, and 1 - F1 is the share of wrong ones.
 
     Its contours are rays, so that the hull search is Dinkelbach's method.
 
@@ -75,7 +75,7 @@ class MicroF1(Surrogate):
             As in `plane`.
         counted : array, shape (n_variables,), optional
             A weight for each variable, 0 for those that do not count; ``model.counted(x)`` has it. Without it `loss`
-            must be the Hamming loss over all variables: its coefficients alone do not tell which ones count.
+            must be the Hamming loss over all variables: its coefficients alone do not determine which ones count.
         """
         (h_coef, h_const), _ = super().factors(score, loss, truth)
         z = np.asarray(truth, dtype=float)
@@ -93,7 +93,7 @@ class MicroF1(Surrogate):
         on = weights > 0.0
         if not np.isin(z[on], (0.0, 1.0)).all():
             bad = z[on][~np.isin(z[on], (0.0, 1.0))][0]
-            raise DeclarationError(f"Micro-F1 counts 0/1 variables; one of the truth's is {bad:g}.")
+            raise DeclarationError(f"Micro-F1 counts 0/1 variables; one of the ground truth's is {bad:g}.")
         size = float(weights @ z)
         return (h_coef + weights * (1.0 - 2.0 * z), h_const + size), (-weights, -size)
 
@@ -121,7 +121,8 @@ class MicroF1(Surrogate):
             counted = binary
         h, g = self.factors(score, loss, truth, counted)
         if g[1] == 0.0:
-            # With an empty truth the empty label has g = 0, where F1 is not defined (its loss is 0): leave it out.
+            # With an empty ground truth the empty label has g = 0, where F1 is not defined (its loss is 0): leave it
+            # out.
             least = float(-g[0][g[0] < 0.0].max())
             options["rows"] = [*options.get("rows", ()), (-g[0], least, math.inf)]
         return Plane(oracle, h, g, truth=truth, **options)
@@ -131,7 +132,7 @@ class MicroF1(Surrogate):
         coef, const = np.asarray(loss[0], dtype=float), float(loss[1])
         if not np.array_equal(coef, counted * (1.0 - 2.0 * truth)) or const != float(counted @ truth):
             raise DeclarationError(
-                "MicroF1 counts 0/1 variables, and this loss does not tell which: it is not the Hamming loss over all "
-                "of them (coefficients +1 where the truth is 0 and -1 where it is 1). Give counted=, a weight for each "
-                "variable; model.counted(x) has it."
+                "MicroF1 counts 0/1 variables, and this loss does not determine which: it is not the Hamming loss over "
+                "all of them (coefficients +1 where the ground truth is 0 and -1 where it is 1). Give counted=, a weight "
+                "for each variable; model.counted(x) has it."
             )

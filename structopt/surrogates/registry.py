@@ -1,4 +1,4 @@
-"""Surrogates by name, and surrogates of your own."""
+"""The registry of surrogates: classes by name, and user-defined ones."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def from_functions(
 
 @checked
 def register(surrogate: Surrogate | type[Surrogate], name: str | None = None, *, random_state: int = 0) -> None:
-    """Let `get`, and with it every estimator, find a surrogate of your own by name.
+    """Let `get`, and with it every estimator, find your own surrogate by name.
 
     The numerical conformance check `structopt.testing.check_surrogate` runs first: a function that is not
     quasi-concave, not monotone on K_0 or whose gradient is wrong is refused, because every search would return

@@ -1,4 +1,4 @@
-"""Margin and slack rescaling and what lies between them (thesis Table 3.2)."""
+"""Margin rescaling, slack rescaling, and the families between them (thesis Table 3.2)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Slack(Surrogate):
         return value if value > 0.0 and g > 0.0 else 0.0
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
-        # A parabola in t ; written out, because a search asks many times a query.
+        # A parabola in t ; written out, because a search evaluates it many times per query.
         (h, g), dh, dg = p, q[0] - p[0], q[1] - p[1]
         h += self.shift
         bend = dh * dg
@@ -137,7 +137,7 @@ class GeneralizedScaling(Surrogate):
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
         a, b = self.alpha, self.beta
-        g = np.maximum(g, 1e-300)  # g**(b - 1) at 0 is infinite; a search never asks there
+        g = np.maximum(g, 1e-300)  # g**(b - 1) at 0 is infinite; a search never evaluates it there
         return g**b + 0.0 * h, (b * h * g ** (b - 1.0) if b else 0.0 * h) + (a * g ** (a - 1.0) if a else 0.0)
 
     def compiled_form(self) -> Form | None:
