@@ -133,6 +133,6 @@ class MicroF1(Surrogate):
         if not np.array_equal(coef, counted * (1.0 - 2.0 * truth)) or const != float(counted @ truth):
             raise DeclarationError(
                 "MicroF1 counts 0/1 variables, and this loss does not determine which: it is not the Hamming loss over "
-                "all of them (coefficients +1 where the ground truth is 0 and -1 where it is 1). Give counted=, a weight "
+                "all of them (coefficients +1 where the ground truth is 0, else -1). Give counted=, a weight "
                 "for each variable; model.counted(x) has it."
             )
