@@ -92,7 +92,7 @@ def closure(small: bool) -> tuple[so.Model, Any, Any]:
     X = rng.normal(size=(n, 5))
     Y = []
     for _ in range(n):
-        on = rng.random(len(model.nodes)) < 0.3
+        on = rng.random(model.space().n_variables) < 0.3
         Y.append(_closed(model.space(), on.astype(float)))
     return model, X, np.array(Y, dtype=int)
 
