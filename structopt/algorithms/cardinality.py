@@ -1,8 +1,7 @@
-"""Simplices and groups of 0/1 variables with a bounded number of ones (docs/mathematics/oracles).
+"""Simplices and groups of 0/1 variables with a bounded number of ones (docs/mathematics/oracles#groups).
 
-Every variable is in at most one group; those in none are free, 1 where the cost is positive. Ties: the smallest number
-of ones, and among equal costs the variables that their group
-lists first.
+Every variable is in at most one group; those in none are free, 1 where the objective coefficient is positive. Ties: the
+smallest number of ones, and among equal coefficients the variables that their group lists first.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class CardinalityAlgorithm(Algorithm):
         chosen, values, finite = choose_rows(np.ascontiguousarray(C), *self._groups)
         if not finite:
             row, j = (int(i) for i in np.argwhere(~np.isfinite(C))[0])
-            raise DeclarationError(f"Cost {j} of example {row} is {C[row, j]}; costs must be finite.")
+            raise DeclarationError(f"Coefficient {j} of example {row} is {C[row, j]}; coefficients must be finite.")
         return Solutions(chosen.astype(np.float64), values, values.copy())
 
 
@@ -112,7 +111,7 @@ def choose_rows(
             positive = 0
             for q in range(first, first + size):
                 positive += out[columns[q]]
-            # The prefix sums of the sorted costs rise as long as costs are positive: the best number is a clip.
+            # The prefix sums of the sorted coefficients rise as long as these are positive: the best number is a clip.
             best = min(max(positive, lower[g]), min(upper[g], size))
             if best != positive:
                 _take(c, columns[first : first + size], best, scratch[:size], out)

@@ -16,13 +16,13 @@ from structopt.space.enumeration import enumerate_labels
 
 __all__ = ["Enumeration"]
 
-# Listing this many labels and one product with the costs is faster than any solver's call.
+# Listing this many labels and one product with the coefficients is faster than any call of a solver.
 _MOST_LABELS = 4096
 _MOST_INTEGERS = 14
 
 
 class Enumeration(Algorithm):
-    """All labels of a tiny space in one array; every question is a product and a comparison.
+    """All labels of a tiny space in one array; every call is a product and a comparison.
 
     Examples
     --------

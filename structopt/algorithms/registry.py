@@ -1,4 +1,4 @@
-"""Which algorithm solves a space, by what is recognised in it."""
+"""The registry of algorithms: recognised structure to algorithm."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fast_algorithm(
     structure : Structure, optional
         What was recognised in `space`, if that is known already.
     relaxed : bool
-        Whether the LP relaxation is asked for; fractional optima then count.
+        Whether the LP relaxation is to be solved; fractional optima then count.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["BACKENDS", "backend_class", "register", "registered"]
 
-#: Class, or the module and name of a class that is imported when it is asked for.
+#: Class, or the module and name of a class that is imported at first use.
 BACKENDS: dict[str, str | type[Backend]] = {
     "highs": "structopt.backends.highs:Highs",
     "scipy": "structopt.backends.scipy:Scipy",

@@ -1,4 +1,4 @@
-"""Labels as points (h, g) of a plane: the λ-oracle and the constrained one."""
+"""The (h, g) plane of the labels of an example: λ-oracle and constrained λ-oracle."""
 
 from structopt.plane.plane import Plane
 from structopt.plane.point_plane import PointPlane

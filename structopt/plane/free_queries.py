@@ -1,7 +1,7 @@
 """Queries restricted to an angle, answered by free queries where these suffice (docs/mathematics/oracles).
 
-The rows of an angle break the structure that a combinatorial algorithm lives on, so that a restricted query costs an
-integer program. Free queries in other directions of the plane cost next to nothing, and often tell as much: that the
+The rows of an angle break the structure that a combinatorial algorithm relies on, so that a restricted query needs an
+integer program. Free queries in other directions of the plane take little time, and often show as much: that the
 free answer lies in the angle, that the angle is empty, or that nothing in it is worth having.
 """
 

@@ -1,4 +1,4 @@
-"""What a plane needs of an oracle."""
+"""The protocol of the oracle of a plane."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LinearOracle(Protocol):
 
     @property
     def prefers_free_calls(self) -> bool:
-        """Whether several calls without side constraints cost less than one with them."""
+        """Whether several calls without side constraints take less time than one with them."""
         return False
 
     @property

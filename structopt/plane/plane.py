@@ -1,4 +1,4 @@
-"""Labels seen as points (h(y), g(y)) of a plane, and the λ-oracles over them.
+"""`Plane`: the labels of a space as points (h, g), and the λ-oracles over them.
 
     O(λ) = argmax  h(y) + λ g(y)          λ in [0, inf]
 
@@ -80,7 +80,7 @@ class Plane:
     Point(h=2, g=1)
     """
 
-    #: Relative accuracy of ``h + λ g`` at an answer: what a simplex method promises.
+    #: Relative accuracy of ``h + λ g`` at an answer: that of a simplex method.
     tolerance = 1e-8
 
     @checked
@@ -133,9 +133,7 @@ class Plane:
         space = self.oracle.space
         self.truth = None if truth is None else np.ascontiguousarray(floats("truth", truth))
         if self.truth is not None and self.truth.shape != space.lower.shape:
-            raise SpaceMismatch(
-                f"The truth has shape {self.truth.shape}; this space has {space.n_variables} variables."
-            )
+            raise SpaceMismatch(f"truth has shape {self.truth.shape}; this space has {space.n_variables} variables.")
         self.coordinates = Coordinates(h, g, space, self.truth)
         self.rows: list[tuple[Any, float, float]] = list(sequence("rows", rows))
         self.points: list[Point] = []
@@ -213,7 +211,7 @@ class Plane:
         Parameters
         ----------
         lam : float in [0, inf]
-            0 asks for the largest h (of those, the largest g), inf for the largest g (of those, the largest h).
+            0 is the largest h (of those, the largest g), inf the largest g (of those, the largest h).
         bottom, top : (h, g), optional
             Only labels with h > 0 and g > 0 between these two rays from the origin.
         open_bottom, open_top : bool
@@ -274,7 +272,7 @@ class Plane:
     def _query_solver(
         self, lam: float, sides: Sequence[Halfplane], forbid: Sequence[Any], kind: str, ties: bool
     ) -> Point | None:
-        """A query with whatever side constraints and no-goods it has, asked of the oracle."""
+        """A query with its side constraints and no-good cuts, by the oracle."""
         costs, const = self.coordinates.costs(lam)
         rows = [*self.rows, *(self.coordinates.row(side) for side in sides)]
         found = self._solve(costs, rows, forbid, kind)
@@ -290,7 +288,7 @@ class Plane:
     def _tries_free_calls(self, lam: float, ties: bool) -> bool:
         """Whether free queries may stand in for a restricted one: cheap ones, over labels that need no other row.
 
-        Not for corners: they are asked inside a proved hull, of which free queries have nothing more to say.
+        Not for corners: they are inside a proved hull, where free queries give no further information.
         """
         if self.convex or self.rows or (ties and (lam == 0.0 or lam == math.inf)):
             return False

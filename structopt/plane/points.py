@@ -170,7 +170,9 @@ def check_lam(lam: float) -> float:
     """A λ in [0, inf]."""
     lam = number("lam", lam)
     if not lam >= 0.0:
-        raise DeclarationError(f"lam must be in [0, inf], got {lam}: a negative weight on g asks for a smaller loss.")
+        raise DeclarationError(
+            f"lam must be in [0, inf], got {lam}: a negative weight on g would prefer a smaller loss."
+        )
     return lam
 
 

@@ -59,7 +59,7 @@ def relax(TT: FloatArray, below: FloatArray, out: FloatArray) -> None:
 def _backward(
     U: FloatArray, first: int, length: int, T: FloatArray, stride: int, t0: int, TT: FloatArray, B: FloatArray
 ) -> None:
-    """``B[t, s]`` = best score of the positions t.. that starts in s (docs/mathematics/oracles)."""
+    """``B[t, s]`` = best score of the positions t.. that starts in s (docs/mathematics/oracles#chains-and-segments)."""
     n_states = U.shape[1]
     last = length - 1
     for s in range(n_states):
@@ -189,7 +189,7 @@ def _settle(
     row = init if t == 0 else T[stride * (t - 1), emitted[parent[cell], t - 1]]
     best, arg = -np.inf, -1
     for s in range(init.size):
-        # Forbidden states carry -inf, so that the test costs an addition.
+        # Forbidden states carry -inf, so that the test is an addition.
         v = row[s] + B[t, s] + forbidden[cell, s]
         if v > best:
             best, arg = v, s

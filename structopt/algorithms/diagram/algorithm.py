@@ -1,4 +1,4 @@
-"""`DiagramAlgorithm`: every question about a compiled space, answered from the arrays of its diagram."""
+"""`DiagramAlgorithm`: the algorithm protocol over the arrays of a decision diagram."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ class DiagramAlgorithm(Algorithm):
         return mean, total
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-        """`size` independent labels drawn from ``p(z) ~ exp(c . z)``; uniform ones for costs 0."""
+        """`size` independent labels drawn from ``p(z) ~ exp(c . z)``; uniform ones for c = 0."""
         Z = np.empty((size, len(c)))
         sample_labels(self._arrays, _writable(c), rng, Z)
         return Z

@@ -1,4 +1,4 @@
-"""Diagrams that are kept: one for each fingerprint, the least recently used go first when memory is short."""
+"""The cache of diagrams: one for each fingerprint; the least recently used are dropped when memory is short."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class DiagramCache:
         return entry.diagram
 
     def used(self, space: CompiledSpace, calls: int) -> Diagram | None:
-        """The diagram of a space that is asked `calls` more times; None at its first use, and if it is refused.
+        """The diagram of a space that is solved `calls` more times; None at its first use, and if it is refused.
 
-        Compiling costs as much as many calls of a solver, and many spaces are asked once. Where space after space is
+        Compiling takes as long as many calls of a solver, and many spaces are solved once. Where space after space is
         refused (a space for each input, all too wide), more and more uses are waited for.
         """
         entry = self._entry(space)

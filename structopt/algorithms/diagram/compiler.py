@@ -1,4 +1,4 @@
-"""From a compiled space to its decision diagram, or to a refusal that says why."""
+"""Compilation of a space into its decision diagram, or a refusal with its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The k best labels of a diagram, by Lawler's cells (docs/mathematics/oracles).
+"""The k best labels of a diagram, by Lawler's cells (docs/mathematics/oracles#the-k-best-labels).
 
 A cell is (an emitted path, a position on it, another arc there): the paths that follow the emitted one up to the
 position and leave it by that arc. Its best member goes on by best arcs. Emitting it opens the next best arc at its

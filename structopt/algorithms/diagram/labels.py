@@ -1,7 +1,7 @@
 """Labels of arcs: lists of (variable, value), each list stored once.
 
 Along a path the items come in one order, so that equal sets of pairs are equal lists. Arrays are as long as they may
-ever get: memory that is not written to costs nothing.
+ever get: memory that is not written to is not allocated.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def add_label(store: Any, table: Any, variables: Any, values: Any, n: int) -> in
         return 0
     code = np.int64(n)
     for k in range(n):
-        # Values that differ by less than their hash shows are told apart below.
+        # Different values of equal hash are distinguished below.
         code = (code ^ (variables[k] * _HASH_1 + np.int64(values[k] * 65536.0))) * _HASH_2
         code ^= code >> 31
     slot = code & (len(table) - 1)

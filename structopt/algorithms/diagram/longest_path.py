@@ -1,4 +1,4 @@
-"""The best label: the longest path through a diagram, for one vector of costs and for a batch."""
+"""The best label: the longest path through a diagram, for one objective and for a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order to decide the items: candidates, and an estimate of the size of the diagram that each would give.
+"""The order in which items are decided: candidates, and an estimate of the size of the diagram that each would give.
 
 The width after some items is estimated by ``2^min(P, W + min(R, B))``: P counts the bits of all decisions so far, W and
 R those of the open rows (W the *wide* ones, that touch more than a third of the items; a row has no more bits than the

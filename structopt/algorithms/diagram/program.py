@@ -1,4 +1,4 @@
-"""What a diagram is compiled from: decisions (items), what they add to each integer row, and continuous components.
+"""Input of the diagram compiler: decisions (items), what they add to each integer row, and continuous components.
 
 An *item* is one decision: an integer variable (options: its values), or the 0/1 variables of a row ``sum = 1``
 (options: which of them is 1). A *component* is a connected set of continuous variables, joined by the rows that they

@@ -1,4 +1,4 @@
-"""The rows of a space as exact integers, with the proof that no tolerance decides about a label.
+"""The rows of a space as exact integers, with a proof that membership of a label does not depend on a tolerance.
 
 States of a diagram are merged by equality, and a merged state must mean the same set of completions to the last bit:
 sums of floating-point coefficients would not do. A row ``lower <= a z <= upper`` over integer variables becomes a row

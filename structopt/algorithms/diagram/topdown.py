@@ -98,7 +98,7 @@ def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
             now_most[r] += distinct[n_options - 1]
             if now_length[r] < 0:
                 continue
-            # Only sums that some activity before this item can complete to the bounds tell states apart.
+            # Only sums that some activity before this item can complete to the bounds distinguish states.
             floor = rows.lower[r] - (total_most[r] - now_most[r])
             ceiling = rows.upper[r] - (total_least[r] - now_least[r])
             n_one = 0

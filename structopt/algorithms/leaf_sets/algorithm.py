@@ -1,4 +1,4 @@
-"""Sets of leaves in a DAG: a label with a proof, and a solver for the core where there is none."""
+"""Sets of leaves in a DAG: a label with a proof of optimality by sweeps, else HiGHS on the core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["LeafSetOracle"]
 
 # Between a label and its proof, relative to the gains that enter; rounding stays near 1e-16.
 _GAP = 1e-10
-# Labels to try before the solver is asked.
+# Labels to try before the solver is used.
 _LABELS = 2
 # Entries of a solver's point this close to 0 are 0: labels are kept sparse.
 _ZERO = 1e-9
@@ -43,17 +43,15 @@ class LeafSetOracle(Algorithm):
     ----------
     hierarchy : Hierarchy
     relaxed : bool
-        Whether fractional optima of the linear program are answers. If not, HiGHS's integer program settles them.
+        Whether fractional optima of the linear program are answers. If not, HiGHS solves the integer program.
 
-    Notes
-    -----
-    What hangs on single parents folds into its parents, for the linear and the integer program alike
+    Notes ----- What hangs on single parents folds into its parents, for the linear and the integer program alike
     (`structopt.algorithms.leaf_sets.core`). On the core that is left, sweeps over the graph look for a label and for
     multipliers of the rows whose bound it reaches (`structopt.algorithms.leaf_sets.prices`): it is then an optimum of
     the linear program, and of the integer one. Where they do not meet, as at fractional optima, HiGHS solves the core,
-    from the basis of the example before: only the costs change. For labels, a bound for each leaf first leaves out
-    those that no better label has (`structopt.algorithms.leaf_sets.candidates`); often none is left. Pieces of a batch
-    start cold, so that threads do not change the answers.
+    from the basis of the previous example: only the objective changes. For labels, a bound for each leaf first leaves
+    out those that no better label has (`structopt.algorithms.leaf_sets.candidates`); often none is left. Pieces of a
+    batch start cold, so that threads do not change the answers.
 
     Examples
     --------
@@ -94,7 +92,7 @@ class LeafSetOracle(Algorithm):
         bound = desk.bound
         self._idle.append(desk)  # not after an interrupt: its arrays are then half of one call and half of another
         value = dot(np.ascontiguousarray(c), z)
-        # The bound is the promise, and the value where they agree up to rounding.
+        # The proved bound, or the value where both agree up to rounding.
         return Optimum(z, value, bound if bound - value > 1e-9 * abs(value) else value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:

@@ -54,9 +54,9 @@ def sweep(
     """Multipliers that suit a label, `state`; the bound that they prove.
 
     `ease` is that of the last sweep, and becomes that of this one. On return `g` are the reduced gains, `value` what
-    each node was worth before it handed it on, `paid` whether a child handed anything to it. `room`, by how much a node
-    may yet rise, counts on its children's room, which other parents may use first: the choices rest on it, the bound
-    does not.
+    each node was worth before it was passed on, `paid` whether a child passed anything to it. `room`, by how much a
+    node may yet rise, counts on its children's room, which other parents may use first: the choices rest on it, the
+    bound does not.
     """
     n = rho.size
     for v in range(n):

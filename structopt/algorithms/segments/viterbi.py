@@ -1,4 +1,4 @@
-"""Semi-Markov segmentations with segments of bounded length (docs/mathematics/oracles).
+"""Semi-Markov segmentations with segments of bounded length (docs/mathematics/oracles#chains-and-segments).
 
 A label of n positions is a sequence of segments (start, length, state) that cover them; its score is
 
