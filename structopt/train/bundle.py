@@ -296,8 +296,8 @@ def make_bundle(
     >>> point.w, round(point.lower_bound, 6)
     (array([-0.75, -1.25]), -0.21875)
     """
-    from structopt.train.interior import InteriorBundle
-    from structopt.train.linear import LinearBundle
+    from structopt.train.interior_bundle import InteriorBundle
+    from structopt.train.linear_bundle import LinearBundle
 
     kinds: dict[str, type[Bundle]] = {
         "quadratic": QuadraticBundle,

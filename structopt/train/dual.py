@@ -212,7 +212,7 @@ class SimplexQP:
 
     def _ascend(self, tol: float, max_steps: int) -> tuple[int, float]:
         members, start = self._layout()
-        rest = self._normalise(members, start)
+        rest = self._normalise()
         g = np.empty(self.n_cuts)
         steps, gap = pair_ascent(
             self._gram,
@@ -238,7 +238,7 @@ class SimplexQP:
         np.cumsum(np.bincount(self.block, minlength=self.mass.size), out=start[1:])
         return np.argsort(self.block, kind="stable"), start
 
-    def _normalise(self, members: NDArray[np.int64], start: NDArray[np.int64]) -> Vector:
+    def _normalise(self) -> Vector:
         """Make the weights exactly feasible; return the weight of each block's implicit cut."""
         total = np.bincount(self.block, weights=self.alpha, minlength=self.mass.size)
         if self.zero_plane:

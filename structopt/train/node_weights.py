@@ -54,7 +54,7 @@ def seen_features(X: sp.csr_array, labels: sp.csr_array, *, count_only: bool = F
     by_feature = sp.csc_array(X)
     source = by_feature.indices, by_feature.indptr, labels.indptr, labels.indices
     counts = np.zeros(X.shape[1], np.int64)
-    count_seen(*source, labels.shape[1], counts, np.full(labels.shape[1], -1, np.int64))
+    count_seen(*source, counts, np.full(labels.shape[1], -1, np.int64))
     if count_only:
         return int(counts.sum())
     ptr = np.concatenate([[0], np.cumsum(counts)])

@@ -92,7 +92,7 @@ def add_seen(
 
 @kernel
 def count_seen(
-    example: Any, by_feature: Any, label_ptr: Any, label_node: Any, n_nodes: int, counts: IntArray, stamp: IntArray
+    example: Any, by_feature: Any, label_ptr: Any, label_node: Any, counts: IntArray, stamp: IntArray
 ) -> None:
     """Number of nodes that have met each feature, into `counts`.
 
