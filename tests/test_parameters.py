@@ -59,4 +59,6 @@ def test_the_page_has_every_parameter_once():
     ],
 )
 def test_one_name_for_one_thing(other):
-    assert not [name for name, (_, function) in CALLABLES.items() if other in script.parameters_of(function)]
+    # A batch search takes planes of the (h, g) kind, and its result counts rounds: other things than those above.
+    names = [name for name in CALLABLES if name not in ("search.search_batch", "search.BatchResult")]
+    assert not [name for name in names if other in script.parameters_of(CALLABLES[name][1])]

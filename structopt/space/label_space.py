@@ -468,10 +468,14 @@ class LabelSpace:
     def count(self) -> int:
         """The exact number of integral labels, found by compiling the space into a decision diagram.
 
+        Returns
+        -------
+        int
+
         Raises
         ------
         DiagramRefused
-            If the diagram gets too wide, or the labels are not a finite set that no tolerance decides about.
+            If the diagram gets too wide, or the labels are not finitely many, or whether one is feasible depends on the tolerance.
 
         Examples
         --------

@@ -89,7 +89,12 @@ class Surrogate(ABC):
         """
 
     def compiled_form(self) -> Form | None:
-        """ψ as machine code (`structopt.surrogates.compiled`), or None where it is written in Python."""
+        """ψ as machine code (`structopt.surrogates.compiled`), or None where it is written in Python.
+
+        Returns
+        -------
+        Form or None
+        """
         return None
 
     @cached_property
