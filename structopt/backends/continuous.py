@@ -1,6 +1,6 @@
 """Continuous programs that structopt poses for its own purposes: subproblems of trainers and of conditional risks.
 
-Everything that speaks to HiGHS stands in this package; these are the forms that `structopt.backends.Highs`, which
+Everything that calls HiGHS is in this package; these are the forms that `structopt.backends.Highs`, which
 solves label spaces, does not have: linear programs from a basis that the caller keeps, bounds that move between runs,
 and quadratic objectives.
 """

@@ -2,7 +2,7 @@
 
 A file that was saved, sent and loaded must not choose which program runs or which file is written. Options of HiGHS
 such as ``log_file`` and of Pyomo such as ``executable`` do just that, so that options are taken from a file only if
-they are on the list below, with a value of the right type. ``SECURITY.md`` says what is promised.
+they are on the list below, with a value of the right type. ``SECURITY.md`` states the guarantees.
 """
 
 from __future__ import annotations

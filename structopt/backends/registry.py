@@ -46,7 +46,7 @@ def backend_class(name: str) -> type[Backend]:
 
 @checked
 def register(name: str, backend: type[Backend]) -> None:
-    """Make a backend of one's own known by a name: ``solver="name"`` and ``backend = "name"`` in a profile.
+    """Register your own backend under a name: ``solver="name"`` and ``backend = "name"`` in a profile.
 
     Parameters
     ----------

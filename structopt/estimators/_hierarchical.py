@@ -222,7 +222,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         return found
 
     def _predictor(self) -> HierarchicalLabels:
-        """A model whose node costs are the scores themselves: `coef_` holds the factors already."""
+        """A model whose objective coefficients are the node scores themselves: `coef_` holds the factors already."""
         check_is_fitted(self, "coef_")
         return HierarchicalLabels(self.hierarchy_, self.kind, solver=self.solver)
 

@@ -142,7 +142,7 @@ class Persistent:
 
 @checked
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
-    """Read an estimator that ``save(path)`` wrote: data only, safe to read from strangers.
+    """Read an estimator that ``save(path)`` wrote: data only, safe for untrusted files.
 
     Not to be confused with `structopt.load_model`, which *runs* a file that declares a model (``model()`` and a data
     set, nothing learned); what `load` returns has been trained, and predicts.

@@ -11,7 +11,7 @@ __all__ = ["LeafTree"]
 
 
 class LeafTree(NamedTuple):
-    """What compiled code needs to find the best leaf of a tree, and to tell how wrong it is.
+    """The arrays with which compiled code finds the best leaf of a tree, and its error.
 
     Attributes
     ----------

@@ -184,7 +184,7 @@ class SolverPool(Algorithm):
 
     @contextmanager
     def borrowed(self) -> Iterator[PooledSolver]:
-        """A solver of one's own for the duration."""
+        """A solver instance for exclusive use in a ``with`` block."""
         solver = self._take()
         try:
             yield solver

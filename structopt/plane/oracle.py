@@ -17,7 +17,7 @@ __all__ = ["LinearOracle"]
 class LinearOracle(Protocol):
     """Maximises ``c . z`` over a label space: all that a `Plane` knows of `structopt.Oracle`.
 
-    An oracle of one's own derives from this class and writes `space` and `maximize`; the rest has defaults that offer
+    Another oracle derives from this class and implements `space` and `maximize`; the rest has defaults that offer
     nothing.
 
     Examples

@@ -1,4 +1,4 @@
-"""Picture of a decision diagram: nodes in layers, arcs with the variables they set, the best path for given costs."""
+"""Picture of a decision diagram: nodes in layers, arcs with the variables they set, the best path of an objective."""
 
 from __future__ import annotations
 

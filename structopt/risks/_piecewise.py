@@ -124,7 +124,7 @@ def table_line_minimum(
     """Line minimum for ``sum_i shares_i (max_k gamma (s_ik - s_iy) + delta)`` by a bracketed secant.
 
     An example whose highest line is the same at both ends of the bracket is linear inside it and leaves the list, so
-    that all but the first few trials cost next to nothing.
+    that all but the first few trials take little time.
     """
     n = labels.size
     active = np.arange(n)

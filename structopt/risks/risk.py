@@ -37,7 +37,7 @@ class Cut(NamedTuple):
         unless the search was inexact.
     intercept : float, optional
         Height of the cutting plane at 0, where the risk knows it without the difference of two heights far out: a mean
-        over examples cancels, so that its slope does not tell how large the rounding errors of its height are.
+        over examples cancels, so that its slope does not bound the rounding errors of its height.
     """
 
     value: float
@@ -207,7 +207,7 @@ class Risk(ABC):
 class LinearRisk(Risk):
     """A risk that sees the weights only through predictions ``f = X w``.
 
-    Trainers interpolate predictions instead of multiplying again: an iteration of line-search BMRM costs one
+    Trainers interpolate predictions instead of multiplying again: an iteration of line-search BMRM takes one
     product forward and one back. A subclass implements `predictions`, `loss` and `pull_back`;
     the exact `line_step` is worth overriding where the loss is piecewise linear.
     """
@@ -262,7 +262,7 @@ class LinearRisk(Risk):
         """Minimise ``slope t + curvature/2 t^2 + loss(f + t df)`` over ``t >= 0``.
 
         The default brackets the zero of the (non-decreasing) derivative and bisects with Illinois steps; each
-        trial costs one `loss`, no product.
+        trial takes one `loss`, no product.
 
         Parameters
         ----------

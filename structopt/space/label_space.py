@@ -475,7 +475,7 @@ class LabelSpace:
         Raises
         ------
         DiagramRefused
-            If the diagram gets too wide, or the labels are not finitely many, or whether one is feasible depends on the tolerance.
+            If the diagram gets too wide, the labels are not finitely many, or feasibility depends on a tolerance.
 
         Examples
         --------

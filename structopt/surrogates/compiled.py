@@ -323,7 +323,7 @@ def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -
         t = 0.5 * (low + high)
         if slow < 3 and slope_low > slope_high and math.isfinite(slope_low - slope_high):
             t = low + width * (slope_low / (slope_low - slope_high))
-            # Not closer to an end than rounding can tell: the bracket must shrink from both sides.
+            # Not closer to an end than rounding allows: the bracket must shrink from both sides.
             t = min(max(t, low + 0.25 * FLAT), high - 0.25 * FLAT)
         h, g = h0 + t * dh, g0 + t * dg
         value = clipped(f, h, g)

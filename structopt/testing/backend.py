@@ -388,7 +388,7 @@ def check_bad_costs(subject: Subject) -> None:
         except ValueError:
             pass
         else:
-            raise AssertionError(f"costs {bad} were accepted")
+            raise AssertionError(f"objective coefficients {bad} were accepted")
     subject.expect(backend.run(), space, good, 2.0)
 
 

@@ -215,7 +215,7 @@ class Monitor:
         Parameters
         ----------
         oracle_calls : int
-            Examples whose most violated label was asked for.
+            Examples whose most violated label was computed.
         passes : float
             The same in units of the data set.
         """

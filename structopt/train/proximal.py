@@ -48,7 +48,7 @@ def proximal_bundle(
     """Minimise ``J(w) = lam * regularizer(w) + risk(w)`` with cuts of J and a proximal term.
 
     Each pass minimises the maximum of the cuts of J plus ``zeta/2 ||w - centre||^2`` and moves the centre if J
-    fell by at least `rho` of what the model promised (a serious step); otherwise only the cut is kept (a null step).
+    fell by at least `rho` of what the model predicted (a serious step); otherwise only the cut is kept (a null step).
 
     The method itself certifies nothing about the optimum (its gap contains the proximal term), so the lower bound is
     that of `bmrm`, from the same risk cuts. `bmrm` needs fewer passes (docs/mathematics/training#bundle-methods).

@@ -260,7 +260,7 @@ class TrainResult:
             "trainer": self.trainer,
             "objective": f"{self.objective:.8g}",
             "lower bound": f"{self.lower_bound:.8g}",
-            "relative gap": f"{self.gap:.3g} (asked: {self.tol:.3g})",
+            "relative gap": f"{self.gap:.3g} (tol {self.tol:.3g})",
             "stopped": REASONS.get(self.stopped, self.stopped),
             "passes": f"{self.passes:g} ({self.oracle_calls} oracle calls)",
             "seconds": f"{self.seconds:.3g}",

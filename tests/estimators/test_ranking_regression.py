@@ -136,7 +136,9 @@ def test_ordinal_levels(cost: str) -> None:
     assert np.mean(ordinal.predict(X) == y) > 0.95
     assert ordinal.levels_.tolist() == [1, 2, 5] and ordinal.thresholds_.shape == (2,)
     assert set(ordinal.predict(100 * X)) <= {1, 2, 5}
-    assert np.array_equal(ordinal.levels_[np.digitize(ordinal.score_samples(X), ordinal.thresholds_)], ordinal.predict(X))
+    assert np.array_equal(
+        ordinal.levels_[np.digitize(ordinal.score_samples(X), ordinal.thresholds_)], ordinal.predict(X)
+    )
     with pytest.raises(DeclarationError, match="no pair to compare"):
         OrdinalRegressor().fit(X, np.ones(200))
     with pytest.raises(DeclarationError, match="cost must be"):
