@@ -54,8 +54,6 @@ def test_the_page_has_every_parameter_once():
         "time_limit",
         "seed",
         "eps_gap",
-        "rounds",
-        "planes",
     ],
 )
 def test_one_name_for_one_thing(other):
