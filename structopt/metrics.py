@@ -21,7 +21,7 @@ from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
 from structopt.losses import HierarchicalLoss
-from structopt.structures._hierarchy_labels import LabelCodec
+from structopt.structures.node_labels import LabelCodec
 
 __all__ = [
     "EntityScores",

@@ -1,4 +1,4 @@
-"""The most violated set of labels under any surrogate, where the loss counts wrong labels: by sorting.
+"""Fronts of sets of labels, where the loss counts wrong labels: by sorting.
 
 A set of labels differs from the truth in a labels that are missing and b that are too many. The loss and the number of
 labels follow from (a, b), and the best margin for them is that of the a best labels to drop and of the b best ones to
@@ -8,40 +8,37 @@ not decrease in the margin: no search is needed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from structopt._jit import IntArray
+from structopt.algorithms.fronts import Fronts
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.space.compiled import FloatArray
 
-__all__ = ["LISTED", "equal_weight", "list_products", "most_violated"]
+__all__ = ["LISTED", "count_fronts", "equal_weight", "list_products"]
 
 #: Labels up to which all products are listed: 2^n of them are cheaper than a search.
 LISTED = 16
 
-#: Entries of the tables of one chunk of examples.
-_CHUNK_ENTRIES = 1 << 20
 
+def equal_weight(coef: FloatArray, const: FloatArray) -> float | None:
+    """The weight of a wrong label where it is the same for all; None if the loss is no such count.
 
-def equal_weight(coef: FloatArray, const: FloatArray, truth: FloatArray) -> float | None:
-    """The weight of a wrong label where it is the same for all; None if the loss is no such count."""
+    A count of wrong labels has the coefficient +w of a label that should be off and -w of one that should be on, and
+    w times the number of the latter as its constant.
+    """
     weight = float(abs(coef.flat[0])) if coef.size else 0.0
-    if not weight > 0.0 or not np.array_equal(coef, weight * (1.0 - 2.0 * truth)):
+    if not weight > 0.0 or not (np.abs(coef) == weight).all():
         return None
     # Sums of equal weights in another order differ by rounding.
-    return weight if np.allclose(const, weight * truth.sum(axis=1), rtol=1e-12, atol=0.0) else None
+    return weight if np.allclose(const, weight * (coef < 0.0).sum(axis=1), rtol=1e-12, atol=0.0) else None
 
 
-def most_violated(
-    surrogate: Any, scores: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int] | None = None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The 0/1 rows with the largest ``psi(margin, weight * wrong labels)``, with their margins and losses.
+def count_fronts(scores: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int] | None = None) -> Fronts:
+    """The largest margin for every number of wrong labels, of every row; g is the number times `weight`.
 
     Parameters
     ----------
-    surrogate : Surrogate
-        Of margin and loss.
     scores, truth : ndarray, shape (n, n_labels)
     weight : float
         Loss of a wrong label.
@@ -50,25 +47,58 @@ def most_violated(
 
     Returns
     -------
-    Y, margin, loss : ndarray
-        The truth, with margin and loss 0, where nothing is violated.
+    Fronts
+        `decode` gives 0/1 rows.
     """
     # What it gains to make each label wrong, the best first.
     gains = (1.0 - 2.0 * truth) * scores
-    if limits is None:
-        order = np.argsort(-gains, axis=1)
-        margin = np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)
-        best, h, g = _largest(surrogate, margin, weight * np.arange(1, gains.shape[1] + 1.0))
+    return _free(gains, truth, weight) if limits is None else _limited(gains, truth, weight, limits)
+
+
+def _free(gains: FloatArray, truth: FloatArray, weight: float) -> Fronts:
+    n, k = gains.shape
+    order = np.argsort(-gains, axis=1)
+    margin = np.cumsum(np.take_along_axis(gains, order, axis=1), axis=1)
+    loss = np.broadcast_to(weight * np.arange(1, k + 1.0), margin.shape)
+    ptr = np.arange(n + 1) * k
+
+    def decode(places: IntArray) -> FloatArray:
+        last = np.where(places < 0, -1, places - ptr[:-1])
         wrong = np.zeros(gains.shape, dtype=bool)
-        np.put_along_axis(wrong, order, np.arange(gains.shape[1]) <= best[:, None], axis=1)
-        return _flipped(truth, wrong, h, g)
-    Y, h, g = np.array(truth), np.zeros(len(truth)), np.zeros(len(truth))
-    size = gains.shape[1] + 1
-    step = max(1, _CHUNK_ENTRIES // size**2)
-    for first in range(0, len(gains), step):
-        part = slice(first, first + step)
-        Y[part], h[part], g[part] = _limited(surrogate, gains[part], truth[part], weight, limits)
-    return Y, h, g
+        np.put_along_axis(wrong, order, np.arange(k) <= last[:, None], axis=1)
+        return np.where(wrong, 1.0 - truth, truth)
+
+    return Fronts(ptr, margin.ravel(), loss.ravel(), decode)
+
+
+def _limited(gains: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int]) -> Fronts:
+    n, k = gains.shape
+    on = truth > 0.5
+    sums, orders = [], []
+    for kind in (on, ~on):
+        own = np.where(kind, gains, -np.inf)
+        order = np.argsort(-own, axis=1)
+        sums.append(np.hstack([np.zeros((n, 1)), np.cumsum(np.take_along_axis(own, order, axis=1), axis=1)]))
+        orders.append(order)
+    dropped, added = np.arange(k + 1)[:, None], np.arange(k + 1)[None, :]
+    margin = sums[0][:, :, None] + sums[1][:, None, :]
+    count = on.sum(axis=1)[:, None, None] - dropped + added
+    margin[(count < limits[0]) | (count > limits[1])] = -np.inf
+    margin[:, 0, 0] = -np.inf  # the ground truth
+    loss = np.broadcast_to(weight * (dropped + added), margin.shape)
+    size = (k + 1) ** 2
+    ptr = np.arange(n + 1) * size
+
+    def decode(places: IntArray) -> FloatArray:
+        numbers = np.divmod(np.where(places < 0, 0, places - ptr[:-1]), k + 1)
+        wrong = np.zeros(gains.shape, dtype=bool)
+        for order, number in zip(orders, numbers, strict=True):
+            chosen = np.zeros(gains.shape, dtype=bool)
+            np.put_along_axis(chosen, order, np.arange(k) < number[:, None], axis=1)
+            wrong |= chosen
+        return np.where(wrong, 1.0 - truth, truth)
+
+    return Fronts(ptr, margin.ravel(), loss.ravel(), decode)
 
 
 def list_products(
@@ -82,49 +112,3 @@ def list_products(
     idle = h * g <= 0
     Y[idle] = truth[idle]
     return Y, np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)
-
-
-def _limited(
-    surrogate: Any, gains: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    n, k = gains.shape
-    on = truth > 0.5
-    sums, orders = [], []
-    for kind in (on, ~on):
-        own = np.where(kind, gains, -np.inf)
-        order = np.argsort(-own, axis=1)
-        sums.append(np.hstack([np.zeros((n, 1)), np.cumsum(np.take_along_axis(own, order, axis=1), axis=1)]))
-        orders.append(order)
-    dropped, added = np.arange(k + 1)[:, None], np.arange(k + 1)[None, :]
-    margin = sums[0][:, :, None] + sums[1][:, None, :]
-    count = on.sum(axis=1)[:, None, None] - dropped + added
-    margin[(count < limits[0]) | (count > limits[1])] = -np.inf
-    margin[:, 0, 0] = -np.inf  # the truth
-    loss = np.broadcast_to(weight * (dropped + added), (k + 1, k + 1)).ravel()
-    best, h, g = _largest(surrogate, margin.reshape(n, -1), loss)
-    n_dropped, n_added = np.divmod(best, k + 1)
-    wrong = np.zeros(gains.shape, dtype=bool)
-    for order, number in zip(orders, (n_dropped, n_added), strict=True):
-        chosen = np.zeros(gains.shape, dtype=bool)
-        np.put_along_axis(chosen, order, np.arange(k) < number[:, None], axis=1)
-        wrong |= chosen
-    return _flipped(truth, wrong, h, g)
-
-
-def _largest(surrogate: Any, margin: FloatArray, loss: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
-    """The place of the largest ψ in each row, with margin and loss there; both 0 where none is positive."""
-    g = np.broadcast_to(loss, margin.shape)
-    allowed = np.isfinite(margin) & np.asarray(surrogate.inside(margin, g))
-    if allowed.all():
-        psi = np.asarray(surrogate.psi(margin, g), dtype=np.float64)
-    else:
-        psi = np.zeros(margin.shape)
-        psi[allowed] = surrogate.psi(margin[allowed], g[allowed])
-    best = psi.argmax(axis=1)
-    rows = np.arange(len(margin))
-    violated = psi[rows, best] > 0.0
-    return best, np.where(violated, margin[rows, best], 0.0), np.where(violated, loss[best], 0.0)
-
-
-def _flipped(truth: FloatArray, wrong: Any, h: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return np.where(wrong & (g > 0.0)[:, None], 1.0 - truth, truth), h, g

@@ -29,10 +29,10 @@ from structopt.model import Model
 from structopt.risks import regularizers
 from structopt.risks.regularizers import Regularizer
 from structopt.space import LabelSpace
-from structopt.structures._sequences import PositionLoss, Rules
+from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
-from structopt.structures.tree import WrongHeads
+from structopt.structures.sequences import PositionLoss, Rules
 from structopt.surrogates.base import Surrogate
 from structopt.train.result import History, TrainResult
 

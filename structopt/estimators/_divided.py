@@ -7,15 +7,11 @@ printed maximum includes y_i, where both norm and difference are 0; as in (6.10)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from structopt.model.batch import LabelBatch, LossBatch
-from structopt.space.compiled import FloatArray
-from structopt.structures.hierarchy import HierarchicalLabels, HierarchyBatch
+from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.surrogates.base import Surrogate
 
 __all__ = ["Divided", "DividedLabels"]
@@ -44,34 +40,4 @@ class Divided(Surrogate):
 
 
 class DividedLabels(HierarchicalLabels):
-    """Single leaves, of which the most violated under any surrogate is found by listing them."""
-
-    def batch(self, X: Any) -> HierarchyBatch:
-        return _LeafBatch(self, X)
-
-
-class _LeafBatch(HierarchyBatch):
-    def argmax_surrogate(
-        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
-    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
-        paths = self.model.hierarchy.closure
-        h, g = np.zeros(self.n), np.zeros(self.n)
-        rows: list[Any] = []
-        for part in self._chunks(np.arange(self.n)):
-            gains = self._gains(tables[0], part, None, 1.0)  # (nodes, examples)
-            truths = truth.native[part]
-            margin = (paths @ gains).T - np.asarray(truths.multiply(gains.T).sum(axis=1)).reshape(-1, 1)
-            base, own = loss.coef.rows(part)
-            error = (paths @ base)[None, :] + (own @ paths.T).toarray() + loss.const[part][:, None]
-            psi = np.zeros_like(margin)
-            other = error > 1e-12  # the ground truth, and leaves that no weight distinguishes from it, have error 0
-            psi[other] = surrogate.psi(margin[other], error[other])
-            best, here = psi.argmax(axis=1), np.arange(part.size)
-            violated = psi[here, best] > 0.0
-            h[part], g[part] = margin[here, best] * violated, error[here, best] * violated
-            found = paths[best]
-            keep = sp.diags_array(violated.astype(np.float64))
-            chosen = sp.csr_array(keep @ found + sp.diags_array((~violated).astype(np.float64)) @ truths)
-            chosen.eliminate_zeros()
-            rows.append(chosen)
-        return self._labels(sp.csr_array(sp.vstack(rows, format="csr"))), h, g
+    """Single leaves that are trained on the divided margin: all of them are listed."""

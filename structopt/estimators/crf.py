@@ -15,8 +15,9 @@ from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import named_inputs, taken, used_examples
 from structopt.features import n_examples
 from structopt.frames import plain_labels
+from structopt.model.batch import Batch
 from structopt.risks.crf import ChainCRF, chain_marginals
-from structopt.structures.chain import Chain, ChainBatch
+from structopt.structures.chain import Chain
 from structopt.train.registry import TrainerFunction
 
 __all__ = ["CRF"]
@@ -166,7 +167,7 @@ class CRF(LinearEstimator):
         n, start = len(self.states_), self._unary().size
         return self.w_[start : start + n * n].reshape(n, n)
 
-    def _batch(self, X: Any) -> ChainBatch:
+    def _batch(self, X: Any) -> Batch:
         check_is_fitted(self, "w_")
         return self.model_.batch(named_inputs(self, X, reset=False))
 
@@ -198,7 +199,7 @@ class CRF(LinearEstimator):
         list of ndarray
         """
         batch = self._batch(X)
-        return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.ptr[1:-1])
+        return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.starts[0][1:-1])
 
     def decision_function(self, X: Any) -> list[FloatArray]:
         """Of each sequence the scores of the states at its positions, without transitions.
@@ -212,7 +213,7 @@ class CRF(LinearEstimator):
         list of ndarray
         """
         batch = self._batch(X)
-        return np.split(batch.tables(self.w_)[0], batch.ptr[1:-1])
+        return np.split(batch.tables(self.w_)[0], batch.starts[0][1:-1])
 
     def log_likelihood(self, X: Any, y: Any) -> FloatArray:
         """``log P(y | x)`` of each sequence.

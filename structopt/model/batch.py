@@ -1,62 +1,33 @@
 """A data set prepared once: scoring, inference and gradients of all examples at a time.
 
-Labels of a batch are kept as *part tables*: one sparse matrix per feature term, with a row per feature row and the
-values of the label's parts in it. Scores of labels and gradients are then sparse-dense products, whatever the
-structure; only `argmax` differs from family to family.
+`Batch` stacks the feature rows and has the products: scores of parts, scores of labels, gradients. What a label is in
+compact form its family's `structopt.model.codec.BatchCodec` knows, which label is best its
+`structopt.model.inference.BatchInference`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
 from structopt.checks import converted, examples, floats
-from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
-from structopt.features import Term, check_data_set, n_examples, stack_rows
-from structopt.model.part_tables import add_scores, fill_rows
+from structopt.errors import DeclarationError
+from structopt.features import Term, Tied, check_data_set, stack_rows
+from structopt.model.codec import LabelBatch, LossBatch, labels_given, part_table
+from structopt.model.inference import BatchFronts, Weight
+from structopt.model.part_tables import add_scores
 from structopt.space.compiled import FloatArray
+from structopt.surrogates.compiled import OWN, PRODUCT, clipped_all
 
 if TYPE_CHECKING:
     from structopt.model import Model
 
-__all__ = ["Batch", "LabelBatch", "LossBatch", "labels_given", "part_table", "refusal", "slack_of"]
-
-
-# Labels of all examples that are compared at a time: 32 MB of values.
-_COMPARED = 1 << 22
-
-
-@dataclass(frozen=True, eq=False)
-class LabelBatch:
-    """One label per example, as part tables.
-
-    Attributes
-    ----------
-    tables : list of csr_array
-        For each feature term, the values of the parts: rows are the term's stacked feature rows.
-    native : object
-        The labels as the structure's own algorithm has them (points ``z``, state sequences, ...), for decoding.
-    slack : ndarray or None
-        By how much the proved maximum of each example may exceed the value of its label; None where every label is
-        proved best, which is so unless a solver stopped at a gap or a time limit.
-    """
-
-    tables: list[sp.csr_array]
-    native: Any = field(repr=False)
-    slack: FloatArray | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LossBatch:
-    """The linear task loss of every example: coefficients in the structure's own layout, and constants."""
-
-    coef: Any
-    const: FloatArray
+__all__ = ["Batch", "LabelBatch", "LossBatch"]
 
 
 class Batch:
@@ -67,19 +38,24 @@ class Batch:
     model : Model
     X : matrix or list of inputs
 
-    Notes
-    -----
-    A family with an algorithm for whole batches (all chains at once, whatever their lengths) overrides `argmax`,
-    `truth`, `loss` and `decode`, and leaves the products to this class.
-
     Attributes
     ----------
-    one_of_many : bool
-        Every label is one class out of K: `native` labels are the classes' numbers, the only table has a row per
-        example with a one in it, and `loss.coef` is ``(n, K)`` and depends on the true class alone.
+    n : int
+        Number of examples.
+    sizes : ndarray of int or None
+        What the label space of each input depends on (a length, a shape), where the model says so; see `Model.sizes`.
+    rows : list of matrix
+        The feature rows of each term, of all examples one after the other.
+    starts : list of ndarray
+        The rows of example i are ``starts[term][i]:starts[term][i + 1]``.
+    columns : list of int
+        Columns of the weights of each term.
+    n_weights : int
+    codec : BatchCodec
+        Between labels in the user's words, their compact form, and part tables.
+    inference : BatchInference
+        What finds the best labels.
     """
-
-    one_of_many = False
 
     def __init__(self, model: Model, X: Any) -> None:
         self.model = model
@@ -88,7 +64,7 @@ class Batch:
         self.n = check_data_set(X)
         if not self.n:
             raise DeclarationError("The data set has no examples.")
-        self._listed_losses: tuple[LossBatch, FloatArray | None] | None = None
+        self.sizes = model.sizes(X)
         self.rows: list[Any] = []
         self.starts: list[npt.NDArray[np.intp]] = []
         for term in model.features.values():
@@ -100,9 +76,25 @@ class Batch:
         space = model.space(self.input(0))
         self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
         self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
+        self._point_sizes: IntArray | None = None
+        self.codec = model.batch_codec(self)
+        self.inference = model.batch_inference(self)
 
     def __len__(self) -> int:
         return self.n
+
+    def __repr__(self) -> str:
+        rows = sum(int(start[-1]) for start, term in zip(self.starts, self._terms, strict=True) if not _is_tied(term))
+        return f"<Batch of {type(self.model).__name__}: {self.n} examples, {rows} rows, {self.n_weights} weights>"
+
+    @property
+    def one_of_many(self) -> bool:
+        """Whether every label is one class out of K, in compact form its number."""
+        return self.codec.one_of_many
+
+    @property
+    def _terms(self) -> list[Term]:
+        return list(self.model.features.values())
 
     def input(self, i: int) -> Any:
         """Example `i` as its model wants it."""
@@ -127,14 +119,16 @@ class Batch:
         shape = getattr(self.input(i), "shape", None)
         return "" if shape is None else f"; its shape is {tuple(shape)}, and the last axis are the features of a row"
 
-    def _expected_rows(self, name: str, term: Term) -> Any:
+    def _expected_rows(self, name: str, term: Term) -> IntArray | int | None:
         """Feature rows of each example for a term: one number, one for each example, or None where anything goes."""
         if self.model.fixed:
             return term.n_rows(self.model.space()[name].shape)
+        if self.sizes is not None:
+            return 1 if _is_tied(term) else self.model.rows_of_sizes(self.sizes)
         if type(term).n_rows is Term.n_rows:
             return None
         shapes = (self.model.space(self.input(i))[name].shape for i in range(self.n))
-        return np.array([term.n_rows(shape) for shape in shapes], dtype=np.intp)
+        return np.array([term.n_rows(shape) for shape in shapes], dtype=np.int64)
 
     # ---- products --------------------------------------------------------------------------------
 
@@ -151,8 +145,14 @@ class Batch:
         return parts
 
     def tables(self, w: FloatArray) -> list[FloatArray]:
-        """Scores of all parts: one ``(rows, K)`` table per term."""
-        return [np.asarray(rows @ W.T) for rows, W in zip(self.rows, self.split(w), strict=True)]
+        """Scores of all parts: one ``(rows, K)`` table per term.
+
+        Tied weights have the same row for every example, which is kept once (read-only).
+        """
+        return [
+            np.broadcast_to(W[:, 0], (self.n, len(W))) if _is_tied(term) else np.asarray(rows @ W.T)
+            for term, rows, W in zip(self._terms, self.rows, self.split(w), strict=True)
+        ]
 
     def dot(self, tables: Sequence[FloatArray], labels: LabelBatch) -> FloatArray:
         """The score of each example's label."""
@@ -181,13 +181,152 @@ class Batch:
             parts.append(product.toarray().ravel() if sp.issparse(product) else np.asarray(product).ravel())
         return np.concatenate(parts).astype(np.float64, copy=False)
 
+    # ---- labels ----------------------------------------------------------------------------------
+
+    def labels(self, native: Any, slack: FloatArray | None = None) -> LabelBatch:
+        """Labels in the codec's compact form, with part tables made when they are asked for."""
+        return LabelBatch(lambda: self.codec.tables(native), native, slack)
+
+    def truth(self, Y: Sequence[Any]) -> LabelBatch:
+        """The given labels, encoded; all that are not in their space are reported together."""
+        return self.labels(self.codec.encode(Y))
+
+    def decode(self, labels: LabelBatch) -> list[Any]:
+        """The labels in the user's words."""
+        return self.codec.decode(labels.native)
+
+    def loss(self, truth: LabelBatch) -> LossBatch:
+        """The linear task loss of each example's truth."""
+        return self.codec.losses(truth.native)
+
+    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
+        """The task loss of each example's label."""
+        return self.codec.loss_values(loss, labels.native)
+
+    # ---- inference -------------------------------------------------------------------------------
+
+    def argmax(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None = None,
+        weight: Weight = 1.0,
+        *,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> tuple[LabelBatch, FloatArray]:
+        """The best label of each example under ``score + weight * loss``, and these values.
+
+        Parameters
+        ----------
+        tables : sequence of ndarray
+            Scores of the parts; see `tables`.
+        loss : LossBatch, optional
+        weight : float or ndarray of shape (n,)
+            Weight of the loss: one number, or one for each example.
+        n_jobs : int
+            Threads.
+        examples : array of int, optional
+            Restricts the work to some examples; the others then have no label, that is empty part tables, and value 0.
+
+        Returns
+        -------
+        labels : LabelBatch
+            Where a solver stopped early, `LabelBatch.slack` says how much larger the maximum may be.
+        values : ndarray, shape (n,)
+        """
+        some = self._some(examples)
+        found = self.inference.maximize(tables, loss, weight, some, n_jobs)
+        native = self.codec.spread([found.labels], some)
+        gaps = None if found.bounds is None else np.maximum(found.bounds - found.values, 0.0)
+        if gaps is not None and not gaps.any():
+            gaps = None
+        best = found.values
+        if loss is not None:
+            consts = loss.const if some is None else loss.const[some]
+            factors = weight if np.ndim(weight) == 0 or some is None else np.asarray(weight)[some]
+            best = best + factors * consts
+        if some is None:
+            return self.labels(native, gaps), best
+        values, slack = np.zeros(self.n), None if gaps is None else np.zeros(self.n)
+        values[some] = best
+        if slack is not None:
+            slack[some] = gaps
+        return self.labels(native, slack), values
+
+    def _some(self, examples: npt.NDArray[np.intp] | None) -> IntArray | None:
+        return None if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        """What `fronts` cost in calls of `argmax`, roughly; None where there are none for this model and loss."""
+        return self.inference.front_cost(loss)
+
+    def fronts(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch,
+        truth: LabelBatch,
+        *,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> Iterator[BatchFronts]:
+        """The exact Pareto fronts of (margin, loss) of all examples or of some, in blocks of examples.
+
+        Parameters
+        ----------
+        tables, loss, n_jobs, examples
+            As in `argmax`.
+        truth : LabelBatch
+            The ground truths: margins are differences to their scores.
+
+        Yields
+        ------
+        BatchFronts
+            ``examples``, increasing, and their ``fronts``: arrays ``h`` and ``g`` by example, and ``decode`` from one
+            place of each to labels in compact form (place -1: the ground truth).
+        """
+        return self.inference.fronts(tables, loss, truth.native, self._some(examples), n_jobs)
+
+    def argmax_surrogate(
+        self,
+        surrogate: Any,
+        tables: Sequence[FloatArray],
+        loss: LossBatch,
+        truth: LabelBatch,
+        n_jobs: int = 1,
+        examples: npt.NDArray[np.intp] | None = None,
+    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
+        """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
+
+        One scan over the fronts. None where there are none, or the surrogate is of other factors than margin and loss;
+        each example is then searched in its plane. Where nothing is violated the label is the ground truth, with margin
+        and loss 0.
+        """
+        if surrogate.counts:
+            return None
+        some = self._some(examples)
+        code, shift = surrogate.form.numbers[:2]
+        if some is None and code == PRODUCT and shift == 1.0:
+            best = self.inference.maximize_product(tables, loss, truth.native, n_jobs)
+            if best is not None:
+                return self.labels(best.labels), best.margin, best.loss
+        if self.front_cost(loss) is None:
+            return None
+        h, g, parts = np.zeros(self.n), np.zeros(self.n), []
+        for block, front in self.inference.fronts(tables, loss, truth.native, some, n_jobs):
+            places, h[block], g[block] = most_violated(surrogate, front)
+            parts.append(front.decode(places))
+        return self.labels(self.codec.spread(parts, some)), h, g
+
     # ---- points ----------------------------------------------------------------------------------
 
     def costs(self, tables: Sequence[FloatArray]) -> Any:
-        """Costs of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
+        """Objective coefficients of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
         if not self.model.fixed:
             return [self.costs_of(i, tables) for i in range(self.n)]
         space = self.model.space()
+        (only, *rest) = self.model.features.items()
+        if not rest and space[only[0]].size == space.n_variables:
+            return only[1].unfold_rows(np.asarray(tables[0], dtype=np.float64), self.n, space.n_variables)
         costs = np.zeros((self.n, space.n_variables))
         for (name, term), table in zip(self.model.features.items(), tables, strict=True):
             block = space[name]
@@ -195,7 +334,7 @@ class Batch:
         return costs
 
     def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
-        """Costs of the variables of one example."""
+        """Objective coefficients of the variables of one example."""
         x = self.input(i)
         space = self.model.space(x)
         costs = np.zeros(space.n_variables)
@@ -205,21 +344,43 @@ class Batch:
             costs[block.slice] = term.unfold(x, part, block.shape).ravel()
         return costs
 
+    @property
+    def point_sizes(self) -> IntArray:
+        """Number of variables of each example's label space."""
+        if self._point_sizes is None:
+            sizes = (self.model.space(self.input(i)).n_variables for i in range(self.n))
+            self._point_sizes = np.fromiter(sizes, np.int64, self.n)
+        return self._point_sizes
+
     def fold(self, Z: Any) -> LabelBatch:
+        """Points, one per example, as labels."""
+        return LabelBatch(lambda: self.fold_points(Z), self.codec.from_points(Z))
+
+    def fold_points(self, Z: Any) -> list[sp.csr_array]:
         """Points, one per example, as part tables."""
+        return self._fold(Z, range(self.n))
+
+    def fold_some(self, points: Sequence[Any], examples: npt.NDArray[np.intp]) -> list[sp.csr_array]:
+        """Part tables with the points of some examples (increasing); the rows of the others are empty."""
+        chosen = [points[i] for i in examples.tolist()]
+        tables = self._fold(np.array(chosen) if self.model.fixed else chosen, examples.tolist())
+        return [_spread(table, start, examples) for table, start in zip(tables, self.starts, strict=True)]
+
+    def _fold(self, Z: Any, examples: Sequence[int]) -> list[sp.csr_array]:
         tables = []
         for t, (name, term) in enumerate(self.model.features.items()):
             if self.model.fixed:
                 block = self.model.space()[name]
-                tables.append(part_table(term.fold_rows(np.asarray(Z)[:, block.slice], self.columns[t])))
+                points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+                tables.append(part_table(term.fold_rows(points[:, block.slice], self.columns[t])))
                 continue
             parts = []
-            for i in range(self.n):
+            for z, i in zip(Z, examples, strict=True):
                 x = self.input(i)
                 block = self.model.space(x)[name]
-                parts.append(term.fold(x, np.asarray(Z[i])[block.slice].reshape(block.shape)))
+                parts.append(term.fold(x, np.asarray(z)[block.slice].reshape(block.shape)))
             tables.append(part_table(np.concatenate(parts)))
-        return LabelBatch(tables, Z)
+        return tables
 
     def points(self, Z: Any) -> Any:
         """Points given by a caller, checked: one for each example, of the length of its space."""
@@ -228,167 +389,23 @@ class Batch:
             return floats("Z", Z, (self.n, self.model.space().n_variables))
         return [floats(f"Z[{i}]", Z[i], (self.model.space(self.input(i)).n_variables,)) for i in range(self.n)]
 
-    def fold_some(self, points: Sequence[Any], examples: npt.NDArray[np.intp]) -> list[sp.csr_array]:
-        """Part tables with the points of some examples (increasing); the rows of the others are empty."""
-        tables = []
-        for t, (name, term) in enumerate(self.model.features.items()):
-            if self.model.fixed:
-                block = self.model.space()[name]
-                Z = np.array([points[i] for i in examples])
-                parts = part_table(term.fold_rows(Z[:, block.slice], self.columns[t]))
-            else:
-                folded = []
-                for i in examples.tolist():
-                    x = self.input(i)
-                    block = self.model.space(x)[name]
-                    folded.append(term.fold(x, np.asarray(points[i])[block.slice].reshape(block.shape)))
-                parts = part_table(np.concatenate(folded))
-            tables.append(_spread(parts, self.starts[t], examples))
-        return tables
 
-    # ---- what families override ------------------------------------------------------------------
-
-    def truth(self, Y: Sequence[Any]) -> LabelBatch:
-        """The given labels, encoded; all that are not in their space are reported together."""
-        Y = labels_given(Y, self.n)
-        together = self.model.encode_batch(Y)
-        if together is not None:
-            return self.fold(together)
-        points: list[FloatArray] = []
-        refused: list[str] = []
-        for i in range(self.n):
-            try:
-                points.append(self.model.encode(Y[i], self.input(i)))
-            except StructoptError as error:
-                refused.append(f"example {i}: {error}")
-        if refused:
-            raise refusal(refused, self.n)
-        return self.fold(np.array(points) if self.model.fixed else points)
-
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        """The linear task loss of each example's truth."""
-        try:
-            together = self.model.loss_batch(np.asarray(truth.native)) if self.model.fixed else None
-        except DeclarationError:
-            together = None  # one by one, they say whose fault it is
-        if together is not None:
-            return LossBatch(*together)
-        forms = []
-        for i in range(self.n):
-            try:
-                forms.append(self.model.loss_at(np.asarray(truth.native[i]), self.input(i)))
-            except DeclarationError as error:
-                raise DeclarationError(f"example {i}: {error}") from None
-        coef: Any = [c for c, _ in forms]
-        return LossBatch(np.array(coef) if self.model.fixed else coef, np.array([k for _, k in forms]))
-
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        """The best label of each example under ``score + weight * loss``, and these values.
-
-        `examples` restricts the work to some examples; the labels of the others are then the zero table. Where a
-        solver stopped early, `LabelBatch.slack` says how much larger the maximum may be.
-        """
-        chosen = np.arange(self.n) if examples is None else np.asarray(examples)
-        costs = self.costs(tables)
-        values, bounds = np.zeros(self.n), np.zeros(self.n)
-        Z: Any = np.zeros((self.n, self.model.space().n_variables)) if self.model.fixed else [None] * self.n
-        if self.model.fixed:
-            C = costs[chosen] if loss is None else costs[chosen] + weight * loss.coef[chosen]
-            found = self.model.oracle().solve_batch(C, n_jobs, keys=chosen.tolist())
-            values[chosen], bounds[chosen] = found.values, found.bounds
-            if examples is None:
-                Z = found.Z
-            else:
-                Z[chosen] = found.Z
-        else:
-            for i in range(self.n):
-                Z[i] = np.zeros(len(costs[i]))
-            for i in chosen:
-                c = costs[i] if loss is None else costs[i] + weight * loss.coef[i]
-                label = self.model.oracle(self.input(i)).maximize(c)
-                Z[i], values[i], bounds[i] = label.z, label.value, label.bound
-        labels = replace(self.fold(Z), slack=slack_of(values, bounds))
-        if loss is not None:
-            values[chosen] += weight * loss.const[chosen]
-        return labels, values
-
-    def argmax_surrogate(
-        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
-    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
-        """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
-
-        Few labels are compared all at once. None where the family has no algorithm for whole batches; each example is
-        then searched in its plane.
-        """
-        # A family with a layout of its own for losses and labels knows better.
-        own = type(self).loss is not Batch.loss or type(self).truth is not Batch.truth
-        if own or not self.model.fixed or surrogate.counts:
-            return None
-        listed = self.model.oracle().listed
-        if listed is None:
-            return None
-        costs, margin_const = self.costs(tables), -self.dot(tables, truth)
-        Z, h, g = np.empty((self.n, listed.shape[1])), np.empty(self.n), np.empty(self.n)
-        size = max(1, _COMPARED // len(listed))
-        for first in range(0, self.n, size):
-            some = slice(first, first + size)
-            H = costs[some] @ listed.T + margin_const[some, None]
-            G = self._losses_of(listed, loss, some)
-            psi = surrogate.clipped_array(H, G)
-            best = psi.argmax(axis=1)
-            rows = np.arange(len(best))
-            Z[some], h[some], g[some] = listed[best], H[rows, best], G[rows, best]
-            # The truth is a label of surrogate 0: it stays where nothing is violated.
-            idle = first + np.flatnonzero(psi[rows, best] <= 0.0)
-            Z[idle], h[idle], g[idle] = np.asarray(truth.native)[idle], 0.0, 0.0
-        return self.fold(Z), h, g
-
-    def _losses_of(self, listed: FloatArray, loss: LossBatch, some: slice) -> FloatArray:
-        """The losses of listed labels for some examples; they do not depend on the weights, and are kept."""
-        if self._listed_losses is None or self._listed_losses[0] is not loss:
-            few = self.n * len(listed) <= _COMPARED
-            self._listed_losses = (loss, loss.coef @ listed.T + loss.const[:, None] if few else None)
-        known = self._listed_losses[1]
-        return loss.coef[some] @ listed.T + loss.const[some, None] if known is None else known[some]
-
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        """The labels in the user's words."""
-        return [self.model.decode(np.asarray(labels.native[i]), self.input(i)) for i in range(self.n)]
-
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        """The task loss of each example's label."""
-        if self.model.fixed:
-            return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels.native)) + loss.const)
-        return np.array([float(c @ z) for c, z in zip(loss.coef, labels.native, strict=True)]) + loss.const
+def most_violated(surrogate: Any, front: Any) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The point of largest ψ of every front: its place, h and g; place -1 and zeros where none is positive."""
+    h, g = front.h, front.g
+    psi = np.zeros(h.shape)
+    if surrogate.form.numbers[0] == OWN:  # vectorised in Python, which is faster than calling back from a kernel
+        finite = h > -np.inf
+        psi[finite] = surrogate.clipped_array(h[finite], g[finite])
+    else:
+        clipped_all(surrogate.form.numbers, np.ascontiguousarray(h), np.ascontiguousarray(g), psi)
+    places = front.best(psi)
+    violated = psi[places] > 0.0
+    return np.where(violated, places, -1), np.where(violated, h[places], 0.0), np.where(violated, g[places], 0.0)
 
 
-def slack_of(values: FloatArray, bounds: FloatArray) -> FloatArray | None:
-    """By how much proved bounds exceed the values of labels; None if nowhere.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> slack_of(np.array([1.0, 2.0]), np.array([1.0, 2.5]))
-    array([0. , 0.5])
-    """
-    slack = np.maximum(bounds - values, 0.0)
-    return slack if slack.any() else None
-
-
-def labels_given(Y: Any, n: int) -> Any:
-    """The labels of a data set, checked to be as many as its `n` examples."""
-    Y = examples("Y", Y)
-    if n_examples(Y) != n:
-        raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
-    return Y
+def _is_tied(term: Term) -> bool:
+    return isinstance(term, Tied)
 
 
 def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
@@ -411,19 +428,3 @@ def _spread(table: sp.csr_array, start: npt.NDArray[np.intp], examples: npt.NDAr
     counts[places] = np.diff(table.indptr)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return sp.csr_array((table.data, table.indices, indptr), shape=(int(start[-1]), table.shape[1]))
-
-
-def part_table(rows: Any) -> sp.csr_array:
-    """A table of parts as a sparse one; of a dense one scipy's own conversion takes ten times as long."""
-    if sp.issparse(rows):
-        return sp.csr_array(rows)
-    dense = np.ascontiguousarray(rows, dtype=np.float64)
-    indptr, indices, data = np.empty(len(dense) + 1, np.int32), np.empty(dense.size, np.int32), np.empty(dense.size)
-    end = fill_rows(dense, indptr, indices, data)
-    return sp.csr_array((data[:end].copy(), indices[:end].copy(), indptr), shape=dense.shape)
-
-
-def refusal(refused: list[str], n: int) -> LabelNotInSpace:
-    """The error that lists the labels of a data set that cannot be used, the first ten by name."""
-    listed = "\n  ".join(refused[:10]) + ("\n  ..." if len(refused) > 10 else "")
-    return LabelNotInSpace(f"{len(refused)} of {n} labels cannot be used:\n  {listed}", tuple(refused))

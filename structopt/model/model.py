@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
 from structopt.checks import checked, converted, floats, function, instance, number
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
+from structopt.model.codec import BatchCodec, PointCodec
+from structopt.model.inference import BatchInference, OracleInference
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.enumeration import complete
 from structopt.space.feasibility import check_label, rows_in
-
-B = TypeVar("B")
 
 if TYPE_CHECKING:
     from structopt.algorithms.base import Algorithm
@@ -392,6 +393,17 @@ class Model:
         nearest = np.rint(values)
         return nearest.astype(int) if np.abs(values - nearest).max(initial=0) < 1e-6 else values
 
+    def decode_batch(self, Z: Any) -> list[Any] | None:
+        """The labels of points of the one space at once; None where a subclass or the user has a `decode`."""
+        if self._declared is None or self._decode is not None or type(self).decode is not Model.decode:
+            return None
+        first = next(iter(self._declared))
+        values = np.asarray(Z)[:, first.slice].reshape(len(Z), *first.shape)
+        nearest = np.rint(values)
+        whole = np.abs(values - nearest).max(axis=tuple(range(1, values.ndim)), initial=0.0) < 1e-6
+        labels = nearest.astype(int)
+        return [labels[i] if whole[i] else values[i] for i in range(len(values))]
+
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this truth: ``coef . z + const``.
 
@@ -654,11 +666,30 @@ class Model:
 
     # ---- whole data sets -------------------------------------------------------------------------
 
-    def _batch(self, fast: Callable[..., B], X: Any) -> B:
-        """A family's own batch, or where a solver was chosen the general one, which sends it every label's program."""
-        from structopt.model.batch import Batch
+    @property
+    def solves_itself(self) -> bool:
+        """Whether no solver was chosen, so that a family's own algorithms serve; else it gets every label's program."""
+        return isinstance(self.solver, str) and self.solver == "auto"
 
-        return fast(self, X) if self.solver == "auto" else cast("B", Batch(self, X))
+    def sizes(self, X: Any) -> IntArray | None:
+        """What the label space of each input depends on, checked: an array with a row per example; None in general.
+
+        A family whose inputs have a length or a shape gives it here, and says in `rows_of_sizes` how many feature
+        rows follow from it.
+        """
+        return None
+
+    def rows_of_sizes(self, sizes: IntArray) -> IntArray:
+        """Feature rows of inputs of these `sizes`."""
+        return sizes
+
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """The compact form of a data set's labels; points ``z`` unless the family has one of its own."""
+        return PointCodec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """What finds the best labels of a data set; the oracle unless the family has an algorithm for batches."""
+        return OracleInference(batch)
 
     def batch(self, X: Any) -> Batch:
         """A data set prepared once, so that scoring and gradients are one matrix product each.

@@ -7,7 +7,7 @@ One query asks some of the planes, each at its own λ. Labels stay with the plan
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -47,13 +47,14 @@ class BatchAnswers(NamedTuple):
 class Fronts(NamedTuple):
     """Points that hold the maximum of every monotone ψ; those of the k-th plane asked are ``start[k]:start[k + 1]``.
 
-    A plane without any is one whose front is not known.
+    A plane without any is one whose front is not known. ``take(places)`` takes one label of each plane that has a
+    front, given by its place, and returns their numbers.
     """
 
     start: IndexArray
     h: FloatArray
     g: FloatArray
-    labels: Sequence[Any]
+    take: Callable[[IndexArray], IndexArray]
 
 
 class PlaneBatch(Protocol):
@@ -152,7 +153,8 @@ class PlaneList:
         points = [point for front in listed for point in front]
         start = np.concatenate([[0], np.cumsum([len(front) for front in listed])]).astype(np.intp)
         h, g = np.array([p.h for p in points]), np.array([p.g for p in points])
-        return Fronts(start, h, g, [p.label for p in points])
+        owners = some[np.diff(start) > 0]
+        return Fronts(start, h, g, lambda places: self.add(owners, [points[k].label for k in places.tolist()]))
 
     def plane(self, i: int) -> SearchPlane:
         return self.planes[i]

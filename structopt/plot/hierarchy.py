@@ -10,7 +10,7 @@ from structopt.checks import checked, having
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.space.compiled import FloatArray
-from structopt.structures._hierarchy_labels import LabelCodec
+from structopt.structures.node_labels import LabelCodec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import copy
 import zlib
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,12 +24,13 @@ from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.hierarchy import Hierarchy
 from structopt.model import Model
+from structopt.model.batch import Batch
 from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
 from structopt.risks.identity import digest
 from structopt.risks.risk import Risk
 from structopt.risks.sample_weight import checksum, relative_weights
 from structopt.risks.vector import VectorRisk
-from structopt.structures.chain import Chain, ChainBatch
+from structopt.structures.chain import Chain
 
 __all__ = ["ChainCRF", "PathSoftmax", "StructuredLikelihood", "chain_marginals"]
 
@@ -139,7 +140,6 @@ class ChainCRF(StructuredLikelihood):
     """
 
     model: Chain
-    _batch: ChainBatch
 
     @checked
     def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
@@ -153,19 +153,19 @@ class ChainCRF(StructuredLikelihood):
         batch = self._batch
         log_z, node, pairs = chain_marginals(batch, w, self.n_jobs, self._weight)
         if self._weight is not None:
-            node *= np.repeat(self._weight, np.diff(batch.ptr))[:, None]
+            node *= np.repeat(self._weight, np.diff(batch.starts[0]))[:, None]
         node_features = batch.rows[0].T @ node
         if sp.issparse(node_features):
             node_features = node_features.toarray()
         expected = [np.asarray(node_features).T.ravel(), pairs.ravel()]
         if self.model.initial_weights:
-            expected.append(node[batch.ptr[:-1]].sum(axis=0))
+            expected.append(node[batch.starts[0][:-1]].sum(axis=0))
         return log_z, np.concatenate(expected)
 
 
 @checked
 def chain_marginals(
-    batch: ChainBatch, w: FloatArray, n_jobs: int = 1, weight: FloatArray | None = None
+    batch: Batch, w: FloatArray, n_jobs: int = 1, weight: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Log-partition functions of all sequences, the marginals of their states, and the summed expected transitions.
 
@@ -188,9 +188,10 @@ def chain_marginals(
     (array([1.386294]), array([0.5, 0.5]), array([0.25, 0.25]))
     """
     tables = batch.tables(w)
-    first = tables[2][0] if batch.model.initial_weights else None
-    steps, start = batch.model.forbid(np.asarray(tables[1][0]), first)
-    U, ptr = np.ascontiguousarray(tables[0]), batch.ptr
+    model = cast("Chain", batch.model)
+    first = tables[2][0] if model.initial_weights else None
+    steps, start = model.forbid(np.asarray(tables[1][0]), first)
+    U, ptr = np.ascontiguousarray(tables[0]), batch.starts[0].astype(np.int64)
     if n_jobs == 1:
         log_z, node, pairs = chain.marginals_batch(U, ptr, steps, start)
         return log_z, node, _total(pairs, weight)

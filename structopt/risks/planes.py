@@ -52,11 +52,6 @@ class DataPlanes:
         self._kept: list[_Points] = []
         self._lam: FloatArray | None = None
 
-    @property
-    def possible(self) -> bool:
-        """Whether this family's losses can be weighed example by example."""
-        return self.weighed(np.ones(self.batch.n)) is not None
-
     def at(self, tables: Sequence[FloatArray], n_jobs: int, plane: Callable[[int], SearchPlane]) -> PassPlanes:
         """The planes at the score tables of some weights; `plane` makes that of one example."""
         return PassPlanes(self, tables, n_jobs, plane)
@@ -78,25 +73,6 @@ class DataPlanes:
         self._kept = [(planes.mixture(row[None], alone), losses[row, every]) for row in near]
         return chosen
 
-    def weighed(self, factors: FloatArray) -> LossBatch | None:
-        """The losses times one factor per example; None where this family's losses are laid out in another way."""
-        coef, const = self.loss.coef, self.loss.const * factors
-        if isinstance(coef, list):
-            return LossBatch([c * f for c, f in zip(coef, factors, strict=True)], const)
-        owner = self._owner()
-        if owner is None:
-            return None
-        return LossBatch(coef * factors[owner].reshape(-1, *[1] * (coef.ndim - 1)), const)
-
-    def _owner(self) -> IndexArray | None:
-        """The example of every row of the losses' coefficients."""
-        coef, start = self.loss.coef, self.batch.starts[0]
-        if not isinstance(coef, np.ndarray):
-            return None
-        if len(coef) == self.batch.n:
-            return np.arange(self.batch.n)
-        return np.repeat(np.arange(self.batch.n), np.diff(start)) if len(coef) == start[-1] else None
-
     def farthest(self, tables: Sequence[FloatArray], n_jobs: int) -> tuple[_Points, FloatArray]:
         """The label of largest loss of every example, whatever the weights, and what no loss exceeds."""
         if self._farthest is None:
@@ -109,13 +85,8 @@ class DataPlanes:
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """Step and offset of the values that each example's loss takes; step 0 where they are on no lattice."""
         if self._levels is None:
-            n = self.batch.n
-            step, coef, owner = np.zeros(n), self.loss.coef, self._owner()
-            if not self.convex and _loss_of_integers(self.batch):
-                if isinstance(coef, list):
-                    step = np.array([_unit(np.asarray(c)) for c in coef])
-                elif owner is not None:
-                    step = _units(coef, owner, n)
+            on_lattice = not self.convex and _loss_of_integers(self.batch)
+            step = self.batch.codec.loss_steps(self.loss) if on_lattice else np.zeros(self.batch.n)
             self._levels = step, np.asarray(self.loss.const, dtype=float)
         return self._levels
 
@@ -182,10 +153,8 @@ class PassPlanes:
         factors = np.ones(self.n)
         factors[some] = lam
         data = self._data
-        loss = data.weighed(factors)
-        assert loss is not None
-        every = some.size == self.n
-        labels, _ = data.batch.argmax(self._tables, loss, n_jobs=self._n_jobs, examples=None if every else some)
+        chosen = None if some.size == self.n else some
+        labels, _ = data.batch.argmax(self._tables, data.loss, factors, n_jobs=self._n_jobs, examples=chosen)
         h = self._heights(labels.tables)[some]
         losses = data.batch.loss_values(data.loss, labels)
         bound = h + lam * losses[some]
@@ -199,8 +168,24 @@ class PassPlanes:
         return np.full(some.size, len(self._tables_of) - 1, dtype=np.intp)
 
     def fronts(self, some: IndexArray) -> Fronts | None:
-        """None: a plane lists its front by itself."""
-        return None
+        """The exact fronts of some examples in arrays; None where the model has none, or in a block too large."""
+        data, batch = self._data, self._data.batch
+        if batch.front_cost(data.loss) is None:
+            return None
+        found = list(batch.fronts(self._tables, data.loss, data.truth, n_jobs=self._n_jobs, examples=some))
+        starts = np.concatenate([[0], np.cumsum([len(part.fronts.h) for part in found])])
+        ptr = [part.fronts.ptr[1:] + at for part, at in zip(found, starts[:-1], strict=True)]
+        h, g = (np.concatenate([getattr(part.fronts, name) for part in found]) for name in ("h", "g"))
+
+        def take(places: IndexArray) -> IndexArray:
+            native, first = [], 0
+            for part, at in zip(found, starts[:-1], strict=True):
+                native.append(part.fronts.decode(places[first : first + len(part.examples)] - at))
+                first += len(part.examples)
+            labels = batch.labels(batch.codec.spread(native, some))
+            return self._add(labels.tables, np.zeros(self.n), some)
+
+        return Fronts(np.concatenate([[0], *ptr]).astype(np.intp), h + data.offset, g, take)
 
     def plane(self, i: int) -> SearchPlane:
         """The plane of one example."""
@@ -230,23 +215,6 @@ def _loss_of_integers(batch: Batch) -> bool:
     """Whether every variable of a block with a loss is an integer."""
     space = batch.model.space(batch.input(0))
     return all(bool(space.integrality[space[name].slice].all()) for name in batch.model._losses(space))
-
-
-def _unit(coef: FloatArray) -> float:
-    return float(_units(coef.reshape(1, -1), np.zeros(1, dtype=np.intp), 1)[0])
-
-
-def _units(coef: FloatArray, owner: IndexArray, n: int) -> FloatArray:
-    """The smallest coefficient of each example, if all others are multiples of it; 0 otherwise."""
-    rows = np.abs(coef.reshape(len(coef), -1))
-    smallest = np.where(rows > 0.0, rows, np.inf).min(axis=1, initial=np.inf)
-    unit = np.full(n, np.inf)
-    np.minimum.at(unit, owner, smallest)
-    with np.errstate(invalid="ignore"):
-        quotients = rows / unit[owner][:, None]
-    whole = (np.abs(quotients - np.rint(quotients)) <= 1e-9).all(axis=1)
-    unit[owner[~whole]] = 0.0
-    return np.where(np.isfinite(unit), unit, 0.0)
 
 
 # Tables behind one another: where each one's row pointers begin, and these, the indices and the data.

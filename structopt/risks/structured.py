@@ -37,6 +37,8 @@ __all__ = ["StructuredRisk", "Violations"]
 
 # Labels of earlier searches kept per example (AISTATS16: a label cache).
 _CACHED_LABELS = 10
+# Fronts that cost no more than so many batch inferences are made at once; others where a search leaves room.
+_CHEAP_FRONT = 12.0
 # Bytes of encoded truths and their losses kept.
 _TARGET_LIMIT = 1 << 26
 _PRODUCT_SEARCHES = ("angular", "bisecting", "binary", "sarawagi")
@@ -184,8 +186,7 @@ class StructuredRisk(Risk):
             return None
         # Over a relaxation every mixture is a label.
         convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()
-        planes = DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset)
-        return planes if planes.possible else None
+        return DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset)
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
         """The risk of some of the examples (the mean of their surrogates times their weights in this risk).
@@ -253,8 +254,10 @@ class StructuredRisk(Risk):
             upper = value if labels.slack is None else np.maximum(margin + labels.slack, 0.0)
             level = self.batch.loss_values(self.loss, labels)
             return Violations(labels, np.ones(len(self)), level, value, upper)
-        if self.search in ("auto", "exact") and not self.surrogate.h_offset:
-            known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs)
+        if self._effective_search() == "exact" and not self.surrogate.h_offset:
+            # Where a search of the hulls takes fewer inferences than fronts, these wait for what it leaves open.
+            most = np.inf if self._planes is None else _CHEAP_FRONT
+            known = self.batch.argmax_surrogate(self.surrogate, tables, self.loss, self.truth, self.n_jobs, most)
             if known is not None:
                 self._count(1)
                 self.statistics["enumeration"] += len(self)

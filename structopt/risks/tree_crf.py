@@ -14,7 +14,7 @@ from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks._features import FloatArray
 from structopt.risks.crf import StructuredLikelihood
-from structopt.structures.mrf import PairwiseBatch, PairwiseMRF
+from structopt.structures.mrf import PairwiseMRF
 
 __all__ = ["TreeCRF", "tree_marginals"]
 
@@ -50,7 +50,6 @@ class TreeCRF(StructuredLikelihood):
     """
 
     model: PairwiseMRF
-    _batch: PairwiseBatch
 
     @checked
     def __init__(self, model: PairwiseMRF, X: Any, Y: Any, *, sample_weight: Any = None) -> None:

@@ -229,7 +229,7 @@ def _compare_fronts(planes: PlaneBatch, psi: Surrogate, found: BatchResult, some
     owner = np.repeat(np.arange(len(some)), np.diff(fronts.start)[listed])
     winners = np.flatnonzero(values == best[owner])
     place = winners[np.unique(owner[winners], return_index=True)[1]]
-    number = planes.add(some, [fronts.labels[k] for k in place.tolist()])
+    number = fronts.take(place)
     found.value[some] = found.upper[some] = best
     found.h[some], found.g[some] = fronts.h[place], fronts.g[place]
     found.numbers[:, some], found.shares[:, some] = np.where(best > 0.0, number, -1), [[1.0], [0.0]]

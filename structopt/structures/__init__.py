@@ -1,5 +1,6 @@
 """Ready-made label spaces: one file per family, each with features, losses, a codec and its fastest exact oracle."""
 
+from structopt.structures.arborescence import Arborescence
 from structopt.structures.assignment import Assignment
 from structopt.structures.chain import Chain, bio_rules
 from structopt.structures.exclusive import ExclusiveLabels
@@ -10,7 +11,6 @@ from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
 from structopt.structures.ranking import Ranking
 from structopt.structures.segmentation import Segmentation
-from structopt.structures.tree import Arborescence
 
 __all__ = [
     "Arborescence",

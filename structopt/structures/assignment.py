@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,15 @@ from structopt.algorithms.base import Algorithm
 from structopt.algorithms.matching import AssignmentAlgorithm, assign_in_threads, matrix_of
 from structopt.checks import checked, floats, numeric, reshaped, shown
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Shared, Term, check_data_set
+from structopt.features import Shared, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec
+from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures._choices import ChoiceBatch
+from structopt.structures.choices import ChoiceInference, Choices
 
 __all__ = ["Assignment", "RowLoss"]
 
@@ -288,9 +291,22 @@ class Assignment(Model):
         """Coefficients and constant of the task loss of this truth."""
         return self.loss_at(self.encode(label, x), self._shape_for(label, x))
 
-    def batch(self, X: Any) -> AssignmentBatch:
-        """A data set prepared once."""
-        return self._batch(AssignmentBatch, X)
+    def sizes(self, X: Any) -> IntArray:
+        """Rows and columns of the inputs."""
+        check_data_set(X)
+        return np.array([self.shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
+
+    def rows_of_sizes(self, sizes: IntArray) -> IntArray:
+        """A feature row for every pair."""
+        return np.asarray(sizes.prod(axis=1), dtype=np.int64)
+
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """The column of every row."""
+        return Columns(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """Shortest augmenting paths, shape by shape."""
+        return MatchingInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         told = [] if self.n is None else [f"n={self.n}"]
@@ -299,46 +315,50 @@ class Assignment(Model):
         return f"Assignment({', '.join(told)})"
 
 
-class AssignmentBatch(ChoiceBatch):
-    """A data set of matchings, solved shape by shape; labels are the columns of all rows, one after the other."""
+class Columns(Choices):
+    """The columns of all rows of all inputs, one after the other."""
 
-    model: Assignment
-
-    def __init__(self, model: Assignment, X: Any) -> None:
-        check_data_set(X)
-        self.shapes = np.array([model.shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
-        super().__init__(model, X, self.shapes[:, 0])
-        self._price_at = np.concatenate([[0], np.cumsum(self.shapes[:, 1])])
-        self._prices = np.zeros(self._price_at[-1])
+    def __init__(self, batch: Batch) -> None:
+        self.model = cast("Assignment", batch.model)
+        self._shapes = cast("IntArray", batch.sizes)
+        rows = self._shapes[:, 0]
+        example = np.repeat(np.arange(batch.n), rows)
+        row = np.arange(rows.sum()) - np.repeat(np.cumsum(rows) - rows, rows)
+        base = batch.starts[0][example] + row * self._shapes[example, 1]
+        super().__init__(batch, rows, base, np.ones(len(row), dtype=np.int64))
         self._losses: dict[tuple[int, int], TaskLoss] = {}
 
-    def _expected_rows(self, name: str, term: Term) -> Any:
-        return self.shapes.prod(axis=1)
-
-    def _layout(self) -> tuple[IntArray, IntArray]:
-        row = np.arange(self.slots[-1]) - self.slots[self._example]
-        return self.starts[0][self._example] + row * self.shapes[self._example, 1], np.ones(len(row), dtype=np.int64)
-
     def _shape(self, i: int) -> tuple[int, int]:
-        return int(self.shapes[i, 0]), int(self.shapes[i, 1])
+        return int(self._shapes[i, 0]), int(self._shapes[i, 1])
 
-    def _choices(self, label: Any, i: int) -> IntArray:
+    def choices(self, label: Any, i: int) -> IntArray:
         return self.model.columns(label, self._shape(i))
 
-    def _task_loss(self, block: str, i: int) -> Any:
+    def task_loss(self, i: int) -> TaskLoss:
         shape = self._shape(i)
         if shape not in self._losses:
             self._losses[shape] = self.model.row_loss(*shape)
         return self._losses[shape]
 
-    def _solve(self, scores: FloatArray, chosen: npt.NDArray[np.intp], n_jobs: int) -> tuple[IntArray, FloatArray]:
-        shapes = self.shapes[chosen]
+
+class MatchingInference(ChoiceInference):
+    """Best matchings of all inputs of a shape in one call; column prices of square ones are kept from call to call."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self._shapes = cast("IntArray", batch.sizes)
+        self._unmatched = cast("Assignment", batch.model).unmatched
+        self._price_at = np.concatenate([[0], np.cumsum(self._shapes[:, 1])])
+        self._prices = np.zeros(self._price_at[-1])
+
+    def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
+        shapes = self._shapes[chosen]
         parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (shapes.prod(axis=1), shapes[:, 0]))
         choices, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
         kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
         for g, (rows, columns) in enumerate(kinds.tolist()):
             group = np.flatnonzero(kind.ravel() == g)
-            algorithm = AssignmentAlgorithm(rows, columns, self.model.unmatched)
+            algorithm = AssignmentAlgorithm(rows, columns, self._unmatched)
             if len(kinds) > 1:
                 stacked = scores[parts[group][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
             else:

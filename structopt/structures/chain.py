@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,21 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
+from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.chain.algorithm import ChainOracle
+from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
-from structopt.model.batch import LabelBatch, LossBatch
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec, LossBatch, common_steps, spread_rows
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures._sequence_model import SequenceBatch, SequenceModel
-from structopt.structures._sequences import (
+from structopt.structures.sequences import (
     PositionLoss,
+    SequenceModel,
     States,
     bio_rules,
     count_codes,
@@ -31,7 +35,10 @@ from structopt.structures._sequences import (
     rows_of,
 )
 
-__all__ = ["Chain", "ChainBatch", "bio_rules"]
+__all__ = ["Chain", "ChainInference", "StateSequences", "bio_rules"]
+
+# Entries of the tables of the fronts that are held at a time: 64 MB.
+_FRONT_ENTRIES = 1 << 23
 
 
 class Chain(SequenceModel):
@@ -127,7 +134,7 @@ class Chain(SequenceModel):
         return self._oracle_of(n_positions(x))
 
     def _oracle_of(self, length: int) -> ChainOracle:
-        return ChainOracle(length, self.rules, self.initial_weights)
+        return ChainOracle(length, *self.rules, self.initial_weights)
 
     # ---- labels ----------------------------------------------------------------------------------
 
@@ -194,34 +201,48 @@ class Chain(SequenceModel):
         y, _ = chain.viterbi(U, *self.forbid(pair, first if self.initial_weights else None))
         return self.label_of(y)
 
-    def batch(self, X: Any) -> ChainBatch:
-        """A data set prepared once."""
-        return self._batch(ChainBatch, X)
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """State numbers."""
+        return StateSequences(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """Viterbi for all sequences at once; its loss-indexed form where the loss counts in units."""
+        return ChainInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         return f"<Chain of {self._told()}; loss {self._task}>"
 
 
-class ChainBatch(SequenceBatch):
-    """A data set of sequences; labels are stacked state numbers, -1 where a subset left an example out."""
+class StateSequences(BatchCodec[IntArray]):
+    """Stacked state numbers, -1 where an example is left out; losses are by position and state."""
 
-    model: Chain
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("Chain", batch.model)
+        self._ptr: IntArray = batch.starts[0].astype(np.int64)
 
-    def labels(self, y: IntArray, chosen: npt.NDArray[np.intp] | None = None) -> LabelBatch:
-        """State numbers of the chosen examples (increasing), stacked, as part tables."""
-        S = self.model.n_states
-        if chosen is None:
-            chosen, local, states = np.arange(self.n), self.ptr, y
-            indptr = np.arange(self.n_rows + 1, dtype=np.int32)
+    def encode(self, Y: Any) -> IntArray:
+        lengths = np.diff(self._ptr).tolist()
+        return np.concatenate(self.encode_each(Y, lambda label, i: self.model.numbers_of(label, lengths[i])))
+
+    def decode(self, labels: IntArray) -> list[Any]:
+        parts = np.split(labels, self._ptr[1:-1])
+        return [self.model.label_of(y) if y[0] >= 0 else None for y in parts]
+
+    def tables(self, labels: IntArray) -> list[sp.csr_array]:
+        S, n_rows = self.model.n_states, int(self._ptr[-1])
+        present = labels[self._ptr[:-1]] >= 0
+        if present.all():
+            chosen, local, y = np.arange(self.n), self._ptr, labels
+            indptr = np.arange(n_rows + 1, dtype=np.int32)
         else:
-            at, local = rows_of(self.ptr, chosen)
-            states = np.full(self.n_rows, -1, dtype=np.int64)
-            states[at] = y
-            indptr = np.zeros(self.n_rows + 1, dtype=np.int32)
+            chosen = np.flatnonzero(present)
+            at, local = rows_of(self._ptr, chosen)
+            y = labels[at]
+            indptr = np.zeros(n_rows + 1, dtype=np.int32)
             indptr[at + 1] = 1
             np.cumsum(indptr, out=indptr)
-        ones = np.ones(len(y))
-        tables = [sp.csr_array((ones, y.astype(np.int32), indptr), shape=(self.n_rows, S))]
+        tables = [sp.csr_array((np.ones(len(y)), y.astype(np.int32), indptr), shape=(n_rows, S))]
         follows = np.ones(len(y), dtype=np.bool_)
         follows[local[:-1]] = False
         second = np.flatnonzero(follows)
@@ -229,82 +250,114 @@ class ChainBatch(SequenceBatch):
         tables.append(count_codes(y[second - 1] * S + y[second], owner, self.n, S * S))
         if self.model.initial_weights:
             tables.append(count_codes(y[local[:-1]], chosen, self.n, S))
-        return LabelBatch(tables, states)
+        return tables
 
-    def fold(self, Z: Any) -> LabelBatch:
-        """Points, one per example, as part tables."""
-        tables = super().fold(Z).tables
-        return LabelBatch(tables, np.concatenate([self.model._states_at(z) for z in Z]))
+    def from_points(self, Z: Any) -> IntArray:
+        return np.concatenate([self.model._states_at(z) for z in Z])
 
-    def stacked(self, parts: Sequence[IntArray]) -> LabelBatch:
-        return self.labels(np.concatenate(parts))
+    def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
+        rows = None if some is None else rows_of(self._ptr, some)[0]
+        return cast("IntArray", spread_rows(parts, rows, int(self._ptr[-1]), -1))
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        """The loss of every state at every position, aligned with the first score table."""
+    def losses(self, truth: IntArray) -> LossBatch:
         task, S = self.model._task, self.model.n_states
         if isinstance(task, PositionLoss):
-            return LossBatch(task.table(truth.native, self.ptr), np.zeros(self.n))
-        onehot = np.eye(S)[truth.native]
-        forms = [task.linear(onehot[a:b]) for a, b in zip(self.ptr[:-1], self.ptr[1:], strict=True)]
+            return LossBatch(task.table(truth, self._ptr), np.zeros(self.n))
+        onehot = np.eye(S)[truth]
+        forms = [task.linear(onehot[a:b]) for a, b in zip(self._ptr[:-1], self._ptr[1:], strict=True)]
         coef = np.concatenate([np.reshape(c, (-1, S)) for c, _ in forms])
         return LossBatch(coef, np.array([const for _, const in forms]))
 
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        chosen = None if examples is None else np.unique(np.asarray(examples, dtype=np.intp))
-        if chosen is not None and not chosen.size:
-            return self.labels(np.empty(0, dtype=np.int64), chosen), np.zeros(self.n)
-        if chosen is None:
-            some: Any = slice(None)
-            ptr, owners = self.ptr, some
-        else:
-            some, ptr = rows_of(self.ptr, chosen)
-            owners = chosen
-        U = np.asarray(tables[0][some], dtype=np.float64)
+    def loss_steps(self, loss: LossBatch) -> FloatArray:
+        owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
+        return common_steps(loss.coef, owner, self.n)
+
+    def loss_values(self, loss: LossBatch, labels: IntArray) -> FloatArray:
+        by_position = loss.coef[np.arange(len(labels)), labels]
+        if (labels < 0).any():
+            by_position = np.where(labels < 0, 0.0, by_position)
+        return np.asarray(np.add.reduceat(by_position, self._ptr[:-1]) + loss.const)
+
+
+class ChainInference(BatchInference):
+    """Viterbi's recursion over stacked positions: chains of any lengths in one call."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("Chain", batch.model)
+        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+        self._units: tuple[LossBatch, by_loss.LossUnits | None] | None = None
+
+    def _scores(self, tables: Sequence[FloatArray], example: int) -> tuple[FloatArray, FloatArray]:
+        """Scores of transitions and first states; tied weights are the same for all examples, any one's row will do."""
+        first = tables[2][example] if self.model.initial_weights else None
+        return self.model.forbid(np.asarray(tables[1][example]), first)
+
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        jobs = n_threads(n_jobs)
+        if some is not None and not some.size:
+            return Maxima(np.empty(0, dtype=np.int64), np.empty(0))
+        rows, ptr = (None, self._ptr) if some is None else rows_of(self._ptr, some)
+        U = np.asarray(rows_or_all(tables[0], rows), dtype=np.float64)
         if loss is not None:
-            coef = loss.coef[some]
-            U = U + (coef if weight == 1.0 else weight * coef)
-        # Tied weights are the same for all examples; any chosen one's row will do.
-        row = 0 if chosen is None else chosen[0]
-        steps, first = self.model.forbid(tables[1][row], tables[2][row] if self.model.initial_weights else None)
-        y, found = _viterbi(U, ptr, steps, first, n_threads(n_jobs))
-        values = np.zeros(self.n)
-        values[owners] = found if loss is None else found + weight * loss.const[owners]
-        return self.labels(y, chosen), values
+            U = U + weighed(rows_or_all(loss.coef, rows), weight, some, np.diff(ptr))
+        steps, first = self._scores(tables, 0 if some is None else int(some[0]))
+        y, values = np.empty(len(U), dtype=np.int64), np.empty(len(ptr) - 1)
 
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        """The labels in the user's words; None for examples left out."""
-        parts = np.split(labels.native, self.ptr[1:-1])
-        return [self.model.label_of(y) if y[0] >= 0 else None for y in parts]
+        def work(a: int, b: int) -> None:
+            own = slice(ptr[a], ptr[b])
+            y[own], values[a:b] = chain.viterbi_batch(U[own], ptr[a : b + 1] - ptr[a], steps, first)
 
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        y = labels.native
-        by_position = loss.coef[np.arange(self.n_rows), y]
-        if (y < 0).any():
-            by_position = np.where(y < 0, 0.0, by_position)
-        return np.asarray(np.add.reduceat(by_position, self.ptr[:-1]) + loss.const)
+        in_threads(work, len(values), jobs)
+        return Maxima(y, values)
 
-    def __repr__(self) -> str:
-        return f"<ChainBatch: {self.n} sequences, {self.n_rows} positions, {self.model.n_states} states>"
+    # ---- fronts ----------------------------------------------------------------------------------
+
+    def _loss_units(self, loss: LossBatch) -> by_loss.LossUnits | None:
+        if self._units is None or self._units[0] is not loss:
+            self._units = (loss, by_loss.loss_units(loss.coef, self._ptr))
+        return self._units[1]
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        units = self._loss_units(loss)
+        return None if units is None else float(units.levels.mean())
+
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        units = self._loss_units(loss)
+        assert units is not None
+        jobs = n_threads(n_jobs)
+        U = np.asarray(tables[0], dtype=np.float64)
+        steps, first = self._scores(tables, 0)
+        chosen = np.arange(self.batch.n) if some is None else some
+        entries = by_loss.front_entries(np.diff(self._ptr), units.levels, self.model.n_states)
+        for block in _within(chosen, entries[chosen], _FRONT_ENTRIES):
+            rows, ptr = rows_of(self._ptr, block)
+            own = by_loss.sequence_scores(U[rows], ptr, steps, first, truth[rows])
+            found = by_loss.loss_front_batch(U[rows], ptr, steps, units.rows[rows], units.levels[block], first, jobs)
+            level = np.arange(len(found.values)) - np.repeat(found.ptr[:-1], np.diff(found.ptr))
+            width = np.diff(found.ptr)
+            h = found.values - np.repeat(own, width)
+            base = loss.const[block] + units.base[block]
+            g = np.repeat(base, width) + np.repeat(units.unit[block], width) * level
+
+            def decode(
+                places: IntArray,
+                found: by_loss.LossFronts = found,
+                rows: IntArray = rows,
+                ptr: IntArray = ptr,
+            ) -> IntArray:
+                idle = places < 0
+                y = found.decode(np.where(idle, 0, places - found.ptr[:-1]))
+                return np.where(np.repeat(idle, np.diff(ptr)), truth[rows], y)
+
+            yield BatchFronts(block, Fronts(found.ptr, h, g, decode))
 
 
-def _viterbi(
-    U: FloatArray, ptr: IntArray, steps: FloatArray, first: FloatArray, n_jobs: int
-) -> tuple[IntArray, FloatArray]:
-    if n_jobs == 1:
-        return chain.viterbi_batch(U, ptr, steps, first)
-    y, values = np.empty(len(U), dtype=np.int64), np.empty(len(ptr) - 1)
-
-    def work(a: int, b: int) -> None:
-        rows = slice(ptr[a], ptr[b])
-        y[rows], values[a:b] = chain.viterbi_batch(U[rows], ptr[a : b + 1] - ptr[a], steps, first)
-
-    in_threads(work, len(values), n_jobs)
-    return y, values
+def _within(chosen: IntArray, entries: IntArray, most: int) -> list[IntArray]:
+    """Examples in blocks of neighbours whose tables have at most about `most` entries together."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(entries) // most)) + 1
+    return [block for block in np.split(chosen, cuts) if block.size]

@@ -14,8 +14,8 @@ from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.losses import TaskLoss
-from structopt.structures._hierarchy_labels import LabelCodec
 from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.structures.node_labels import LabelCodec
 
 __all__ = ["ExclusiveLabels"]
 

@@ -15,11 +15,9 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, refusal, slack_of
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
-from structopt.structures._flow_risk import absolute_risk_program
 
 __all__ = ["AbsoluteFlowLoss", "Flow", "SquaredFlowLoss"]
 
@@ -256,59 +254,13 @@ class Flow(Model):
             wrong = self.complaint(f)
             if wrong is not None:
                 raise LabelNotInSpace(f"Truth {i}: {wrong}.", (wrong,))
-        space, c, const = absolute_risk_program(w, Y, self.upper, self.incidence, self.inflow)
+        space, c, const = _absolute_risk_program(w, Y, self.upper, self.incidence, self.inflow)
         label = Oracle(space).maximize(c)
         return label.z[space["flow"].slice].copy(), const - label.value
-
-    def batch(self, X: Any) -> FlowBatch:
-        """A data set prepared once."""
-        return self._batch(FlowBatch, X)
 
     def __repr__(self) -> str:
         limits = "" if self.capacity is None else ", with capacities"
         return f"<Flow of {self.total_supply:g} on {len(self.arcs)} arcs between {len(self.nodes)} nodes{limits}>"
-
-
-class FlowBatch(Batch):
-    """A data set of flows; labels are rows of flow by arc."""
-
-    model: Flow
-
-    def truth(self, Y: Any) -> LabelBatch:
-        Y = labels_given(Y, self.n)
-        told = [(i, self.model.complaint(converted(f"Y[{i}]", Y[i]))) for i in range(self.n)]
-        refused = [f"example {i}: {wrong}" for i, wrong in told if wrong is not None]
-        if refused:
-            raise refusal(refused, self.n)
-        rows = np.array([converted("A flow", Y[i]) for i in range(self.n)])
-        return LabelBatch([sp.csr_array(rows)], rows)
-
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        return LossBatch(*self.model.task_loss.linear_batch(truth.native))
-
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        chosen = np.arange(self.n) if examples is None else np.asarray(examples, dtype=np.intp)
-        C = np.asarray(tables[0][chosen], dtype=np.float64)
-        if loss is not None:
-            C = C + weight * loss.coef[chosen]
-        found = self.model.oracle().maximize_batch(C, n_jobs, keys=chosen.tolist())
-        Z, values = np.zeros((self.n, len(self.model.arcs))), np.zeros(self.n)
-        Z[chosen] = [label.z for label in found]
-        values[chosen] = [label.value for label in found]
-        bounds = np.zeros(self.n)
-        bounds[chosen] = [label.bound for label in found]
-        slack = slack_of(values, bounds)
-        if loss is not None:
-            values[chosen] += weight * loss.const[chosen]
-        return LabelBatch([sp.csr_array(Z)], Z, slack), values
 
 
 # ---- the network ---------------------------------------------------------------------------------
@@ -388,3 +340,58 @@ def _task_loss(loss: str | TaskLoss, upper: FloatArray) -> TaskLoss:
     if loss == "squared":
         return SquaredFlowLoss()
     raise DeclarationError(f"loss must be 'absolute', 'squared' or a TaskLoss, got {loss!r}.")
+
+
+# ---- expected absolute loss ----------------------------------------------------------------------
+
+
+def _absolute_risk_program(
+    weights: FloatArray, truths: FloatArray, upper: FloatArray, incidence: sp.csr_array, supply: FloatArray
+) -> tuple[LabelSpace, FloatArray, float]:
+    """A space and costs with ``const - max c . z = min over flows f of sum_i weights_i |f - truths_i|_1``.
+
+    The flow of an arc is the sum of its pieces, one between each two neighbouring truths, where the risk has a constant
+    slope. Pieces of increasing slope fill in order by themselves, since cheaper ones come first. Where the slope
+    falls, a 0/1 variable opens the pieces that follow only if all before are full.
+    """
+    pieces = [_pieces(weights, truths[:, a], float(upper[a])) for a in range(truths.shape[1])]
+    lengths, slopes = (np.concatenate([piece[k] for piece in pieces]) for k in (0, 1))
+    arc = np.repeat(np.arange(len(pieces)), [len(piece[0]) for piece in pieces])
+    space = LabelSpace("expected absolute loss of a flow")
+    flow = space.continuous("flow", len(pieces), 0, upper)
+    piece = space.continuous("piece", len(lengths), 0, lengths)
+    space.subject_to(incidence @ flow == supply, name="conservation")
+    space.subject_to(flow == _sums(arc, len(pieces)) @ piece, name="pieces")
+    falls = (np.diff(slopes) < -1e-12 * np.abs(weights).sum()) & (np.diff(arc) == 0)
+    if falls.any():
+        # Runs of pieces with increasing slopes; a run is opened by its predecessor on the same arc.
+        run = np.concatenate([[0], np.cumsum(falls | (np.diff(arc) > 0))])
+        size = np.bincount(run, lengths)
+        later = run[1:][falls]
+        if not np.isfinite(size[later]).all():
+            raise DeclarationError(
+                f"The risk is not convex on arc {int(arc[1:][falls][0])}, which has no largest flow; give capacity=."
+            )
+        total = _sums(run, len(size)) @ piece
+        opened = space.binary("opened", len(later))
+        space.subject_to(total[later - 1] >= size[later - 1] * opened, name="full")
+        space.subject_to(total[later] <= size[later] * opened, name="open")
+    c = np.zeros(space.n_variables)
+    c[space["piece"].slice] = -slopes
+    return space, c, float(weights @ np.abs(truths).sum(axis=1))
+
+
+def _pieces(weights: FloatArray, truth: FloatArray, upper: float) -> tuple[FloatArray, FloatArray]:
+    """Lengths and slopes of ``sum_i weights_i |f - truth_i|`` on [0, upper]."""
+    order = np.argsort(truth)
+    bends, first = np.unique(np.clip(truth[order], 0.0, upper), return_index=True)
+    passed = np.concatenate([[0.0], np.cumsum(weights[order])])
+    ends = np.concatenate([[0.0], bends, [upper]])
+    slopes = 2 * np.concatenate([passed[first], passed[-1:]]) - passed[-1]
+    lengths = np.diff(ends)
+    kept = lengths > 0
+    return lengths[kept], slopes[kept]
+
+
+def _sums(group: npt.NDArray[np.intp], n_groups: int) -> sp.csr_array:
+    return sp.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(n_groups, len(group)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
+from structopt.algorithms.fronts import Fronts
 from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
 from structopt.algorithms.tree.algorithm import ClosureOracle, LeafOracle, NeededChildOracle
 from structopt.checks import checked, floats
@@ -25,12 +25,14 @@ from structopt.hierarchy.leaf_tree import LeafTree
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
-from structopt.model.batch import Batch, LabelBatch, LossBatch, slack_of
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec, LossBatch, spread_rows
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures._hierarchy_labels import LabelCodec
+from structopt.structures.node_labels import LabelCodec
 
-__all__ = ["HierarchicalLabels", "HierarchyBatch"]
+__all__ = ["HierarchicalLabels", "NodeInference", "NodeLosses", "NodeRows"]
 
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
@@ -41,6 +43,9 @@ _LEAF_SET_NODES = 40
 
 # Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
 _CHUNK_ENTRIES = 1 << 21
+
+# Errors below are those of the ground truth, up to rounding.
+_NO_ERROR = 1e-12
 
 
 class HierarchicalLabels(Model):
@@ -187,9 +192,13 @@ class HierarchicalLabels(Model):
             raise DeclarationError(f"A point has {len(self.hierarchy)} entries, got shape {row.shape}.")
         return self.codec.decode(row)
 
-    def batch(self, X: Any) -> HierarchyBatch:
-        """A data set prepared once; labels are kept sparse, oracles run over many examples at a time."""
-        return HierarchyBatch(self, X)
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """Sparse rows over the nodes."""
+        return NodeRows(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """This kind's own algorithm over many examples at a time, or the oracle."""
+        return NodeInference(batch)
 
     def __repr__(self) -> str:
         told = ["alpha=..."] if self.alpha is not None else []
@@ -198,72 +207,65 @@ class HierarchicalLabels(Model):
         return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *told])})"
 
 
-class HierarchyBatch(Batch):
-    """Labels as sparse rows over the nodes; gains in (nodes, examples) layout, a chunk of examples at a time."""
+class NodeRows(BatchCodec[sp.csr_array]):
+    """Labels as sparse rows over the nodes; losses are kept as the ground truths, coefficients made block by block."""
 
-    model: HierarchicalLabels
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("HierarchicalLabels", batch.model)
 
-    @checked
-    def __init__(self, model: HierarchicalLabels, X: Any) -> None:
-        super().__init__(model, X)
-        self._fast = model.algorithm() if model.solver == "auto" else None
+    def encode(self, Y: Any) -> sp.csr_array:
+        return self.model.codec.encode_many(Y, self.n)
 
-    # ---- labels ----------------------------------------------------------------------------------
+    def decode(self, labels: sp.csr_array) -> list[Any]:
+        return self.model.codec.decode_many(labels)
 
-    def _labels(self, rows: sp.csr_array) -> LabelBatch:
+    def tables(self, labels: sp.csr_array) -> list[sp.csr_array]:
         factor = self.model.factor
         if factor is None:
-            return LabelBatch([rows], rows)
-        scaled = sp.csr_array((rows.data * factor[rows.indices], rows.indices, rows.indptr), shape=rows.shape)
-        return LabelBatch([scaled], rows)
+            return [labels]
+        data = labels.data * factor[labels.indices]
+        return [sp.csr_array((data, labels.indices, labels.indptr), shape=labels.shape)]
 
-    def fold(self, Z: Any) -> LabelBatch:
-        """Points, one per example (dense or sparse), as part tables."""
-        return self._labels(sp.csr_array(Z, dtype=np.float64))
+    def from_points(self, Z: Any) -> sp.csr_array:
+        return sp.csr_array(Z, dtype=np.float64)
 
-    def truth(self, Y: Any) -> LabelBatch:
-        """The given labels: a list of labels, or a 0/1 matrix (examples, nodes), dense or sparse."""
-        return self._labels(self.model.codec.encode_many(Y, self.n))
+    def spread(self, parts: Sequence[sp.csr_array], some: IntArray | None) -> sp.csr_array:
+        shape = (self.n, len(self.model.hierarchy))
+        counts = np.zeros(self.n + 1, np.int64)
+        given = np.concatenate([np.diff(part.indptr) for part in parts]) if parts else np.empty(0, np.int64)
+        if not given.size:
+            return sp.csr_array(shape)
+        counts[1:] = spread_rows([given], some, self.n, 0)
+        data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
+        return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
 
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        """The labels in the user's words."""
-        return self.model.codec.decode_many(labels.native)
-
-    def costs(self, tables: Sequence[FloatArray]) -> FloatArray:
-        """Costs of the nodes, an array ``(n, n_nodes)``."""
-        table = np.asarray(tables[0], dtype=np.float64)
-        return table if self.model.factor is None else table * self.model.factor
-
-    # ---- losses ----------------------------------------------------------------------------------
-
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        """The linear task loss of each example's truth, kept as the truths: coefficients are made chunk by chunk."""
-        form = _LossRows(self.model._losses(self.model.space())["node"], truth.native)
+    def losses(self, truth: sp.csr_array) -> LossBatch:
+        form = NodeLosses(self.model._losses(self.model.space())["node"], truth)
         return LossBatch(form, form.constants())
 
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        """The task loss of each example's label."""
+    def loss_values(self, loss: LossBatch, labels: sp.csr_array) -> FloatArray:
         values = np.array(loss.const)
-        for part in self._chunks(np.arange(self.n)):
-            base, rows = loss.coef.rows(part)
-            labels_here = labels.native[part]
-            values[part] += labels_here @ base + np.asarray(rows.multiply(labels_here).sum(axis=1)).ravel()
+        for block in node_blocks(np.arange(self.n), len(self.model.hierarchy)):
+            base, rows = loss.coef.rows(block)
+            here = labels[block]
+            values[block] += here @ base + np.asarray(rows.multiply(here).sum(axis=1)).ravel()
         return values
 
-    # ---- inference -------------------------------------------------------------------------------
 
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        """The best label of each example under ``score + weight * loss``, and these values."""
-        chosen = np.arange(self.n) if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
-        parts = self._chunks(chosen)
+class NodeInference(BatchInference):
+    """The algorithm of the kind of label; gains in (nodes, examples) layout, a block of examples at a time."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = model = cast("HierarchicalLabels", batch.model)
+        self._fast = model.algorithm() if model.solves_itself else None
+
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        chosen = np.arange(self.batch.n) if some is None else some
+        parts = node_blocks(chosen, len(self.model.hierarchy))
         found: list[tuple[sp.csr_array, FloatArray, FloatArray]] = [
             (sp.csr_array((0, 0)), np.empty(0), np.empty(0))
         ] * len(parts)
@@ -276,32 +278,22 @@ class HierarchyBatch(Batch):
 
         # A solver's own batch uses the threads itself.
         in_threads(work, len(parts), jobs if self._fast is not None else 1)
-        values, bounds = np.zeros(self.n), np.zeros(self.n)
-        if parts:
-            values[chosen] = np.concatenate([part for _, part, _ in found])
-            bounds[chosen] = np.concatenate([part for _, _, part in found])
-        labels = replace(
-            self._labels(self._spread(chosen, [rows for rows, _, _ in found])), slack=slack_of(values, bounds)
-        )
-        if loss is not None:
-            values[chosen] += weight * loss.const[chosen]
-        return labels, values
+        if not parts:
+            return Maxima(sp.csr_array((0, len(self.model.hierarchy))), np.empty(0))
+        values, bounds = (np.concatenate([part[k] for part in found]) for k in (1, 2))
+        return Maxima(_stacked([rows for rows, _, _ in found]), values, bounds)
 
-    def _chunks(self, examples: IntArray) -> list[IntArray]:
-        width = max(1, min(4096, _CHUNK_ENTRIES // len(self.model.hierarchy)))
-        # The tree kernels work on blocks of 64 examples.
-        width = width // 64 * 64 if width > 64 else width
-        return [examples[k : k + width] for k in range(0, examples.size, width)]
-
-    def _gains(self, table: FloatArray, part: IntArray, loss: LossBatch | None, weight: float) -> FloatArray:
+    def _gains(self, table: FloatArray, part: IntArray, loss: LossBatch | None, weight: Weight) -> FloatArray:
         gains = np.array(table[part].T, dtype=np.float64, order="C")
         if self.model.factor is not None:
             gains *= self.model.factor[:, None]
         if loss is not None:
             base, rows = loss.coef.rows(part)
-            gains += weight * base[:, None]
+            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)[part]
             example = np.repeat(np.arange(part.size), np.diff(rows.indptr))
-            gains[rows.indices, example] += weight * rows.data
+            if base.any():
+                gains += base[:, None] * factors
+            gains[rows.indices, example] += factors[example] * rows.data
         return gains
 
     def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray, FloatArray]:
@@ -310,24 +302,58 @@ class HierarchyBatch(Batch):
         if self._fast is not None:
             rows, values = self._fast.maximize_columns(gains, part.tolist())
             return rows, values, values
-        labels = self.model.oracle().maximize_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
-        Z = np.array([label.z for label in labels])
-        Z[np.abs(Z) < 1e-9] = 0.0
-        values, bounds = (np.array([getattr(label, name) for label in labels]) for name in ("value", "bound"))
-        return sp.csr_array(Z), values, bounds
+        found = self.model.oracle().solve_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
+        Z = np.where(np.abs(found.Z) < 1e-9, 0.0, found.Z)
+        return sp.csr_array(Z), found.values, found.bounds
 
-    def _spread(self, chosen: IntArray, rows: Sequence[sp.csr_array]) -> sp.csr_array:
-        """The rows of the chosen examples among empty ones."""
-        counts = np.zeros(self.n + 1, np.int64)
-        shape = (self.n, len(self.model.hierarchy))
-        if not rows:
-            return sp.csr_array(shape)
-        counts[chosen + 1] = np.concatenate([np.diff(part.indptr) for part in rows])
-        data, indices = (np.concatenate([getattr(part, name) for part in rows]) for name in ("data", "indices"))
-        return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
+    # ---- fronts ----------------------------------------------------------------------------------
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        return 3.0 if isinstance(self._fast, LeafOracle) else None
+
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        """All leaves, of single-leaf labels."""
+        chosen = np.arange(self.batch.n) if some is None else some
+        paths = self.model.hierarchy.closure
+        for block in node_blocks(chosen, len(self.model.hierarchy)):
+            gains = self._gains(tables[0], block, None, 1.0)
+            truths = truth[block]
+            margin = (paths @ gains).T - np.asarray(truths.multiply(gains.T).sum(axis=1)).reshape(-1, 1)
+            base, own = loss.coef.rows(block)
+            error = (paths @ base)[None, :] + (own @ paths.T).toarray() + loss.const[block][:, None]
+            error[error <= _NO_ERROR] = 0.0  # the ground truth, and leaves that no weight tells from it
+            ptr = np.arange(len(block) + 1) * paths.shape[0]
+
+            def decode(places: IntArray, ptr: IntArray = ptr, truths: sp.csr_array = truths) -> sp.csr_array:
+                idle = places < 0
+                rows = paths[np.where(idle, 0, places - ptr[:-1])]
+                return _rows_from(truths, rows, idle) if idle.any() else rows
+
+            yield BatchFronts(block, Fronts(ptr, np.ascontiguousarray(margin).ravel(), error.ravel(), decode))
 
 
-class _LossRows:
+def node_blocks(examples: IntArray, n_nodes: int) -> list[IntArray]:
+    """Examples in blocks, of which a (nodes, examples) table has a reasonable size."""
+    width = max(1, min(4096, _CHUNK_ENTRIES // n_nodes))
+    # The tree kernels work on blocks of 64 examples.
+    width = width // 64 * 64 if width > 64 else width
+    return [examples[k : k + width] for k in range(0, examples.size, width)]
+
+
+def _stacked(parts: Sequence[sp.csr_array]) -> sp.csr_array:
+    return parts[0] if len(parts) == 1 else sp.csr_array(sp.vstack(parts, format="csr"))
+
+
+def _rows_from(first: sp.csr_array, second: sp.csr_array, which: npt.NDArray[np.bool_]) -> sp.csr_array:
+    """Rows of `first` where `which`, of `second` elsewhere."""
+    both = sp.csr_array(sp.vstack([first, second], format="csr"))
+    n = len(which)
+    return both[np.where(which, np.arange(n), n + np.arange(n))]
+
+
+class NodeLosses:
     """Coefficients of the task loss for chosen examples: a common row and sparse ones."""
 
     def __init__(self, loss: TaskLoss, truths: sp.csr_array) -> None:

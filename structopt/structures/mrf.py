@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from structopt.algorithms.counting import LISTED, equal_weight, most_violated
+from structopt._jit import IntArray
+from structopt.algorithms.counting import LISTED
+from structopt.algorithms.fronts import Fronts
 from structopt.algorithms.maxflow import FlowState
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.checks import checked, floats, integers
 from structopt.errors import DeclarationError
-from structopt.features import Linear, Tied
+from structopt.features import Linear, Tied, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch, LabelBatch, LossBatch, part_table
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec, LossBatch, PointCodec, part_table
+from structopt.model.inference import (
+    BatchFronts,
+    BatchInference,
+    Best,
+    Maxima,
+    Weight,
+    rows_or_all,
+    weighed,
+)
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures.multilabel import binary_rows
-from structopt.surrogates import Slack
+from structopt.structures.multilabel import SetInference, binary_rows
 
 __all__ = ["PairwiseMRF"]
 
@@ -98,101 +109,120 @@ class PairwiseMRF(Model):
         """Whether labels are points of the relaxation."""
         return bool(self.integral == "relax")
 
-    def batch(self, X: Any) -> PairwiseBatch:
-        """A data set prepared once."""
-        return self._batch(PairwiseBatch, X)
+    def encode_batch(self, labels: Any) -> FloatArray:
+        """The labels and their products, one row an example."""
+        rows = binary_rows(labels, n_examples(labels), self.n)
+        return np.hstack([rows, self._products(rows)])
+
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """Points ``(y, pair)``."""
+        return PairwisePoints(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search."""
+        if not self.solves_itself:
+            return super().batch_inference(batch)
+        # Labels that do not talk to each other need neither.
+        alone = not self.graph.n_edges and not self.is_relaxed
+        return SetInference(batch, (0, self.n)) if alone else PairwiseInference(batch)
 
 
-class PairwiseBatch(Batch):
-    """A data set of a pairwise model; labels are points ``(y, pair)``, flows are kept from call to call."""
+class PairwisePoints(PointCodec):
+    """Points ``(y, pair)``; the losses are of the labels only, which stand first."""
 
-    model: PairwiseMRF
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self._n_labels = batch.columns[0]
 
-    def __init__(self, model: PairwiseMRF, X: Any) -> None:
-        super().__init__(model, X)
+    def tables(self, labels: FloatArray) -> list[sp.csr_array]:
+        return [part_table(labels[:, : self._n_labels]), part_table(labels[:, self._n_labels :])]
+
+    def losses(self, truth: FloatArray) -> LossBatch:
+        model = self.batch.model
+        return LossBatch(*model._losses(model.space())["y"].linear_batch(truth[:, : self._n_labels]))
+
+    def loss_values(self, loss: LossBatch, labels: FloatArray) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", loss.coef, labels[:, : self._n_labels]) + loss.const)
+
+
+class PairwiseInference(BatchInference):
+    """Pairwise labels; over the relaxation the flow of every example is kept from call to call."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = model = cast("PairwiseMRF", batch.model)
         self._flows: FlowState | None = None
-        if model.is_relaxed and self.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
-            self._flows = model.graph.warm_state(self.n)
+        if model.is_relaxed and batch.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
+            self._flows = model.graph.warm_state(batch.n)
 
-    def _labels(self, Y: FloatArray, P: FloatArray) -> LabelBatch:
-        return LabelBatch([part_table(Y), part_table(P)], np.hstack([Y, P]))
-
-    def truth(self, Y: Any) -> LabelBatch:
-        rows = binary_rows(Y, self.n, self.model.n)
-        return self._labels(rows, self.model._products(rows))
-
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        n = self.model.n
-        return LossBatch(*self.model._losses(self.model.space())["y"].linear_batch(truth.native[:, :n]))
-
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        some = np.arange(self.n) if examples is None else np.asarray(examples)
-        unary = np.asarray(tables[0][some], dtype=np.float64)
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        unary = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
         if loss is not None:
-            unary = unary + weight * loss.coef[some]
-        pair = np.asarray(tables[1][some], dtype=np.float64)
-        Y, P = np.zeros((self.n, self.model.n)), np.zeros((self.n, self.model.graph.n_edges))
-        Y[some], P[some], found, bounds = self._solve(unary, pair, some, n_jobs)
-        values = np.zeros(self.n)
-        values[some] = found if loss is None else found + weight * loss.const[some]
-        slack = None
-        if bounds is not None:
-            slack = np.zeros(self.n)
-            slack[some] = np.maximum(bounds - found, 0.0)
-        return replace(self._labels(Y, P), slack=slack), values
+            unary = unary + weighed(rows_or_all(loss.coef, some), weight, some)
+        pair = np.asarray(rows_or_all(tables[1], some), dtype=np.float64)
+        return self._relaxed(unary, pair, some, n_jobs) if self.model.is_relaxed else self._exact(unary, pair, n_jobs)
 
-    def _solve(self, unary: FloatArray, pair: FloatArray, some: npt.NDArray[np.intp], n_jobs: int) -> Any:
-        graph = self.model.graph
-        if self.model.is_relaxed:
-            if self._flows is None or len(some) == self.n:
-                return *graph.solve_batch(unary, pair, state=self._flows, n_jobs=n_jobs), None
-            part = self._flows.take(some)
-            found = graph.solve_batch(unary, pair, state=part, n_jobs=n_jobs)
-            self._flows.put(some, part)
-            return *found, None
-        Y, values, proved = graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
-        P = self.model._products(Y)
+    def _relaxed(self, unary: FloatArray, pair: FloatArray, some: IntArray | None, n_jobs: int) -> Maxima:
+        graph, flows = self.model.graph, self._flows
+        if flows is None or some is None or len(some) == self.batch.n:
+            Y, P, values = graph.solve_batch(unary, pair, state=flows, n_jobs=n_jobs)
+        else:
+            part = flows.take(some)
+            Y, P, values = graph.solve_batch(unary, pair, state=part, n_jobs=n_jobs)
+            flows.put(some, part)
+        return Maxima(np.hstack([Y, P]), values)
+
+    def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
+        Y, values, proved = self.model.graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
+        Z = np.hstack([Y, self.model._products(Y)])
         if proved.all():
-            return Y, P, values, None
+            return Maxima(Z, values)
         oracle, bounds = self.model.oracle(), values.copy()
         for i in np.flatnonzero(~proved):
-            start = np.concatenate([Y[i], P[i]])
-            label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=start)
-            Y[i], P[i], values[i] = label.z[: self.model.n], label.z[self.model.n :], label.value
-            bounds[i] = label.bound
-        return Y, P, values, bounds
+            label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=Z[i])
+            Z[i], values[i], bounds[i] = label.z, label.value, label.bound
+        return Maxima(Z, values, bounds)
 
-    def argmax_surrogate(
-        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
-    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
-        graph, n = self.model.graph, self.model.n
-        if not graph.n_edges and not self.model.is_relaxed and not surrogate.counts:
-            # Labels that do not talk to each other need no enumeration.
-            weight = equal_weight(loss.coef, loss.const, truth.native[:, :n])
-            if weight is not None:
-                scores = np.asarray(tables[0], dtype=np.float64)
-                Y, h, g = most_violated(surrogate, scores, truth.native[:, :n], weight)
-                return self._labels(Y, self.model._products(Y)), h, g
-        # Up to 16 labels all 2^n products are cheaper than a search (docs/mathematics/oracles).
-        if self.model.is_relaxed or self.model.n > LISTED or type(surrogate) is not Slack:
+    # ---- all labels ------------------------------------------------------------------------------
+
+    @property
+    def _lists(self) -> bool:
+        """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles)."""
+        return not self.model.is_relaxed and self.model.n <= LISTED
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        return 4.0 if self._lists else None
+
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        chosen = np.arange(self.batch.n) if some is None else some
+        unary, pair = np.asarray(tables[0], dtype=np.float64)[chosen], np.asarray(tables[1], dtype=np.float64)[chosen]
+        own = np.einsum("ij,ij->i", np.hstack([unary, pair]), truth[chosen])
+        ptr, Y, h, g = self.model.graph.front_batch(unary, pair, -own, loss.coef[chosen], loss.const[chosen], n_jobs)
+
+        def decode(places: IntArray) -> FloatArray:
+            found = Y[places]
+            Z = np.hstack([found, self.model._products(found)])
+            Z[places < 0] = truth[chosen[places < 0]]
+            return Z
+
+        yield BatchFronts(chosen, Fronts(ptr, h, g, decode))
+
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+        one_for_all = not tables[1].strides[0] or bool((tables[1] == tables[1][:1]).all())
+        if not self._lists or not one_for_all:
             return None
-        margin_const = 1.0 - self.dot(tables, truth)
+        n = self.model.n
         unary, pair = np.asarray(tables[0], dtype=np.float64), np.asarray(tables[1][0], dtype=np.float64)
+        margin_const = 1.0 - np.einsum("ij,ij->i", unary, truth[:, :n]) - truth[:, n:] @ pair
         Y, h, g = self.model.graph.best_product_batch(unary, pair, margin_const, loss.coef, loss.const, n_jobs)
         idle = h * g <= 0
-        Y[idle] = truth.native[idle, : self.model.n]
-        return self._labels(Y, self.model._products(Y)), np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g)
-
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        return np.asarray(np.einsum("ij,ij->i", loss.coef, labels.native[:, : self.model.n]) + loss.const)
+        Y[idle] = truth[idle, :n]
+        labels = np.hstack([Y, self.model._products(Y)])
+        return Best(labels, np.where(idle, 0.0, h - 1.0), np.where(idle, 0.0, g))
 
 
 def _pairs(n: int, edges: npt.ArrayLike | None) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
+from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, floats, hashable
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
-from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec, LossBatch, common_steps, labels_given, spread_rows
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -95,85 +99,93 @@ class Multiclass(Model):
         """The class of a point: its largest entry."""
         return self.names[int(np.argmax(floats("z", z, (len(self.names),))))]
 
-    def batch(self, X: Any) -> MulticlassBatch:
-        """A data set prepared once."""
-        return self._batch(MulticlassBatch, X)
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """Class numbers."""
+        return ClassNumbers(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """The largest score."""
+        return ClassInference(batch) if self.solves_itself else super().batch_inference(batch)
 
 
-class MulticlassBatch(Batch):
-    """A multiclass data set; labels are class numbers."""
+class ClassNumbers(BatchCodec[IntArray]):
+    """One class out of several as its number, -1 for none; losses are by class, ``(n, K)``."""
 
-    model: Multiclass
     one_of_many = True
 
-    def _labels(self, places: npt.NDArray[np.intp], known: npt.NDArray[np.intp] | None = None) -> LabelBatch:
-        counts = np.ones(self.n, dtype=np.int64)
-        if known is not None:
-            counts[:] = 0
-            counts[known] = 1
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        columns = places[counts > 0]
-        table = sp.csr_array((np.ones(len(columns)), columns, indptr), shape=(self.n, self.columns[0]))
-        return LabelBatch([table], places)
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("Multiclass", batch.model)
 
-    def truth(self, Y: Any) -> LabelBatch:
+    def encode(self, Y: Any) -> IntArray:
         Y = labels_given(Y, self.n)
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
         unknown = [i for i, y in enumerate(labels) if not _known(y, self.model._place)]
         if unknown:
             told = "; ".join(f"example {i}: {labels[i]!r}" for i in unknown[:10])
             raise LabelNotInSpace(f"{len(unknown)} of {self.n} labels are not classes of the model: {told}.")
-        return self._labels(np.array([self.model._place[y] for y in labels], dtype=np.intp))
+        return np.array([self.model._place[y] for y in labels], dtype=np.int64)
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
+    def decode(self, labels: IntArray) -> list[Any]:
+        names = self.model.names
+        return [names[k] if k >= 0 else None for k in labels.tolist()]
+
+    def tables(self, labels: IntArray) -> list[sp.csr_array]:
+        known = labels >= 0
+        indptr = np.concatenate([[0], np.cumsum(known)])
+        columns = labels[known]
+        return [sp.csr_array((np.ones(len(columns)), columns, indptr), shape=(self.n, len(self.model.names)))]
+
+    def from_points(self, Z: Any) -> IntArray:
+        return np.asarray(np.asarray(Z).argmax(axis=1), dtype=np.int64)
+
+    def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
+        return cast("IntArray", spread_rows(parts, some, self.n, -1))
+
+    def losses(self, truth: IntArray) -> LossBatch:
         task = self.model._losses(self.model.space())["y"]
         forms = [task.linear(row) for row in np.eye(len(self.model.names))]
-        coef = np.array([form[0] for form in forms])[truth.native]
-        return LossBatch(coef, np.array([form[1] for form in forms])[truth.native])
+        return LossBatch(np.array([form[0] for form in forms])[truth], np.array([form[1] for form in forms])[truth])
 
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        scores = tables[0] if examples is None else tables[0][examples]
+    def loss_steps(self, loss: LossBatch) -> FloatArray:
+        return common_steps(loss.coef, np.arange(self.n), self.n)
+
+    def loss_values(self, loss: LossBatch, labels: IntArray) -> FloatArray:
+        found = loss.coef[np.arange(self.n), labels]
+        return np.asarray(np.where(labels >= 0, found, 0.0) + loss.const)
+
+
+class ClassInference(BatchInference):
+    """The largest entry of each row; all K classes are a front."""
+
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        scores = rows_or_all(tables[0], some)
         if loss is not None:
-            scores = scores + weight * (loss.coef if examples is None else loss.coef[examples])
+            scores = scores + weighed(rows_or_all(loss.coef, some), weight, some)
         best = scores.argmax(axis=1)
-        found = scores[np.arange(len(best)), best]
-        if loss is not None:
-            found = found + weight * (loss.const if examples is None else loss.const[examples])
-        if examples is None:
-            return self._labels(best), found
-        places, values = np.zeros(self.n, dtype=np.intp), np.zeros(self.n)
-        places[examples], values[examples] = best, found
-        return self._labels(places, examples), values
+        return Maxima(best, scores[np.arange(len(best)), best])
 
-    def argmax_surrogate(
-        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
-    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
-        if surrogate.counts:  # other factors than margin and loss
-            return None
-        rows = np.arange(self.n)
-        margin = tables[0] - tables[0][rows, truth.native][:, None]
-        losses = loss.coef + loss.const[:, None]
-        inside = np.asarray(surrogate.inside(margin, losses)) & (losses > 0)
-        psi = np.zeros_like(margin)
-        psi[inside] = surrogate.psi(margin[inside], losses[inside])
-        psi[rows, truth.native] = 0.0
-        # The truth itself is a label of surrogate 0: it wins where nothing else is violated.
-        best = np.where(psi.max(axis=1) > 0, psi.argmax(axis=1), truth.native)
-        return self._labels(best), margin[rows, best], losses[rows, best]
+    def front_cost(self, loss: LossBatch) -> float | None:
+        return 1.0
 
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        return [self.model.names[k] for k in labels.native]
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        scores = np.asarray(tables[0], dtype=np.float64)
+        width = scores.shape[1]
+        for block in blocks(np.arange(self.batch.n) if some is None else some, width):
+            own = truth[block]
+            h = scores[block] - scores[block, own][:, None]
+            g = loss.coef[block] + loss.const[block][:, None]
+            g[np.arange(len(block)), own] = 0.0  # exactly
+            ptr = np.arange(len(block) + 1) * width
 
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        return np.asarray(loss.coef[np.arange(self.n), labels.native] + loss.const)
+            def decode(places: IntArray, ptr: IntArray = ptr, own: IntArray = own) -> IntArray:
+                return np.where(places < 0, own, places - ptr[:-1])
+
+            yield BatchFronts(block, Fronts(ptr, h.ravel(), g.ravel(), decode))
 
 
 def _known(label: Any, places: dict[Any, int]) -> bool:

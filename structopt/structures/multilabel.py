@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
 from structopt.algorithms.cardinality import choose_rows
-from structopt.algorithms.counting import LISTED, equal_weight, list_products, most_violated
+from structopt.algorithms.counting import LISTED, count_fronts, equal_weight, list_products
 from structopt.checks import checked, converted
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Linear
+from structopt.features import Linear, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, part_table, refusal
+from structopt.model.batch import Batch
+from structopt.model.codec import LossBatch, labels_given, refusal
+from structopt.model.inference import (
+    BatchFronts,
+    BatchInference,
+    Best,
+    Maxima,
+    Weight,
+    blocks,
+    rows_or_all,
+    weighed,
+)
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.surrogates import Slack
 
-__all__ = ["MultiLabel", "binary_rows"]
+__all__ = ["MultiLabel", "SetInference", "binary_rows"]
+
+# Points of the fronts that are made at a time.
+_BLOCK_ENTRIES = 1 << 20
 
 
 class MultiLabel(Model):
@@ -73,72 +86,80 @@ class MultiLabel(Model):
         self.limits = (low, min(high, n))
         super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), solver=solver)
 
-    def batch(self, X: Any) -> MultiLabelBatch:
-        """A data set prepared once."""
-        return self._batch(MultiLabelBatch, X)
-
-
-class MultiLabelBatch(Batch):
-    """A multi-label data set; labels are 0/1 rows."""
-
-    model: MultiLabel
-
-    def truth(self, Y: Any) -> LabelBatch:
-        rows = binary_rows(Y, self.n, self.model.n)
-        low, high = self.model.limits
+    def encode_batch(self, labels: Any) -> FloatArray:
+        """0/1 rows, checked."""
+        rows = binary_rows(labels, n_examples(labels), self.n)
+        low, high = self.limits
         counts = rows.sum(axis=1)
         wrong = np.flatnonzero((counts < low) | (counts > high))
         if wrong.size:
             told = [f"example {i}: {int(counts[i])} labels are on, allowed are {low} to {high}" for i in wrong]
-            raise refusal(told, self.n)
-        return LabelBatch([sp.csr_array(rows)], rows)
+            raise refusal(told, len(rows))
+        return rows
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        return LossBatch(*self.model._losses(self.model.space())["y"].linear_batch(truth.native))
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """The labels of positive score, or the best ones within the limits."""
+        return SetInference(batch, self.limits) if self.solves_itself else super().batch_inference(batch)
 
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        some = slice(None) if examples is None else examples
-        scores = np.asarray(tables[0][some], dtype=np.float64)
+
+class SetInference(BatchInference):
+    """Sets of labels that are scored one by one; points are 0/1 rows.
+
+    Parameters
+    ----------
+    batch : Batch
+    limits : (int, int)
+        Least and most labels that may be on.
+    """
+
+    def __init__(self, batch: Batch, limits: tuple[int, int]) -> None:
+        super().__init__(batch)
+        self._n_labels = batch.columns[0]
+        low, high = limits
+        self._limits = limits if low > 0 or high < self._n_labels else None
+        self._counts: tuple[LossBatch, float | None] | None = None
+
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        scores = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
         if loss is not None:
-            scores = scores + weight * loss.coef[some]
-        low, high = self.model.limits
-        if low > 0 or high < self.model.n:
-            members = np.arange(self.model.n)
-            chosen, _, _ = choose_rows(
-                np.ascontiguousarray(scores),
-                np.array([0, self.model.n]), members, np.array([low]), np.array([high]),
-            )  # fmt: skip
+            scores = scores + weighed(rows_or_all(loss.coef, some), weight, some)
+        if self._limits is not None:
+            n, (low, high) = self._n_labels, self._limits
+            group = np.array([0, n]), np.arange(n), np.array([low]), np.array([high])
+            chosen, _, _ = choose_rows(np.ascontiguousarray(scores), *group)
         else:
             chosen = scores > 0
-        Z, values = np.zeros((self.n, self.model.n)), np.zeros(self.n)
-        Z[some] = chosen
-        values[some] = np.einsum("ij,ij->i", scores, Z[some])
-        if loss is not None:
-            values[some] += weight * loss.const[some]
-        return LabelBatch([sp.csr_array(Z)], Z), values
+        Z = np.asarray(chosen, dtype=np.float64)
+        return Maxima(Z, np.einsum("ij,ij->i", scores, Z))
 
-    def argmax_surrogate(
-        self, surrogate: Any, tables: Sequence[FloatArray], loss: LossBatch, truth: LabelBatch, n_jobs: int = 1
-    ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
-        low, high = self.model.limits
-        limits = (low, high) if low > 0 or high < self.model.n else None
+    def _equal_weight(self, loss: LossBatch) -> float | None:
+        """The weight of a wrong label where it is the same for all labels and examples."""
+        if self._counts is None or self._counts[0] is not loss:
+            self._counts = (loss, equal_weight(loss.coef, loss.const))
+        return self._counts[1]
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        return None if self._equal_weight(loss) is None else 1.0
+
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        weight = self._equal_weight(loss)
+        assert weight is not None
         scores = np.asarray(tables[0], dtype=np.float64)
-        weight = None if surrogate.counts else equal_weight(loss.coef, loss.const, truth.native)
-        if weight is not None:
-            Y, h, g = most_violated(surrogate, scores, truth.native, weight, limits)
-        elif limits is None and self.model.n <= LISTED and type(surrogate) is Slack:
-            Y, h, g = list_products(scores, loss.coef, loss.const, truth.native, n_jobs)
-        else:
+        width = self._n_labels if self._limits is None else (self._n_labels + 1) ** 2
+        for block in blocks(np.arange(self.batch.n) if some is None else some, width, _BLOCK_ENTRIES):
+            front = count_fronts(scores[block], truth[block], weight, self._limits)
+            yield BatchFronts(block, front)
+
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+        listed = self._limits is None and self._n_labels <= LISTED and self._equal_weight(loss) is None
+        if not listed:
             return None
-        return LabelBatch([part_table(Y)], Y), h, g
+        scores = np.asarray(tables[0], dtype=np.float64)
+        return Best(*list_products(scores, loss.coef, loss.const, truth, n_jobs))
 
 
 @checked

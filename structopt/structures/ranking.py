@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,15 @@ from structopt.algorithms.assignment import augment_rows
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.matching import AssignmentAlgorithm
 from structopt.checks import checked, floats, reshaped
-from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
+from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
 from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.model import Model
-from structopt.model.batch import Batch, LabelBatch, LossBatch, labels_given, refusal
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec, LossBatch, PointCodec, RaggedRows, ranges, spread_rows
+from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures._choices import ranges
 
 __all__ = ["ByPosition", "Ranking"]
 
@@ -206,9 +207,18 @@ class Ranking(Model):
             "use loss(relevances, x) or batch(X).loss(truth)."
         )
 
-    def batch(self, X: Any) -> Batch:
-        """A data set prepared once."""
-        return RankingBatch(self, X) if self.solver == "auto" else _ProgramBatch(self, X)
+    def sizes(self, X: Any) -> IntArray:
+        """Numbers of documents of the queries."""
+        check_data_set(X)
+        return np.array([n_documents(x) for x in X], dtype=np.int64)
+
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """Documents from the top."""
+        return Orders(batch) if self.solves_itself else _ProgramPoints(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """Without a loss one sort; with it, one assignment per query."""
+        return RankingInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"
@@ -224,106 +234,105 @@ class Rankings(NamedTuple):
     relevance: FloatArray | None = None
 
 
-class _ProgramBatch(Batch):
-    """Rankings by a solver of the user's choice: the general batch, whose losses come from the relevances."""
+class _ProgramPoints(PointCodec):
+    """Rankings by a solver of the user's choice: points, whose losses come from the relevances."""
 
-    def truth(self, Y: Sequence[Any]) -> LabelBatch:
-        labels = super().truth(Y)
+    _relevances: Any = None
+
+    def encode(self, Y: Any) -> Any:
+        points = super().encode(Y)
         self._relevances = Y
-        return labels
+        return points
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        forms = [self.model.loss(self._relevances[i], self.input(i)) for i in range(self.n)]
-        return LossBatch([coef for coef, _ in forms], np.array([const for _, const in forms]))
+    def losses(self, truth: Any) -> LossBatch:
+        model, batch = self.batch.model, self.batch
+        forms = [model.loss(self._relevances[i], batch.input(i)) for i in range(self.n)]
+        return LossBatch(RaggedRows.of([coef for coef, _ in forms]), np.array([const for _, const in forms]))
 
 
-class RankingBatch(Batch):
-    """A data set of queries. Without a loss a pass is one sort; with it, one assignment per query."""
+class Orders(BatchCodec[Rankings]):
+    """`Rankings`; losses are ``a`` by position and ``b`` by document, of all queries one after the other."""
 
-    model: Ranking
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("Ranking", batch.model)
+        self._start = batch.starts[0]
+        sizes = cast("IntArray", batch.sizes)
+        self._query = np.repeat(np.arange(self.n), sizes)
+        self._c = _position_weights(self.model.term, sizes)
 
-    def __init__(self, model: Ranking, X: Any) -> None:
-        check_data_set(X)
-        self.sizes = np.array([n_documents(x) for x in X], dtype=np.int64)
-        super().__init__(model, X)
-        table = {int(n): model.term.weights(int(n)) for n in np.unique(self.sizes)}
-        self._c = np.concatenate([table[int(n)] for n in self.sizes])
-        self._query = np.repeat(np.arange(self.n), self.sizes)
-        self._prices = np.zeros(len(self._c))
+    def encode(self, Y: Any) -> Rankings:
+        sizes = np.diff(self._start).tolist()
+        parts = self.encode_each(Y, lambda label, i: self.model.relevance(label, sizes[i]))
+        return Rankings(np.concatenate([best_order(part) for part in parts]), np.concatenate(parts))
 
-    def _expected_rows(self, name: str, term: Term) -> Any:
-        return self.sizes
+    def decode(self, labels: Rankings) -> list[Any]:
+        return np.split(labels.order, self._start[1:-1])
 
-    @property
-    def _starts(self) -> npt.NDArray[np.intp]:
-        return self.starts[0]
+    def _ranked(self, order: IntArray) -> tuple[IntArray, IntArray]:
+        """Positions that have a document, and the feature rows of these."""
+        ranked = np.flatnonzero(order >= 0)
+        return ranked, self._start[self._query[ranked]] + order[ranked]
 
-    def _labels(self, rankings: Rankings) -> LabelBatch:
-        ranked = np.flatnonzero(rankings.order >= 0)
-        documents = self._starts[self._query[ranked]] + rankings.order[ranked]
-        data = np.zeros(len(self._c))
+    def tables(self, labels: Rankings) -> list[sp.csr_array]:
+        ranked, documents = self._ranked(labels.order)
+        n_rows = len(self._c)
+        data, known = np.zeros(n_rows), np.zeros(n_rows, dtype=bool)
         data[documents] = self._c[ranked]
-        known = np.zeros(len(self._c), dtype=bool)
         known[documents] = True
         indptr = np.concatenate([[0], np.cumsum(known)])
-        count = int(indptr[-1])
-        table = sp.csr_array((data[known], np.zeros(count, dtype=indptr.dtype), indptr), shape=(len(self._c), 1))
-        return LabelBatch([table], rankings)
+        columns = np.zeros(int(indptr[-1]), dtype=indptr.dtype)
+        return [sp.csr_array((data[known], columns, indptr), shape=(n_rows, 1))]
 
-    def truth(self, Y: Sequence[Any]) -> LabelBatch:
-        Y = labels_given(Y, self.n)
-        relevance, order = np.empty(len(self._c)), np.empty(len(self._c), dtype=np.int64)
-        refused: list[str] = []
-        for i in range(self.n):
-            own = slice(self._starts[i], self._starts[i + 1])
-            try:
-                relevance[own] = self.model.relevance(Y[i], int(self.sizes[i]))
-            except StructoptError as error:
-                refused.append(f"example {i}: {error}")
-                continue
-            order[own] = best_order(relevance[own])
-        if refused:
-            raise refusal(refused, self.n)
-        return self._labels(Rankings(order, relevance))
+    def from_points(self, Z: Any) -> Rankings:
+        return Rankings(np.concatenate([self.model.decode(z) for z in Z]))
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        """Coefficients as ``a`` by position and ``b`` by document, of all queries one after the other."""
-        relevance = truth.native.relevance if isinstance(truth.native, Rankings) else None
-        if relevance is None:
+    def spread(self, parts: Sequence[Rankings], some: IntArray | None) -> Rankings:
+        rows = None if some is None else ranges(self._start[some], self._start[some + 1])
+        return Rankings(spread_rows([part.order for part in parts], rows, len(self._c), -1))
+
+    def losses(self, truth: Rankings) -> LossBatch:
+        if truth.relevance is None:
             raise DeclarationError("The loss of a ranking depends on relevances: give the labels of truth(Y).")
         coef, const = np.empty((2, len(self._c))), np.empty(self.n)
         for i in range(self.n):
-            own = slice(self._starts[i], self._starts[i + 1])
-            coef[0, own], coef[1, own] = self.model.weights(relevance[own])
-            const[i] = coef[0, own] @ coef[1, own][truth.native.order[own]]
+            own = slice(self._start[i], self._start[i + 1])
+            coef[0, own], coef[1, own] = self.model.weights(truth.relevance[own])
+            const[i] = coef[0, own] @ coef[1, own][truth.order[own]]
         return LossBatch(coef, const)
 
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        chosen = np.arange(self.n) if examples is None else np.asarray(examples, dtype=np.intp)
-        documents = ranges(self._starts[chosen], self._starts[chosen + 1])
+    def loss_values(self, loss: LossBatch, labels: Rankings) -> FloatArray:
+        ranked, documents = self._ranked(labels.order)
+        a, b = loss.coef
+        return np.asarray(loss.const - np.bincount(self._query[ranked], a[ranked] * b[documents], minlength=self.n))
+
+
+class RankingInference(BatchInference):
+    """Without a loss a pass is one sort; with it, one assignment per query, with prices kept from call to call."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self._sizes = cast("IntArray", batch.sizes)
+        self._c = _position_weights(cast("Ranking", batch.model).term, self._sizes)
+        self._prices = np.zeros(len(self._c))
+
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        begin = self.batch.starts[0]
+        chosen = np.arange(self.batch.n) if some is None else some
+        documents = ranges(begin[chosen], begin[chosen + 1])
+        sizes = self._sizes[chosen]
         f, c = np.asarray(tables[0][documents, 0], dtype=np.float64), self._c[documents]
-        start = np.concatenate([[0], np.cumsum(self.sizes[chosen])])
-        values = np.zeros(self.n)
+        start = np.concatenate([[0], np.cumsum(sizes)])
         if loss is None:
-            query = np.repeat(np.arange(len(chosen)), self.sizes[chosen])
+            query = np.repeat(np.arange(len(chosen)), sizes)
             sorted_rows = np.lexsort((-f, query))
-            found = sorted_rows - start[query]
-            values[chosen] = np.bincount(query, c * f[sorted_rows], minlength=len(chosen))
-        else:
-            a, b = loss.coef[:, documents]
-            found, values[chosen] = self._assign(c, f, weight * a, b, start, documents, n_jobs)
-            values[chosen] += weight * loss.const[chosen]
-        order = np.full(len(self._c), -1)
-        order[documents] = found
-        return self._labels(Rankings(order)), values
+            scores = np.bincount(query, c * f[sorted_rows], minlength=len(chosen)).astype(np.float64, copy=False)
+            return Maxima(Rankings(sorted_rows - start[query]), scores)
+        a, b = loss.coef[:, documents]
+        order, values = self._assign(c, f, weighed(a, weight, some, sizes), b, start, documents, n_jobs)
+        return Maxima(Rankings(order), values)
 
     def _assign(
         self,
@@ -347,23 +356,11 @@ class RankingBatch(Batch):
         self._prices[documents] = prices
         return order, values
 
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        if not isinstance(labels.native, Rankings):
-            return super().decode(labels)
-        return np.split(labels.native.order, self._starts[1:-1])
 
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        if isinstance(labels.native, Rankings):
-            order = labels.native.order
-        else:
-            order = np.concatenate([self.model.decode(z) for z in labels.native])
-        ranked = np.flatnonzero(order >= 0)
-        a, b = loss.coef
-        gain = a[ranked] * b[self._starts[self._query[ranked]] + order[ranked]]
-        return np.asarray(loss.const - np.bincount(self._query[ranked], gain, minlength=self.n))
-
-    def __repr__(self) -> str:
-        return f"<RankingBatch: {self.n} queries, {len(self._c)} documents, {self.n_weights} weights>"
+def _position_weights(term: ByPosition, sizes: IntArray) -> FloatArray:
+    """``c`` of all queries, one after the other."""
+    table = {int(n): term.weights(int(n)) for n in np.unique(sizes)}
+    return np.concatenate([table[int(n)] for n in sizes])
 
 
 def n_documents(x: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +13,18 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.segments import viterbi as segments
-from structopt.algorithms.segments.algorithm import SegmentOracle, SegmentTable, cover, segment_rows, window_sums
+from structopt.algorithms.segments.algorithm import SegmentOracle, cover, segment_rows, window_sums
 from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
-from structopt.model.batch import LabelBatch, LossBatch
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec, LossBatch, common_steps, spread_rows
+from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.structures._sequence_model import SequenceBatch, SequenceModel
-from structopt.structures._sequences import (
+from structopt.structures.sequences import (
     PositionLoss,
+    SequenceModel,
     States,
     count_codes,
     n_positions,
@@ -31,7 +33,7 @@ from structopt.structures._sequences import (
     rows_of,
 )
 
-__all__ = ["Segmentation", "SegmentationBatch", "Segments"]
+__all__ = ["Segmentation", "SegmentTable", "Segments"]
 
 # Segment scores of a batch are made piece by piece, each of about this many entries.
 _PIECE = 1 << 21
@@ -153,7 +155,7 @@ class Segmentation(SequenceModel):
         return self._oracle_of(n_positions(x))
 
     def _oracle_of(self, length: int) -> SegmentOracle:
-        return SegmentOracle(length, self.max_length, self.rules, self.initial_weights, self.length_weights)
+        return SegmentOracle(length, self.max_length, *self.rules, self.initial_weights, self.length_weights)
 
     # ---- labels ----------------------------------------------------------------------------------
 
@@ -232,9 +234,13 @@ class Segmentation(SequenceModel):
         coef[: by_segment.size] = by_segment.ravel()
         return coef, 0.0
 
-    def batch(self, X: Any) -> SegmentationBatch:
-        """A data set prepared once."""
-        return self._batch(SegmentationBatch, X)
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """Rows (start, state)."""
+        return SegmentRows(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """The semi-Markov recursion for all sequences."""
+        return SegmentInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         return (
@@ -250,12 +256,14 @@ class Segments(NamedTuple):
     ptr: IntArray
 
 
-class SegmentationBatch(SequenceBatch):
-    """A data set of sequences to be segmented; labels are `Segments`."""
+class SegmentRows(BatchCodec[Segments]):
+    """`Segments` of all sequences; losses by position and state."""
 
-    model: Segmentation
-
-    # ---- labels ----------------------------------------------------------------------------------
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("Segmentation", batch.model)
+        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+        self._lengths = np.diff(self._ptr)
 
     def _spans(self, found: Segments) -> tuple[IntArray, IntArray]:
         """Owner and number of positions of every segment."""
@@ -263,104 +271,109 @@ class SegmentationBatch(SequenceBatch):
         start = found.rows[:, 0]
         end = np.append(start[1:], 0)
         last = found.ptr[1:][np.diff(found.ptr) > 0] - 1
-        end[last] = self.lengths[owner[last]]
+        end[last] = self._lengths[owner[last]]
         return owner, end - start
 
-    def labels(self, found: Segments) -> LabelBatch:
-        """Segmentations as part tables."""
+    def encode(self, Y: Any) -> Segments:
+        lengths = self._lengths.tolist()
+        return _joined(self.encode_each(Y, lambda label, i: self.model.numbers_of(label, lengths[i])))
+
+    def decode(self, labels: Segments) -> list[Any]:
+        parts = np.split(labels.rows, labels.ptr[1:-1])
+        return [self.model.label_of(pairs) if len(pairs) else None for pairs in parts]
+
+    def tables(self, labels: Segments) -> list[sp.csr_array]:
         S, L = self.model.n_states, self.model.max_length
-        state = found.rows[:, 1]
-        owner, span = self._spans(found)
-        present = np.diff(found.ptr) > 0
-        covered = np.repeat(present, self.lengths)
+        state = labels.rows[:, 1]
+        owner, span = self._spans(labels)
+        present = np.diff(labels.ptr) > 0
+        covered = np.repeat(present, self._lengths)
         indptr = np.concatenate([[0], np.cumsum(covered)]).astype(np.int32)
         share = 1.0 / span if self.model.pooling == "mean" else np.ones(len(span))
         by_position = (np.repeat(share, span), np.repeat(state, span).astype(np.int32), indptr)
-        tables = [sp.csr_array(by_position, shape=(self.n_rows, S))]
+        tables = [sp.csr_array(by_position, shape=(int(self._ptr[-1]), S))]
         second = np.flatnonzero(owner[1:] == owner[:-1]) + 1
         tables.append(count_codes(state[second - 1] * S + state[second], owner[second], self.n, S * S))
         if self.model.initial_weights:
             first = np.flatnonzero(present)
-            tables.append(count_codes(state[found.ptr[:-1][first]], first, self.n, S))
+            tables.append(count_codes(state[labels.ptr[:-1][first]], first, self.n, S))
         if self.model.length_weights:
             tables.append(count_codes((span - 1) * S + state, owner, self.n, L * S))
-        return LabelBatch(tables, found)
+        return tables
 
-    def fold(self, Z: Any) -> LabelBatch:
-        """Points, one per example, as part tables."""
-        tables = super().fold(Z).tables
-        parts = [self.model._pairs_at(np.asarray(z), int(T)) for z, T in zip(Z, self.lengths, strict=True)]
-        return LabelBatch(tables, _joined(parts))
+    def from_points(self, Z: Any) -> Segments:
+        parts = [self.model._pairs_at(np.asarray(z), int(T)) for z, T in zip(Z, self._lengths, strict=True)]
+        return _joined(parts)
 
-    def stacked(self, parts: Sequence[IntArray]) -> LabelBatch:
-        return self.labels(_joined(parts))
+    def spread(self, parts: Sequence[Segments], some: IntArray | None) -> Segments:
+        rows = np.concatenate([part.rows for part in parts])
+        given = np.concatenate([np.diff(part.ptr) for part in parts])
+        counts = spread_rows([given], some, self.n, 0)
+        return Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
 
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        """The labels in the user's words; None for examples left out."""
-        parts = np.split(labels.native.rows, labels.native.ptr[1:-1])
-        return [self.model.label_of(pairs) if len(pairs) else None for pairs in parts]
+    def losses(self, truth: Segments) -> LossBatch:
+        _, span = self._spans(truth)
+        states = np.repeat(truth.rows[:, 1], span)
+        return LossBatch(self.model._position_loss.table(states, self._ptr), np.zeros(self.n))
 
-    # ---- losses and inference --------------------------------------------------------------------
+    def loss_steps(self, loss: LossBatch) -> FloatArray:
+        owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
+        return common_steps(loss.coef, owner, self.n)
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
-        """The loss of every state at every position."""
-        _, span = self._spans(truth.native)
-        states = np.repeat(truth.native.rows[:, 1], span)
-        return LossBatch(self.model._position_loss.table(states, self.ptr), np.zeros(self.n))
-
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
-        owner, span = self._spans(labels.native)
-        chosen = np.flatnonzero(np.diff(labels.native.ptr))
-        at, _ = rows_of(self.ptr, chosen)
-        by_position = loss.coef[at, np.repeat(labels.native.rows[:, 1], span)]
+    def loss_values(self, loss: LossBatch, labels: Segments) -> FloatArray:
+        owner, span = self._spans(labels)
+        at, _ = rows_of(self._ptr, np.flatnonzero(np.diff(labels.ptr)))
+        by_position = loss.coef[at, np.repeat(labels.rows[:, 1], span)]
         return np.bincount(np.repeat(owner, span), weights=by_position, minlength=self.n) + loss.const
 
-    def argmax(
-        self,
-        tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
-        weight: float = 1.0,
-        *,
-        n_jobs: int = 1,
-        examples: npt.NDArray[np.intp] | None = None,
-    ) -> tuple[LabelBatch, FloatArray]:
-        chosen = np.arange(self.n) if examples is None else np.unique(np.asarray(examples, dtype=np.intp))
+
+class SegmentInference(BatchInference):
+    """The semi-Markov recursion, in pieces of neighbouring examples whose segment scores fit into memory together."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self.model = cast("Segmentation", batch.model)
+        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+
+    def maximize(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        chosen = np.arange(self.batch.n) if some is None else some
         pieces = self._pieces(chosen)
         found: list[Any] = [None] * len(pieces)
+        jobs = n_threads(n_jobs)
+        if not pieces:
+            return Maxima(Segments(np.empty((0, 2), dtype=np.int64), np.zeros(1, dtype=np.int64)), np.empty(0))
 
         def work(first: int, last: int) -> None:
             for k in range(first, last):
                 found[k] = self._solve(tables, loss, weight, pieces[k])
 
-        values, counts = np.zeros(self.n), np.zeros(self.n, dtype=np.int64)
-        if not pieces:
-            return self.labels(Segments(np.empty((0, 2), dtype=np.int64), np.zeros(self.n + 1, dtype=np.int64))), values
-        in_threads(work, len(pieces), n_threads(n_jobs))
-        for piece, (_, ptr, value) in zip(pieces, found, strict=True):
-            counts[piece], values[piece] = np.diff(ptr), value
-        if loss is not None:
-            values[chosen] += weight * loss.const[chosen]
+        in_threads(work, len(pieces), jobs)
+        counts = np.concatenate([np.diff(ptr) for _, ptr, _ in found])
         rows = np.concatenate([rows for rows, _, _ in found])
-        return self.labels(Segments(rows, np.concatenate([[0], np.cumsum(counts)]))), values
+        labels = Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
+        return Maxima(labels, np.concatenate([values for _, _, values in found]))
 
-    def _pieces(self, chosen: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
-        """Neighbouring examples whose segment scores fit into memory together."""
-        entries = np.cumsum(self.lengths[chosen]) * self.model.max_length * self.model.n_states
+    def _pieces(self, chosen: IntArray) -> list[IntArray]:
+        lengths = self._ptr[chosen + 1] - self._ptr[chosen]
+        entries = np.cumsum(lengths) * self.model.max_length * self.model.n_states
         cuts = np.flatnonzero(np.diff(entries // _PIECE)) + 1
         return [piece for piece in np.split(chosen, cuts) if piece.size]
 
     def _solve(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: float, piece: npt.NDArray[np.intp]
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, piece: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         model, S, L = self.model, self.model.n_states, self.model.max_length
-        at, ptr = rows_of(self.ptr, piece)
+        at, ptr = rows_of(self._ptr, piece)
         unary = np.asarray(tables[0][at], dtype=np.float64)
         mean = model.pooling == "mean"
-        if loss is not None and not mean:
-            unary = unary + weight * loss.coef[at]
+        losses = None if loss is None else weighed(loss.coef[at], weight, piece, np.diff(ptr))
+        if losses is not None and not mean:
+            unary = unary + losses
         scores = window_sums(unary, L, mean)
-        if loss is not None and mean:
-            scores += weight * window_sums(loss.coef[at], L)
+        if losses is not None and mean:
+            scores += window_sums(losses, L)
         # Tied weights are the same for all examples; any one's row will do.
         tied = [np.asarray(table[piece[0]]) for table in tables[1:]]
         if model.length_weights:
@@ -368,13 +381,36 @@ class SegmentationBatch(SequenceBatch):
         rules = model.forbid(tied[0], tied[1] if model.initial_weights else None)
         return segments.viterbi_batch(scores, ptr, *rules)
 
-    def __repr__(self) -> str:
-        return (
-            f"<SegmentationBatch: {self.n} sequences, {self.n_rows} positions, {self.model.n_states} states, "
-            f"segments of at most {self.model.max_length}>"
-        )
-
 
 def _joined(parts: Sequence[IntArray]) -> Segments:
     ptr = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
     return Segments(np.concatenate(parts), ptr)
+
+
+class SegmentTable(Term):
+    """A segment's features are the sum (or mean) of the rows of its positions; states have a weight vector each.
+
+    Linear in the rows, so that the table kept is the one of the positions, T rows instead of one per segment: a
+    segment scores the sum of its positions' scores, and a label's entry at a position is its share of the segment.
+    """
+
+    def __init__(self, max_length: int, mean: bool = False, field: Any = None, intercept: bool = False) -> None:
+        super().__init__(field, intercept)
+        self.max_length = max_length
+        self.mean = mean
+
+    def n_columns(self, shape: tuple[int, ...]) -> int:
+        return shape[-1]
+
+    def _cover(self, x: Any) -> sp.csr_array:
+        return cover(n_positions(x if self.field is None else x[self.field]), self.max_length, self.mean)
+
+    def fold(self, x: Any, block: FloatArray) -> FloatArray:
+        return np.asarray(self._cover(x).T @ block)
+
+    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return np.asarray(self._cover(x) @ table)
+
+    def __repr__(self) -> str:
+        kind = "mean" if self.mean else "sum"
+        return f"SegmentTable(max_length={self.max_length}, {kind}{', intercept=True' if self.intercept else ''})"

@@ -28,13 +28,13 @@ from structopt.estimators import (
 from structopt.estimators._codec import Decoder, Encoder
 from structopt.losses import CostMatrix, Hamming, HierarchicalLoss
 from structopt.risks import NDCG
+from structopt.structures.arborescence import Arborescence
 from structopt.structures.assignment import Assignment
 from structopt.structures.chain import Chain, bio_rules
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.structures.multiclass import Multiclass
 from structopt.structures.segmentation import Segmentation
-from structopt.structures.tree import Arborescence
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))

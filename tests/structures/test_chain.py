@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
-from structopt.structures._sequences import PositionLoss
 from structopt.structures.chain import Chain, bio_rules
+from structopt.structures.sequences import PositionLoss
 
 TAGS = ["O", "B-PER", "I-PER"]
 COSTS = np.array([[0, 1, 2], [3, 0, 1], [1, 1, 0]])
@@ -334,13 +334,13 @@ def test_pickle_copy_and_repr(model, rng):
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(twin.batch(X).argmax(batch.tables(w))[1], batch.argmax(batch.tables(w))[1])
         assert twin.space(X[0]).fingerprint == model.space(X[0]).fingerprint
-    assert "Chain of" in repr(model) and "6 sequences, 18 positions" in repr(batch)
+    assert "Chain of" in repr(model) and "6 examples, 18 rows" in repr(batch)
 
 
 def test_a_stack_of_equal_lengths(rng):
     X = rng.normal(size=(4, 3, 2))
     batch = Chain(2).batch(X)
-    assert batch.ptr.tolist() == [0, 3, 6, 9, 12]
+    assert batch.starts[0].tolist() == [0, 3, 6, 9, 12]
     assert batch.decode(batch.truth(np.ones((4, 3), dtype=int)))[2].tolist() == [1, 1, 1]
 
 

@@ -94,7 +94,7 @@ def test_losses_that_are_not_linear_are_refused():
     with pytest.raises(DeclarationError, match="strictly between 0 and inf"):
         cyclic.loss([*PATHS[0], 0])
     batch = Flow(ARCS, UNIT).batch(np.ones((2, 1)))
-    with pytest.raises(DeclarationError, match="example 1: the absolute loss is not linear"):
+    with pytest.raises(DeclarationError, match="example 1: block 'flow': the absolute loss is not linear"):
         batch.loss(batch.truth([PATHS[0], PATHS.mean(axis=0)]))
     assert AbsoluteFlowLoss([1, 1]).smallest > 0
 
@@ -214,7 +214,7 @@ def test_a_gainful_cycle_without_capacity_is_unbounded():
 
 def test_batches_name_the_example_and_the_node(rng):
     batch = Flow(ARCS, UNIT).batch(np.ones((2, 1)))
-    with pytest.raises(LabelNotInSpace, match="1 of 2 labels cannot be used:\n  example 1: the flow does not balance"):
+    with pytest.raises(LabelNotInSpace, match="1 of 2 labels cannot be used:\n  example 1: The flow does not balance"):
         batch.truth([PATHS[0], np.zeros(6)])
     with pytest.raises(DeclarationError, match="2 inputs but 4 labels"):
         batch.truth(PATHS)

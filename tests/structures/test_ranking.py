@@ -191,4 +191,4 @@ def test_copies_and_reprs(rng):
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(twin.predict(w, x), model.predict(w, x))
         assert repr(twin) == "Ranking(measure=NDCG(k=5), decay=0.5)"
-    assert repr(model.batch([x])) == "<RankingBatch: 1 queries, 4 documents, 2 weights>"
+    assert repr(model.batch([x])) == "<Batch of Ranking: 1 examples, 4 rows, 2 weights>"

@@ -172,7 +172,7 @@ def test_batch_equals_loop(model, rng, convert, monkeypatch):
         np.testing.assert_allclose(a.toarray(), b.toarray(), atol=1e-12)
         assert b.has_canonical_format
     monkeypatch.setattr(segmentation, "_PIECE", 20)  # many pieces
-    assert len(batch._pieces(np.arange(6))) > 1
+    assert len(batch.inference._pieces(np.arange(6))) > 1
     for n_jobs in (1, 2):
         again, again_values = batch.argmax(tables, loss, 0.5, n_jobs=n_jobs)
         assert batch.decode(again) == batch.decode(best)
@@ -258,4 +258,4 @@ def test_pickle_copy_and_repr(model, rng):
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(twin.batch(X).argmax(batch.tables(w))[1], batch.argmax(batch.tables(w))[1])
         assert twin.space(X[0]).fingerprint == model.space(X[0]).fingerprint
-    assert "Segmentation into" in repr(model) and "6 sequences, 18 positions" in repr(batch)
+    assert "Segmentation into" in repr(model) and "6 examples, 18 rows" in repr(batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
@@ -12,29 +13,41 @@ from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.chain import viterbi as chain
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
-from structopt.structures._sequences import Rules
 
 __all__ = ["ChainOracle"]
+
+BoolArray = npt.NDArray[np.bool_]
 
 # Entries of the front's table, and of the points it returns.
 _FRONT_ENTRIES = 10_000_000
 
 
 class ChainOracle(Algorithm):
-    """Points are laid out as ``y (T, S)``, ``transition (T - 1, S, S)`` and, if `first_block`, ``initial (S,)``."""
+    """Points are laid out as ``y (T, S)``, ``transition (T - 1, S, S)`` and, if `first_block`, ``initial (S,)``.
+
+    Parameters
+    ----------
+    length : int
+        Number of positions T.
+    transitions : ndarray of bool, shape (S, S)
+        What may follow what, ``[from, to]``.
+    initial : ndarray of bool, shape (S,)
+        What may come first.
+    first_block : bool
+    """
 
     name = "Viterbi"
     capabilities = Capability.K_BEST | Capability.FRONT
 
-    def __init__(self, length: int, rules: Rules, first_block: bool) -> None:
+    def __init__(self, length: int, transitions: BoolArray, initial: BoolArray, first_block: bool) -> None:
         self.length = length
-        self.n_states = len(rules.initial)
+        self.n_states = len(initial)
         self.first_block = first_block
         S = self.n_states
         self._n_unary, self._n_pair = length * S, (length - 1) * S * S
         self.n_variables = self._n_unary + self._n_pair + S * first_block
-        self._forbidden = None if rules.transitions.all() else np.where(rules.transitions, 0.0, -np.inf)
-        self._start = np.where(rules.initial, 0.0, -np.inf)
+        self._forbidden = None if transitions.all() else np.where(transitions, 0.0, -np.inf)
+        self._start = np.where(initial, 0.0, -np.inf)
 
     # ---- the layout ------------------------------------------------------------------------------
 

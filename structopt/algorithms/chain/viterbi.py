@@ -19,10 +19,10 @@ from structopt.errors import DeclarationError
 
 __all__ = ["in_units", "k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
 
-_NUMBERS = "a chain score is NaN or +inf; scores are finite, or -inf where a state or transition is forbidden."
+NUMBERS = "a chain score is NaN or +inf; scores are finite, or -inf where a state or transition is forbidden."
 # Losses that are multiples of one of these fractions of the smallest loss are counted in whole units.
 _FRACTIONS = range(1, 13)
-_EMPTY = "every state sequence of this chain is forbidden; allow a transition or an initial state."
+EMPTY = "every state sequence of this chain is forbidden; allow a transition or an initial state."
 
 
 def viterbi(U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None) -> tuple[IntArray, float]:
@@ -51,7 +51,7 @@ def viterbi(U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = Non
     unary, steps, stride, start = _check(U, T, init)
     y, value, status = loops.viterbi(unary, steps, stride, start)
     if status:
-        fail(status, _NUMBERS, _EMPTY)
+        fail(status, NUMBERS, EMPTY)
     return y, value
 
 
@@ -84,7 +84,7 @@ def viterbi_batch(
     unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
     y, values, status, index = loops.viterbi_batch(unary, bounds, steps, stride, start)
     if status:
-        fail(status, _NUMBERS, _EMPTY, index)
+        fail(status, NUMBERS, EMPTY, index)
     return y, values
 
 
@@ -128,7 +128,7 @@ def k_best(
         raise DeclarationError(f"ban has sequences of length {banned.shape[1]}; the chain has length {length}.")
     labels, values, status = loops.k_best(unary, steps, stride, start, k, banned)
     if status:
-        fail(status, _NUMBERS, _EMPTY)
+        fail(status, NUMBERS, EMPTY)
     # Cells sum a prefix in another order than the table: the last bit may disagree with c . z.
     order = np.argsort(-values, kind="stable")
     return labels[order], values[order]
@@ -156,7 +156,7 @@ def marginals(
     unary, steps, stride, start = _check(U, T, init)
     log_z, node, pair, status = sums.marginals(unary, steps, stride, start)
     if status:
-        fail(status, _NUMBERS, _EMPTY)
+        fail(status, NUMBERS, EMPTY)
     return log_z, node, pair
 
 
@@ -175,7 +175,7 @@ def marginals_batch(
     unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
     log_z, node, transitions, status, index = sums.marginals_batch(unary, bounds, steps, stride, start)
     if status:
-        fail(status, _NUMBERS, _EMPTY, index)
+        fail(status, NUMBERS, EMPTY, index)
     return log_z, node, transitions
 
 
@@ -212,7 +212,7 @@ def loss_front(
     check_front(table.max(axis=1), unary.size)
     values, labels, status = loops.loss_front(unary, steps, stride, start, table)
     if status:
-        fail(status, _NUMBERS, _EMPTY)
+        fail(status, NUMBERS, EMPTY)
     return values, labels
 
 

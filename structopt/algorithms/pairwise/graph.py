@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import FloatArray, floats
+from structopt._jit import FloatArray, IntArray, floats
 from structopt._jit.threads import in_threads
 from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
 from structopt.algorithms.pairwise.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
@@ -23,6 +23,7 @@ from structopt.algorithms.pairwise.loops import (
     balanced,
     enumerate_rows,
     exact_rows,
+    front_rows,
     n_components,
     product_rows,
     relax_rows,
@@ -319,6 +320,43 @@ class PairwiseGraph:
         bits = np.arange(self.n_labels - 1, -1, -1)
         Y = ((codes[:, None] >> bits) & 1).astype(np.float64)
         return Y, _values(Y, *two[:3]), _values(Y, *two[3:])
+
+    def front_batch(
+        self,
+        h_unary: npt.ArrayLike,
+        h_pair: npt.ArrayLike,
+        h_const: FloatArray,
+        g_unary: FloatArray,
+        g_const: FloatArray,
+        n_jobs: int = 1,
+    ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+        """`front` for every row of ``h_unary``, ``h_pair`` and ``g_unary``; g has no pairs.
+
+        Returns
+        -------
+        ptr : ndarray of int64, shape (B + 1,)
+            The front of row k is ``ptr[k]:ptr[k + 1]``.
+        Y : ndarray, shape (ptr[-1], n_labels)
+        h, g : ndarray, shape (ptr[-1],)
+        """
+        U, P = self._matrices(h_unary, h_pair)
+        B = U.shape[0]
+        if self.n_labels > MAX_LABELS:
+            raise DeclarationError(f"enumeration is offered for at most {MAX_LABELS} labels, this graph has {self!r}.")
+        G, h0, g0 = floats(g_unary, "g_unary", 2), floats(h_const, "h_const", 1), floats(g_const, "g_const", 1)
+        if not math.isfinite(U.sum() + P.sum() + h0.sum() + G.sum() + g0.sum()):
+            _require_finite(h_unary=U.ravel(), h_pair=P.ravel(), h_const=h0, g_unary=G.ravel(), g_const=g0)
+        counts = np.zeros(B, dtype=np.int64)
+        parts: dict[int, Any] = {}
+
+        def work(first: int, last: int) -> None:
+            parts[first] = front_rows(self.i, self.j, U, P, h0, G, g0, first, last, counts)
+
+        in_threads(work, B, n_jobs)
+        codes, h, g = (np.concatenate([parts[first][k] for first in sorted(parts)]) for k in range(3))
+        bits = np.arange(self.n_labels - 1, -1, -1)
+        Y = ((codes[:, None] >> bits) & 1).astype(np.float64)
+        return np.concatenate([[0], np.cumsum(counts)]), Y, h, g
 
     def _vector(self, values: npt.ArrayLike, size: int, name: str) -> FloatArray:
         array = floats(values, name, 1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from structopt._jit import kernel
 from structopt.algorithms.maxflow import integer_scale, rescale_flow
-from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits
+from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
 from structopt.algorithms.pairwise.roof import (
     clip_flow,
@@ -28,6 +28,7 @@ __all__ = [
     "balanced",
     "enumerate_rows",
     "exact_rows",
+    "front_rows",
     "n_components",
     "product_rows",
     "relax_rows",
@@ -254,3 +255,35 @@ def product_rows(
             g[k] += G[k, label] * Y[k, label]
         for e in range(pair.size):
             h[k] += pair[e] * Y[k, i[e]] * Y[k, j[e]]
+
+
+@kernel
+def front_rows(
+    i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_const: Any, first: int, last: int, counts: Any
+) -> Any:
+    """Codes, h and g of the labels that no other dominates, of rows ``first:last`` in turn; g has no pairs."""
+    n = U.shape[1]
+    none = np.zeros((n, n))
+    size = 16 * (last - first) + 16
+    codes, h, g = np.empty(size, np.int64), np.empty(size), np.empty(size)
+    end = 0
+    y = np.empty(n)
+    for k in range(first, last):
+        found = pareto_codes(U[k], coupling_matrix(n, i, j, pair[k]), h_const[k], G[k], none, g_const[k])
+        counts[k] = found.size
+        if end + found.size > size:
+            size = 2 * (end + found.size)
+            more_codes, more_h, more_g = np.empty(size, np.int64), np.empty(size), np.empty(size)
+            more_codes[:end], more_h[:end], more_g[:end] = codes[:end], h[:end], g[:end]
+            codes, h, g = more_codes, more_h, more_g
+        for code in found:
+            code_bits(code, n, y)
+            across, up = h_const[k], g_const[k]
+            for label in range(n):
+                across += U[k, label] * y[label]
+                up += G[k, label] * y[label]
+            for e in range(pair.shape[1]):
+                across += pair[k, e] * y[i[e]] * y[j[e]]
+            codes[end], h[end], g[end] = code, across, up
+            end += 1
+    return codes[:end], h[:end], g[:end]

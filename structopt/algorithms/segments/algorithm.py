@@ -1,10 +1,9 @@
-"""Segments of a sequence: their numbering, their features by position, and the exact oracle."""
+"""Segments of a sequence: their numbering, sums over their positions, and the exact oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,11 @@ from structopt._jit import IntArray
 from structopt.algorithms.base import Capability, Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.segments import viterbi as segments
 from structopt.errors import DeclarationError, InfeasibleSpace
-from structopt.features import Term
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
-from structopt.structures._sequences import Rules, n_positions
 
-__all__ = ["SegmentOracle", "SegmentTable", "cover", "segment_rows", "window_sums"]
+__all__ = ["SegmentOracle", "cover", "segment_rows", "window_sums"]
+
+BoolArray = npt.NDArray[np.bool_]
 
 
 @lru_cache(maxsize=256)
@@ -50,45 +49,35 @@ def window_sums(table: FloatArray, max_length: int, mean: bool = False) -> Float
     return sums
 
 
-class SegmentTable(Term):
-    """A segment's features are the sum (or mean) of the rows of its positions; states have a weight vector each.
-
-    Linear in the rows, so that the table kept is the one of the positions, T rows instead of one per segment: a
-    segment scores the sum of its positions' scores, and a label's entry at a position is its share of the segment.
-    """
-
-    def __init__(self, max_length: int, mean: bool = False, field: Any = None, intercept: bool = False) -> None:
-        super().__init__(field, intercept)
-        self.max_length = max_length
-        self.mean = mean
-
-    def n_columns(self, shape: tuple[int, ...]) -> int:
-        return shape[-1]
-
-    def _cover(self, x: Any) -> sp.csr_array:
-        return cover(n_positions(x if self.field is None else x[self.field]), self.max_length, self.mean)
-
-    def fold(self, x: Any, block: FloatArray) -> FloatArray:
-        return np.asarray(self._cover(x).T @ block)
-
-    def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return np.asarray(self._cover(x) @ table)
-
-    def __repr__(self) -> str:
-        kind = "mean" if self.mean else "sum"
-        return f"SegmentTable(max_length={self.max_length}, {kind}{', intercept=True' if self.intercept else ''})"
-
-
 class SegmentOracle(RowAlgorithm):
-    """Points are ``segment (R, S)``, ``transition (T - 1, S, S)``, if wanted ``initial (S,)``, ``length (L, S)``."""
+    """Points are ``segment (R, S)``, ``transition (T - 1, S, S)``, if wanted ``initial (S,)``, ``length (L, S)``.
+
+    Parameters
+    ----------
+    length, max_length : int
+        Numbers of positions in all, and in a segment at most.
+    transitions : ndarray of bool, shape (S, S)
+        Which state may follow which, ``[from, to]``.
+    initial : ndarray of bool, shape (S,)
+        What may come first.
+    first_block, length_block : bool
+    """
 
     name = "semi-Markov Viterbi"
     capabilities = Capability.K_BEST
 
-    def __init__(self, length: int, max_length: int, rules: Rules, first_block: bool, length_block: bool) -> None:
+    def __init__(
+        self,
+        length: int,
+        max_length: int,
+        transitions: BoolArray,
+        initial: BoolArray,
+        first_block: bool,
+        length_block: bool,
+    ) -> None:
         self.length = length
         self.max_length = max_length
-        self.n_states = len(rules.initial)
+        self.n_states = len(initial)
         self.first_block, self.length_block = first_block, length_block
         S = self.n_states
         self._start, self._span = segment_rows(length, max_length)
@@ -98,8 +87,8 @@ class SegmentOracle(RowAlgorithm):
         # Number of the first segment that begins at each position.
         self._row = np.concatenate([[0], np.cumsum(np.minimum(max_length, length - np.arange(length)))])
         self._place = self._start * max_length + self._span - 1
-        self._forbidden = None if rules.transitions.all() else np.where(rules.transitions, 0.0, -np.inf)
-        self._initial = np.where(rules.initial, 0.0, -np.inf)
+        self._forbidden = None if transitions.all() else np.where(transitions, 0.0, -np.inf)
+        self._initial = np.where(initial, 0.0, -np.inf)
 
     def _tables(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Scores of segments (T, L, S), transitions (T - 1, S, S) and first states, as the kernel wants them."""

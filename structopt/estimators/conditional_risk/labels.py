@@ -17,9 +17,9 @@ from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators.conditional_risk.closed_rows import all_closed
 from structopt.features import n_examples
 from structopt.model import Model
-from structopt.model.batch import refusal
+from structopt.model.codec import refusal
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
-from structopt.structures._hierarchy_labels import LabelCodec
+from structopt.structures.node_labels import LabelCodec
 
 __all__ = ["dense", "encode_labels", "same"]
 

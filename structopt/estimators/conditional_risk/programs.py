@@ -30,8 +30,8 @@ from structopt.losses.hierarchy import AffineForm, sparse_form
 from structopt.model import Model
 from structopt.oracle import Oracle
 from structopt.space.compiled import VALUE_TOLERANCE, FloatArray
-from structopt.structures._hierarchy_labels import LabelCodec
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
+from structopt.structures.node_labels import LabelCodec
 
 __all__ = [
     "AbsoluteRisk",

@@ -1,9 +1,10 @@
-"""What models of sequences share: states and their names, rules of succession, the loss by position."""
+"""What models of sequences share: states, rules of succession, the loss by position, inputs of any length."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +13,17 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable, whole
-from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import check_data_set, is_matrix
+from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
+from structopt.features import Term, Tied, check_data_set, is_matrix
 from structopt.losses import Hamming, TaskLoss
+from structopt.model import Model
+from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
 __all__ = [
     "PositionLoss",
     "Rules",
+    "SequenceModel",
     "States",
     "bio_rules",
     "check_sequences",
@@ -305,3 +309,88 @@ def n_threads(n_jobs: int) -> int:
     if n_jobs == 0 or n_jobs < -1:
         raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
     return n_jobs if n_jobs > 0 else os.cpu_count() or 1
+
+
+class SequenceModel(Model):
+    """A model whose inputs are (T, d) matrices and whose labels follow rules of succession."""
+
+    def __init__(
+        self,
+        states: int | Sequence[Hashable],
+        transitions: Any,
+        initial: npt.ArrayLike | None,
+        features: Mapping[str, Term],
+        loss: TaskLoss,
+        max_length: int = 1,
+    ) -> None:
+        self.alphabet = States(states)
+        self.rules = rules_of(self.alphabet, transitions, initial)
+        # Every prefix of an allowed sequence is allowed, so that only too many positions can be infeasible.
+        self._longest = self.rules.longest * max_length
+        self._task = loss
+        super().__init__(self._declare_sequence, features, loss)
+
+    @abstractmethod
+    def _declare_sequence(self, x: Any) -> LabelSpace:
+        """The space of an input's length."""
+
+    @abstractmethod
+    def numbers_of(self, label: Any, length: int) -> IntArray:
+        """A label as checked numbers, in the layout of the batch.
+
+        Parameters
+        ----------
+        label : object
+            A label, as the user writes it.
+        length : int
+            Of its sequence.
+
+        Returns
+        -------
+        ndarray of int
+        """
+
+    def sizes(self, X: Any) -> IntArray:
+        """The lengths of a data set's sequences."""
+        lengths = check_sequences(X)
+        for i in np.flatnonzero(lengths > self._longest)[:1]:
+            try:
+                self.check_length(int(lengths[i]))
+            except InfeasibleSpace as error:
+                raise InfeasibleSpace(f"Example {i}: {error}") from None
+        return lengths
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.alphabet)
+
+    def key(self, x: Any) -> int:
+        """The length of the sequence."""
+        return n_positions(x)
+
+    def _tied_transitions(self, n_states: int) -> Tied:
+        return Tied(self._pair_index, n_states**2)
+
+    def _pair_index(self, x: Any) -> npt.NDArray[np.intp]:
+        return np.tile(np.arange(self.n_states**2), n_positions(x) - 1)
+
+    def forbid(self, pair: FloatArray, first: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Scores of transitions (S, S) and of first states, -inf where the rules forbid."""
+        steps = np.where(self.rules.transitions, pair.reshape(self.n_states, self.n_states), -np.inf)
+        return steps, np.where(self.rules.initial, 0.0 if first is None else first, -np.inf)
+
+    def check_length(self, length: int) -> None:
+        """Refuse a length for which the rules leave no label."""
+        if length > self._longest:
+            raise InfeasibleSpace(
+                f"The transitions allow labels of at most {self._longest:g} positions, not {length}; "
+                "allow a transition that returns."
+            )
+
+    def _told(self) -> str:
+        """The states and rules, for reprs."""
+        names = "" if self.alphabet.numbered else f" {', '.join(map(str, self.alphabet.names[:5]))}"
+        more = ", ..." if names and self.n_states > 5 else ""
+        banned = int((~self.rules.transitions).sum())
+        return f"{self.n_states} states{names}{more}" + (f"; {banned} forbidden transitions" if banned else "")

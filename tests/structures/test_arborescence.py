@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt import search
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.structures.tree import Arborescence, WrongHeads
+from structopt.structures.arborescence import Arborescence, WrongHeads
 from structopt.surrogates import Slack
 
 RULES = [
@@ -287,4 +287,4 @@ def test_copies_and_reprs(rng):
         np.testing.assert_array_equal(twin.predict(w, x), heads)
         assert repr(twin) == "Arborescence(single_root=True, flow='multi')"
     assert "Chu-Liu/Edmonds" in repr(model.oracle(x))
-    assert repr(model.batch([x])) == "<TreeBatch: 1 examples, 16 parts, 2 weights>"
+    assert repr(model.batch([x])) == "<Batch of Arborescence: 1 examples, 16 rows, 2 weights>"

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray
+from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms.arborescence import spanning as kernels
 from structopt.algorithms.base import Algorithm, Capability, Optimum, RowAlgorithm, Solutions
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Shared, Term, check_data_set
+from structopt.features import Shared, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec
+from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
-from structopt.structures._choices import ChoiceBatch
-from structopt.structures._heads import complaint, fault, fill
+from structopt.structures.choices import ChoiceInference, Choices
 
 __all__ = ["Arborescence", "WrongHeads"]
 
@@ -223,9 +225,22 @@ class Arborescence(Model):
         """Coefficients and constant of the task loss of this truth."""
         return self.loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
 
-    def batch(self, X: Any) -> TreeBatch:
-        """A data set prepared once."""
-        return self._batch(TreeBatch, X)
+    def sizes(self, X: Any) -> IntArray:
+        """Numbers of nodes of the inputs, with the root."""
+        check_data_set(X)
+        return np.array([_n_nodes(x) for x in X], dtype=np.int64)
+
+    def rows_of_sizes(self, sizes: IntArray) -> IntArray:
+        """A feature row for every pair of nodes."""
+        return sizes**2
+
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        """Heads."""
+        return Heads(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        """Chu-Liu/Edmonds or Eisner for all sentences."""
+        return HeadInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         told = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
@@ -265,38 +280,37 @@ class TreeAlgorithm(RowAlgorithm):
         return Solutions(np.array([self._point(heads) for heads in found]).reshape(-1, c.size), values, values)
 
 
-class TreeBatch(ChoiceBatch):
-    """A treebank; labels are the heads of all sentences, one after the other."""
+class Heads(Choices):
+    """The heads of all sentences, one after the other."""
 
-    model: Arborescence
+    def __init__(self, batch: Batch) -> None:
+        self.model = cast("Arborescence", batch.model)
+        self._sizes = cast("IntArray", batch.sizes)
+        tokens = self._sizes - 1
+        example = np.repeat(np.arange(batch.n), tokens)
+        token = np.arange(tokens.sum()) - np.repeat(np.cumsum(tokens) - tokens, tokens) + 1
+        super().__init__(batch, tokens, batch.starts[0][example] + token, self._sizes[example])
 
-    def __init__(self, model: Arborescence, X: Any) -> None:
-        check_data_set(X)
-        self.sizes = np.array([_n_nodes(x) for x in X], dtype=np.int64)
-        super().__init__(model, X, self.sizes - 1)
+    def choices(self, label: Any, i: int) -> IntArray:
+        return self.model.heads(label, int(self._sizes[i]) - 1)
 
-    def _expected_rows(self, name: str, term: Term) -> Any:
-        return self.sizes**2
-
-    def _layout(self) -> tuple[IntArray, IntArray]:
-        token = np.arange(self.slots[-1]) - self.slots[self._example] + 1
-        return self.starts[0][self._example] + token, self.sizes[self._example]
-
-    def _choices(self, label: Any, i: int) -> IntArray:
-        return self.model.heads(label, int(self.sizes[i]) - 1)
-
-    def _task_loss(self, block: str, i: int) -> Any:
+    def task_loss(self, i: int) -> TaskLoss:
         loss = self.model._loss
-        return loss[block] if isinstance(loss, dict) else loss
+        return loss["arc"] if isinstance(loss, dict) else cast("TaskLoss", loss)
 
-    def _solve(self, scores: FloatArray, chosen: npt.NDArray[np.intp], n_jobs: int) -> tuple[IntArray, FloatArray]:
-        sizes = self.sizes[chosen]
+
+class HeadInference(ChoiceInference):
+    """Best trees of sentences of any lengths in one call."""
+
+    def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
+        model = cast("Arborescence", self.batch.model)
+        sizes = cast("IntArray", self.batch.sizes)[chosen]
         parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (sizes * sizes, sizes - 1))
         heads, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
 
         def work(first: int, last: int) -> None:
             heads[slots[first] : slots[last]], values[first:last] = kernels.arborescence_batch(
-                scores[parts[first] : parts[last]], sizes[first:last], self.model.single_root, self.model.projective
+                scores[parts[first] : parts[last]], sizes[first:last], model.single_root, model.projective
             )
 
         in_threads(work, len(chosen), n_jobs)
@@ -369,3 +383,80 @@ def _crossings(nodes: int) -> sp.csr_array:
     columns = np.concatenate([head * nodes + token, i[ends] * nodes + j[ends], j[ends] * nodes + i[ends]])
     entries = (np.ones(len(columns)), (np.concatenate([row, number, number]), columns))
     return sp.csr_array(entries, shape=(len(rows), nodes * nodes))
+
+
+# ---- heads: what may be wrong with them, and the flow along them ---------------------------------
+
+_OUTSIDE, _SELF, _CYCLE, _ROOTS, _CROSS = 1, 2, 3, 4, 5
+
+
+@kernel
+def fault(heads: IntArray, single_root: bool, projective: bool) -> tuple[int, int, int]:
+    """What is wrong with heads, and the tokens concerned; 0 if nothing is."""
+    n = heads.size
+    for m in range(1, n + 1):
+        if heads[m - 1] < 0 or heads[m - 1] > n:
+            return _OUTSIDE, m, heads[m - 1]
+        if heads[m - 1] == m:
+            return _SELF, m, m
+    mark = np.zeros(n + 1, np.int64)
+    mark[0] = -1
+    for m in range(1, n + 1):
+        v = m
+        while mark[v] == 0:
+            mark[v] = m
+            v = heads[v - 1]
+        if mark[v] == m:
+            return _CYCLE, v, v
+        v = m
+        while mark[v] == m:
+            mark[v] = -1
+            v = heads[v - 1]
+    if single_root:
+        first = 0
+        for m in range(1, n + 1):
+            if heads[m - 1] == 0:
+                if first:
+                    return _ROOTS, first, m
+                first = m
+    if projective:
+        for m in range(1, n + 1):
+            low, high = min(m, heads[m - 1]), max(m, heads[m - 1])
+            for k in range(1, m):
+                start, stop = min(k, heads[k - 1]), max(k, heads[k - 1])
+                if low < start < high < stop or start < low < stop < high:
+                    return _CROSS, k, m
+    return 0, 0, 0
+
+
+def complaint(heads: IntArray, code: int, first: int, second: int) -> LabelNotInSpace:
+    """The error for what `fault` found."""
+    names: tuple[str, ...] = (str(first), str(second))
+    if code == _OUTSIDE:
+        message = f"The head of token {first} is {second}; heads are 0 (the root) to {heads.size}."
+    elif code == _SELF:
+        message = f"Token {first} is its own head; a token that hangs from the root has head 0."
+    elif code == _CYCLE:
+        cycle = [first]
+        while heads[cycle[-1] - 1] != first:
+            cycle.append(int(heads[cycle[-1] - 1]))
+        names = tuple(map(str, cycle))
+        message = f"The heads form a cycle, token by token {' -> '.join([*names, names[0]])}, which never reaches 0."
+    elif code == _ROOTS:
+        message = f"Tokens {first} and {second} both hang from the root; single_root=True allows one."
+    else:
+        arcs = [f"{heads[k - 1]} -> {k}" for k in (first, second)]
+        message = f"The arcs {arcs[0]} and {arcs[1]} cross; projective=True forbids it."
+    return LabelNotInSpace(message, names)
+
+
+@kernel
+def fill(heads: IntArray, arc: FloatArray, flow: FloatArray, multi: bool) -> None:
+    """Arcs of a tree and the flow on them: one unit from the root to every token."""
+    for k in range(1, heads.size + 1):
+        arc[heads[k - 1], k] = 1.0
+        v = k
+        while v:
+            h = heads[v - 1]
+            flow[k - 1 if multi else 0, h, v] += 1.0
+            v = h

@@ -15,7 +15,7 @@ from structopt.checks import shown
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
-from structopt.model.batch import labels_given, refusal
+from structopt.model.codec import labels_given, refusal
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
 __all__ = ["LabelCodec"]

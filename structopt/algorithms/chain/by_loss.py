@@ -1,0 +1,237 @@
+"""The best state sequence for every value of the loss, of many chains at once (docs/mathematics/oracles).
+
+``B[t, e, s]`` is the best score of the positions t.. of a chain that starts in s and has loss exactly e, in units. For
+every psi(h, g) that does not decrease in h, ``max_e psi(max_s init[s] + B[0, e, s], e)`` is its maximum over all
+sequences: exact slack rescaling, and every other surrogate, without a search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from structopt._jit import BAD_NUMBER, SOLVED, FloatArray, IntArray, fail, floats, kernel, unusable
+from structopt._jit.threads import in_threads
+from structopt.algorithms.chain.loops import relax, transpose, workspace
+from structopt.algorithms.chain.viterbi import EMPTY, NUMBERS, check_init, check_transitions
+
+__all__ = ["LossFronts", "LossUnits", "front_entries", "loss_front_batch", "loss_units", "sequence_scores"]
+
+# Losses that are multiples of one of these fractions of a chain's smallest loss are counted in whole units.
+_FRACTIONS = range(1, 13)
+
+
+class LossUnits(NamedTuple):
+    """Losses by position and state that count in units, one unit for each chain.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (positions, S)
+        The loss above the position's smallest, in units.
+    unit, base : ndarray, shape (n,)
+        A chain of e units has the loss ``base + unit * e``.
+    levels : ndarray of int64, shape (n,)
+        One more than the largest number of units.
+    """
+
+    rows: IntArray
+    unit: FloatArray
+    base: FloatArray
+    levels: IntArray
+
+
+def loss_units(coef: FloatArray, ptr: IntArray) -> LossUnits | None:
+    """Losses of stacked chains in whole units, or None where they do not count in any.
+
+    Every position has exactly one state, so that a position's smallest loss is a constant.
+
+    Examples
+    --------
+    >>> units = loss_units(np.array([[0.5, 0.0], [1.0, 2.5], [0.0, 2.0]]), np.array([0, 2, 3]))
+    >>> units.rows.tolist(), units.unit.tolist(), units.levels.tolist()
+    ([[1, 0], [0, 3], [0, 1]], [0.5, 2.0], [5, 2])
+    """
+    least = coef.min(axis=1)
+    above = coef - least[:, None]
+    smallest_of_row = np.where(above > 1e-12 * np.abs(coef).max(initial=0.0), above, np.inf).min(axis=1)
+    smallest = np.minimum.reduceat(smallest_of_row, ptr[:-1])
+    smallest[~np.isfinite(smallest)] = 1.0
+    relative = above / np.repeat(smallest, np.diff(ptr))[:, None]
+    for parts in _FRACTIONS:
+        units = relative * parts
+        whole = np.rint(units)
+        if (np.abs(units - whole) <= 1e-9 * np.maximum(whole, 1.0)).all():
+            rows = whole.astype(np.int64)
+            levels = np.add.reduceat(rows.max(axis=1), ptr[:-1]) + 1
+            return LossUnits(rows, smallest / parts, np.add.reduceat(least, ptr[:-1]), levels)
+    return None
+
+
+def front_entries(lengths: IntArray, levels: IntArray, n_states: int) -> IntArray:
+    """Entries of the tables of each chain's front."""
+    return lengths * levels * ((n_states + 3) & ~3)
+
+
+@dataclass(frozen=True, eq=False)
+class LossFronts:
+    """The best scores by loss of many chains: those of chain i are ``values[ptr[i]:ptr[i + 1]]``, from 0 units on.
+
+    A score is ``-inf`` where no sequence has that loss.
+    """
+
+    ptr: IntArray
+    values: FloatArray
+    _chains: tuple[IntArray, FloatArray, int, FloatArray, IntArray]
+    _tables: tuple[FloatArray, IntArray]
+
+    def decode(self, level: IntArray) -> IntArray:
+        """The best sequence of the given number of units of every chain, stacked; -1 where there is none."""
+        bounds, steps, stride, start, loss = self._chains
+        table, at = self._tables
+        y = np.full(loss.shape[0], -1)
+        _follow(bounds, steps, stride, start, loss, table, at, np.diff(self.ptr), np.ascontiguousarray(level), y)
+        return y
+
+
+def loss_front_batch(
+    U: FloatArray, ptr: IntArray, T: FloatArray, loss: IntArray, levels: IntArray, init: FloatArray, n_jobs: int = 1
+) -> LossFronts:
+    """The best score for every number of units of loss, of every chain.
+
+    Parameters
+    ----------
+    U, ptr, T, init
+        As in `structopt.algorithms.chain.viterbi.viterbi_batch`.
+    loss : ndarray of int64, shape (positions, S)
+        Units of loss, at least 0.
+    levels : ndarray of int64, shape (n,)
+        One more than the largest loss of each chain.
+
+    Examples
+    --------
+    >>> U, loss = np.array([[1, 0], [0, 0.5], [0.2, 0]]), np.array([[0, 1]] * 3)
+    >>> T = np.array([[0.5, -1], [0, 0.3]])
+    >>> front = loss_front_batch(U, np.array([0, 3]), T, loss, np.array([4]), np.zeros(2))
+    >>> front.values.round(12).tolist(), front.decode(np.array([2])).tolist()
+    ([2.2, 0.7, 1.0, 1.1], [1, 1, 0])
+    """
+    unary = floats(U, "U", 2)
+    n_states = unary.shape[1]
+    steps, stride = check_transitions(T, n_states, len(unary) - len(ptr) + 1)
+    start = check_init(init, n_states)
+    at = np.concatenate([[0], np.cumsum(front_entries(np.diff(ptr), levels, n_states))])
+    first = np.concatenate([[0], np.cumsum(levels)])
+    table, values = np.empty(at[-1]), np.empty(first[-1])
+    statuses: list[tuple[int, int]] = []
+
+    def work(a: int, b: int) -> None:
+        statuses.append(_fill(unary, ptr, steps, stride, start, loss, table, at, first, values, a, b))
+
+    in_threads(work, len(levels), n_jobs)
+    for status, index in statuses:
+        if status:
+            fail(status, NUMBERS, EMPTY, index)
+    return LossFronts(first, values, (ptr, steps, stride, start, loss), (table, at))
+
+
+@kernel
+def _fill(
+    U: FloatArray,
+    ptr: IntArray,
+    T: FloatArray,
+    stride: int,
+    init: FloatArray,
+    loss: IntArray,
+    table: FloatArray,
+    at: IntArray,
+    first: IntArray,
+    values: FloatArray,
+    begin: int,
+    end: int,
+) -> tuple[int, int]:
+    n_states = U.shape[1]
+    if unusable(T.ravel()) or unusable(init):
+        return BAD_NUMBER, -1
+    TT, scratch = workspace(T, stride, 1)
+    width = TT.shape[0]
+    above = scratch[0]
+    for i in range(begin, end):
+        low, length = ptr[i], ptr[i + 1] - ptr[i]
+        if unusable(U[low : low + length].ravel()):
+            return BAD_NUMBER, i
+        size = first[i + 1] - first[i]
+        B = table[at[i] : at[i + 1]].reshape(length, size, width)
+        B[:] = -np.inf
+        room = 0
+        for s in range(n_states):
+            B[length - 1, loss[low + length - 1, s], s] = U[low + length - 1, s]
+            room = max(room, loss[low + length - 1, s])
+        for t in range(length - 2, -1, -1):
+            if stride:
+                transpose(T[low - i + t], TT)
+            for e in range(room + 1):
+                relax(TT, B[t + 1, e], above)
+                for s in range(n_states):
+                    B[t, e + loss[low + t, s], s] = U[low + t, s] + above[s]
+            most = 0
+            for s in range(n_states):
+                most = max(most, loss[low + t, s])
+            room += most
+        for e in range(size):
+            best = -np.inf
+            for s in range(n_states):
+                best = max(best, init[s] + B[0, e, s])
+            values[first[i] + e] = best
+    return SOLVED, -1
+
+
+@kernel
+def _follow(
+    ptr: IntArray,
+    T: FloatArray,
+    stride: int,
+    init: FloatArray,
+    loss: IntArray,
+    table: FloatArray,
+    at: IntArray,
+    sizes: IntArray,
+    level: IntArray,
+    y: IntArray,
+) -> None:
+    n_states = loss.shape[1]
+    for i in range(level.size):
+        low, length = ptr[i], ptr[i + 1] - ptr[i]
+        width = (at[i + 1] - at[i]) // (length * sizes[i])
+        B = table[at[i] : at[i + 1]].reshape(length, sizes[i], width)
+        row = init
+        rest = level[i]
+        for t in range(length):
+            best, arg = -np.inf, -1
+            for s in range(n_states):
+                v = row[s] + B[t, rest, s]
+                if v > best:
+                    best, arg = v, s
+            if arg < 0:
+                break
+            y[low + t] = arg
+            rest -= loss[low + t, arg]
+            if t < length - 1:
+                row = T[stride * (low - i + t), arg]
+
+
+def sequence_scores(U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray, y: IntArray) -> FloatArray:
+    """The score of one sequence of every chain; one matrix of transitions serves all."""
+    return _scores(np.ascontiguousarray(U), ptr, np.ascontiguousarray(T), np.ascontiguousarray(init), y)
+
+
+@kernel
+def _scores(U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray, y: IntArray) -> FloatArray:
+    values = np.empty(ptr.size - 1)
+    for i in range(ptr.size - 1):
+        value = init[y[ptr[i]]] + U[ptr[i], y[ptr[i]]]
+        for t in range(ptr[i] + 1, ptr[i + 1]):
+            value += U[t, y[t]] + T[y[t - 1], y[t]]
+        values[i] = value
+    return values

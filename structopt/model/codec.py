@@ -1,0 +1,315 @@
+"""The labels of a whole data set: a compact form of the family's own, part tables made from it on demand.
+
+A *part table* is what products need of labels: one sparse matrix per feature term, with a row for every feature row of
+the data set and the values of the label's parts in it. Scores of labels and gradients are then sparse-dense products,
+whatever the structure. What is between the user's words, the compact form and part tables is a `BatchCodec`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt._jit import IntArray
+from structopt.checks import examples
+from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
+from structopt.features import n_examples
+from structopt.model.part_tables import fill_rows
+from structopt.space.compiled import FloatArray
+
+if TYPE_CHECKING:
+    from structopt.model.batch import Batch
+    from structopt.model.model import Model
+
+__all__ = [
+    "BatchCodec",
+    "LabelBatch",
+    "LossBatch",
+    "PointCodec",
+    "RaggedRows",
+    "common_steps",
+    "labels_given",
+    "part_table",
+    "ranges",
+    "refusal",
+    "spread_rows",
+]
+
+#: The compact form of the labels of a data set.
+Native = TypeVar("Native")
+M = TypeVar("M", bound="Model")
+
+
+class LabelBatch:
+    """One label per example.
+
+    Parameters
+    ----------
+    tables : list of csr_array, or a function that makes it
+        For each feature term, the values of the parts: rows are the term's stacked feature rows. A function is called
+        when they are first asked for.
+    native : object
+        The labels in the compact form of their codec (points ``z``, state sequences, ...).
+    slack : ndarray or None
+        By how much the proved maximum of each example may exceed the value of its label; None where every label is
+        proved best, which is so unless a solver stopped at a gap or a time limit.
+    """
+
+    __slots__ = ("_tables", "native", "slack")
+
+    def __init__(
+        self,
+        tables: list[sp.csr_array] | Callable[[], list[sp.csr_array]],
+        native: Any,
+        slack: FloatArray | None = None,
+    ) -> None:
+        self._tables = tables
+        self.native = native
+        self.slack = slack
+
+    @property
+    def tables(self) -> list[sp.csr_array]:
+        """The part tables."""
+        if callable(self._tables):
+            self._tables = self._tables()
+        return self._tables
+
+
+@dataclass(frozen=True, eq=False)
+class LossBatch:
+    """The linear task loss of every example.
+
+    Attributes
+    ----------
+    coef : ndarray or object
+        Coefficients in the layout of the family's codec: by variable unless it says otherwise.
+    const : ndarray, shape (n,)
+    """
+
+    coef: Any
+    const: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RaggedRows:
+    """Rows of different lengths, one after the other: row i is ``flat[ptr[i]:ptr[i + 1]]``."""
+
+    flat: FloatArray
+    ptr: IntArray
+
+    @classmethod
+    def of(cls, rows: Sequence[FloatArray]) -> RaggedRows:
+        """Rows put behind one another."""
+        ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
+        return cls(np.concatenate(rows) if len(rows) else np.empty(0), ptr)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __getitem__(self, i: int) -> FloatArray:
+        return self.flat[self.ptr[i] : self.ptr[i + 1]]
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return (self[i] for i in range(len(self)))
+
+
+class BatchCodec(ABC, Generic[Native]):
+    """Between the labels of one data set in the user's words, their compact form, and part tables.
+
+    Parameters
+    ----------
+    batch : Batch
+        The data set, its feature rows stacked.
+
+    Notes
+    -----
+    The compact form of *some* examples is what an inference returns; `spread` puts it among the others, which then have
+    no label: their part tables are empty, their loss is that of no part at all.
+    """
+
+    #: Every label is one class out of K, in compact form its number; losses are ``(n, K)``, by class.
+    one_of_many = False
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.n = batch.n
+
+    @abstractmethod
+    def encode(self, Y: Any) -> Native:
+        """The given labels, checked; all that are not in their space are reported together."""
+
+    @abstractmethod
+    def decode(self, labels: Native) -> list[Any]:
+        """The labels in the user's words; None for examples left out, where the form can tell."""
+
+    @abstractmethod
+    def tables(self, labels: Native) -> list[sp.csr_array]:
+        """Part tables."""
+
+    @abstractmethod
+    def from_points(self, Z: Any) -> Native:
+        """Points ``z``, one per example, in compact form."""
+
+    @abstractmethod
+    def spread(self, parts: Sequence[Native], some: IntArray | None) -> Native:
+        """Labels of `some` examples (increasing; None: all), given in pieces, with no label for the others."""
+
+    @abstractmethod
+    def losses(self, truth: Native) -> LossBatch:
+        """The linear task loss of each example's ground truth."""
+
+    @abstractmethod
+    def loss_values(self, loss: LossBatch, labels: Native) -> FloatArray:
+        """The task loss of each example's label."""
+
+    def loss_steps(self, loss: LossBatch) -> FloatArray:
+        """A number for each example of which all values of its loss, less the constant, are multiples; 0 if unknown."""
+        return np.zeros(self.n)
+
+    def encode_each(self, Y: Any, encode: Callable[[Any, int], Any]) -> list[Any]:
+        """``encode(label, example)`` for every label; errors of all examples are reported together."""
+        Y = labels_given(Y, self.n)
+        found: list[Any] = []
+        refused: list[str] = []
+        for i in range(self.n):
+            try:
+                found.append(encode(Y[i], i))
+            except StructoptError as error:
+                refused.append(f"example {i}: {error}")
+        if refused:
+            raise refusal(refused, self.n)
+        return found
+
+
+class PointCodec(BatchCodec[Any]):
+    """Labels as points ``z``: an array ``(n, n_variables)``, or `RaggedRows` where the inputs' spaces differ."""
+
+    def encode(self, Y: Any) -> Any:
+        Y = labels_given(Y, self.n)
+        together = self.batch.model.encode_batch(Y)
+        if together is not None:
+            return together
+        model, batch = self.batch.model, self.batch
+        return self._rows(self.encode_each(Y, lambda label, i: model.encode(label, batch.input(i))))
+
+    def _rows(self, points: Sequence[FloatArray]) -> Any:
+        return np.array(points) if self.batch.model.fixed else RaggedRows.of(points)
+
+    def decode(self, labels: Any) -> list[Any]:
+        together = self.batch.model.decode_batch(labels)
+        if together is not None:
+            return together
+        return [self.batch.model.decode(np.asarray(labels[i]), self.batch.input(i)) for i in range(self.n)]
+
+    def tables(self, labels: Any) -> list[sp.csr_array]:
+        return self.batch.fold_points(labels)
+
+    def from_points(self, Z: Any) -> Any:
+        return np.asarray(Z) if self.batch.model.fixed else Z if isinstance(Z, RaggedRows) else RaggedRows.of(Z)
+
+    def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
+        if not self.batch.model.fixed:
+            given = iter([row for part in parts for row in part])
+            chosen = set(range(self.n) if some is None else some.tolist())
+            sizes = self.batch.point_sizes
+            return RaggedRows.of([next(given) if i in chosen else np.zeros(sizes[i]) for i in range(self.n)])
+        return spread_rows(parts, some, self.n, 0.0)
+
+    def losses(self, truth: Any) -> LossBatch:
+        model = self.batch.model
+        try:
+            together = model.loss_batch(np.asarray(truth)) if model.fixed else None
+        except DeclarationError:
+            together = None  # one by one, they say whose fault it is
+        if together is not None:
+            return LossBatch(*together)
+        forms = []
+        for i in range(self.n):
+            try:
+                forms.append(model.loss_at(np.asarray(truth[i]), self.batch.input(i)))
+            except DeclarationError as error:
+                raise DeclarationError(f"example {i}: {error}") from None
+        return LossBatch(self._rows([c for c, _ in forms]), np.array([k for _, k in forms]))
+
+    def loss_steps(self, loss: LossBatch) -> FloatArray:
+        if self.batch.model.fixed:
+            return common_steps(loss.coef, np.arange(self.n), self.n)
+        owner = np.repeat(np.arange(self.n), np.diff(loss.coef.ptr))
+        return common_steps(loss.coef.flat[:, None], owner, self.n)
+
+    def loss_values(self, loss: LossBatch, labels: Any) -> FloatArray:
+        if self.batch.model.fixed:
+            return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
+        products = loss.coef.flat * self.from_points(labels).flat
+        return np.asarray(np.add.reduceat(products, loss.coef.ptr[:-1]) + loss.const)
+
+
+def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
+    """The smallest coefficient of each example, if all its others are multiples of it; 0 otherwise.
+
+    `owner` is the example of every row of the coefficients.
+    """
+    rows = np.abs(coef.reshape(len(coef), -1))
+    smallest = np.where(rows > 0.0, rows, np.inf).min(axis=1, initial=np.inf)
+    unit = np.full(n, np.inf)
+    np.minimum.at(unit, owner, smallest)
+    with np.errstate(invalid="ignore"):
+        quotients = rows / unit[owner][:, None]
+    whole = (np.abs(quotients - np.rint(quotients)) <= 1e-9).all(axis=1)
+    unit[owner[~whole]] = 0.0
+    return np.where(np.isfinite(unit), unit, 0.0)
+
+
+def labels_given(Y: Any, n: int) -> Any:
+    """The labels of a data set, checked to be as many as its `n` examples."""
+    Y = examples("Y", Y)
+    if n_examples(Y) != n:
+        raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
+    return Y
+
+
+def refusal(refused: list[str], n: int) -> LabelNotInSpace:
+    """The error that lists the labels of a data set that cannot be used, the first ten by name."""
+    listed = "\n  ".join(refused[:10]) + ("\n  ..." if len(refused) > 10 else "")
+    return LabelNotInSpace(f"{len(refused)} of {n} labels cannot be used:\n  {listed}", tuple(refused))
+
+
+def part_table(rows: Any) -> sp.csr_array:
+    """A table of parts as a sparse one; of a dense one scipy's own conversion takes ten times as long."""
+    if sp.issparse(rows):
+        return sp.csr_array(rows)
+    dense = np.ascontiguousarray(rows, dtype=np.float64)
+    indptr, indices, data = np.empty(len(dense) + 1, np.int32), np.empty(dense.size, np.int32), np.empty(dense.size)
+    end = fill_rows(dense, indptr, indices, data)
+    return sp.csr_array((data[:end].copy(), indices[:end].copy(), indptr), shape=dense.shape)
+
+
+def spread_rows(parts: Sequence[Any], some: IntArray | None, n: int, missing: float) -> Any:
+    """Rows of some examples (None: all) in their places among `n`; the others are filled with `missing`."""
+    given = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0)
+    if some is None:
+        return given
+    if not len(some):
+        given = np.asarray(given).reshape(0, *np.shape(given)[1:])
+    rows = np.full((n, *given.shape[1:]), missing, dtype=given.dtype)
+    rows[some] = given
+    return rows
+
+
+def ranges(start: npt.NDArray[np.integer[Any]], stop: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
+    """The integers of ``[start_k, stop_k)`` for every k, one after the other.
+
+    Examples
+    --------
+    >>> ranges(np.array([5, 0]), np.array([8, 2]))
+    array([5, 6, 7, 0, 1])
+    """
+    lengths = stop - start
+    first = np.concatenate([[0], np.cumsum(lengths)])
+    return np.repeat(start - first[:-1], lengths) + np.arange(first[-1])

@@ -1,0 +1,250 @@
+"""Inference for a whole data set at a time, over score tables: what `Batch` asks, whoever answers.
+
+A family with an algorithm for whole batches (all chains at once, whatever their lengths) gives a `BatchInference` of
+its own. `OracleInference` serves every other model: tables become objective coefficients, and the oracle of the
+label space is asked for all examples that have the same space at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from structopt._jit import IntArray
+from structopt.algorithms.fronts import Fronts
+from structopt.model.codec import LossBatch, RaggedRows
+from structopt.space.compiled import FloatArray
+
+if TYPE_CHECKING:
+    from structopt.model.batch import Batch
+
+__all__ = [
+    "BatchFronts",
+    "BatchInference",
+    "Best",
+    "Maxima",
+    "OracleInference",
+    "Weight",
+    "blocks",
+    "rows_or_all",
+    "weighed",
+]
+
+#: Weight of the loss: one number, or one for each example of the data set.
+Weight = float | FloatArray
+
+# Points of fronts that are held at a time: 32 MB of values.
+_FRONT_POINTS = 1 << 22
+
+
+class Maxima(NamedTuple):
+    """The best labels of some examples.
+
+    Attributes
+    ----------
+    labels : object
+        In the compact form of the batch's codec.
+    values : ndarray
+        Their scores plus weighted losses, without the losses' constants.
+    bounds : ndarray or None
+        No label has a larger value; None where the labels are proved best.
+    """
+
+    labels: Any
+    values: FloatArray
+    bounds: FloatArray | None = None
+
+
+class BatchFronts(NamedTuple):
+    """Exact fronts of some examples (increasing): h is the margin over the ground truth, g the task loss."""
+
+    examples: IntArray
+    fronts: Fronts
+
+
+class Best(NamedTuple):
+    """The most violated labels of some examples, with their margins and losses (0 where the ground truth is best)."""
+
+    labels: Any
+    margin: FloatArray
+    loss: FloatArray
+
+
+class BatchInference(ABC):
+    """Maximises over the labels of one data set; announces by `has_fronts` and `lists_products` what else it can do."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    @abstractmethod
+    def maximize(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
+    ) -> Maxima:
+        """The label of largest ``score + weight * loss`` of some examples (increasing; None: all).
+
+        Parameters
+        ----------
+        tables : sequence of ndarray
+            Scores of the parts, as `Batch.tables` makes them.
+        loss : LossBatch or None
+        weight : float or ndarray of shape (n,)
+            One number, or one for each example of the data set: a search has a λ for each.
+        some : ndarray of int or None
+        n_jobs : int
+            Threads.
+        """
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        """Work of `fronts` in calls of `maximize`, roughly; None where this inference has none for such a loss."""
+        return None
+
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        """The exact fronts of (margin, loss) of some examples, in blocks that fit into memory.
+
+        The maximum of every surrogate that decreases neither in the margin nor in the loss is one scan over them.
+        `truth` are the ground truths of all examples in compact form.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no fronts.")
+
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+        """The label of largest ``(1 + margin) * loss`` of every example, where that is cheaper than a front."""
+        return None
+
+
+class OracleInference(BatchInference):
+    """Any model: the oracle of its space, with one batch for all examples of the same space.
+
+    Few labels are listed, and a front is then a product with all of them.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        self._groups: list[IntArray] | None = None
+        self._listed_losses: tuple[LossBatch, FloatArray | None] | None = None
+
+    def maximize(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
+    ) -> Maxima:
+        batch = self.batch
+        if not batch.model.fixed:
+            return self._by_space(tables, loss, weight, some, n_jobs)
+        C = batch.costs(tables)
+        if loss is not None:
+            C = rows_or_all(C, some) + weighed(rows_or_all(loss.coef, some), weight, some)
+        else:
+            C = rows_or_all(C, some)
+        keys = list(range(batch.n)) if some is None else some.tolist()
+        found = batch.model.oracle().solve_batch(C, n_jobs, keys=keys)
+        return Maxima(found.Z, found.values, found.bounds)
+
+    def _by_space(
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+    ) -> Maxima:
+        """Spaces that differ: all examples of one space in one call."""
+        batch = self.batch
+        chosen = np.arange(batch.n) if some is None else some
+        place = np.full(batch.n, -1)
+        place[chosen] = np.arange(len(chosen))
+        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), batch.n)
+        Z: list[FloatArray] = [np.empty(0)] * len(chosen)
+        values, bounds = np.zeros(len(chosen)), np.zeros(len(chosen))
+        for group in self._same_space():
+            own = group[place[group] >= 0]
+            if not own.size:
+                continue
+            C = np.array([batch.costs_of(i, tables) for i in own.tolist()])
+            if loss is not None:
+                C += weights[own][:, None] * np.array([loss.coef[i] for i in own.tolist()])
+            found = batch.model.oracle(batch.input(int(own[0]))).solve_batch(C, n_jobs)
+            at = place[own]
+            values[at], bounds[at] = found.values, found.bounds
+            for k, z in zip(at.tolist(), found.Z, strict=True):
+                Z[k] = z
+        return Maxima(RaggedRows.of(Z), values, bounds)
+
+    def _same_space(self) -> list[IntArray]:
+        """Examples by their label space."""
+        if self._groups is None:
+            by_key: dict[Hashable, list[int]] = {}
+            for i in range(self.batch.n):
+                by_key.setdefault(self.batch.model.key(self.batch.input(i)), []).append(i)
+            self._groups = [np.array(group, dtype=np.int64) for group in by_key.values()]
+        return self._groups
+
+    # ---- fronts ----------------------------------------------------------------------------------
+
+    def _listed(self) -> FloatArray | None:
+        return self.batch.model.oracle().listed if self.batch.model.fixed else None
+
+    def front_cost(self, loss: LossBatch) -> float | None:
+        return None if self._listed() is None else 1.0
+
+    def fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+    ) -> Iterator[BatchFronts]:
+        listed = self._listed()
+        assert listed is not None
+        batch = self.batch
+        costs = batch.costs(tables)
+        own = np.einsum("ij,ij->i", costs, np.asarray(truth))
+        chosen = np.arange(batch.n) if some is None else some
+        for block in blocks(chosen, len(listed)):
+            H = costs[block] @ listed.T - own[block, None]
+            G = self._losses_of(listed, loss, block)
+            ptr = np.arange(len(block) + 1) * len(listed)
+
+            def decode(places: IntArray, ptr: IntArray = ptr, block: IntArray = block) -> FloatArray:
+                Z: FloatArray = listed[places - ptr[:-1]]
+                Z[places < 0] = truth[block[places < 0]]
+                return Z
+
+            yield BatchFronts(block, Fronts(ptr, H.ravel(), G.ravel(), decode))
+
+    def _losses_of(self, listed: FloatArray, loss: LossBatch, block: IntArray) -> FloatArray:
+        """The losses of listed labels for some examples; they do not depend on the weights, and are kept."""
+        if self._listed_losses is None or self._listed_losses[0] is not loss:
+            few = self.batch.n * len(listed) <= _FRONT_POINTS
+            self._listed_losses = (loss, loss.coef @ listed.T + loss.const[:, None] if few else None)
+        known = self._listed_losses[1]
+        if known is None:
+            return np.asarray(loss.coef[block] @ listed.T + loss.const[block, None])
+        return known if len(block) == len(known) else np.asarray(known[block])
+
+
+def blocks(chosen: IntArray, width: int, entries: int = _FRONT_POINTS) -> list[IntArray]:
+    """Examples in blocks, each with at most about `entries` entries of `width` an example."""
+    size = max(1, entries // max(1, width))
+    return [chosen[first : first + size] for first in range(0, len(chosen), size)]
+
+
+def rows_or_all(array: Any, some: IntArray | None) -> Any:
+    """The rows of some examples; the array itself for all."""
+    return array if some is None else array[some]
+
+
+def weighed(coef: Any, weight: Weight, some: IntArray | None, counts: IntArray | None = None) -> Any:
+    """Rows of loss coefficients of some examples (None: all) times their weights.
+
+    `counts` is the number of rows of each of these examples; one by default.
+    """
+    if isinstance(weight, int | float):
+        return coef if weight == 1.0 else weight * coef
+    factors = np.asarray(rows_or_all(weight, some))
+    if factors.ndim and counts is not None:
+        factors = np.repeat(factors, counts)
+    return factors.reshape(-1, *[1] * (coef.ndim - 1)) * coef
