@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit.threads import in_threads
+from structopt.algorithms.fronts import FrontPlan
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
@@ -196,6 +197,16 @@ class Algorithm(ABC):
             If no label satisfies them.
         """
         raise NotImplementedError(f"{self!r} does not announce Capability.SIDE_CONSTRAINTS.")
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        """What makes the fronts of many examples whose losses are the rows of `G`; None where there is no such plan.
+
+        Parameters
+        ----------
+        G : ndarray, shape (n, n_variables)
+        g_const : ndarray, shape (n,)
+        """
+        return None
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both (`Capability.FRONT`).

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import FloatArray, floats, kernel
+from structopt._jit import FloatArray, IntArray, floats, kernel
 from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.fronts import FrontPlan
 from structopt.algorithms.maxflow import (
     FlowState,
     adjacency,
@@ -29,6 +30,7 @@ from structopt.algorithms.maxflow import (
     integer_scale,
     rescale_flow,
 )
+from structopt.algorithms.tree.front import TreeFrontPlan, closure_forest
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
 from structopt.recognize import Closure, Structure
@@ -85,6 +87,19 @@ class ClosureGraph:
 
     def __repr__(self) -> str:
         return f"ClosureGraph(n={self.n}, n_arcs={self.n_arcs}, is_forest={self.is_forest})"
+
+    @property
+    def forest(self) -> tuple[IntArray, IntArray] | None:
+        """Nodes with parents before children, and the place of each one's parent in that order (-1: root).
+
+        None where some node has several parents.
+        """
+        if not self.is_forest:
+            return None
+        place = np.empty(self.n, dtype=np.int64)
+        place[self._order] = np.arange(self.n)
+        up = self._up[self._order]
+        return np.asarray(self._order, dtype=np.int64), np.where(up >= 0, place[up], -1)
 
     @property
     def is_forest(self) -> bool:
@@ -340,3 +355,10 @@ class ClosureAlgorithm(Algorithm):
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         return Solutions.of_labels(C, self.graph.solve_batch(C, state=self._flows.batch(keys), n_jobs=n_jobs))
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        forest = self.graph.forest
+        if forest is None:
+            return None
+        order, parent = forest
+        return TreeFrontPlan.of(closure_forest(parent), np.arange(order.size), order, G, g_const)

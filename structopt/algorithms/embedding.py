@@ -7,8 +7,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from structopt._jit import IntArray
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.recognize import Structure
 from structopt.space.compiled import FloatArray
 
@@ -91,3 +93,25 @@ class Embedding(Algorithm):
         base_h, base_g = h_const + float(h @ self._template), g_const + float(g @ self._template)
         values = self._algorithm.front(self._free(h), base_h, self._free(g), base_g)
         return None if values is None else self._points(values)
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        own = self._algorithm.front_plan(self._free(G), g_const + G @ self._template)
+        return own if own is None or self._whole else _EmbeddedFronts(own, self._columns, self._template)
+
+
+class _EmbeddedFronts(FrontPlan):
+    """Fronts of the free columns, put back among the fixed ones."""
+
+    def __init__(self, own: FrontPlan, columns: npt.NDArray[np.intp], template: FloatArray) -> None:
+        self._own, self._columns, self._template = own, columns, template
+        self.cost, self.entries = own.cost, own.entries
+
+    def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
+        found = self._own.fronts(H[:, self._columns], h_const + H @ self._template, some, n_jobs)
+
+        def decode(places: IntArray) -> FloatArray:
+            Z = np.tile(self._template, (len(places), 1))
+            Z[:, self._columns] = found.decode(places)
+            return Z
+
+        return Fronts(found.ptr, found.h, found.g, decode)

@@ -1,7 +1,11 @@
-"""Fronts of two criteria for many examples at once: points (h, g) in arrays, one label per example decoded."""
+"""Fronts of two criteria for many examples at once: points (h, g) in arrays, one label per example decoded.
+
+A `FrontPlan` is made once for the losses of a data set and asked in every pass with other scores.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +14,7 @@ import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
 
-__all__ = ["Fronts", "places_of_largest"]
+__all__ = ["FrontPlan", "Fronts", "ListedFronts", "places_of_largest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +50,62 @@ class Fronts:
     def best(self, values: FloatArray) -> IntArray:
         """The place of the largest value of each example; the first of equal ones."""
         return places_of_largest(self.ptr, np.ascontiguousarray(values, dtype=np.float64))
+
+
+class FrontPlan(ABC):
+    """Makes the fronts of examples whose losses ``g_i(z) = G_i . z + g_const_i`` are known, for scores that come later.
+
+    Attributes
+    ----------
+    cost : float
+        Work of the fronts of all examples in batch inferences, roughly.
+    entries : ndarray of int, shape (n,)
+        Numbers that the front of each example keeps in memory.
+    """
+
+    cost: float
+    entries: IntArray
+
+    @abstractmethod
+    def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
+        """The fronts of `some` examples under ``h(z) = H_k . z + h_const_k``, with a row of `H` for each of them.
+
+        Decoded labels are points ``z``.
+        """
+
+
+class ListedFronts(FrontPlan):
+    """All labels of a small space: products with every one of them.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (m, n_variables)
+    G, g_const : ndarray
+        Losses of the examples.
+    """
+
+    # Losses of all labels are kept if they are no more than this.
+    _KEPT = 1 << 22
+
+    def __init__(self, labels: FloatArray, G: FloatArray, g_const: FloatArray) -> None:
+        self._labels, self._G, self._g_const = labels, G, g_const
+        self.cost = 1.0
+        self.entries = np.full(len(G), 2 * len(labels))
+        self._losses = self._losses_of(np.arange(len(G))) if len(G) * len(labels) <= self._KEPT else None
+
+    def _losses_of(self, some: IntArray) -> FloatArray:
+        return np.asarray(self._G[some] @ self._labels.T + self._g_const[some, None])
+
+    def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
+        points = H @ self._labels.T
+        points += h_const[:, None]
+        known = self._losses
+        if known is None:
+            losses = self._losses_of(some)
+        else:
+            losses = known if len(some) == len(known) else known[some]
+        ptr = np.arange(len(some) + 1) * len(self._labels)
+        return Fronts(ptr, points.ravel(), losses.ravel(), lambda places: self._labels[places - ptr[:-1]])
 
 
 @kernel

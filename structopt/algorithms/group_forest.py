@@ -15,7 +15,9 @@ import numpy as np
 from structopt._jit import FloatArray, IntArray, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Solutions
+from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
+from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.errors import InfeasibleSpace
 from structopt.recognize import GroupForest, Structure
 
@@ -157,6 +159,48 @@ class GroupForestAlgorithm(Algorithm):
         before = np.maximum.accumulate(np.concatenate([[-np.inf], values[order][:-1]]))
         return layout.points(labels[order[values[order] > before]])
 
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        layout = self._chain
+        if layout is None or G[:, layout.pair[layout.pair >= 0]].any():
+            return None
+        return _ChainFronts.of(layout, G, g_const)
+
+
+class _ChainFronts(FrontPlan):
+    """Fronts of a chain of groups by the loss-indexed recursion."""
+
+    def __init__(self, layout: _ChainLayout, units: by_loss.LossUnits, g_const: FloatArray) -> None:
+        self._layout, self._units, self._g_const = layout, units, g_const
+        length, n_states = layout.column.shape
+        self.cost = float(units.levels.mean()) if len(g_const) else 1.0
+        self.entries = by_loss.front_entries(np.full(len(g_const), length), units.levels, n_states)
+
+    @classmethod
+    def of(cls, layout: _ChainLayout, G: FloatArray, g_const: FloatArray) -> _ChainFronts | None:
+        """The plan, or None where the losses count in no unit."""
+        length, n_states = layout.column.shape
+        coef = np.where(layout.column >= 0, G[:, layout.column], np.inf).reshape(-1, n_states)
+        # What fills up a group has the loss of the best state, and can never be reached.
+        coef = np.where(np.isfinite(coef), coef, coef.min(axis=1, keepdims=True))
+        units = by_loss.loss_units(coef, np.arange(len(G) + 1) * length)
+        return None if units is None else cls(layout, units, g_const)
+
+    def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
+        layout, units = self._layout, self._units
+        length, n_states = layout.column.shape
+        U, steps = layout.score_rows(H)
+        ptr = np.arange(len(some) + 1) * length
+        rows = units.rows.reshape(-1, length, n_states)[some].reshape(-1, n_states)
+        found = by_loss.loss_front_batch(U, ptr, steps, rows, units.levels[some], layout.initial, n_jobs)
+        width = np.diff(found.ptr)
+        level = np.arange(len(found.values)) - np.repeat(found.ptr[:-1], width)
+        g = np.repeat(self._g_const[some] + units.base[some], width) + np.repeat(units.unit[some], width) * level
+
+        def decode(places: IntArray) -> FloatArray:
+            return layout.points(found.decode(places - found.ptr[:-1]).reshape(-1, length))
+
+        return Fronts(found.ptr, found.values + np.repeat(h_const, width), g, decode)
+
 
 class _ChainLayout:
     """A forest of groups that is one chain, as the tables of the chain's algorithms.
@@ -201,6 +245,16 @@ class _ChainLayout:
     def scores(self, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scores of states and transitions."""
         return self.states(c), np.where(self.pair >= 0, c[self.pair], 0.0) + self._allowed
+
+    def score_rows(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores of the states of many rows, stacked, and of their transitions: one matrix where all steps agree."""
+        length, n_states = self.column.shape
+        U = np.where(self.column >= 0, C[:, self.column], 0.0).reshape(-1, n_states)
+        steps = C[:, self.pair.ravel()].reshape(-1, n_states, n_states)
+        if len(steps) and (self.pair >= 0).all() and not self._allowed.any() and bool((steps == steps[:1]).all()):
+            return U, steps[0]
+        steps = np.where(self.pair >= 0, steps.reshape(len(C), length - 1, n_states, n_states), 0.0) + self._allowed
+        return U, steps.reshape(-1, n_states, n_states)
 
     def points(self, labels: Any) -> FloatArray:
         """State sequences as points."""

@@ -293,13 +293,15 @@ class Batch:
         loss: LossBatch,
         truth: LabelBatch,
         n_jobs: int = 1,
+        most_cost: float = np.inf,
+        *,
         examples: npt.NDArray[np.intp] | None = None,
     ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
         """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
 
-        One scan over the fronts. None where there are none, or the surrogate is of other factors than margin and loss;
-        each example is then searched in its plane. Where nothing is violated the label is the ground truth, with margin
-        and loss 0.
+        One scan over the fronts. None where there are none, or they cost more than `most_cost` inferences, or the
+        surrogate is of other factors than margin and loss; each example is then searched in its plane. Where nothing is
+        violated the label is the ground truth, with margin and loss 0.
         """
         if surrogate.counts:
             return None
@@ -309,7 +311,8 @@ class Batch:
             best = self.inference.maximize_product(tables, loss, truth.native, n_jobs)
             if best is not None:
                 return self.labels(best.labels), best.margin, best.loss
-        if self.front_cost(loss) is None:
+        cost = self.front_cost(loss)
+        if cost is None or cost > most_cost:
             return None
         h, g, parts = np.zeros(self.n), np.zeros(self.n), []
         for block, front in self.inference.fronts(tables, loss, truth.native, some, n_jobs):

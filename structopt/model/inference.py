@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from structopt._jit import IntArray
-from structopt.algorithms.fronts import Fronts
+from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.model.codec import LossBatch, RaggedRows
 from structopt.space.compiled import FloatArray
 
@@ -31,13 +31,16 @@ __all__ = [
     "blocks",
     "rows_or_all",
     "weighed",
+    "with_truth",
+    "within",
 ]
 
 #: Weight of the loss: one number, or one for each example of the data set.
 Weight = float | FloatArray
 
-# Points of fronts that are held at a time: 32 MB of values.
+# Points of fronts that are held at a time: 32 MB of values; and entries of the tables behind them, 64 MB.
 _FRONT_POINTS = 1 << 22
+_FRONT_ENTRIES = 1 << 23
 
 
 class Maxima(NamedTuple):
@@ -130,7 +133,7 @@ class OracleInference(BatchInference):
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self._groups: list[IntArray] | None = None
-        self._listed_losses: tuple[LossBatch, FloatArray | None] | None = None
+        self._planned: tuple[LossBatch, FrontPlan | None] | None = None
 
     def maximize(
         self,
@@ -188,42 +191,51 @@ class OracleInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _listed(self) -> FloatArray | None:
-        return self.batch.model.oracle().listed if self.batch.model.fixed else None
+    def _plan(self, loss: LossBatch) -> FrontPlan | None:
+        """What makes the fronts for these losses, which do not depend on the weights."""
+        if self._planned is None or self._planned[0] is not loss:
+            fixed = self.batch.model.fixed
+            self._planned = (loss, self.batch.model.oracle().front_plan(loss.coef, loss.const) if fixed else None)
+        return self._planned[1]
 
     def front_cost(self, loss: LossBatch) -> float | None:
-        return None if self._listed() is None else 1.0
+        plan = self._plan(loss)
+        return None if plan is None else plan.cost
 
     def fronts(
         self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
-        listed = self._listed()
-        assert listed is not None
-        batch = self.batch
-        costs = batch.costs(tables)
-        own = np.einsum("ij,ij->i", costs, np.asarray(truth))
-        chosen = np.arange(batch.n) if some is None else some
-        for block in blocks(chosen, len(listed)):
-            H = costs[block] @ listed.T - own[block, None]
-            G = self._losses_of(listed, loss, block)
-            ptr = np.arange(len(block) + 1) * len(listed)
+        plan = self._plan(loss)
+        assert plan is not None
+        costs = self.batch.costs(tables)
+        own = np.einsum("ij,ij->i", costs, truth)
+        chosen = np.arange(self.batch.n) if some is None else some
+        for block in within(chosen, plan.entries[chosen]):
+            whole = len(block) == self.batch.n
+            front = plan.fronts(costs if whole else costs[block], -own[block], block, n_jobs)
+            yield BatchFronts(block, with_truth(front, truth[block]))
 
-            def decode(places: IntArray, ptr: IntArray = ptr, block: IntArray = block) -> FloatArray:
-                Z: FloatArray = listed[places - ptr[:-1]]
-                Z[places < 0] = truth[block[places < 0]]
-                return Z
 
-            yield BatchFronts(block, Fronts(ptr, H.ravel(), G.ravel(), decode))
+def with_truth(front: Fronts, truth: FloatArray) -> Fronts:
+    """Fronts of points that decode place -1 to the ground truths of their examples."""
 
-    def _losses_of(self, listed: FloatArray, loss: LossBatch, block: IntArray) -> FloatArray:
-        """The losses of listed labels for some examples; they do not depend on the weights, and are kept."""
-        if self._listed_losses is None or self._listed_losses[0] is not loss:
-            few = self.batch.n * len(listed) <= _FRONT_POINTS
-            self._listed_losses = (loss, loss.coef @ listed.T + loss.const[:, None] if few else None)
-        known = self._listed_losses[1]
-        if known is None:
-            return np.asarray(loss.coef[block] @ listed.T + loss.const[block, None])
-        return known if len(block) == len(known) else np.asarray(known[block])
+    def decode(places: IntArray) -> FloatArray:
+        idle = places < 0
+        points: FloatArray = front.decode(np.where(idle, front.ptr[:-1], places))
+        if idle.any():
+            points[idle] = truth[idle]
+        return points
+
+    return Fronts(front.ptr, front.h, front.g, decode)
+
+
+def within(chosen: IntArray, entries: IntArray, most: int = _FRONT_ENTRIES) -> list[IntArray]:
+    """Examples in blocks of neighbours whose tables have at most about `most` entries together."""
+    total = np.cumsum(entries)
+    if not len(chosen) or total[-1] <= most:
+        return [chosen] if len(chosen) else []
+    cuts = np.flatnonzero(np.diff(total // most)) + 1
+    return [block for block in np.split(chosen, cuts) if block.size]
 
 
 def blocks(chosen: IntArray, width: int, entries: int = _FRONT_POINTS) -> list[IntArray]:

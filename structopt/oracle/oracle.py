@@ -16,6 +16,7 @@ from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
 from structopt.algorithms.enumeration import Enumeration
+from structopt.algorithms.fronts import FrontPlan, ListedFronts
 from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
@@ -447,6 +448,17 @@ class Oracle:
         if Capability.FRONT not in self._algorithm.capabilities:
             return None
         return self._algorithm.front(h_coef, h_const, g_coef, g_const)
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        """What makes the fronts of many examples whose losses are the rows of `G`; None where it takes a search.
+
+        Few labels are listed; otherwise the algorithm that the structure allows.
+        """
+        self._check_current()
+        if self.listed is not None:
+            return ListedFronts(self.listed, G, g_const)
+        own = self.solver != "auto" or type(self).maximize is not Oracle.maximize
+        return None if own or self.integral == "relax" else self._algorithm.front_plan(G, g_const)
 
     # ---- sums over all labels --------------------------------------------------------------------
 

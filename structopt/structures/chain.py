@@ -20,7 +20,7 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, LossBatch, common_steps, spread_rows
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
@@ -36,9 +36,6 @@ from structopt.structures.sequences import (
 )
 
 __all__ = ["Chain", "ChainInference", "StateSequences", "bio_rules"]
-
-# Entries of the tables of the fronts that are held at a time: 64 MB.
-_FRONT_ENTRIES = 1 << 23
 
 
 class Chain(SequenceModel):
@@ -334,7 +331,7 @@ class ChainInference(BatchInference):
         steps, first = self._scores(tables, 0)
         chosen = np.arange(self.batch.n) if some is None else some
         entries = by_loss.front_entries(np.diff(self._ptr), units.levels, self.model.n_states)
-        for block in _within(chosen, entries[chosen], _FRONT_ENTRIES):
+        for block in within(chosen, entries[chosen]):
             rows, ptr = rows_of(self._ptr, block)
             own = by_loss.sequence_scores(U[rows], ptr, steps, first, truth[rows])
             found = by_loss.loss_front_batch(U[rows], ptr, steps, units.rows[rows], units.levels[block], first, jobs)
@@ -355,9 +352,3 @@ class ChainInference(BatchInference):
                 return np.where(np.repeat(idle, np.diff(ptr)), truth[rows], y)
 
             yield BatchFronts(block, Fronts(found.ptr, h, g, decode))
-
-
-def _within(chosen: IntArray, entries: IntArray, most: int) -> list[IntArray]:
-    """Examples in blocks of neighbours whose tables have at most about `most` entries together."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(entries) // most)) + 1
-    return [block for block in np.split(chosen, cuts) if block.size]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
-from structopt.algorithms.fronts import Fronts
+from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
 from structopt.algorithms.tree.algorithm import ClosureOracle, LeafOracle, NeededChildOracle
 from structopt.checks import checked, floats
@@ -27,7 +27,7 @@ from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, LossBatch, spread_rows
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, with_truth, within
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
@@ -44,6 +44,8 @@ _LEAF_SET_NODES = 40
 # Gains of this many entries are made at a time: 16 MB, which a core's cache and the memory bus take well.
 _CHUNK_ENTRIES = 1 << 21
 
+# Losses of sets of nodes are made for fronts if they have no more entries.
+_FRONT_ENTRIES = 1 << 23
 # Errors below are those of the ground truth, up to rounding.
 _NO_ERROR = 1e-12
 
@@ -260,6 +262,7 @@ class NodeInference(BatchInference):
         super().__init__(batch)
         self.model = model = cast("HierarchicalLabels", batch.model)
         self._fast = model.algorithm() if model.solves_itself else None
+        self._planned: tuple[LossBatch, FrontPlan | None] | None = None
 
     def maximize(
         self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
@@ -308,14 +311,47 @@ class NodeInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
+    def _plan(self, loss: LossBatch) -> FrontPlan | None:
+        """What makes the fronts of sets of nodes on trees; kept, since losses do not depend on the weights."""
+        if self._planned is None or self._planned[0] is not loss:
+            plan = None
+            few = self.batch.n * len(self.model.hierarchy) <= _FRONT_ENTRIES
+            if few and isinstance(self._fast, NeededChildOracle | ClosureOracle):
+                base, rows = loss.coef.rows(np.arange(self.batch.n))
+                plan = self._fast.front_plan(base + rows.toarray(), loss.const)
+            self._planned = (loss, plan)
+        return self._planned[1]
+
     def front_cost(self, loss: LossBatch) -> float | None:
-        return 3.0 if isinstance(self._fast, LeafOracle) else None
+        if isinstance(self._fast, LeafOracle):
+            return 3.0
+        plan = self._plan(loss)
+        return None if plan is None else plan.cost
 
     def fronts(
         self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
-        """All leaves, of single-leaf labels."""
         chosen = np.arange(self.batch.n) if some is None else some
+        if isinstance(self._fast, LeafOracle):
+            yield from self._leaf_fronts(tables, loss, truth, chosen)
+            return
+        plan = self._plan(loss)
+        assert plan is not None
+        for block in within(chosen, plan.entries[chosen]):
+            gains = np.ascontiguousarray(self._gains(tables[0], block, None, 1.0).T)
+            truths = truth[block].toarray()
+            own = np.einsum("ij,ij->i", gains, truths)
+            front = with_truth(plan.fronts(gains, -own, block, n_jobs), truths)
+
+            def decode(places: IntArray, front: Fronts = front) -> sp.csr_array:
+                return sp.csr_array(front.decode(places))
+
+            yield BatchFronts(block, Fronts(front.ptr, front.h, front.g, decode))
+
+    def _leaf_fronts(
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: sp.csr_array, chosen: IntArray
+    ) -> Iterator[BatchFronts]:
+        """All leaves, of single-leaf labels."""
         paths = self.model.hierarchy.closure
         for block in node_blocks(chosen, len(self.model.hierarchy)):
             gains = self._gains(tables[0], block, None, 1.0)

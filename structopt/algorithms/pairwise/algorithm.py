@@ -9,6 +9,7 @@ import numpy as np
 from structopt._jit import IntArray
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.recognize import Pairwise, Structure
@@ -87,3 +88,23 @@ class PairwiseAlgorithm(Algorithm):
         labels, pairs = self._label, self._pair
         Y, _, _ = self._graph.front(h[labels], h[pairs], h_const, g[labels], g[pairs], g_const)
         return self._join(Y, self._products(Y))
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        if Capability.FRONT not in self.capabilities or G[:, self._pair].any():
+            return None
+        return _PairwiseFronts(self, G[:, self._label], g_const)
+
+
+class _PairwiseFronts(FrontPlan):
+    """Fronts of few pairwise labels, by enumeration; losses are of the labels alone."""
+
+    def __init__(self, algorithm: PairwiseAlgorithm, G: FloatArray, g_const: FloatArray) -> None:
+        self._algorithm, self._G, self._g_const = algorithm, G, g_const
+        self.cost = 4.0
+        self.entries = np.full(len(G), 64 * (2 + G.shape[1]))
+
+    def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
+        own = self._algorithm
+        unary, pair = (np.ascontiguousarray(H[:, columns]) for columns in (own._label, own._pair))
+        ptr, Y, h, g = own._graph.front_batch(unary, pair, h_const, self._G[some], self._g_const[some], n_jobs)
+        return Fronts(ptr, h, g, lambda places: own._join(Y[places], own._products(Y[places])))

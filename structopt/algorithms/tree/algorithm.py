@@ -15,8 +15,9 @@ from structopt._jit import IntArray
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.closure import ClosureAlgorithm, ClosureGraph
+from structopt.algorithms.fronts import FrontPlan
 from structopt.algorithms.tree import labels as tree
-from structopt.algorithms.tree.front import loss_front
+from structopt.algorithms.tree.front import TreeFrontPlan, closure_forest, common_unit, loss_front
 from structopt.backends.arrays import holding_rows
 from structopt.backends.base import SideConstraints
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -130,6 +131,10 @@ class NeededChildOracle(Algorithm):
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         return _tree_front(self._parent, h, g)
 
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        every = np.arange(self._parent.size)
+        return TreeFrontPlan.of(self._parent, every, every, G, g_const)
+
 
 class ClosureOracle(Algorithm):
     """Sets that hold the parents of their nodes: min cut, or the O(M) recursion on a forest."""
@@ -142,10 +147,7 @@ class ClosureOracle(Algorithm):
         self._n = len(hierarchy)
         self.capabilities = Capability.FRONT if self._forest else Capability.NOTHING
         if self._forest:
-            # A closure is a needed-child set once every internal node, and the virtual root above all, has one more
-            # child of gain 0 and loss 0 to be satisfied with.
-            inner = np.flatnonzero(~hierarchy.is_leaf)
-            self._padded = np.concatenate([hierarchy.parent_of, inner, [-1]])
+            self._padded = closure_forest(hierarchy.parent_of)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         return self._closure.maximize(c, key)
@@ -171,10 +173,14 @@ class ClosureOracle(Algorithm):
         points = _tree_front(self._padded, np.concatenate([h, padding]), np.concatenate([g, padding]))
         return None if points is None else points[:, : self._n]
 
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        every = np.arange(self._n)
+        return TreeFrontPlan.of(self._padded, every, every, G, g_const) if self._forest else None
+
 
 def _tree_front(parent: IntArray, h: FloatArray, g: FloatArray) -> FloatArray | None:
     """The best label for every value of g, where g counts in whole units and the tables are not too large."""
-    unit = _common_unit(g)
+    unit = common_unit(g)
     if unit is None:
         return None
     n_losses = np.abs(g).sum() / unit + 1
@@ -183,21 +189,6 @@ def _tree_front(parent: IntArray, h: FloatArray, g: FloatArray) -> FloatArray | 
     steps = np.rint(g / unit)
     chosen = loss_front(h, parent, steps.astype(np.int64))[2]
     return chosen.astype(np.float64)
-
-
-def _common_unit(g: FloatArray) -> float | None:
-    """A number of which all entries are whole multiples: the smallest magnitude or a small fraction of it, else None.
-
-    Sibling weights such as 1/2 and 1/3 count in sixths.
-    """
-    size = np.abs(g[g != 0])
-    if not size.size:
-        return 1.0
-    for divisor in range(1, 61):
-        unit = float(size.min()) / divisor
-        if (np.abs(size / unit - np.rint(size / unit)) <= 1e-9).all():
-            return unit
-    return None
 
 
 def _rows_of(chosen: np.ndarray) -> sp.csr_array:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from structopt._jit import IntArray
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.tree.front import TreeFrontPlan
 from structopt.algorithms.tree.labels import k_best, needed_child, needed_child_batch
 from structopt.recognize import Structure, Tree
 from structopt.space.compiled import FloatArray
@@ -72,3 +74,9 @@ class NeededChildForest(Algorithm):
             return Solutions.stacked([], self._n)
         chosen, _ = k_best(self._gains(c), self._parent, k, every_root=True)
         return Solutions.of_labels(c, self._points(chosen))
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        # Of one tree the root is chosen anyway; of several, some could stay empty.
+        if (self._parent < 0).sum() != 1:
+            return None
+        return TreeFrontPlan.of(self._parent, self._real, self._column, G, g_const)
