@@ -139,6 +139,11 @@ class HierarchicalLabels(Model):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_algorithm": None}
 
+    @property
+    def nodes(self) -> tuple[Any, ...]:
+        """The nodes of the hierarchy, in the order of the variables."""
+        return tuple(self.hierarchy.nodes)
+
     def leaf_tree(self) -> LeafTree | None:
         """The tree and the error as arrays, for compiled steps over single leaves; None where there are no such steps.
 

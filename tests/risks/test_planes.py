@@ -153,6 +153,7 @@ def test_proofs_are_counted():
     risk = StructuredRisk(model, X, Y, "slack")
     risk(rng.normal(size=risk.n_features))
     assert sum(risk.statistics.values()) == len(risk) and set(risk.statistics) <= {
+        "enumeration",
         "vertex",
         "levels",
         "front",
