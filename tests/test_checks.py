@@ -52,7 +52,7 @@ def test_annotations_are_checked_and_the_argument_is_named(arguments, told):
         sample(**arguments)
 
 
-def test_what_fits_is_handed_on():
+def test_fitting_arguments_are_passed_on():
     k, tol, flag, word, score = sample(np.int8(3), np.float32(0.5), np.bool_(True), word=np.str_("b"), score=(1, 2))
     assert (k, float(tol), bool(flag), word) == (3, 0.5, True, "b")
     assert isinstance(score, np.ndarray) and score.tolist() == [1, 2]
@@ -111,7 +111,7 @@ def test_what_is_no_array_of_numbers_is_refused(given):
         checks.floats("c", given)
 
 
-def test_callables_are_asked_for_their_arguments():
+def test_callables_are_checked_for_their_arguments():
     space = so.LabelSpace()
     space.binary("y", 2)
     with pytest.raises(DeclarationError, match=r"key must be .*callable with 1 argument"):

@@ -40,7 +40,7 @@ def test_only_general_errors_have_no_guide():
 
 
 @pytest.mark.parametrize("install", ["", "ask your administrator"])
-def test_a_missing_solver_is_told_once(install):
+def test_a_missing_solver_is_reported_once(install):
     space = so.LabelSpace("x")
     space.binary("y", 1)
     profile = Profile("mine", "pulp", {"solver": "GLPK_CMD", "executable": "no-such-glpsol"}, install=install)

@@ -83,7 +83,7 @@ def test_a_hierarchy_completes_names():
     assert metrics.label_loss(rows, ["dog"], TREE) == pytest.approx(2 / 5)
 
 
-def test_hierarchical_f1_by_hand():
+def test_hierarchical_f1_of_a_computed_example():
     # {animal, cat} and {oak} against {animal, dog} and {oak}: 2 of 3 right on both sides.
     assert metrics.hierarchical_f1(["cat", "oak"], ["dog", "oak"], TREE) == pytest.approx(2 / 3)
     assert metrics.hierarchical_f1(["cat", "oak"], ["dog", "oak"], TREE, root=True) == pytest.approx(4 / 5)

@@ -1,4 +1,4 @@
-"""The public names that are promised are there, and nothing in `__all__` is missing."""
+"""The documented public names exist, and nothing in `__all__` is missing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ data.synthetic_hierarchy data.synthetic_flow
 
 
 @pytest.mark.parametrize("name", DESIGN)
-def test_promised_name(name):
+def test_public_name_exists(name):
     found = so
     for part in name.split("."):
         found = getattr(found, part)

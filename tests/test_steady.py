@@ -13,7 +13,7 @@ from hypothesis import settings
 HERE = Path(__file__).parent
 FILES = sorted(path for path in HERE.rglob("*.py") if path.parent.name != "fuzz")
 
-# Seconds belong to the benchmarks: a test that asks a clock fails when the machine has something else to do.
+# Seconds belong to the benchmarks: a test that reads a clock fails on a busy machine.
 CLOCKS = {"perf_counter", "process_time", "monotonic", "thread_time", "perf_counter_ns", "timeit"}
 # That something ends at all can only be told by a clock: these wait for many times what it takes.
 HANGS = {"backends/test_interrupts.py", "backends/test_programs.py"}
@@ -54,7 +54,7 @@ def test_no_test_depends_on_the_clock_or_on_chance(path: Path) -> None:
     assert not found
 
 
-def test_the_complaints_are_heard() -> None:
+def test_unsteady_tests_are_reported() -> None:
     bad = """
 import random
 from time import perf_counter

@@ -90,7 +90,7 @@ def test_equals_enumeration(case, single_root, projective):
 @pytest.mark.parametrize("single_root", [False, True])
 @given(case=cases, k=st.integers(1, 20), n_bans=st.integers(0, 4))
 @settings(deadline=None, max_examples=30)
-def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans, single_root, projective):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans, single_root, projective):
     W = instance(*case)
     Y, v = enumerate_trees(W, single_root, projective)
     if not len(Y):

@@ -92,7 +92,7 @@ def test_batch_equals_single_calls(case):
 
 @given(cases, st.integers(1, 20), st.integers(0, 4))
 @settings(deadline=None, max_examples=100)
-def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
     C = instance(*case)
     Y, v = enumerate_assignments(C)
     if not len(Y):

@@ -76,7 +76,7 @@ def test_box():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_costs_must_be_finite(value):
+def test_coefficients_must_be_finite(value):
     with pytest.raises(DeclarationError, match="Coefficient 1"):
         CardinalityAlgorithm(3, [0, 3], range(3), [0], [2]).maximize(np.array([1, value, 2]))
 

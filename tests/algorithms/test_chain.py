@@ -73,7 +73,7 @@ def test_viterbi_is_the_first_best_sequence(case):
 
 @given(chains, st.integers(1, 30), st.integers(0, 6))
 @settings(deadline=None, max_examples=150)
-def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
     U, T, init = instance(*case)
     Y, v = enumerate_chain(U, T, init)
     if not len(Y):
@@ -216,7 +216,7 @@ def test_wrong_shapes_are_named(arguments, message):
         chain.viterbi(**{"U": U0, "T": T0, **arguments})
 
 
-def test_wrong_bounds_truth_and_bans_are_named():
+def test_wrong_bounds_ground_truth_and_excluded_labels_are_named():
     with pytest.raises(DeclarationError, match="ptr"):
         chain.viterbi_batch(U0, [0, 0, 3], T0)
     with pytest.raises(DeclarationError, match="3 states"):

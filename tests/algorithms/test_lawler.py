@@ -55,7 +55,7 @@ def test_k_must_be_positive():
         k_best(stream(np.ones(2)), 0)
 
 
-def test_a_ban_list_must_hold_labels():
+def test_excluded_labels_must_be_labels():
     assert ban_rows(None, 3) == []
     assert ban_rows([[0, 1], [1, 1]], 2) == [(0, 1), (1, 1)]
     with pytest.raises(DeclarationError, match="length 2"):

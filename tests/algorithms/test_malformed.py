@@ -1,7 +1,7 @@
 """Every public way into a kernel, with wrong and with odd arrays: an error that names the argument, or the same answer.
 
-A kernel reads where it is told to, so that all it is told is checked first. With ``make test-bounds`` numba itself
-looks at every index as well: what slips through here is an IndexError there, not a wild read.
+A kernel reads at the indices that it is given, so that all of them are checked first. With ``make test-bounds`` numba
+itself looks at every index as well: what slips through here is an IndexError there, not a wild read.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def test_examples_of_the_specification():
     assert (y.tolist(), value) == ([1, 1, 0], 2.5)
 
 
-def test_zero_costs():
+def test_zero_objective():
     graph = full(5)
     zeros = np.zeros(5), np.zeros(10)
     assert graph.solve(*zeros)[0].tolist() == [0] * 5
@@ -216,7 +216,7 @@ def test_node_limit_gives_an_incumbent_below_the_bound():
 
 @settings(max_examples=100, deadline=None)
 @given(models(max_labels=7), st.integers(0, 2**32 - 1))
-def test_product_and_front(model, seed):
+def test_product_and_pareto_front(model, seed):
     graph, h_unary, h_pair = model
     rng = np.random.default_rng(seed)
     n, m = graph.n_labels, graph.n_edges
@@ -258,7 +258,7 @@ def test_enumeration_across_blocks(n):
         assert psi(fh, fg).max() == pytest.approx(psi(h, g).max(), rel=1e-12)
 
 
-def test_many_points_on_the_front():
+def test_many_points_on_the_pareto_front():
     """g = -h: no label dominates another, so that the front outgrows its first room."""
     graph = PairwiseGraph(8, [], [])
     unary = 2.0 ** np.arange(8)

@@ -92,7 +92,7 @@ def test_viterbi_equals_enumeration(case):
 
 @given(cases, st.integers(1, 20), st.integers(0, 4))
 @settings(deadline=None, max_examples=80)
-def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
     seg, T, init = instance(*case)
     labels, v = enumerate_segments(seg, T, init)
     if not labels:
@@ -136,7 +136,7 @@ def test_bad_numbers_and_shapes_are_refused(value):
         segments.viterbi(np.zeros((0, 1, 1)), [[0.0]])
 
 
-def test_a_ban_that_is_no_segmentation_is_refused():
+def test_an_excluded_label_that_is_no_segmentation_is_refused():
     for ban in ([[1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 1]]):
         with pytest.raises(DeclarationError, match="excluded"):
             segments.k_best(SEG, T0, 1, ban=[ban])

@@ -114,7 +114,7 @@ def test_best_leaf_is_the_first_best(case):
 
 @given(trees, st.integers(1, 20), st.integers(0, 4))
 @settings(deadline=None, max_examples=80)
-def test_k_best_and_ban_list_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
     gain, parent = instance(*case)
     Y = enumerate_sets(parent)
     v = Y @ gain

@@ -95,7 +95,7 @@ class Sloppy(Highs):
 
 @pytest.mark.parametrize("fixed_cost", [-0.5, -1.9, -2.1])
 def test_a_mip_that_is_wrong_about_integers_is_repaired(fixed_cost):
-    """The label at hand is settled and forbidden, until none can be better."""
+    """The current assignment is solved and excluded, until none can be better."""
     space = switch(1e7)
     costs = np.array([1.0, fixed_cost])
     for integral in ("auto", "force"):
@@ -127,7 +127,7 @@ class Liar(Backend):
         return Solution(Status.OPTIMAL, self.point.copy(), 2.0)
 
 
-def test_a_wrong_point_of_a_stranger_is_not_believed():
+def test_a_wrong_point_of_a_backend_is_rejected():
     label = so.Oracle(switch(10.0), Liar).maximize(COSTS)
     assert label.value == pytest.approx(1.5) and contains(switch(10.0), label.z)
 
@@ -180,7 +180,7 @@ def test_fixed_variables_of_a_mixed_program(solver, case):
 
 @pytest.mark.parametrize("solver", ["auto", "highs", "scipy", "cbc"])
 @pytest.mark.parametrize("size", [1e20, 1e150, 1e200, 1e307])
-def test_large_costs_have_finite_values(solver, size):
+def test_large_coefficients_have_finite_values(solver, size):
     space = space_of([[1.0, 1.0, 1.0]], -np.inf, 1.0, 0.0, 1.0, True)
     label = so.Oracle(space, solver).maximize(np.array([1.0, 2.0, -3.0]) * size)
     assert label.value == 2.0 * size
@@ -189,7 +189,7 @@ def test_large_costs_have_finite_values(solver, size):
 
 
 @pytest.mark.parametrize("solver", ["auto", "highs", "scipy"])
-def test_costs_whose_sum_overflows_are_refused(solver):
+def test_coefficients_whose_sum_overflows_are_refused(solver):
     space = space_of(np.ones((1, 3)), -np.inf, 3.0, 0.0, 1.0, True)
     oracle = so.Oracle(space, solver)
     for call in (oracle.maximize, lambda c: oracle.maximize_batch([c]), lambda c: oracle.k_best(c, 2)):

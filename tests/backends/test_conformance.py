@@ -1,4 +1,4 @@
-"""Every registered backend, through every profile that pip alone provides, obeys every law."""
+"""Every registered backend, through every profile that pip alone provides, passes the conformance suite."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Forgetful(Highs):
 
 
 class Relaxed(Highs):
-    """Answers the LP whatever was asked."""
+    """Solves the LP in place of the MIP."""
 
     def _build(self) -> None:
         self.space = self.space.relaxed()

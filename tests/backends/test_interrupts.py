@@ -50,7 +50,7 @@ def answers_right(oracle: so.Oracle) -> None:
 
 
 @pytest.mark.parametrize("rows", [False, True])
-def test_ctrl_c_is_heard_inside_a_mip(after, rows):
+def test_ctrl_c_stops_a_mip(after, rows):
     space, costs = hard_knapsack()
     oracle = so.Oracle(space, "highs", time_limit=HANG)
     extra = [(np.ones(space.n_variables), -np.inf, 20.0)] if rows else []
@@ -61,7 +61,7 @@ def test_ctrl_c_is_heard_inside_a_mip(after, rows):
     answers_right(oracle)
 
 
-def test_a_backend_is_made_anew_with_its_costs_and_rows(after):
+def test_a_backend_is_made_anew_with_its_objective_and_rows(after):
     space, costs = hard_knapsack()
     backend = Highs(space, {"time_limit": HANG})
     backend.set_costs(costs)
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_the_threads_of_a_batch(after):
     answers_right(oracle)
 
 
-def test_any_handler_that_raises_is_heard():
+def test_any_handler_that_raises_stops_a_mip():
     """As timeouts of test runners and schedulers do it."""
 
     class Alarm(Exception):

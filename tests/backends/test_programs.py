@@ -76,7 +76,7 @@ def fake(tmp_path):
 @pytest.mark.parametrize("integral", ["force", "relax"])
 @pytest.mark.parametrize("kind", FAKES)
 @pytest.mark.parametrize("solver", BACKENDS)
-def test_a_false_program_is_not_believed(fake, solver, kind, integral):
+def test_a_wrong_answer_of_a_program_is_rejected(fake, solver, kind, integral):
     oracle = so.Oracle(SPACE, solver, integral=integral, executable=fake(FAKES[kind]))
     with pytest.raises(SolverFailed) as caught:
         oracle.maximize(COSTS)
@@ -137,8 +137,8 @@ def test_ctrl_c_ends_the_program(fake, solver, tmp_path):
 
 
 @pytest.mark.parametrize("solver", BACKENDS)
-def test_a_gap_is_told(solver):
-    """A program that may stop at 50 % promises 50 %, not its label."""
+def test_a_gap_is_reported(solver):
+    """A program that may stop at a gap of 50 % reports that bound, not the value of its label."""
     rng = np.random.default_rng(3)
     weights = rng.integers(10, 60, (2, 14)).astype(float)
     space = space_of(weights, -np.inf, weights.sum(axis=1) // 3, 0.0, 1.0, True)

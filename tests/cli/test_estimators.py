@@ -110,7 +110,7 @@ def test_predictions_are_the_estimators(capsys, folder):
 
 
 def test_queries_are_kept_apart(capsys, folder):
-    """The documents of a query, scattered over the file, are compared with each other and told on one line."""
+    """The documents of a query, scattered over the file, are compared with each other and printed on one line."""
     config = _write(folder, "RankSVM", 'train = "queries.csv"\nquery = "user"', "lam = 0.01")
     report = _ask(capsys, "train", config)
     svm = so.RankSVM(lam=0.01, tol=0.01).fit(X, np.digitize(SCORE, [0.0]), query=QUERY)

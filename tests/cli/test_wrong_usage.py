@@ -113,7 +113,7 @@ def test_files_and_places(capsys, here, words, said) -> None:
     assert said in err
 
 
-def test_several_labels_without_a_word_on_them(capsys, here) -> None:
+def test_several_labels_that_are_not_declared(capsys, here) -> None:
     """An ARFF file says nothing on its labels: the error says what to write."""
     write("d.arff", SEVERAL)
     write("c.toml", f'{MRF}[data]\ntrain = "d.arff"\n[train]\nmax_passes = 2\n')

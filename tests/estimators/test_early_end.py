@@ -58,7 +58,7 @@ def test_interrupted(case, monkeypatch):
     assert np.isfinite(est.coef_).all()
 
 
-def test_shared_rounds_are_told(cases):
+def test_shared_rounds_are_reported(cases):
     case = cases["SharedSVM"]
     with pytest.warns(ConvergenceWarning, match="max_rounds=1 .*raise max_rounds or rounds_tol"):
         case.fit(case.make(max_rounds=1))

@@ -55,7 +55,7 @@ def chain() -> Any:
 
 
 def edited(path: Path, edit: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
-    """The file with its document and arrays changed by hand."""
+    """The file with its document and arrays changed."""
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     document = json.loads(arrays.pop("json").tobytes())
@@ -271,7 +271,7 @@ def test_matrices_stay_within_their_shape(saved: Path) -> None:
 
 
 def lying(path: Path, shape: tuple[int, ...], descr: str = "<f8", content: bytes = b"\0" * 16) -> None:
-    """An npz whose array promises more than it has."""
+    """An npz whose array declares more bytes than it has."""
     header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
     header += b" " * (63 - (len(header) + 10) % 64) + b"\n"
     body = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + content
@@ -283,7 +283,7 @@ READERS: list[Callable[[Path], Any]] = [load, read_checkpoint, read_npz]
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_promises_are_compared_with_what_is_there(read: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_declared_sizes_are_compared_with_the_file(read: Callable[[Path], Any], tmp_path: Path) -> None:
     path = tmp_path / "lying.npz"
     for shape, descr in (((10**13,), "<f8"), ((2**32, 2**32), "<f8"), ((3,), "<f8"), ((-2,), "<f8"), ((2,), "|O")):
         lying(path, shape, descr)

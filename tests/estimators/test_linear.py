@@ -118,7 +118,7 @@ def test_limits_warn_and_checkpoints_resume(tmp_path: Path) -> None:
         ({"max_passes": 0}, "max_passes must be positive"),
     ],
 )
-def test_wrong_parameters_are_told_in_fit(parameters: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_are_refused_in_fit(parameters: dict[str, Any], message: str) -> None:
     X, y = data()
     with pytest.raises(DeclarationError, match=message):
         LinearSVM(**parameters).fit(X, y)
@@ -138,7 +138,7 @@ def test_fbeta_trains_its_own_risk() -> None:
     assert svm.result_.objective == pytest.approx(400 * 1e-3 / 2 * w @ w + risk(w)[0], rel=1e-9)
     assert svm.result_.converged
     recalls = [FBetaSVM(lam=1e-3, beta=beta).fit(X, y).predict(X).mean() for beta in (0.3, 3.0)]
-    assert recalls[0] < recalls[1]  # a larger beta asks for more recall
+    assert recalls[0] < recalls[1]  # a larger beta favours recall
     one = FBetaSVM(lam=1e-3).fit(X, y)
     assert one.score(X, y) == pytest.approx(f1_score(y, one.predict(X)))
     with pytest.raises(DeclarationError, match="beta"):

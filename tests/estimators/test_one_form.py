@@ -83,6 +83,6 @@ def test_other_sparse_matrices_compile_nothing(case: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_float32_storage_of_hierarchical_sgd_stays(cases: Any) -> None:
-    """The exception: weights of half the size are asked for by name, and are a kernel of their own."""
+    """The exception: weights of half the size are requested by name, and have their own kernel."""
     case = cases["HierarchicalSVM sgd"]
     assert case.fit(case.make(dtype="float32")).coef_.dtype == np.float32

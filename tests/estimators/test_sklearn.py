@@ -1,4 +1,4 @@
-"""scikit-learn's own laws of estimators."""
+"""scikit-learn's checks of estimators."""
 
 from __future__ import annotations
 

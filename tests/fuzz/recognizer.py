@@ -1,9 +1,10 @@
-"""Spaces of every recognised class and near-misses of them: the recogniser's promises against enumeration and HiGHS.
+"""Spaces of every recognised class and near-misses of them: the recogniser's claims against enumeration and HiGHS.
 
 A case declares one to three blocks of known classes, joins them (side by side, or with columns in common), changes a
 few things (a row dropped, a coefficient changed, a column complemented, ...), disguises the result (rows and columns
-permuted, rows scaled and negated) and asks ``Oracle(space, "auto")``. Whatever was recognised, the answers must be
-those of the rows: enumeration where the labels can be listed, HiGHS elsewhere. So must be every claim of `Structure`.
+permuted, rows scaled and negated) and solves it by ``Oracle(space, "auto")``. Whatever was recognised, the answers must
+be those of the rows: enumeration where the labels can be listed, HiGHS elsewhere. So must be every claim of
+`Structure`.
 """
 
 from __future__ import annotations

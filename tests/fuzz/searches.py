@@ -1,6 +1,6 @@
 """Searches over the plane, every one with every surrogate, against the enumeration of all labels.
 
-A search promises a certificate: ``value`` is ψ of a label (of a mixture of labels, where these count), no label is
+A search returns a certificate: ``value`` is ψ of a label (of a mixture of labels, where these count), no label is
 worth more than ``upper_bound``, and ``stopped == "optimal"`` means that the two agree. The points are random, and
 hostile: collinear, repeated, tied, all without loss, all below the margin, in units of 1e-9 or 1e9. The planes are
 explicit points, points behind an oracle that stops before the optimum and says how far it may be off, and small label

@@ -1,4 +1,4 @@
-"""The hierarchy graph: order, queries, every way in, every way to be wrong; losses by definition."""
+"""The hierarchy graph: order, queries, constructors, wrong input; losses by definition."""
 
 from __future__ import annotations
 

@@ -468,7 +468,7 @@ def test_glpk_reads_the_same_program(tmp_path: Path, every_kind: CompiledSpace) 
 
 
 def test_cbc_finds_the_same_optimum(tmp_path: Path, every_kind: CompiledSpace) -> None:
-    """CBC writes no model but the presolved one, so that it is asked for optima."""
+    """CBC writes no model but the presolved one, so that optima are compared."""
     own = LabelSpace.from_compiled(every_kind)
     names = ("x0", "y(1)", "a_b", "x3")
     rng = np.random.default_rng(0)

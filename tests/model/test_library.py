@@ -49,7 +49,7 @@ def test_the_library_lists_them_all():
         assert 20 <= len(lines) <= 60, name
 
 
-def test_files_declare_what_the_contract_asks_for(loaded):
+def test_files_declare_what_the_contract_requires(loaded):
     assert isinstance(loaded.model, so.Model)
     assert loaded.path == FOLDER / f"{loaded.name}.py"
     assert len(loaded.doc.splitlines()) >= 3
@@ -94,7 +94,7 @@ def test_labels_survive_the_codec(loaded, sample):
             assert np.array_equal(decoded, y), (decoded, y)
 
 
-def test_the_loss_is_zero_at_the_truth_and_never_negative(loaded, sample):
+def test_the_loss_is_zero_at_the_ground_truth_and_never_negative(loaded, sample):
     rng = np.random.default_rng(1)
     for x, y in list(zip(*sample, strict=True))[:4]:
         coef, const = loaded.model.loss(y, x)

@@ -26,7 +26,7 @@ def random_hierarchy(seed: int, n: int, extra: int = 0) -> Hierarchy:
 def solve(objective, constraints):
     problem = cp.Problem(objective, constraints)
     with warnings.catch_warnings():
-        # These tolerances are beyond what the solver can promise; it says so even where it meets them.
+        # These tolerances are below the accuracy of the solver; it warns even where it reaches them.
         warnings.filterwarnings("ignore", message="Solution may be inaccurate")
         problem.solve(solver="CLARABEL", **TIGHT)
     return problem.value

@@ -75,7 +75,7 @@ def test_theorem_1_nearly_invariant_as_rho_goes_to_one():
     assert errors[-1] < 1e-4
 
 
-def test_expanded_vectors_score_and_cost_the_same():
+def test_expanded_vectors_have_the_same_scores_and_norm():
     h = DUPLICATED
     small = norms.minimal_graph(h)
     rng = np.random.default_rng(0)

@@ -88,7 +88,7 @@ def test_floor_keeps_every_weight_positive_and_sums_feasible():
 
 
 def test_published_shares(kit):
-    """Line 9 of NHSVM's Algorithm 1 as printed, by hand: N_1 = (2 + sqrt 5)^2, the root's children apart."""
+    """Line 9 of NHSVM's Algorithm 1 as printed, computed directly: N_1 = (2 + sqrt 5)^2, the root's children apart."""
     alpha = norms.shared_alpha([1, 4, 9, 1, 4], TREE, root=False, shares="published")
     inner = (2 + 5**0.5) / (2 + 2 * 5**0.5)
     np.testing.assert_allclose(alpha, [0, inner, 1, 1 - inner, 1 - inner])

@@ -70,7 +70,7 @@ def test_maximize_equals_brute_force(solver, case):
 
 @settings(max_examples=40, deadline=None)
 @given(case=small_spaces())
-def test_rows_bans_and_k_best_equal_brute_force(case):
+def test_side_constraints_no_goods_and_k_best_equal_brute_force(case):
     space, rng = case
     labels = space.enumerate()
     if not len(labels):
@@ -202,7 +202,7 @@ class TestBans:
         with pytest.raises(BanNotExpressible, match=r"k\[1\]"):
             oracle.maximize([1.0, 1.0], forbid=[[3, 2]])
 
-    def test_relaxations_cannot_ban(self):
+    def test_relaxations_cannot_exclude_labels(self):
         with pytest.raises(BanNotExpressible, match="relaxed"):
             so.Oracle(pairwise(3, integral=False), "highs").maximize(np.zeros(6), forbid=[np.zeros(6)])
         with pytest.raises(DeclarationError, match="relaxed"):

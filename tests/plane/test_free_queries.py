@@ -160,7 +160,7 @@ def test_angular_needs_fewer_programs(declare):
     assert queries[True] <= queries[False]
 
 
-def test_worth_is_a_promise_about_the_best():
+def test_worth_bounds_the_best_label():
     """An angle whose free bound is too low is closed by a single free query."""
     plane, h, g = random_plane(3, forest)
     lam = 1.0

@@ -44,7 +44,7 @@ def test_refusals(arguments, told):
         so.plot.marginals(*arguments)
 
 
-def test_refused_truth():
+def test_refused_ground_truth():
     with pytest.raises(DeclarationError, match="'c', which is not among"):
         so.plot.marginals([[0.5, 0.5]], ["a", "b"], truth=["c"])
     with pytest.raises(DeclarationError, match="2 states for 1 positions"):

@@ -132,7 +132,7 @@ def test_near_misses_are_solved_right_whatever_they_are(name, space):
 
 
 @pytest.mark.parametrize("edges", [CHAIN, MIDDLE])
-def test_chains_list_their_best_labels_and_their_front(edges):
+def test_chains_list_their_best_labels_and_their_pareto_front(edges):
     space = tree(edges, 3)
     fast, solver = so.Oracle(space), so.Oracle(space, "highs")
     rng = np.random.default_rng(3)
@@ -148,7 +148,7 @@ def test_chains_list_their_best_labels_and_their_front(edges):
     assert ((front @ c - h.min()) * (front @ loss)).max() == pytest.approx(((h - h.min()) * g).max())
 
 
-def test_labels_are_told_apart_by_integer_variables_only():
+def test_labels_are_distinguished_by_integer_variables_only():
     """Two paths that differ in continuous variables are one label, of which there is no second best."""
     space = so.LabelSpace("one integer arc")
     arc = space.continuous("arc", 4, 0, 1)

@@ -1,4 +1,4 @@
-"""The same structures, found in models written by hand in Pyomo and PuLP."""
+"""The same structures, found in models written in Pyomo and PuLP."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ def test_general_but_unimodular_spaces_need_no_mip(kit):
     assert fractional.totally_unimodular and not fractional.integral
 
 
-def test_the_unimodularity_proof_waits_until_it_is_asked_for(kit, monkeypatch):
+def test_the_unimodularity_proof_is_computed_on_demand(kit, monkeypatch):
     def refuse(matrix):
         raise AssertionError("not asked for")
 

@@ -79,7 +79,7 @@ def test_objective_is_above_the_true_one(trainer, surrogate, options, data):
         assert true <= result.lower_bound * (1 + 2e-3) + 1e-12
 
 
-def test_batches_tell_what_is_proved(data: tuple[np.ndarray, np.ndarray]) -> None:
+def test_batches_report_what_is_proved(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = data
     exact, rough = Batch(knapsack(), X), Batch(knapsack(mip_gap=5.0), X)
     w = 3.0 * np.random.default_rng(2).normal(size=exact.n_weights)

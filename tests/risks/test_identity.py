@@ -122,7 +122,7 @@ def test_a_scalar_risk_of_other_content_is_refused(change, tmp_path):
         hinge(**change)(checkpoint=tmp_path / "run.npz")
 
 
-def test_regularisers_of_one_name_are_told_apart(tmp_path):
+def test_regularisers_of_one_name_are_distinguished(tmp_path):
     """Quadratic(<diagonal 3 x 3>) says nothing of its entries, Lp(1.5) nothing of the seventh digit."""
     for k, (one, two) in enumerate(
         [

@@ -1,4 +1,4 @@
-"""What every risk of the package must obey, whatever it computes."""
+"""Properties of every risk of the package."""
 
 from __future__ import annotations
 

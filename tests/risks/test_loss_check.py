@@ -34,7 +34,7 @@ def test_hamming_on_integers_is_refused_with_the_cure():
         so.StructuredSVM(counts()).fit(X, Y)
 
 
-def test_truths_that_happen_to_be_0_and_1_are_refused_by_their_labels():
+def test_ground_truths_that_happen_to_be_0_and_1_are_refused_by_their_labels():
     """1 - z is no loss of an integer z: at z = 7 it is -6."""
     X, Y = data()
     for y in Y:
@@ -87,7 +87,7 @@ class Shifted(TaskLoss):
 
 
 @pytest.mark.parametrize("by", [1.0, -1.0, np.nan])
-def test_a_loss_that_is_not_zero_at_the_truth(by):
+def test_a_loss_that_is_not_zero_at_the_ground_truth(by):
     X, Y = np.eye(3), np.eye(3)[::-1]
     for model in (
         so.structures.MultiLabel(3, loss=Shifted(by)),

@@ -74,7 +74,7 @@ def test_risk_bounds_the_loss_of_the_measure(measure, seed):
     assert risk(100.0 * relevance + 50.0 * np.argsort(np.argsort(-np.arange(15))) / 15)[0] >= -1e-12
 
 
-def test_a_separated_ranking_costs_nothing():
+def test_a_separated_ranking_has_no_loss():
     relevance = np.array([2.0, 0.0, 1.0])
     assert risks.Ranking(np.eye(3), relevance, [0, 0, 0])(100.0 * relevance)[0] == pytest.approx(0.0, abs=1e-12)
 

@@ -1,4 +1,4 @@
-"""What a search promises: no label above the bound, and "optimal" only where bound and value agree."""
+"""Certificates of searches: no label above the bound, and "optimal" only where bound and value agree."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_equal_heights_are_not_one_point():
 
 
 class Counting(Plane):
-    """A plane that remembers the λ it was asked for."""
+    """A plane that records the λ of its queries."""
 
     lams: list[float]
 
@@ -54,7 +54,7 @@ class Counting(Plane):
 
 @pytest.mark.parametrize("method", [search.bisecting, search.binary])
 def test_no_label_has_a_loss(method):
-    """The box promises g = 1, the rows forbid it: λ was doubled up to 1e12, on which solvers fail."""
+    """The box allows g = 1, the rows forbid it: λ was doubled up to 1e12, on which solvers fail."""
     space = so.LabelSpace()
     y = space.binary("y", 2)
     space.subject_to(y[0] + y[1] <= 0)
@@ -100,7 +100,7 @@ class LaxPlane(PointPlane):
         return Point(truth.h, truth.g, truth.label, super().query(lam, ties=False).bound)
 
 
-def test_the_truth_in_place_of_a_label_inside_the_angle():
+def test_the_ground_truth_in_place_of_a_label_inside_the_angle():
     """The free answer is the truth and the restricted one, too: there are mixtures with h g > 0 all the same."""
     plane = LaxPlane([(1, 0), (-2, 2), (-1, 1.5)], truth=0, convex=True)
     want = search.convex_hull(PointPlane([(1, 0), (-2, 2), (-1, 1.5)], convex=True), "product").value

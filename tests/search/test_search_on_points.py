@@ -328,7 +328,7 @@ def test_bad_arguments_are_refused():
         search.exact(plane, "slak")
 
 
-def test_result_tells_its_story():
+def test_result_has_a_readable_trace():
     result = search.exact(PointPlane(THEOREM_1), "product")
     assert repr(result).startswith("<exact: value 25, upper bound 25")
     html = result._repr_html_()

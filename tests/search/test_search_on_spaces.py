@@ -150,7 +150,7 @@ def test_slack_as_a_surrogate_and_as_a_product_agree():
     assert slack.value == pytest.approx(product.value)
 
 
-def test_a_front_replaces_the_search():
+def test_a_pareto_front_replaces_the_search():
     space, labels, score, loss, truth = instance(3)
 
     class Listing(LinearOracle):
@@ -191,7 +191,7 @@ def test_a_coordinate_that_is_zero_everywhere(zero):
         assert result.label is plane.truth
 
 
-def test_the_truth_is_returned_when_nothing_is_violated():
+def test_the_ground_truth_is_returned_when_nothing_is_violated():
     space = so.LabelSpace()
     space.binary("y", 3)
     truth = np.array([1.0, 0.0, 1.0])
@@ -223,7 +223,7 @@ def test_a_relaxation_whose_g_is_negative_at_a_vertex():
         assert result.upper_bound >= want
 
 
-def test_empty_truth_of_micro_f1():
+def test_empty_ground_truth_of_micro_f1():
     space = so.LabelSpace()
     space.binary("y", 3)
     truth = np.zeros(3)
@@ -245,7 +245,7 @@ def test_a_cache_of_labels_from_another_search():
 
 
 def test_what_the_floor_of_h_hides_is_in_the_bound():
-    """h > 0 is asked as h >= 1e-5. A label below that is lost, and the certificate says so."""
+    """h > 0 is the row h >= 1e-5. A label below that is lost, and the certificate says so."""
     space = so.LabelSpace()
     space.binary("y", 3)
     plane = Plane(so.Oracle(space, solver="highs"), h=([1.000005, 0.0, -0.2], -1.0), g=([1.0, 1.0, 10.0], 0.0))

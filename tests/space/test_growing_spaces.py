@@ -1,4 +1,4 @@
-"""A space that grows after something was made from it: heard of, or refused; never ignored."""
+"""A space that grows after a model or an oracle was made from it: respected or refused, never ignored."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_model_in_use_has_a_sealed_space(use: str) -> None:
     ids=lambda m: type(m).__name__,
 )
 def test_spaces_of_structures_are_sealed(model: so.Model) -> None:
-    # Their own algorithms do not read rows: a row that was added here was never heard of.
+    # Their own algorithms do not read rows: a row that was added here was ignored.
     space = model.space()
     block = next(iter(space))
     with pytest.raises(DeclarationError, match="a Model that is in use"):
@@ -143,7 +143,7 @@ def test_shared_oracles_keep_to_their_content() -> None:
     assert oracle.maximize(COSTS).value == 3
 
 
-def test_a_model_hears_of_another_solver() -> None:
+def test_a_model_follows_a_change_of_its_solver() -> None:
     model = model_of(tags())
     assert model.oracle().algorithm == "signs"
     model.solver = "highs"

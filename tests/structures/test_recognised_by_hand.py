@@ -185,7 +185,7 @@ def test_drifting_costs_with_a_kept_state(case):
         assert fast.maximize(c, key="example").value == pytest.approx(reference.maximize(c).value, abs=1e-7)
 
 
-def test_extra_rows_and_bans_still_work(case):
+def test_side_constraints_and_no_goods_still_work(case):
     space, _, _ = case
     fast, reference = so.Oracle(space), so.Oracle(space, "highs")
     c = np.random.default_rng(2).normal(size=space.n_variables)

@@ -39,7 +39,7 @@ class Counting(Highs):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_label_is_asked_of_the_solver(name):
+def test_every_label_is_found_by_the_solver(name):
     family, given, inputs, labels = CASES[name]
     own, asked = family(*given), family(*given, solver=Counting)
     w = np.random.default_rng(1).normal(size=own.batch(inputs).n_weights)

@@ -1,4 +1,4 @@
-"""The conformance suite of models: ours pass, broken ones are caught by the law they break."""
+"""The conformance suite of models: ours pass, and broken ones fail the check that concerns them."""
 
 from __future__ import annotations
 

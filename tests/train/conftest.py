@@ -102,7 +102,7 @@ class Helpers:
 
     @staticmethod
     def bounds_hold(train, best):
-        """Train with a callback that checks the promise at every record: lower bound <= optimum <= objective."""
+        """Train with a callback that checks the bounds at every record: lower bound <= optimum <= objective."""
         slack = 1e-9 * max(1.0, abs(best))
         seen = []
 

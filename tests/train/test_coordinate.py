@@ -86,7 +86,7 @@ def test_shrinking_saves_visits_and_not_accuracy() -> None:
     assert shrunk.objective == pytest.approx(plain.objective, rel=2e-4)
 
 
-def test_a_row_of_zeros_costs_one() -> None:
+def test_a_row_of_zeros_has_loss_one() -> None:
     X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, -1.0]])
     result = coordinate_descent(Hinge(X, [1, 1, -1]), lam=1e-3, tol=1e-9)
     assert result.converged

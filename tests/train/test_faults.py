@@ -39,7 +39,7 @@ def fit(path, **options):
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=list(FAULTS))
 @pytest.mark.parametrize("trainer", ["block_ascent", "bmrm", "n_slack", "bcfw", "sgd"])
-def test_a_disk_that_takes_nothing_more_costs_no_model(fault, trainer, tmp_path, monkeypatch):
+def test_a_full_disk_loses_no_model(fault, trainer, tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     options = {"trainer": trainer, "max_passes": 6}
     with warnings.catch_warnings():
@@ -116,7 +116,7 @@ def test_a_bar_that_nobody_reads_any_more(monkeypatch):
     assert svm.result_.converged
 
 
-def test_a_callback_that_raises_is_heard_and_the_model_travels_with_its_error():
+def test_an_error_of_a_callback_is_raised_with_the_model_so_far():
     def broken(result):
         if result.passes >= 3:
             raise KeyError("my own mistake")
@@ -169,7 +169,7 @@ INTERRUPTED = """
     import numpy as np
     import structopt as so
     from structopt.train.monitor import Monitor
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background is born deaf to it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it by default
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))

@@ -45,7 +45,7 @@ def test_an_early_stop_returns_a_better_point_than_zero(passes):
 
 
 class Clock:
-    """Time that passes with every example asked, and only with these."""
+    """Time that passes with every oracle call, and only with these."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0
@@ -73,7 +73,7 @@ def test_seconds_hold_inside_a_pass(trainer, seconds, monkeypatch):
         assert np.isfinite(result.objective)
 
 
-def test_nothing_evaluated_in_time_is_told(monkeypatch):
+def test_nothing_evaluated_in_time_is_reported(monkeypatch):
     model, X, Y = budget()
     risk = StructuredRisk(model, X, Y)
     Clock(monkeypatch)

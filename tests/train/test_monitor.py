@@ -1,4 +1,4 @@
-"""The monitor: stopping, callbacks, Ctrl-C, checkpoints, and what it refuses to believe."""
+"""The monitor: stopping, callbacks, Ctrl-C, checkpoints, and inconsistent bounds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_stops_on_the_gap_passes_time_callback():
     assert run(Monitor("t", tol=0.0, patience=5), rate=1.0).stopped == "stalled"
 
 
-def test_long_passes_can_ask_for_the_time():
+def test_long_passes_can_check_the_time():
     monitor = Monitor("t", max_seconds=3600)
     assert not monitor.out_of_time
     monitor._start -= 3601
@@ -152,7 +152,7 @@ def test_checkpoint_values_go_round(tmp_path):
     assert again["rng"] == rng and again["inf"] == np.inf and again["n"] == 5 and again["i"].dtype == np.int64
 
 
-def test_writes_only_as_often_as_asked(tmp_path):
+def test_writes_checkpoints_at_the_given_interval(tmp_path):
     path = tmp_path / "run.npz"
     calls = []
     with Monitor("t", tol=0.0, checkpoint=Checkpoint(path, every=1000.0)) as monitor:

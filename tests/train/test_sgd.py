@@ -56,7 +56,7 @@ def test_comes_near_the_optimum_and_its_bounds_hold(helpers, kind, surrogate):
 
 
 @pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
-def test_keeps_the_promise_of_its_theory(helpers, surrogate):
+def test_converges_at_the_rate_of_its_theory(helpers, surrogate):
     """The mean weighted by t is expected within ``2 B^2 / (lam (T + 1))`` of the optimum, ||subgradient|| <= B.
 
     Lacoste-Julien, Schmidt, Bach. A simpler approach to obtaining an O(1/t) convergence rate. 2012.

@@ -212,7 +212,7 @@ def test_saved_without_pickle(tmp_path, settings_):
         ConditionalRiskMinimizer(model, lambda A, B: A @ B.T).fit(X, Y).save(tmp_path / "est.npz")
 
 
-def test_labels_come_back_in_the_words_of_the_model():
+def test_labels_come_back_in_the_form_of_the_model():
     h = so.Hierarchy([("thing", "cat"), ("thing", "dog")])
     X = np.array([[0.0], [1.0], [0.1], [0.9]])
     leaf = ConditionalRiskMinimizer(HierarchicalLabels(h), "rbf", 1e-3).fit(X, ["cat", "dog", "cat", "dog"])
