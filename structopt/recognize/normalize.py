@@ -236,7 +236,8 @@ class _Worker:
             self._drop_implied_sides()
             self._check_columns()
             if self.conflict or not self._pending():
-                return
+                break
+        self._merge_repeated_rows()
 
     def _keep(self, entries: BoolArray) -> None:
         if not entries.all():
@@ -315,6 +316,45 @@ class _Worker:
             self.alive &= ~idle
             self._keep(self.alive[self.row])
 
+    def _merge_repeated_rows(self) -> None:
+        """A row that repeats another one, up to its sign, tightens that one's bounds: ``a z <= b`` and ``a z >= b``."""
+        count = np.bincount(self.row, minlength=self.n_rows)
+        rows = np.flatnonzero(self.alive & self.unit & (count > 1))
+        if rows.size < 2:
+            return
+        start = np.searchsorted(self.row, np.arange(self.n_rows + 1))
+        sign = self.value[start[rows]]
+        # Rows of equal sums of random numbers are compared entry by entry.
+        weight = np.random.default_rng(0).integers(1, 2**62, self.n_columns, dtype=np.int64)
+        relative = self.value * self.value[start[self.row]]
+        sums = np.zeros(self.n_rows, dtype=np.int64)
+        np.add.at(sums, self.row, weight[self.column] * relative.astype(np.int64))
+        order = np.lexsort((rows, sums[rows], count[rows]))
+        rows, sign = rows[order], sign[order]
+        same = (sums[rows[1:]] == sums[rows[:-1]]) & (count[rows[1:]] == count[rows[:-1]])
+        if not same.any():
+            return
+        head = np.concatenate([[0], np.flatnonzero(~same) + 1])
+        kept = np.repeat(rows[head], np.diff(np.concatenate([head, [rows.size]])))
+        kept_sign = np.repeat(sign[head], np.diff(np.concatenate([head, [rows.size]])))
+        repeats = rows != kept
+        rows, kept, turned = rows[repeats], kept[repeats], (sign * kept_sign)[repeats]
+        length = count[rows]
+        offset = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
+        a, b = np.repeat(start[rows], length) + offset, np.repeat(start[kept], length) + offset
+        differ = (self.column[a] != self.column[b]) | (relative[a] != relative[b])
+        equal = np.bincount(np.repeat(np.arange(rows.size), length), differ, rows.size) == 0
+        rows, kept, turned = rows[equal], kept[equal], turned[equal]
+        low = np.where(turned > 0, self.row_lower[rows], -self.row_upper[rows])
+        high = np.where(turned > 0, self.row_upper[rows], -self.row_lower[rows])
+        np.maximum.at(self.row_lower, kept, low)
+        np.minimum.at(self.row_upper, kept, high)
+        if (self.row_lower[kept] > self.row_upper[kept]).any() and not self.conflict:
+            row = int(kept[np.argmax(self.row_lower[kept] > self.row_upper[kept])])
+            self.conflict = f"row {row} contradicts one with the same entries"
+        self.alive[rows] = False
+        self._keep(self.alive[self.row])
+
     def _check_columns(self) -> None:
         empty = ~(self.lower <= self.upper) | np.isposinf(self.lower) | np.isneginf(self.upper)
         if empty.any() and not self.conflict:
@@ -326,7 +366,7 @@ def normalize(space: CompiledSpace) -> Normalized:
 
     Rows are divided to entries +-1 where possible and written with positive entries where all were negative;
     single-entry rows become column bounds, columns with one value left are substituted, sides of rows that
-    the column bounds imply are removed.
+    the column bounds imply are removed, and rows with the same entries become one.
     """
     worker = _Worker(space)
     worker.run()

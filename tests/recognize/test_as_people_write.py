@@ -1,0 +1,234 @@
+"""Chains and trees of groups in the ways in which people write them, and near-misses: all against HiGHS."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.errors import InfeasibleSpace
+
+T, S = 4, 3
+CHAIN = [(t, t + 1) for t in range(T - 1)]
+STAR = [(2, 0), (2, 1), (2, 3)]
+
+
+class Draft:
+    """A space of T groups of S states, with pair variables if wanted."""
+
+    def __init__(self, edges, *, pairs=True, kind="binary", pair_kind="continuous", pair_upper=1.0, groups=True):
+        self.edges = edges
+        self.space = so.LabelSpace()
+        self.y = self.space.binary("y", (T, S)) if kind == "binary" else self.space.continuous("y", (T, S), 0, 1)
+        if pairs:
+            shape = (len(edges), S, S)
+            binary = pair_kind == "binary"
+            self.p = self.space.binary("p", shape) if binary else self.space.continuous("p", shape, 0, pair_upper)
+        if groups:
+            self.space.subject_to(self.y.sum(axis=1) == 1)
+
+    def marginals(self):
+        a, b = np.array(self.edges).T
+        self.space.subject_to(self.p.sum(axis=2) == self.y[a], self.p.sum(axis=1) == self.y[b])
+        return self
+
+    def links(self, lower=True, upper=True):
+        for e, (a, b) in enumerate(self.edges):
+            for s in range(S):
+                if upper:
+                    self.space.subject_to(self.p[e, s] <= self.y[b])
+                    self.space.subject_to(*(self.p[e, s, k] <= self.y[a, s] for k in range(S)))
+                if lower:
+                    self.space.subject_to(*(self.p[e, s, k] >= self.y[a, s] + self.y[b, k] - 1 for k in range(S)))
+        return self
+
+
+def local_marginals(edges):
+    return Draft(edges).marginals().space
+
+
+def relaxed_marginals(edges):
+    return Draft(edges, kind="continuous").marginals().space
+
+
+def integer_pairs(edges):
+    return Draft(edges, pair_kind="binary").marginals().space
+
+
+def pairs_without_bound(edges):
+    return Draft(edges, pair_upper=np.inf).marginals().space
+
+
+def pairs_add_up(edges):
+    draft = Draft(edges, groups=False).marginals()
+    draft.space.subject_to(draft.p.sum(axis=(1, 2)) == 1)
+    return draft.space
+
+
+def everything_adds_up(edges):
+    draft = Draft(edges).marginals()
+    draft.space.subject_to(draft.p[0].sum() == 1)
+    return draft.space
+
+
+def linearised_products(edges):
+    return Draft(edges).links().space
+
+
+def products_and_marginals(edges):
+    return Draft(edges).marginals().links().space
+
+
+def upper_links_and_marginals(edges):
+    return Draft(edges).marginals().links(lower=False).space
+
+
+def equations_as_two_inequalities(edges):
+    draft = Draft(edges, groups=False)
+    a, b = np.array(edges).T
+    y, p = draft.y, draft.p
+    draft.space.subject_to(y.sum(axis=1) <= 1, p.sum(axis=2) <= y[a], p.sum(axis=1) >= y[b])
+    draft.space.subject_to(-y.sum(axis=1) <= -1, y[a] <= p.sum(axis=2), y[b] >= p.sum(axis=1))
+    return draft.space
+
+
+def pairs_set_to_zero(edges):
+    draft = Draft(edges).marginals()
+    draft.space.subject_to(draft.p[:, 0, 1] == 0, draft.p[:, 2, 2] <= 0)
+    return draft.space
+
+
+def forbidden_pairs(edges):
+    draft = Draft(edges, pairs=False)
+    draft.space.subject_to(*(draft.y[a, 0] + draft.y[b, k] <= 1 for a, b in edges for k in (1, 2)))
+    return draft.space
+
+
+def forbidden_followers(edges):
+    """One row for a state and all that may not follow it."""
+    draft = Draft(edges, pairs=False)
+    draft.space.subject_to(*(draft.y[a, 0] + draft.y[b, 1] + draft.y[b, 2] <= 1 for a, b in edges))
+    return draft.space
+
+
+def allowed_predecessors(edges):
+    """State 1 only after 0 or 1."""
+    draft = Draft(edges, pairs=False)
+    draft.space.subject_to(*(draft.y[b, 1] <= draft.y[a, 0] + draft.y[a, 1] for a, b in edges))
+    return draft.space
+
+
+def implications(edges):
+    """State 1 only after 1."""
+    draft = Draft(edges, pairs=False)
+    draft.space.subject_to(*(draft.y[a, 1] >= draft.y[b, 1] for a, b in edges))
+    return draft.space
+
+
+def rules_and_marginals(edges):
+    draft = Draft(edges).marginals()
+    draft.space.subject_to(*(draft.y[b, 1] + draft.y[b, 2] <= draft.y[a, 0] + draft.y[a, 1] for a, b in edges))
+    return draft.space
+
+
+def bonus_for_equal_neighbours(edges):
+    """Products for some pairs only: the others may meet without a variable."""
+    draft = Draft(edges, pairs=False)
+    same = draft.space.continuous("same", (len(edges), S), 0, 1)
+    for e, (a, b) in enumerate(edges):
+        draft.space.subject_to(same[e] <= draft.y[a], same[e] <= draft.y[b], same[e] >= draft.y[a] + draft.y[b] - 1)
+    return draft.space
+
+
+WAYS = [
+    local_marginals, relaxed_marginals, integer_pairs, pairs_without_bound, pairs_add_up, everything_adds_up,
+    linearised_products, products_and_marginals, upper_links_and_marginals, equations_as_two_inequalities,
+    pairs_set_to_zero, forbidden_pairs, forbidden_followers, allowed_predecessors, implications, rules_and_marginals,
+    bonus_for_equal_neighbours,
+]  # fmt: skip
+
+
+def agrees_with_highs(space, seeds, fast=None):
+    fast, solver = fast or so.Oracle(space), so.Oracle(space, "highs", integral="force")
+    for seed in seeds:
+        c = np.random.default_rng(seed).normal(size=space.n_variables)
+        try:
+            wanted = solver.maximize(c).value
+        except InfeasibleSpace:
+            with pytest.raises(InfeasibleSpace):
+                fast.maximize(c)
+            return
+        found = fast.maximize(c)
+        assert space.contains(found.z)
+        assert found.value == pytest.approx(wanted, abs=1e-7)
+
+
+@pytest.mark.parametrize("edges", [CHAIN, STAR], ids=["chain", "star"])
+@pytest.mark.parametrize("way", WAYS)
+def test_ways_to_write_chains_and_trees(way, edges):
+    space = way(edges)
+    assert space.structure.kind == "group forest", space.structure
+    fast = so.Oracle(space)
+    assert fast.algorithm == "max-sum on a forest"
+    agrees_with_highs(space, range(4), fast)
+
+
+def mutated(space, rng):
+    """The same matrix with one thing changed: a row lost, a sign, a bound, an entry, or a row of another kind."""
+    c = space.compiled
+    A, low, up = c.matrix.toarray(), c.row_lower.copy(), c.row_upper.copy()
+    lower, upper, integer = c.lower.copy(), c.upper.copy(), c.integrality.copy()
+    r, j = rng.integers(len(A)), rng.integers(A.shape[1])
+    change = rng.integers(7)
+    if change == 0:
+        A, low, up = np.delete(A, r, 0), np.delete(low, r), np.delete(up, r)
+    elif change == 1:
+        entry = rng.choice(np.flatnonzero(A[r]))
+        A[r, entry] *= -1
+    elif change == 2:
+        low[r], up[r] = low[r] + 1, up[r] + 1
+    elif change == 3:
+        entry = rng.choice(np.flatnonzero(A[r]))
+        A[r, entry] = 0
+    elif change == 4:
+        A[r, j] = rng.choice([-1, 1])
+    elif change == 5:
+        integer[j] = False
+        upper[j] = rng.choice([0.5, 1.0])
+    else:
+        row = np.zeros(A.shape[1])
+        row[rng.choice(A.shape[1], 2, replace=False)] = rng.choice([-1, 1], 2)
+        A, low, up = np.vstack([A, row]), np.append(low, -np.inf), np.append(up, rng.choice([0.0, 1.0]))
+    return so.LabelSpace.from_matrices(A, low, up, lower=lower, upper=upper, integrality=integer)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_near_misses_are_solved_right(way):
+    rng = np.random.default_rng(WAYS.index(way))
+    for _ in range(12):
+        space = mutated(way(CHAIN), rng)
+        if space.structure.kind == "group forest":
+            agrees_with_highs(space, range(2))
+
+
+def test_a_sum_over_part_of_an_edge_is_no_implied_row():
+    """Transitions within {0, 1} and within {2}: the pairs of the first part alone add up to 1."""
+    draft = Draft([(0, 1)], pairs=False)
+    upper = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    p = draft.space.continuous("p", (S, S), 0, upper)
+    draft.space.subject_to(p.sum(axis=1) == draft.y[0], p.sum(axis=0) == draft.y[1])
+    assert draft.space.structure.kind in ("group forest", "product")
+    draft.space.subject_to(p[:2, :2].sum() == 1)
+    agrees_with_highs(draft.space, range(5))
+
+
+@pytest.mark.parametrize("upper", [1.0, np.inf])
+@pytest.mark.parametrize("integer", [False, True])
+def test_products_on_any_graph(upper, integer):
+    i, j = np.triu_indices(5, 1)
+    space = so.LabelSpace()
+    y = space.binary("y", 5)
+    p = space.binary("p", len(i)) if integer else space.continuous("p", len(i), 0, upper)
+    space.subject_to(y[i] >= p, p <= y[j], 1 + p >= y[i] + y[j])
+    assert space.structure.kind == "pairwise"
+    agrees_with_highs(space, range(4))
