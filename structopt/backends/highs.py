@@ -90,6 +90,9 @@ _DEFAULTS: dict[str, Any] = {
 #: Where this HiGHS has them. Its feasibility jump takes longer than all the rest of a small integer program
 #: (benchmarks/mip.py) and finds no label that the tree does not.
 _DEFAULTS_IF_KNOWN: dict[str, Any] = {"mip_heuristic_run_feasibility_jump": False}
+#: The presolve of integer programs without its aggregator (rule 12), which runs in circles with doubleton equations on
+#: some tiny mixed programs, for ever and past every time limit (1.15.1).
+_MIP_DEFAULTS: dict[str, Any] = {"presolve_rule_off": 1 << 12}
 _COMMON_NAMES = {"mip_gap": "mip_rel_gap"}
 
 
@@ -153,7 +156,8 @@ class Highs(Backend):
         space = self.space
         self._n = n = space.n_variables
         self._highs = highspy.Highs()
-        known = {key: value for key, value in _DEFAULTS_IF_KNOWN.items() if self._knows(key)}
+        wanted = {**_DEFAULTS_IF_KNOWN, **(_MIP_DEFAULTS if space.is_integral else {})}
+        known = {key: value for key, value in wanted.items() if self._knows(key)}
         for key, value in {**_DEFAULTS, **known, **self.options}.items():
             self._set_option(_COMMON_NAMES.get(key, key), value)
         self._columns = np.arange(n, dtype=np.int32)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import structopt as so
 from structopt.backends import Status
 from structopt.backends.highs import Highs
 from structopt.errors import DeclarationError, SpaceMismatch
@@ -182,3 +183,22 @@ def test_the_others_are_not(version, monkeypatch):
 
     monkeypatch.setattr(highs.highspy.Highs, "version", lambda self: version)
     highs._refuse_wrong_versions()
+
+
+def test_presolve_that_runs_in_circles():
+    """A tree of groups whose pairs are binary, with two labels forbidden: HiGHS 1.15.1 as it is never answers."""
+    entries = [
+        {0: -3, 7: 3}, {1: -3, 8: 3, 9: 3}, {2: -3, 8: 3}, {3: -3, 7: 3, 9: 3}, {0: -3, 10: 3, 11: 3}, {1: -3, 12: 3},
+        {4: -1, 10: 1}, {5: -1}, {6: -1, 11: 1, 12: 1}, {0: 1, 1: 1}, {2: 1, 3: 1}, {4: 1, 5: 1, 6: 1},
+        {7: -1, 8: 1, 9: 1}, {7: 1, 8: 1, 9: -1},
+    ]  # fmt: skip
+    rows = np.zeros((14, 13))
+    for i, row in enumerate(entries):
+        rows[i, list(row)] = list(row.values())
+    low = np.repeat([0.0, 1.0, 0.0], [9, 3, 2])
+    up = np.repeat([0.0, 1.0, np.inf], [9, 3, 2])
+    integer = np.arange(13) // 7 * (np.arange(13) < 10) == 1
+    space = space_of(rows, low, up, 0.0, np.repeat([1.0, np.inf], [10, 3]), integer)
+    costs = np.array([0.83, -0.55, -0.31, 0.27, 0.40, 0.60, 0.51, 0.54, -0.73, -0.68, 0.74, -0.61, -0.31])
+    label = so.Oracle(space, "highs", integral="force").maximize(costs)
+    assert label.value == pytest.approx(so.Oracle(space, "cbc", integral="force").maximize(costs).value, abs=1e-6)
