@@ -22,7 +22,7 @@ from structopt.model.codec import LabelBatch, LossBatch, labels_given, part_tabl
 from structopt.model.inference import BatchFronts, Weight
 from structopt.model.part_tables import add_scores
 from structopt.space.compiled import FloatArray
-from structopt.surrogates.compiled import OWN, PRODUCT, clipped_all
+from structopt.surrogates.compiled import PRODUCT
 
 if TYPE_CHECKING:
     from structopt.model import Model
@@ -396,12 +396,13 @@ class Batch:
 def most_violated(surrogate: Any, front: Any) -> tuple[IntArray, FloatArray, FloatArray]:
     """The point of largest ψ of every front: its place, h and g; place -1 and zeros where none is positive."""
     h, g = front.h, front.g
-    psi = np.zeros(h.shape)
-    if surrogate.form.numbers[0] == OWN:  # vectorised in Python, which is faster than calling back from a kernel
-        finite = h > -np.inf
-        psi[finite] = surrogate.clipped_array(h[finite], g[finite])
+    # Whole arrays, several at a time: a tenth of the time of one formula after the other in a kernel.
+    finite = h > -np.inf
+    if finite.all():
+        psi = surrogate.clipped_array(h, g)
     else:
-        clipped_all(surrogate.form.numbers, np.ascontiguousarray(h), np.ascontiguousarray(g), psi)
+        psi = np.zeros(h.shape)
+        psi[finite] = surrogate.clipped_array(h[finite], g[finite])
     places = front.best(psi)
     violated = psi[places] > 0.0
     return np.where(violated, places, -1), np.where(violated, h[places], 0.0), np.where(violated, g[places], 0.0)

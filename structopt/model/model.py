@@ -394,7 +394,17 @@ class Model:
         return nearest.astype(int) if np.abs(values - nearest).max(initial=0) < 1e-6 else values
 
     def decode_batch(self, Z: Any) -> list[Any] | None:
-        """The labels of points of the one space at once; None where a subclass or the user has a `decode`."""
+        """The labels of points of the one space at once; None where a subclass or the user has a `decode`.
+
+        Parameters
+        ----------
+        Z : array_like, shape (n, n_variables)
+            Points, one per example.
+
+        Returns
+        -------
+        list or None
+        """
         if self._declared is None or self._decode is not None or type(self).decode is not Model.decode:
             return None
         first = next(iter(self._declared))
@@ -676,19 +686,57 @@ class Model:
 
         A family whose inputs have a length or a shape gives it here, and says in `rows_of_sizes` how many feature
         rows follow from it.
+
+        Parameters
+        ----------
+        X : sequence of inputs
+
+        Returns
+        -------
+        ndarray of int or None
         """
         return None
 
     def rows_of_sizes(self, sizes: IntArray) -> IntArray:
-        """Feature rows of inputs of these `sizes`."""
+        """Feature rows of inputs of these `sizes`.
+
+        Parameters
+        ----------
+        sizes : ndarray of int
+            As of the method `sizes`.
+
+        Returns
+        -------
+        ndarray of int
+        """
         return sizes
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """The compact form of a data set's labels; points ``z`` unless the family has one of its own."""
+        """The compact form of a data set's labels; points ``z`` unless the family has one of its own.
+
+        Parameters
+        ----------
+        batch : Batch
+            The data set.
+
+        Returns
+        -------
+        BatchCodec
+        """
         return PointCodec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """What finds the best labels of a data set; the oracle unless the family has an algorithm for batches."""
+        """What finds the best labels of a data set; the oracle unless the family has an algorithm for batches.
+
+        Parameters
+        ----------
+        batch : Batch
+            The data set.
+
+        Returns
+        -------
+        BatchInference
+        """
         return OracleInference(batch)
 
     def batch(self, X: Any) -> Batch:

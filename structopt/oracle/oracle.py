@@ -453,6 +453,17 @@ class Oracle:
         """What makes the fronts of many examples whose losses are the rows of `G`; None where it takes a search.
 
         Few labels are listed; otherwise the algorithm that the structure allows.
+
+        Parameters
+        ----------
+        G : ndarray, shape (n, n_variables)
+            Coefficients of the losses.
+        g_const : ndarray, shape (n,)
+            Their constants.
+
+        Returns
+        -------
+        FrontPlan or None
         """
         self._check_current()
         if self.listed is not None:

@@ -226,20 +226,20 @@ class Arborescence(Model):
         return self.loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
 
     def sizes(self, X: Any) -> IntArray:
-        """Numbers of nodes of the inputs, with the root."""
+        # Numbers of nodes of the inputs, with the root.
         check_data_set(X)
         return np.array([_n_nodes(x) for x in X], dtype=np.int64)
 
     def rows_of_sizes(self, sizes: IntArray) -> IntArray:
-        """A feature row for every pair of nodes."""
+        # A feature row for every pair of nodes.
         return sizes**2
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """Heads."""
+        # Heads.
         return Heads(batch) if self.solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """Chu-Liu/Edmonds or Eisner for all sentences."""
+        # Chu-Liu/Edmonds or Eisner for all sentences.
         return HeadInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:

@@ -292,20 +292,20 @@ class Assignment(Model):
         return self.loss_at(self.encode(label, x), self._shape_for(label, x))
 
     def sizes(self, X: Any) -> IntArray:
-        """Rows and columns of the inputs."""
+        # Rows and columns of the inputs.
         check_data_set(X)
         return np.array([self.shape(x) for x in X], dtype=np.int64).reshape(-1, 2)
 
     def rows_of_sizes(self, sizes: IntArray) -> IntArray:
-        """A feature row for every pair."""
+        # A feature row for every pair.
         return np.asarray(sizes.prod(axis=1), dtype=np.int64)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """The column of every row."""
+        # The column of every row.
         return Columns(batch) if self.solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """Shortest augmenting paths, shape by shape."""
+        # Shortest augmenting paths, shape by shape.
         return MatchingInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:

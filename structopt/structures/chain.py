@@ -199,11 +199,11 @@ class Chain(SequenceModel):
         return self.label_of(y)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """State numbers."""
+        # State numbers.
         return StateSequences(batch) if self.solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """Viterbi for all sequences at once; its loss-indexed form where the loss counts in units."""
+        # Viterbi for all sequences at once; its loss-indexed form where the loss counts in units.
         return ChainInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:

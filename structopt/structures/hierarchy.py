@@ -200,11 +200,11 @@ class HierarchicalLabels(Model):
         return self.codec.decode(row)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """Sparse rows over the nodes."""
+        # Sparse rows over the nodes.
         return NodeRows(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """This kind's own algorithm over many examples at a time, or the oracle."""
+        # This kind's own algorithm over many examples at a time, or the oracle.
         return NodeInference(batch)
 
     def __repr__(self) -> str:

@@ -115,11 +115,11 @@ class PairwiseMRF(Model):
         return np.hstack([rows, self._products(rows)])
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """Points ``(y, pair)``."""
+        # Points ``(y, pair)``.
         return PairwisePoints(batch) if self.solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search."""
+        # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
         if not self.solves_itself:
             return super().batch_inference(batch)
         # Labels that do not talk to each other need neither.

@@ -100,11 +100,11 @@ class Multiclass(Model):
         return self.names[int(np.argmax(floats("z", z, (len(self.names),))))]
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """Class numbers."""
+        # Class numbers.
         return ClassNumbers(batch) if self.solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """The largest score."""
+        # The largest score.
         return ClassInference(batch) if self.solves_itself else super().batch_inference(batch)
 
 

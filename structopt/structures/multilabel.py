@@ -98,7 +98,7 @@ class MultiLabel(Model):
         return rows
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """The labels of positive score, or the best ones within the limits."""
+        # The labels of positive score, or the best ones within the limits.
         return SetInference(batch, self.limits) if self.solves_itself else super().batch_inference(batch)
 
 

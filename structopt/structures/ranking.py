@@ -208,16 +208,16 @@ class Ranking(Model):
         )
 
     def sizes(self, X: Any) -> IntArray:
-        """Numbers of documents of the queries."""
+        # Numbers of documents of the queries.
         check_data_set(X)
         return np.array([n_documents(x) for x in X], dtype=np.int64)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """Documents from the top."""
+        # Documents from the top.
         return Orders(batch) if self.solves_itself else _ProgramPoints(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """Without a loss one sort; with it, one assignment per query."""
+        # Without a loss one sort; with it, one assignment per query.
         return RankingInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:

@@ -235,11 +235,11 @@ class Segmentation(SequenceModel):
         return coef, 0.0
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        """Rows (start, state)."""
+        # Rows (start, state).
         return SegmentRows(batch) if self.solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
-        """The semi-Markov recursion for all sequences."""
+        # The semi-Markov recursion for all sequences.
         return SegmentInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:

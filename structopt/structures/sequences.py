@@ -351,7 +351,7 @@ class SequenceModel(Model):
         """
 
     def sizes(self, X: Any) -> IntArray:
-        """The lengths of a data set's sequences."""
+        # The lengths of a data set's sequences.
         lengths = check_sequences(X)
         for i in np.flatnonzero(lengths > self._longest)[:1]:
             try:
