@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt as so
+from structopt.structures.assignment import RowLoss
 from structopt.train import StructuredRisk
 
 N = 200
@@ -124,8 +125,7 @@ def assignments(n: int = 8, d: int = 10) -> Pair:
     space = so.LabelSpace("permutations")
     y = space.binary("y", (n, n))
     space.subject_to(y.sum(axis=0) == 1, y.sum(axis=1) == 1)
-    # A wrong row is two wrong variables, and one error of the shipped loss.
-    declared = so.Model(space, {"y": so.features.Shared()}, so.losses.Hamming(np.full(n * n, 0.5)))
+    declared = so.Model(space, {"y": so.features.Shared()}, RowLoss((n, n)))
     Z = [np.eye(n)[columns] for columns in Y]
 
     def weights(rng: np.random.Generator) -> tuple[Any, Any]:
@@ -191,7 +191,8 @@ def enumerated(surrogate: str, n: int = 6, d: int = 10) -> None:
     for repeat in range(REPEATS):
         w = np.random.default_rng(repeat).normal(size=n * d) * 0.3
         found = []
-        for k, evaluate in enumerate((by_hand, risk)):
+        evaluations: list[Callable[[Any], tuple[float, Any]]] = [by_hand, risk]
+        for k, evaluate in enumerate(evaluations):
             start = time.process_time()
             found.append(evaluate(w)[0])
             if repeat:

@@ -51,7 +51,7 @@ class Fronts:
         """The place of the largest value of each example; the first of equal ones."""
         n, width = len(self), len(values) // max(1, len(self))
         if width and self.ptr[-1] == n * width and self.ptr[1] == width and (np.diff(self.ptr) == width).all():
-            return self.ptr[:-1] + values.reshape(n, width).argmax(axis=1)
+            return np.asarray(self.ptr[:-1] + values.reshape(n, width).argmax(axis=1))
         return places_of_largest(self.ptr, np.ascontiguousarray(values, dtype=np.float64))
 
 
