@@ -405,7 +405,7 @@ def structures(rng: Rng) -> Call:
             {
                 "n": A(3, k.count),
                 "edges": A([(0, 1), (1, 2)], k.edges),
-                "relaxed": A(False, k.flag),
+                "integral": A("auto", k.option),
                 "loss": A(so.losses.Hamming(), optional(k.thing)),
             },
         ),

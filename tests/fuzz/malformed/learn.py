@@ -241,8 +241,7 @@ def trainers(rng: Rng) -> Call:
         arguments["random_state"] = A(0, k.seed)
     for option, own in {
         "cached_passes": ("block_ascent", "multiclass_ascent"),
-        "planes": ("block_ascent", "n_slack"),
-        "cached_labels": ("one_slack",),
+        "cached_labels": ("block_ascent", "n_slack", "one_slack"),
         "max_cuts": ("bmrm",),
         "batch_size": ("sgd",),
     }.items():
@@ -252,8 +251,9 @@ def trainers(rng: Rng) -> Call:
         arguments["theta"] = A(0.25, k.real)
     if name == "proximal_bundle":
         arguments["rho"] = A(0.125, k.real)
-    if name == "sgd":
+    if name in ("bcfw", "sgd"):
         arguments["average"] = A("weighted", k.option)
+    if name == "sgd":
         arguments["certify"] = A(True, k.flag)
 
     def check(result: Any) -> None:
