@@ -14,7 +14,7 @@ from structopt.algorithms.counting import LISTED
 from structopt.algorithms.fronts import Fronts
 from structopt.algorithms.maxflow import FlowState
 from structopt.algorithms.pairwise.graph import PairwiseGraph
-from structopt.checks import checked, floats, integers
+from structopt.checks import checked, choice, floats, integers
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied, n_examples
 from structopt.losses import Hamming, TaskLoss
@@ -82,6 +82,7 @@ class PairwiseMRF(Model):
         solver: Any = "auto",
         integral: Any = "auto",
     ) -> None:
+        choice("integral", integral, ("auto", "relax", "force"))
         self.n = n
         self.edges = edges
         self.intercept = intercept
