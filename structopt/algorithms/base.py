@@ -57,7 +57,7 @@ class Solutions(NamedTuple):
     bounds : ndarray, shape (n,)
         No label has a larger value.
     solved : ndarray of bool, shape (n,), optional
-        False for the rows that the algorithm could not settle, whose other entries mean nothing; None if it settled
+        False for the rows that the algorithm could not solve, whose other entries are undefined; None if it solved
         all of them.
     optimal : ndarray of bool, shape (n,), optional
         False for the rows at which a limit stopped the solver; None if it stopped at none.
@@ -123,8 +123,8 @@ class Algorithm(ABC):
     """An exact way to maximise ``c . z`` over one label space.
 
     A subclass writes `maximize_batch` (or derives from `RowAlgorithm` and writes `maximize`), and announces in
-    `capabilities` which of the other questions it answers. An answer of None means "not settled for this call": the
-    oracle then asks a solver.
+    `capabilities` which of the other methods it implements. None means "not solved in this call": the
+    oracle then uses a solver.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class Algorithm(ABC):
 
     #: What it is called in reprs and statistics.
     name: str = "combinatorial"
-    #: Which questions it answers besides `maximize_batch`.
+    #: Which methods it implements besides `maximize_batch`.
     capabilities: Capability = Capability.NOTHING
     #: Whether the integer variables are integral in every answer (all variables, in a space without integer ones).
     integral: bool = True
@@ -162,7 +162,7 @@ class Algorithm(ABC):
         """
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        """`maximize_batch` for one row; None where this algorithm does not settle it."""
+        """`maximize_batch` for one row; None where this algorithm does not solve it."""
         return self.maximize_batch(c[None, :], keys=None if key is None else [key]).row(0)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions | None:
@@ -252,7 +252,7 @@ class RowAlgorithm(Algorithm):
 
     @abstractmethod
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        """The best label; None where this algorithm does not settle it."""
+        """The best label; None where this algorithm does not solve it."""
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         """`maximize` for every row of `C`."""

@@ -1,9 +1,9 @@
-"""Fronts of sets of labels, where the loss counts wrong labels: by sorting.
+"""Pareto fronts of sets of labels, where the loss counts wrong labels: by sorting.
 
-A set of labels differs from the truth in a labels that are missing and b that are too many. The loss and the number of
-labels follow from (a, b), and the best margin for them is that of the a best labels to drop and of the b best ones to
-add. So n + 1 points (n + 1 squared where the number of labels is limited) hold the maximum of every surrogate that does
-not decrease in the margin: no search is needed.
+A set of labels differs from the ground truth in a labels that are missing and b that are too many. The loss and the
+number of labels follow from (a, b), and the best margin for them is that of the a best labels to drop and of the b best
+ones to add. So n + 1 points (n + 1 squared where the number of labels is limited) hold the maximum of every surrogate
+that does not decrease in the margin: no search is needed.
 """
 
 from __future__ import annotations

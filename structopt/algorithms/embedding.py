@@ -1,4 +1,4 @@
-"""An algorithm for the free columns of a space, put back among the fixed ones."""
+"""Extension of an algorithm for the free columns of a space to all columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np
 
 
 class Embedding(Algorithm):
-    """An algorithm for the free columns of a space, put back among the fixed ones."""
+    """Extension of an algorithm for the free columns of a space to all columns."""
 
     def __init__(self, algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> None:
         self.name, self.integral = algorithm.name, algorithm.integral

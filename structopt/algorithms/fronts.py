@@ -1,6 +1,6 @@
-"""Fronts of two criteria for many examples at once: points (h, g) in arrays, one label per example decoded.
+"""Pareto fronts of two criteria for many examples at once: points (h, g) in arrays, one label per example decoded.
 
-A `FrontPlan` is made once for the losses of a data set and asked in every pass with other scores.
+A `FrontPlan` is made once for the losses of a data set and evaluated in every pass with other scores.
 """
 
 from __future__ import annotations

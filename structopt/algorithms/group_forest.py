@@ -1,4 +1,4 @@
-"""Max-sum on a forest of one-of-many groups: chains and trees with any number of states, as they were declared.
+"""Max-sum on a forest of one-of-many groups: declared chains and trees with any number of states.
 
 Group g has the states ``column[state_ptr[g]:state_ptr[g + 1]]``; the allowed pairs of states across the edge to
 its parent are listed one by one, with the column of their pair variable or -1. Parents come before children. Ties: the
@@ -113,7 +113,7 @@ class GroupForestAlgorithm(Algorithm):
         self._n = n
         self._chain = _ChainLayout.of(arrays, n)
         if self._chain is not None:
-            # Labels with the same integer variables are one: only integer states tell all sequences apart.
+            # Labels with the same integer variables are one: only integer states distinguish all sequences.
             listing = Capability.K_BEST if arrays.integer else Capability.NOTHING
             self.capabilities = listing | Capability.FRONT
 

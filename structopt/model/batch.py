@@ -1,4 +1,4 @@
-"""A data set prepared once: scoring, inference and gradients of all examples at a time.
+"""`Batch`: a data set prepared for one model; scores, inference and gradients of all examples at a time.
 
 `Batch` stacks the feature rows and has the products: scores of parts, scores of labels, gradients. What a label is in
 compact form its family's `structopt.model.codec.BatchCodec` knows, which label is best its
@@ -52,7 +52,7 @@ class Batch:
         Columns of the weights of each term.
     n_weights : int
     codec : BatchCodec
-        Between labels in the user's words, their compact form, and part tables.
+        Between labels in the user's form, their compact form, and part tables.
     inference : BatchInference
         What finds the best labels.
     """
@@ -97,7 +97,7 @@ class Batch:
         return list(self.model.features.values())
 
     def input(self, i: int) -> Any:
-        """Example `i` as its model wants it."""
+        """Example `i` in the form of its model."""
         return self.X[[i]] if sp.issparse(self.X) else self.X[i]
 
     def _check_rows(self) -> None:
@@ -184,7 +184,7 @@ class Batch:
     # ---- labels ----------------------------------------------------------------------------------
 
     def labels(self, native: Any, slack: FloatArray | None = None) -> LabelBatch:
-        """Labels in the codec's compact form, with part tables made when they are asked for."""
+        """Labels in the codec's compact form, with part tables made on demand."""
         return LabelBatch(lambda: self.codec.tables(native), native, slack)
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
@@ -192,7 +192,7 @@ class Batch:
         return self.labels(self.codec.encode(Y))
 
     def decode(self, labels: LabelBatch) -> list[Any]:
-        """The labels in the user's words."""
+        """The labels in the user's form."""
         return self.codec.decode(labels.native)
 
     def loss(self, truth: LabelBatch) -> LossBatch:
@@ -257,7 +257,7 @@ class Batch:
         return None if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
 
     def front_cost(self, loss: LossBatch) -> float | None:
-        """What `fronts` cost in calls of `argmax`, roughly; None where there are none for this model and loss."""
+        """The time of `fronts` in calls of `argmax`, roughly; None where there are none for this model and loss."""
         return self.inference.front_cost(loss)
 
     def fronts(
@@ -299,7 +299,7 @@ class Batch:
     ) -> tuple[LabelBatch, FloatArray, FloatArray] | None:
         """The label with the largest ``psi(margin, loss)`` of each example, with its margin and loss, exactly.
 
-        One scan over the fronts. None where there are none, or they cost more than `most_cost` inferences, or the
+        One scan over the fronts. None where there are none, or they take longer than `most_cost` inferences, or the
         surrogate is of other factors than margin and loss; each example is then searched in its plane. Where nothing is
         violated the label is the ground truth, with margin and loss 0.
         """

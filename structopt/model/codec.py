@@ -1,8 +1,8 @@
-"""The labels of a whole data set: a compact form of the family's own, part tables made from it on demand.
+"""`BatchCodec`: the labels of a data set in a compact form, and part tables made from it on demand.
 
 A *part table* is what products need of labels: one sparse matrix per feature term, with a row for every feature row of
 the data set and the values of the label's parts in it. Scores of labels and gradients are then sparse-dense products,
-whatever the structure. What is between the user's words, the compact form and part tables is a `BatchCodec`.
+whatever the structure. A `BatchCodec` converts between the user's form, the compact form and part tables.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LabelBatch:
     ----------
     tables : list of csr_array, or a function that makes it
         For each feature term, the values of the parts: rows are the term's stacked feature rows. A function is called
-        when they are first asked for.
+        when they are first needed.
     native : object
         The labels in the compact form of their codec (points ``z``, state sequences, ...).
     slack : ndarray or None
@@ -120,7 +120,7 @@ class RaggedRows:
 
 
 class BatchCodec(ABC, Generic[Native]):
-    """Between the labels of one data set in the user's words, their compact form, and part tables.
+    """Between the labels of one data set in the user's form, their compact form, and part tables.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class BatchCodec(ABC, Generic[Native]):
 
     @abstractmethod
     def decode(self, labels: Native) -> list[Any]:
-        """The labels in the user's words; None for examples left out, where the form can tell."""
+        """The labels in the user's form; None for examples left out, where the compact form shows them."""
 
     @abstractmethod
     def tables(self, labels: Native) -> list[sp.csr_array]:

@@ -1,8 +1,8 @@
-"""Inference for a whole data set at a time, over score tables: what `Batch` asks, whoever answers.
+"""`BatchInference`: inference for a whole data set at a time, over score tables.
 
 A family with an algorithm for whole batches (all chains at once, whatever their lengths) gives a `BatchInference` of
 its own. `OracleInference` serves every other model: tables become objective coefficients, and the oracle of the
-label space is asked for all examples that have the same space at once.
+label space solves all examples that have the same space at once.
 """
 
 from __future__ import annotations

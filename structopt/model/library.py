@@ -1,4 +1,4 @@
-"""Declared models by name or file: what comes in ``models/``, and a user's own.
+"""Declared models by name or file: those of ``models/``, and a user's own.
 
 A model file is Python with a docstring, a function ``model()`` (or a constant ``MODEL``) that gives a `Model`, and
 ``data(n, seed)`` that gives a small data set ``(X, Y)``; or a space that any modelling tool wrote, ``.mps`` or ``.lp``.
@@ -88,7 +88,7 @@ def available_models() -> dict[str, str]:
 
 @checked
 def load_model(name_or_path: str | os.PathLike[str]) -> LoadedModel:
-    """The model of this name in ``models/``, or in a file of one's own: a declaration, with nothing learned yet.
+    """The model of this name in ``models/``, or in a user's file: a declaration, with nothing learned yet.
 
     A Python file is run, so that it must be one that you trust. What has been trained and saved is read by
     `structopt.load`, which runs nothing.

@@ -176,7 +176,7 @@ class Model:
         return found
 
     def algorithm(self, x: Any) -> Algorithm | None:
-        """The combinatorial algorithm for an input's space, where a subclass knows one; else it is recognised.
+        """The combinatorial algorithm for an input's space, where a subclass has one; else it is recognised.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class Model:
 
     @property
     def solver_runs(self) -> tuple[int, int]:
-        """Linear and integer programs that this model's oracles have handed to a solver so far."""
+        """Linear and integer programs that this model's oracles have given to a solver so far."""
         figures = [oracle.statistics for oracle in self._oracles.values()]
         return sum(f.lp for f in figures), sum(f.mip for f in figures)
 
@@ -251,7 +251,7 @@ class Model:
         return terms
 
     def scores(self, w: npt.ArrayLike, x: Any) -> FloatArray:
-        """Costs ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``.
+        """Objective coefficients ``c`` with ``c . z = w . joint(x, z)`` for every label ``z``.
 
         Parameters
         ----------
@@ -415,7 +415,7 @@ class Model:
         return [labels[i] if whole[i] else values[i] for i in range(len(values))]
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
-        """Coefficients and constant of the task loss of this truth: ``coef . z + const``.
+        """Coefficients and constant of the task loss of this ground truth: ``coef . z + const``.
 
         Parameters
         ----------
@@ -431,7 +431,7 @@ class Model:
         return self.loss_at(self.encode(label, x), x)
 
     def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """`loss` for a truth that is encoded already.
+        """`loss` for a ground truth that is encoded already.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Loops over part tables (CSR) that scipy has no single call for."""
+"""Compiled loops over part tables (CSR) for which scipy has no single call."""
 
 from __future__ import annotations
 

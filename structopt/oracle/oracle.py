@@ -59,7 +59,7 @@ class Oracle:
         its older oracles refuse to answer.
     solver : str, path, Backend subclass
         ``"auto"`` uses a combinatorial algorithm where ``space.structure`` proves one exact; other spaces of integer
-        labels are compiled into a decision diagram when they are asked a second time, unless that gets too wide; HiGHS
+        labels are compiled into a decision diagram at the second call, unless that gets too wide; HiGHS
         does the rest. ``"diagram"`` compiles at once, or raises `structopt.errors.DiagramRefused`. Or the name of a
         profile in ``solvers/`` (``"highs"``, ``"scipy"``, ``"cbc"``, ...), the path of a profile of your own, or a
         `Backend` class.
@@ -150,7 +150,7 @@ class Oracle:
 
     @property
     def _chooses(self) -> bool:
-        """Whether no backend was asked for; HiGHS then serves what the algorithm leaves."""
+        """Whether no backend was chosen; HiGHS then solves what the algorithm does not."""
         return isinstance(self.solver, str) and self.solver in ("auto", "diagram")
 
     def _consider_diagram(self, calls: int, *, hard: bool = False) -> None:

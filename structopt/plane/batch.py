@@ -1,7 +1,7 @@
-"""Many planes at once: the λ-oracles of a whole data set, asked together (docs/mathematics/searches).
+"""Many planes at once: the λ-oracles of a whole data set, queried together (docs/mathematics/searches).
 
 A batch search sees a `PlaneBatch` as a search sees a `SearchPlane`: points and bounds, no label space and no solver.
-One query asks some of the planes, each at its own λ. Labels stay with the planes; a search knows them by number.
+One query is for some of the planes, each at its own λ. Labels stay with the planes; a search refers to them by number.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BatchAnswers(NamedTuple):
 
 
 class Fronts(NamedTuple):
-    """Points that hold the maximum of every monotone ψ; those of the k-th plane asked are ``start[k]:start[k + 1]``.
+    """Points that hold the maximum of every monotone ψ; those of the k-th plane queried are ``start[k]:start[k + 1]``.
 
     A plane without any is one whose front is not known. ``take(places)`` takes one label of each plane that has a
     front, given by its place, and returns their numbers.
@@ -58,7 +58,7 @@ class Fronts(NamedTuple):
 
 
 class PlaneBatch(Protocol):
-    """All that a batch search knows about labels."""
+    """The interface of a batch search to the labels."""
 
     @property
     def n(self) -> int:
@@ -104,7 +104,7 @@ class PlaneBatch(Protocol):
 
 
 class PlaneList:
-    """Planes of any sort as a batch: each is asked by itself.
+    """Planes of any kind as a batch: each is queried by itself.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class PlaneList:
         self.n = len(self.planes)
         self.convex = bool(self.planes and self.planes[0].convex)
         self.tolerance = max((plane.tolerance for plane in self.planes), default=0.0)
-        #: Labels by plane and number; number 0 is the truth.
+        #: Labels by plane and number; number 0 is the ground truth.
         self.labels: list[list[Any]] = [[plane.truth] for plane in self.planes]
 
     def box(self) -> BatchBox:

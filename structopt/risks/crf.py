@@ -290,6 +290,6 @@ def _leaf_numbers(y: Any, hierarchy: Hierarchy, length: int) -> IntArray:
     nodes = hierarchy.indices(names)
     inner = np.flatnonzero(~hierarchy.is_leaf[nodes])
     if inner.size:
-        told = f"y[{int(inner[0])}] = {names[inner[0]]!r} is not a leaf"
-        raise LabelNotInSpace(f"PathSoftmax: {told} ({inner.size} such in all); a path ends in a leaf.", (told,))
+        text = f"y[{int(inner[0])}] = {names[inner[0]]!r} is not a leaf"
+        raise LabelNotInSpace(f"PathSoftmax: {text} ({inner.size} such in all); a path ends in a leaf.", (text,))
     return np.asarray(np.searchsorted(hierarchy.leaf_index, nodes), dtype=np.int64)

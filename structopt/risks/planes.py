@@ -1,7 +1,7 @@
-"""The (h, g) planes of a data set, asked together: what a batch search sees of a model (docs/mathematics/searches).
+"""The (h, g) planes of a data set, queried together by a batch search (docs/mathematics/searches).
 
 The h of a label is its margin error, the g its task loss. A query is one batch inference with the losses of each
-example times its own λ; what it answers are part tables, and labels are told apart by the number of their query. The
+example times its own λ; its answers are part tables, and labels are identified by the number of their query. The
 labels around each optimum are kept for the next pass, as sparse tables of their own.
 """
 
@@ -63,7 +63,7 @@ class DataPlanes:
 
     def keep(self, planes: PassPlanes, found: BatchResult) -> list[sp.csr_array]:
         """The labels found, as part tables; those around them are kept for the next pass."""
-        numbers = np.maximum(found.numbers, 0)  # where nothing is violated, the truth
+        numbers = np.maximum(found.numbers, 0)  # where nothing is violated, the ground truth
         shares = np.where(found.numbers >= 0, found.shares, [[1.0], [0.0]])
         self._lam = found.lam if self._lam is None else np.where(np.isnan(found.lam), self._lam, found.lam)
         near = np.where(found.near >= 0, found.near, 0)
@@ -115,7 +115,7 @@ class PassPlanes:
         self.n, self.convex = batch.n, data.convex
         self._score = batch.dot(tables, data.truth) - data.offset
         (far, far_g), self._largest = data.farthest(tables, n_jobs)
-        # The labels of each number: the truth, the label of largest loss, those kept, and the answers.
+        # The labels of each number: the ground truth, the label of largest loss, those kept, and the answers.
         self._tables_of: list[list[sp.csr_array]] = [data.truth.tables, far, *(tables for tables, _ in data._kept)]
         self._losses: list[FloatArray] = [np.zeros(self.n), far_g, *(g for _, g in data._kept)]
         self._stacks: tuple[int, list[_Stack]] | None = None

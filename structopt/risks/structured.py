@@ -37,7 +37,7 @@ __all__ = ["StructuredRisk", "Violations"]
 
 # Labels of earlier searches kept per example (AISTATS16: a label cache).
 _CACHED_LABELS = 10
-# Fronts that cost no more than so many batch inferences are made at once; others where a search leaves room.
+# Fronts that take no longer than so many batch inferences are made at once; others where a search leaves room.
 _CHEAP_FRONT = 12.0
 # Bytes of encoded truths and their losses kept.
 _TARGET_LIMIT = 1 << 26
@@ -94,7 +94,7 @@ class StructuredRisk(Risk):
     Parameters
     ----------
     model : Model
-    X, Y : the data set, as the model's family wants it
+    X, Y : the data set, in the form of the model
     surrogate : str or Surrogate
         ``"margin"``, ``"slack"``, or any other of `structopt.surrogates`.
     search : str
@@ -128,7 +128,7 @@ class StructuredRisk(Risk):
     (1.0, array([-1.,  1.]))
     """
 
-    lower_bound = 0.0  # the truth is a label, with surrogate 0
+    lower_bound = 0.0  # the ground truth is a label, with surrogate 0
 
     @checked
     def __init__(
@@ -181,7 +181,7 @@ class StructuredRisk(Risk):
         check_losses(self.batch, self.truth, self.loss)
 
     def _plane_batch(self) -> DataPlanes | None:
-        """The planes of all examples, where one inference can ask them all; None where each is searched by itself."""
+        """The planes of all examples, where one inference can query them all; None where each is searched by itself."""
         if self.surrogate.counts or self._effective_search() not in ("exact", "convex_hull"):
             return None
         # Over a relaxation every mixture is a label.
@@ -314,7 +314,7 @@ class StructuredRisk(Risk):
 
     @property
     def work(self) -> float:
-        """Typical seconds of all that this risk and its parts have been asked: counted, so the same in every run."""
+        """Typical seconds of the work of this risk and its parts so far: counted, so the same in every run."""
         return self.watch.with_solver(*self.model.solver_runs)
 
     def _count(self, calls: int) -> None:
@@ -560,7 +560,7 @@ def _values(rows: Any) -> FloatArray:
 
 
 def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
-    """Part tables of truth minus label: only the parts in which they differ."""
+    """Part tables of ground truth minus label: only the parts in which they differ."""
     parts = []
     for a, b in zip(truth.tables, labels.tables, strict=True):
         table = sp.csr_array(a - b)

@@ -1,4 +1,4 @@
-"""Ready-made label spaces: one file per family, each with features, losses, a codec and its fastest exact oracle."""
+"""Ready-made label spaces: one file per family, each with features, losses, a codec and its fastest exact algorithm."""
 
 from structopt.structures.arborescence import Arborescence
 from structopt.structures.assignment import Assignment

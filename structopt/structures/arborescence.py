@@ -88,13 +88,13 @@ class Arborescence(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Notes
     -----
     Labels are found by Chu-Liu/Edmonds, or Eisner's algorithm if projective, and the k best by Lawler's cells
-    (docs/mathematics/oracles). The declared program serves calls with extra rows, through HiGHS:
+    (docs/mathematics/oracles#arborescences). The declared program serves calls with extra rows, through HiGHS:
 
     - ``flow="single"``: the root sends one unit to every token along the chosen arcs, ``arc <= flow <= n arc``. It has
       ``2 (n + 1)^2`` variables. Its LP relaxation is *not* integral; the MIP is exact.
@@ -155,7 +155,7 @@ class Arborescence(Model):
         return space
 
     def algorithm(self, x: Any) -> Algorithm:
-        """Chu-Liu/Edmonds or Eisner, for costs on the arcs."""
+        """Chu-Liu/Edmonds or Eisner, for objectives on the arcs."""
         return TreeAlgorithm(self.key(x), self)  # type: ignore[arg-type]
 
     # ---- labels ----------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class Arborescence(Model):
         return kernels.arborescence(arcs, self.single_root, self.projective)[0]
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
-        """Coefficients and constant of the task loss of this truth."""
+        """Coefficients and constant of the task loss of this ground truth."""
         return self.loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
 
     def sizes(self, X: Any) -> IntArray:
@@ -243,13 +243,13 @@ class Arborescence(Model):
         return HeadInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
-        told = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
-        options = [f"{name}=True" for name in told] + ([] if self.flow == "single" else [f"flow={self.flow!r}"])
+        flags = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
+        options = [f"{name}=True" for name in flags] + ([] if self.flow == "single" else [f"flow={self.flow!r}"])
         return f"Arborescence({', '.join(options)})"
 
 
 class TreeAlgorithm(RowAlgorithm):
-    """Best trees of one size; costs on the flow are left to the solver."""
+    """Best trees of one size; objectives on the flow are left to the solver."""
 
     capabilities = Capability.K_BEST
 

@@ -1,4 +1,4 @@
-"""Permutations and matchings: every row gets a column of its own."""
+"""Permutations and matchings: every row gets its own column."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Assignment(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Notes
@@ -283,12 +283,12 @@ class Assignment(Model):
         table = reshaped("z", point, shape)
         if np.abs(table - np.rint(table)).max() < 1e-6:
             return np.where(table.max(axis=1) > 0.5, table.argmax(axis=1), -1)
-        # What a row lacks to 1 speaks for leaving it unmatched.
+        # The remainder of a row to 1 is the share of leaving it unmatched.
         free = 1.0 - table.sum(axis=1, keepdims=True) if self.unmatched else 0.0
         return AssignmentAlgorithm(table.shape[0], table.shape[1], self.unmatched).best(table - free)[0]
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
-        """Coefficients and constant of the task loss of this truth."""
+        """Coefficients and constant of the task loss of this ground truth."""
         return self.loss_at(self.encode(label, x), self._shape_for(label, x))
 
     def sizes(self, X: Any) -> IntArray:
@@ -309,10 +309,10 @@ class Assignment(Model):
         return MatchingInference(batch) if self.solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
-        told = [] if self.n is None else [f"n={self.n}"]
-        told += [f"{name}=True" for name in ("unmatched", "normalize", "intercept") if getattr(self, name)]
-        told += [f"loss={self._kind!r}"] if self._kind != "hamming" else []
-        return f"Assignment({', '.join(told)})"
+        parts = [] if self.n is None else [f"n={self.n}"]
+        parts += [f"{name}=True" for name in ("unmatched", "normalize", "intercept") if getattr(self, name)]
+        parts += [f"loss={self._kind!r}"] if self._kind != "hamming" else []
+        return f"Assignment({', '.join(parts)})"
 
 
 class Columns(Choices):

@@ -61,7 +61,7 @@ class Chain(SequenceModel):
     initial_weights : bool
         Learn a weight for the first state as well.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Notes
@@ -160,7 +160,7 @@ class Chain(SequenceModel):
         return y if self.alphabet.numbered else [self.alphabet.names[s] for s in y]
 
     def _states_at(self, z: npt.ArrayLike) -> IntArray:
-        """State numbers of a point, whose length tells the sequence's."""
+        """State numbers of a point; its length determines that of the sequence."""
         point, S = floats("z", z, ndim=1), self.n_states
         length, rest = divmod(point.size - S * self.initial_weights + S * S, S + S * S)
         if rest or length < 1:
@@ -178,7 +178,7 @@ class Chain(SequenceModel):
         return self.label_of(self._states_at(z))
 
     def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """The task loss of a truth that is encoded already."""
+        """The task loss of a ground truth that is encoded already."""
         size = len(self._states_at(z)) * self.n_states
         part, const = self._task.linear(z[:size])
         coef = np.zeros(len(z))

@@ -1,4 +1,4 @@
-"""Closures of a hierarchy with nodes that exclude one another (the extension that ECRM 7 invites)."""
+"""Closures of a hierarchy with nodes that exclude one another (the extension proposed in ECRM 7)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ExclusiveLabels(HierarchicalLabels):
             space.subject_to(total <= (1 if above is None else y[above]), name=f"exclusive[{k}]")
 
     def algorithm(self, x: Any = None) -> None:
-        """None: the rows decide, and ``space().structure`` knows them."""
+        """None: the structure is recognised from the rows (``space().structure``)."""
         return
 
     def __repr__(self) -> str:

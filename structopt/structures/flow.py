@@ -25,9 +25,10 @@ __all__ = ["AbsoluteFlowLoss", "Flow", "SquaredFlowLoss"]
 class AbsoluteFlowLoss(TaskLoss):
     """``sum_a |f_a - truth_a|``, linear in f where every arc's truth is one of its bounds.
 
-    On an arc whose flow lies in [0, u] the loss is f for a truth of 0, and ``u - f`` for a truth of u. In between it
-    bends at the truth, and a convex loss that bends cannot be maximised by a linear program: `linear` refuses then. The
-    *expected* absolute loss of any flows is minimised by `Flow.least_absolute_risk`, with auxiliary variables.
+    On an arc whose flow lies in [0, u] the loss is f for a ground truth of 0, and ``u - f`` for a ground truth of u. In
+    between it bends at the ground truth, and a convex loss that bends cannot be maximised by a linear program: `linear`
+    refuses then. The *expected* absolute loss of any flows is minimised by `Flow.least_absolute_risk`, with auxiliary
+    variables.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ class Flow(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Attributes
@@ -224,9 +225,10 @@ class Flow(Model):
     def least_absolute_risk(self, weights: npt.ArrayLike, truths: npt.ArrayLike) -> tuple[FloatArray, float]:
         """The flow with the least ``sum_i weights_i |f - truths_i|_1``, and that risk (ECRM (4) for flows).
 
-        On each arc the risk is piecewise linear with a bend at every truth. Its pieces are auxiliary variables that add
-        up to the flow. Where the risk is convex (weights that are not negative) that is a linear program; weights may
-        be negative, and then 0/1 variables make the pieces fill in order: a mixed-integer program, exact as well.
+        On each arc the risk is piecewise linear with a bend at every ground truth. Its pieces are auxiliary variables
+        that add up to the flow. Where the risk is convex (weights that are not negative) that is a linear program;
+        weights may be negative, and then 0/1 variables make the pieces fill in order: a mixed-integer program, exact as
+        well.
 
         Parameters
         ----------
@@ -348,11 +350,11 @@ def _task_loss(loss: str | TaskLoss, upper: FloatArray) -> TaskLoss:
 def _absolute_risk_program(
     weights: FloatArray, truths: FloatArray, upper: FloatArray, incidence: sp.csr_array, supply: FloatArray
 ) -> tuple[LabelSpace, FloatArray, float]:
-    """A space and costs with ``const - max c . z = min over flows f of sum_i weights_i |f - truths_i|_1``.
+    """A space and an objective with ``const - max c . z = min over flows f of sum_i weights_i |f - truths_i|_1``.
 
-    The flow of an arc is the sum of its pieces, one between each two neighbouring truths, where the risk has a constant
-    slope. Pieces of increasing slope fill in order by themselves, since cheaper ones come first. Where the slope
-    falls, a 0/1 variable opens the pieces that follow only if all before are full.
+    The flow of an arc is the sum of its pieces, one between each two neighbouring ground truths, where the risk has a
+    constant slope. Pieces of increasing slope fill in order by themselves, since cheaper ones come first. Where the
+    slope falls, a 0/1 variable opens the pieces that follow only if all before are full.
     """
     pieces = [_pieces(weights, truths[:, a], float(upper[a])) for a in range(truths.shape[1])]
     lengths, slopes = (np.concatenate([piece[k] for piece in pieces]) for k in (0, 1))

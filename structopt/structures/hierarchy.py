@@ -208,10 +208,10 @@ class HierarchicalLabels(Model):
         return NodeInference(batch)
 
     def __repr__(self) -> str:
-        told = ["alpha=..."] if self.alpha is not None else []
-        told += [] if self.complete else ["complete=False"]
-        told += ["intercept=True"] if self.intercept else []
-        return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *told])})"
+        parts = ["alpha=..."] if self.alpha is not None else []
+        parts += [] if self.complete else ["complete=False"]
+        parts += ["intercept=True"] if self.intercept else []
+        return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *parts])})"
 
 
 class NodeRows(BatchCodec[sp.csr_array]):
@@ -364,7 +364,7 @@ class NodeInference(BatchInference):
             margin = (paths @ gains).T - np.asarray(truths.multiply(gains.T).sum(axis=1)).reshape(-1, 1)
             base, own = loss.coef.rows(block)
             error = (paths @ base)[None, :] + (own @ paths.T).toarray() + loss.const[block][:, None]
-            error[error <= _NO_ERROR] = 0.0  # the ground truth, and leaves that no weight tells from it
+            error[error <= _NO_ERROR] = 0.0  # the ground truth, and leaves that no weight distinguishes from it
             ptr = np.arange(len(block) + 1) * paths.shape[0]
 
             def decode(places: IntArray, ptr: IntArray = ptr, truths: sp.csr_array = truths) -> sp.csr_array:

@@ -1,4 +1,4 @@
-"""Binary labels that talk to each other: pairwise Markov random fields and their local-polytope relaxation."""
+"""Pairwise Markov random fields over binary labels, and their local-polytope relaxation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PairwiseMRF(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
     integral : {"auto", "relax"}
         ``"relax"`` optimises over the relaxation, in training and prediction; labels may then be 1/2.
@@ -123,7 +123,7 @@ class PairwiseMRF(Model):
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
         if not self.solves_itself:
             return super().batch_inference(batch)
-        # Labels that do not talk to each other need neither.
+        # Labels without pairwise terms need neither.
         alone = not self.graph.n_edges and not self.is_relaxed
         return SetInference(batch, (0, self.n)) if alone else PairwiseInference(batch)
 
@@ -190,7 +190,7 @@ class PairwiseInference(BatchInference):
 
     @property
     def _lists(self) -> bool:
-        """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles)."""
+        """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles#roof-duality)."""
         return not self.model.is_relaxed and self.model.n <= LISTED
 
     def front_cost(self, loss: LossBatch) -> float | None:

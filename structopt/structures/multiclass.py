@@ -37,7 +37,7 @@ class Multiclass(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Examples
@@ -122,8 +122,8 @@ class ClassNumbers(BatchCodec[IntArray]):
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
         unknown = [i for i, y in enumerate(labels) if not _known(y, self.model._place)]
         if unknown:
-            told = "; ".join(f"example {i}: {labels[i]!r}" for i in unknown[:10])
-            raise LabelNotInSpace(f"{len(unknown)} of {self.n} labels are not classes of the model: {told}.")
+            text = "; ".join(f"example {i}: {labels[i]!r}" for i in unknown[:10])
+            raise LabelNotInSpace(f"{len(unknown)} of {self.n} labels are not classes of the model: {text}.")
         return np.array([self.model._place[y] for y in labels], dtype=np.int64)
 
     def decode(self, labels: IntArray) -> list[Any]:

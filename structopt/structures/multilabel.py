@@ -51,7 +51,7 @@ class MultiLabel(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Examples
@@ -93,8 +93,8 @@ class MultiLabel(Model):
         counts = rows.sum(axis=1)
         wrong = np.flatnonzero((counts < low) | (counts > high))
         if wrong.size:
-            told = [f"example {i}: {int(counts[i])} labels are on, allowed are {low} to {high}" for i in wrong]
-            raise refusal(told, len(rows))
+            problems = [f"example {i}: {int(counts[i])} labels are on, allowed are {low} to {high}" for i in wrong]
+            raise refusal(problems, len(rows))
         return rows
 
     def batch_inference(self, batch: Batch) -> BatchInference:

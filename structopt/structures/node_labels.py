@@ -1,4 +1,4 @@
-"""Labels of a hierarchy in the user's words and as 0/1 rows over its nodes."""
+"""Labels of a hierarchy in the user's form and as 0/1 rows over its nodes."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ class LabelCodec:
         if bare.size:
             return f"has {h.nodes[bare[-1]]!r} without any of its leaves; name a leaf, or use kind='closure'."
         if self.kind == "leaf" and leaves.size != 1:
-            told = ", ".join(repr(h.nodes[k]) for k in leaves[:5].tolist())
-            return f"has {leaves.size} leaves ({told}); kind='leaf' takes one, kind='leaves' several."
+            text = ", ".join(repr(h.nodes[k]) for k in leaves[:5].tolist())
+            return f"has {leaves.size} leaves ({text}); kind='leaf' takes one, kind='leaves' several."
         return None
 
     # ---- many labels -----------------------------------------------------------------------------

@@ -75,9 +75,9 @@ class ByPosition(Term):
 class Ranking(Model):
     """Orders of the documents of a query, for a measure that is linear in the permutation.
 
-    An input is a matrix ``(n, d)`` of documents. A truth is an array of n relevances, at least 0; a prediction is a
-    ranking, the array of the documents from the top. With position weights c and ``f = X w``, the ranking with document
-    pi(i) at position i scores ``sum_i c_i f_{pi(i)}``, which sorting by f maximises, and has the loss
+    An input is a matrix ``(n, d)`` of documents. A ground truth is an array of n relevances, at least 0; a prediction
+    is a ranking, the array of the documents from the top. With position weights c and ``f = X w``, the ranking with
+    document pi(i) at position i scores ``sum_i c_i f_{pi(i)}``, which sorting by f maximises, and has the loss
 
         sum_i a_i (b_i* - b_{pi(i)})
 
@@ -92,14 +92,13 @@ class Ranking(Model):
         ``c_i = i^-decay`` for position i from 1, or a function from the number of documents to a decreasing array, for
         example ``lambda n: 1 / np.log2(np.arange(n) + 2)``. As in `structopt.risks.Ranking`.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
-    Notes
-    -----
-    Documents of equal relevance stand in the truth's ranking in the order in which they are given; every order of them
-    has loss 0 (with MRR, which looks for the first most relevant document, only if that one stays first). The loss is a
-    function of the relevances and not of the truth's ranking alone: ask for it with `loss`, not with `loss_at`.
+    Notes ----- Documents of equal relevance stand in the ground truth's ranking in the order in which they are given;
+    every order of them has loss 0 (with MRR, which looks for the first most relevant document, only if that one stays
+    first). The loss is a function of the relevances and not of the ground truth's ranking alone: use `loss`, not
+    `loss_at`.
 
     The bias of a linear score does not change a ranking, so that there is none.
 
@@ -153,7 +152,7 @@ class Ranking(Model):
         return a, b
 
     def relevance(self, label: Any, n: int | None = None) -> FloatArray:
-        """A truth as relevances, or `LabelNotInSpace` with the culprit.
+        """A ground truth as relevances, or `LabelNotInSpace` with the culprit.
 
         Parameters
         ----------
@@ -170,7 +169,9 @@ class Ranking(Model):
         except (TypeError, ValueError):
             raise LabelNotInSpace(f"Relevances are numbers, got {label!r:.60}.") from None
         if given.ndim != 1 or (n is not None and given.size != n):
-            raise LabelNotInSpace(f"A truth has one relevance per document ({n or 'n'}), got shape {given.shape}.")
+            raise LabelNotInSpace(
+                f"A ground truth has one relevance per document ({n or 'n'}), got shape {given.shape}."
+            )
         wrong = np.flatnonzero(~((given >= 0) & np.isfinite(given)))
         if wrong.size:
             j = int(wrong[0])
@@ -201,7 +202,7 @@ class Ranking(Model):
         return -np.outer(a, b).ravel(), float(a @ b[best_order(relevance)])
 
     def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """Refused: a ranking does not tell how relevant its documents are."""
+        """Refused: a ranking does not determine the relevances of its documents."""
         raise DeclarationError(
             "The loss of a ranking depends on the relevances, which its point z does not hold; "
             "use loss(relevances, x) or batch(X).loss(truth)."
@@ -293,7 +294,7 @@ class Orders(BatchCodec[Rankings]):
 
     def losses(self, truth: Rankings) -> LossBatch:
         if truth.relevance is None:
-            raise DeclarationError("The loss of a ranking depends on relevances: give the labels of truth(Y).")
+            raise DeclarationError("The loss of a ranking depends on relevances: give the labels of ground truth(Y).")
         coef, const = np.empty((2, len(self._c))), np.empty(self.n)
         for i in range(self.n):
             own = slice(self._start[i], self._start[i + 1])

@@ -64,7 +64,7 @@ class Segmentation(SequenceModel):
     initial_weights, length_weights : bool
         Learn a weight for the first segment's state; for every length and state.
     solver : str, path or Backend
-        ``"auto"`` is the structure's own algorithm. Any other profile or backend is asked for every label, in training
+        ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
     Notes
@@ -179,12 +179,12 @@ class Segmentation(SequenceModel):
         span = np.diff(start, append=length)
         for k in np.flatnonzero((span < 1) | (span > self.max_length))[:1]:
             if span[k] > self.max_length:
-                told = f"segment {k}, from position {start[k]}, has {span[k]} positions; at most {self.max_length} fit"
+                text = f"segment {k}, from position {start[k]}, has {span[k]} positions; at most {self.max_length} fit"
             elif k + 1 < len(start):
-                told = f"segment {k + 1} starts at position {start[k + 1]}, not after segment {k} at {start[k]}"
+                text = f"segment {k + 1} starts at position {start[k + 1]}, not after segment {k} at {start[k]}"
             else:
-                told = f"segment {k} starts at position {start[k]} of a sequence of {length}"
-            raise LabelNotInSpace(f"{told}.", (told,))
+                text = f"segment {k} starts at position {start[k]} of a sequence of {length}"
+            raise LabelNotInSpace(f"{text}.", (text,))
 
     def label_of(self, pairs: IntArray) -> list[tuple[int, Any]]:
         """Rows (start, state number) as a label.
@@ -200,7 +200,7 @@ class Segmentation(SequenceModel):
         return [(start, self.alphabet.names[state]) for start, state in pairs.tolist()]
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
-        """The point of a label; the input tells where the last segment ends."""
+        """The point of a label; the input determines where the last segment ends."""
         if x is None:
             raise DeclarationError("A segmentation does not say where its last segment ends; give the input as x=.")
         T = n_positions(x)
@@ -225,7 +225,7 @@ class Segmentation(SequenceModel):
         return oracle.pairs(z)
 
     def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """The task loss of a truth that is encoded already: the losses of a segment's positions add up."""
+        """The task loss of a ground truth that is encoded already: the losses of a segment's positions add up."""
         T = n_positions(x)
         pairs = self._pairs_at(z, T)
         truth = np.repeat(pairs[:, 1], np.diff(pairs[:, 0], append=T))

@@ -1,4 +1,4 @@
-"""What models of sequences share: states, rules of succession, the loss by position, inputs of any length."""
+"""Shared by models of sequences: states, rules of succession, the loss by position, inputs of any length."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class States:
         try:
             label = walkable("A label", label)
         except DeclarationError:
-            told = f"a label has a state for each {unit}, got {shown(label)}"
-            raise LabelNotInSpace(f"{told[0].upper()}{told[1:]}.", (told,)) from None
+            text = f"a label has a state for each {unit}, got {shown(label)}"
+            raise LabelNotInSpace(f"{text[0].upper()}{text[1:]}.", (text,)) from None
         given = label.tolist() if isinstance(label, np.ndarray) else list(label)
         try:
             return np.array([self._place[state] for state in given], dtype=np.int64)
         except (KeyError, TypeError):
             at = next(t for t, state in enumerate(given) if not self._knows(state))
             known = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
-            told = f"{unit} {at}: {given[at]!r} is not one of the states {known}"
-            raise LabelNotInSpace(f"{told}.", (told,)) from None
+            text = f"{unit} {at}: {given[at]!r} is not one of the states {known}"
+            raise LabelNotInSpace(f"{text}.", (text,)) from None
 
     def _knows(self, state: Any) -> bool:
         try:
@@ -79,13 +79,13 @@ class States:
     def check(self, y: IntArray, rules: Rules, unit: str = "position") -> None:
         """Refuse a forbidden first state or transition, by place and name."""
         if not rules.initial[y[0]]:
-            told = f"{unit} 0: {self.names[y[0]]!r} may not come first"
-            raise LabelNotInSpace(f"{told}.", (told,))
+            text = f"{unit} 0: {self.names[y[0]]!r} may not come first"
+            raise LabelNotInSpace(f"{text}.", (text,))
         wrong = np.flatnonzero(~rules.transitions[y[:-1], y[1:]])
         if wrong.size:
             t = int(wrong[0]) + 1
-            told = f"{unit} {t}: {self.names[y[t]]!r} may not follow {self.names[y[t - 1]]!r}"
-            raise LabelNotInSpace(f"{told}.", (told,))
+            text = f"{unit} {t}: {self.names[y[t]]!r} may not follow {self.names[y[t - 1]]!r}"
+            raise LabelNotInSpace(f"{text}.", (text,))
 
 
 class Rules(NamedTuple):
@@ -177,7 +177,7 @@ def _boolean(values: Any, shape: tuple[int, ...], name: str) -> BoolArray:
 
 
 class PositionLoss(TaskLoss):
-    """What each position costs: ``sum_t costs[truth_t, y_t]``, by default the number of wrong positions.
+    """The loss by position: ``sum_t costs[truth_t, y_t]``, by default the number of wrong positions.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class PositionLoss(TaskLoss):
     costs : array_like of shape (S,) or (S, S), optional
         Weight of a mistake by true state, or the cost of each confusion ``[truth, predicted]``, zero on the diagonal.
     normalize : bool
-        Divide by the largest loss that the truth admits (its length, without costs).
+        Divide by the largest loss that the ground truth admits (its length, without costs).
 
     Examples
     --------
@@ -225,7 +225,7 @@ class PositionLoss(TaskLoss):
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         a, b = self._states(y), self._states(truth)
-        same_length("A label and its truth", a, b)
+        same_length("A label and its ground truth", a, b)
         total, largest = float(self.costs[b, a].sum()), float(self.costs[b].max(axis=1).sum())
         return total / largest if self.normalize and largest > 0 else total
 

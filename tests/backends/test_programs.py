@@ -1,4 +1,4 @@
-"""Programs that lie, crash or hang: whatever a solver's program does, it ends in an error of ours or in the truth."""
+"""Programs that report wrong answers, crash or hang: the result is an error of structopt, or a verified answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of marginals shows the probabilities it is given, and the truth where it is."""
+"""The picture of marginals shows the probabilities it is given, and the ground truth where it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task loss is 0 at the truth and nowhere negative; what is not is refused before training."""
+"""A task loss is 0 at the ground truth and nowhere negative; what is not is refused before training."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_loss_that_is_not_zero_at_the_ground_truth(by):
 
 
 class Tilted(TaskLoss):
-    """0 at the truth and negative at its neighbours."""
+    """0 at the ground truth and negative at its neighbours."""
 
     def linear(self, truth):
         coef, const = so.losses.Hamming().linear(truth)
@@ -135,7 +135,7 @@ def test_cost_matrices_are_of_one_hot_labels():
     for truth in ([0, 2], [-1, 0]):
         with pytest.raises(DeclarationError, match="thermometer"):
             so.losses.Hamming().linear(truth)
-    # A mean of truths is one for conditional risk.
+    # A mean of ground truths is one for conditional risk.
     assert so.losses.Hamming().linear([0.25, 1.0])[1] == 1.25
 
 

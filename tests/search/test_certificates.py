@@ -89,7 +89,7 @@ def test_units_do_not_matter(unit, method):
 
 
 class LaxPlane(PointPlane):
-    """A relaxation behind a solver whose tolerance lets the truth into every angle, as happens on real data."""
+    """A relaxation behind a solver whose tolerance lets the ground truth into every angle, as happens on real data."""
 
     def query(self, lam, *, bottom=None, top=None, **options):
         if bottom is None and top is None:
@@ -101,7 +101,7 @@ class LaxPlane(PointPlane):
 
 
 def test_the_ground_truth_in_place_of_a_label_inside_the_angle():
-    """The free answer is the truth and the restricted one, too: there are mixtures with h g > 0 all the same."""
+    """The free answer is the ground truth and the restricted one, too: there are mixtures with h g > 0 all the same."""
     plane = LaxPlane([(1, 0), (-2, 2), (-1, 1.5)], truth=0, convex=True)
     want = search.convex_hull(PointPlane([(1, 0), (-2, 2), (-1, 1.5)], convex=True), "product").value
     result = search.angular(plane, lam=0.1, angles_only=True, rtol=1e-3)
@@ -141,7 +141,7 @@ def test_xi_zero_on_a_relaxation():
 
 
 def micro_f1(z, truth, score, counted):
-    """The surrogate by its definition: wrong variables plus margin, over the sizes of label and truth."""
+    """The surrogate by its definition: wrong variables plus margin, over the sizes of label and ground truth."""
     false = counted @ np.abs(z - truth)
     size = counted @ (z + truth)
     return (false + score @ (z - truth)) / size if size > 0 else 0.0

@@ -29,7 +29,7 @@ SURROGATES = [
 
 
 def instance(seed: int, hamming: bool = True):
-    """A random space, its labels, a score, a loss and a truth."""
+    """A random space, its labels, a score, a loss and a ground truth."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 8))
     space = so.LabelSpace("small")

@@ -98,7 +98,7 @@ def test_ndcg_equals_sklearn_and_ties_cost_nothing():
 
 
 def test_hinge_bounds_the_loss_of_the_prediction(rng):
-    """max over pi of loss + score - score of the truth is at least 1 - NDCG of sorting by the scores."""
+    """max over pi of loss + score - score of the ground truth is at least 1 - NDCG of sorting by the scores."""
     model = Ranking()
     X = [rng.normal(size=(n, 3)) for n in rng.integers(2, 9, size=40)]
     Y = [rng.integers(0, 4, size=len(x)) for x in X]
@@ -175,7 +175,9 @@ def test_bad_inputs(rng):
     with pytest.raises(DeclarationError, match="use loss"):
         Ranking().loss_at(Ranking().encode([1, 0]))
     batch = Ranking().batch([np.ones((2, 1)), np.ones((3, 1))])
-    with pytest.raises(LabelNotInSpace, match="1 of 2 labels cannot be used:\n  example 1: A truth has one relevance"):
+    with pytest.raises(
+        LabelNotInSpace, match="1 of 2 labels cannot be used:\n  example 1: A ground truth has one relevance"
+    ):
         batch.truth([[1, 0], [1, 0]])
     with pytest.raises(DeclarationError, match="2 inputs but 1 labels"):
         batch.truth([[1, 0]])

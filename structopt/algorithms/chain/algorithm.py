@@ -1,4 +1,4 @@
-"""The exact oracle of a chain's space: Viterbi, the k best, no-good cuts and the loss-indexed front."""
+"""The algorithm of a chain: Viterbi, the k best, no-good cuts and the loss-indexed Pareto front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains: Viterbi, the k best, forward-backward sums and the loss-indexed front (docs/mathematics/oracles).
+"""Chains: Viterbi, the k best, forward-backward sums and the loss-indexed Pareto front (docs/mathematics/oracles).
 
 A label of a chain of length L over S states has the score
 
@@ -95,9 +95,9 @@ def k_best(
     init: npt.ArrayLike | None = None,
     ban: npt.ArrayLike | None = None,
 ) -> tuple[IntArray, FloatArray]:
-    """The k best state sequences that are not in a ban list, best first.
+    """The k best state sequences that are not in a list of excluded ones, best first.
 
-    Lawler's cells on the table of one backward pass (docs/mathematics/oracles), O(L S^2 + k L S).
+    Lawler's cells on the table of one backward pass (docs/mathematics/oracles#chains-and-segments), O(L S^2 + k L S).
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def marginals_batch(
 def loss_front(
     U: npt.ArrayLike, T: npt.ArrayLike, loss: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[FloatArray, IntArray]:
-    """The best score for every value of an integer loss (docs/mathematics/oracles).
+    """The best score for every value of an integer loss (docs/mathematics/oracles#loss-indexed-pareto-fronts).
 
     For every psi(h, g) that does not decrease in h, ``max_e psi(values[e], e)`` is the exact maximum of psi over
     all sequences: most-violated labels of slack rescaling and every bi-criteria surrogate without a search.

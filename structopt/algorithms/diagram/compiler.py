@@ -322,7 +322,7 @@ def _refusal(program: Program, order: IntArray, found: Any, max_nodes: int) -> D
     widest = np.argsort(-column_values, kind="stable")[:5]
     names = program.space.row_names
     rows = tuple(names[int(program.row_source[column_rows[k]])] for k in widest if column_values[k] > 1)
-    told = ", ".join(
+    text = ", ".join(
         f"{names[int(program.row_source[column_rows[k]])]} ({int(column_values[k])} values)"
         for k in widest
         if column_values[k] > 1
@@ -331,7 +331,7 @@ def _refusal(program: Program, order: IntArray, found: Any, max_nodes: int) -> D
     return DiagramRefused(
         f"The diagram of {program.space!r} is too wide: {reason} after {place} of {len(order)} decisions (the last one "
         f"about {variable}); states by layer: {'... ' if place > 8 else ''}{shown}. "
-        + (f"Rows that keep them apart: {told}. " if told else "")
+        + (f"Rows that keep them apart: {text}. " if text else "")
         + "Split the space, leave such a row to a side constraint, or use solver='highs'.",
         "width",
         widths=tuple(int(w) for w in widths),

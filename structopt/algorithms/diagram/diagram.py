@@ -149,8 +149,8 @@ class Diagram:
     def summary(self) -> str:
         """Its size in a line."""
         count = self.count()
-        told = str(count) if count < 10**7 else f"{float(count):.3g}" if count < 10**300 else "very many"
-        return f"{told} labels, {self.n_nodes} nodes, {self.n_arcs} arcs, width {self.width}"
+        text = str(count) if count < 10**7 else f"{float(count):.3g}" if count < 10**300 else "very many"
+        return f"{text} labels, {self.n_nodes} nodes, {self.n_arcs} arcs, width {self.width}"
 
     def __repr__(self) -> str:
         title = f" of {self.space.name!r}" if self.space.name else ""

@@ -2,7 +2,7 @@
 
     max  sum_j c_j y_j + sum_e c_e p_e,   p_e <= y_i, p_e <= y_j, p_e >= y_i + y_j - 1,   0 <= y, p <= 1
 
-`PairwiseGraph` holds the adjacency, so that a call costs little more than its flow. docs/mathematics/oracles.
+`PairwiseGraph` holds the adjacency, so that a call takes little longer than its flow. docs/mathematics/oracles.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PairwiseGraph:
     best label for up to 16 labels, beyond that the first that a deterministic search meets.
 
     Every value is ``c.z`` of the answer in float64. An answer is within ``(n_labels + n_edges) 2^-59 sum|c|`` of the
-    optimum, since costs are rounded to 60-bit integers. Calls may share a graph between threads.
+    optimum, since coefficients are rounded to 60-bit integers. Calls may share a graph between threads.
 
     Examples
     --------
@@ -81,12 +81,12 @@ class PairwiseGraph:
 
     @cached_property
     def is_forest(self) -> bool:
-        """Whether the edges form a forest: then the relaxation is integral whatever the costs."""
+        """Whether the edges form a forest: then the relaxation is integral for all coefficients."""
         # In a graph with a cycle some choice of signs is frustrated, and in a forest none is.
         return bool(n_components(self.n_labels, self.i, self.j) == self.n_labels - self.n_edges)
 
     def is_balanced(self, pair: npt.ArrayLike) -> bool:
-        """Whether no cycle is frustrated: then the relaxation with fewest halves is integral, for all unary costs.
+        """Whether no cycle is frustrated: then the relaxation with fewest halves is integral for all unaries.
 
         Examples
         --------
@@ -222,7 +222,7 @@ class PairwiseGraph:
     def _exact(
         self, U: FloatArray, P: FloatArray, node_limit: int, n_jobs: int
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Labels, values (NaN where a cost is not finite) and proofs of the rows of U and P."""
+        """Labels, values (NaN where a coefficient is not finite) and proofs of the rows of U and P."""
         B = U.shape[0]
         Y, values, proved = np.empty((B, self.n_labels)), np.empty(B), np.ones(B, np.bool_)
 
@@ -269,7 +269,7 @@ class PairwiseGraph:
         g_const: npt.ArrayLike,
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`best_product` for every row of ``h_unary`` and ``g_unary``; the pair costs are shared, g has none.
+        """`best_product` for every row of ``h_unary`` and ``g_unary``; the pair coefficients are shared, g has none.
 
         Returns the labels (B, n_labels) and their h and g.
         """
@@ -404,7 +404,7 @@ def _values(Y: Any, unary: Any, coupling: Any, const: float) -> Any:
 
 def _refuse(unary: FloatArray, pair: FloatArray) -> None:
     _require_finite(unary=unary, pair=pair)
-    raise DeclarationError("the value overflows float64; scale the costs down.")
+    raise DeclarationError("the value overflows float64; scale the coefficients down.")
 
 
 def _require_finite(**costs: Any) -> None:
@@ -414,7 +414,7 @@ def _require_finite(**costs: Any) -> None:
         if wrong.size:
             k = int(wrong[0])
             at = f"[{k}]" if np.ndim(given) else ""
-            raise DeclarationError(f"{name}{at} is {values[k]}; costs must be finite numbers.")
+            raise DeclarationError(f"{name}{at} is {values[k]}; coefficients must be finite numbers.")
 
 
 def _refuse_rows(U: FloatArray, P: FloatArray, values: FloatArray) -> None:

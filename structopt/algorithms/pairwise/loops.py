@@ -1,4 +1,4 @@
-"""The compiled part of `pairwise`: from float64 costs to integers, through roof duality and back.
+"""Compiled kernels of pairwise models: from float64 coefficients to integers, roof duality, and back.
 
 Each function is one call from Python. Scratch is made once a call: a batch reuses it and threads do not share it.
 """
@@ -34,7 +34,7 @@ __all__ = [
     "relax_rows",
 ]
 
-# Sum of |integer costs| stays below 2^60, hence every excess and residual below 2^62 (docs/mathematics/oracles).
+# Sum of |integer coefficients| stays below 2^60, hence every excess and residual below 2^62 (docs/mathematics/oracles).
 _BITS = 60
 _NOT_FINITE = -100_000
 
@@ -49,7 +49,7 @@ def _all_finite(values: Any) -> bool:
 
 @kernel
 def _to_integers(unary: Any, pair: Any, U: Any, P: Any) -> int:
-    """Round the costs times ``2**exponent`` and return the exponent, or `_NOT_FINITE`."""
+    """Round the coefficients times ``2**exponent`` and return the exponent, or `_NOT_FINITE`."""
     total = 0.0
     for k in range(unary.size):
         total += abs(unary[k])
@@ -99,7 +99,7 @@ def _relax(
     ptr: Any, edges: Any, unary: Any, pair: Any, fewest: bool, warm: bool,
     flow: Any, negative: Any, exponents: Any, index: int, scratch: Any, y: Any, p: Any,
 ) -> float:  # fmt: skip
-    """One relaxation, NaN if a cost is not finite."""
+    """One relaxation, NaN if a coefficient is not finite."""
     n = unary.size
     U, P, y2, work = scratch
     exponent = _to_integers(unary, pair, U, P)
@@ -153,7 +153,7 @@ def relax_rows(
 def exact_rows(
     i: Any, j: Any, U: Any, P: Any, node_limit: int, first: int, last: int, Y: Any, values: Any, proved: Any
 ) -> None:
-    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a cost is not finite."""
+    """The best 0/1 labels of the rows ``first .. last-1``; the value is NaN where a coefficient is not finite."""
     unary = np.empty(U.shape[1], np.int64)
     pair = np.empty(P.shape[1], np.int64)
     best = np.empty(U.shape[1], np.int8)
@@ -198,7 +198,7 @@ def _find(parent: Any, parity: Any, v: int) -> tuple[int, bool]:
 
 @kernel
 def balanced(n: int, i: Any, j: Any, pair: Any) -> bool:
-    """Two-colour the labels: equal across c > 0, different across c < 0 (docs/mathematics/oracles)."""
+    """Two-colour the labels: equal across c > 0, different across c < 0 (docs/mathematics/oracles#roof-duality)."""
     parent = np.arange(n)
     parity = np.zeros(n, np.bool_)
     size = np.ones(n, np.int64)
@@ -243,7 +243,7 @@ def n_components(n: int, i: Any, j: Any) -> int:
 def product_rows(
     i: Any, j: Any, U: Any, pair: Any, h_const: Any, G: Any, g_const: Any, first: int, last: int, Y: Any, h: Any, g: Any
 ) -> None:
-    """The label with the largest ``h(y) g(y)`` for rows ``first:last``; one vector of pair costs, none in g."""
+    """The label with the largest ``h(y) g(y)`` for rows ``first:last``; one vector of pair coefficients, none in g."""
     n = U.shape[1]
     coupling = coupling_matrix(n, i, j, pair)
     none = np.zeros((n, n))

@@ -1,4 +1,4 @@
-"""Segments of a sequence: their numbering, sums over their positions, and the exact oracle."""
+"""Segments of a sequence: their numbering, sums over their positions, and the algorithm."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SegmentOracle(RowAlgorithm):
         self._initial = np.where(initial, 0.0, -np.inf)
 
     def _tables(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Scores of segments (T, L, S), transitions (T - 1, S, S) and first states, as the kernel wants them."""
+        """Scores of segments (T, L, S), transitions (T - 1, S, S) and first states, in the form of the kernel."""
         S, at = self.n_states, self._at
         scores = np.zeros((self.length, self.max_length, S))
         scores.reshape(-1, S)[self._place] = c[: at[1]].reshape(-1, S)

@@ -1,4 +1,4 @@
-"""Exact oracles over the labels of a hierarchy (docs/mathematics/oracles#needed-child-trees).
+"""Algorithms for the labels of a hierarchy (docs/mathematics/oracles#needed-child-trees).
 
 Each also answers for the columns of a (nodes, examples) table at a time, with sparse labels: `maximize_columns`.
 """

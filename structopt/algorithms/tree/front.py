@@ -6,7 +6,7 @@ merged so far *with at least one chosen*, merging c gives
     P'[e] = max( P[e],  X[c][e],  max_f P[e - f] + X[c][f] )        (c left out; c alone; c with others)
 
 and ``X[i][e] = gain_i + P_i[e - loss_i]`` once all children of i are in. A table is never wider than the sum of |loss|
-below it plus one, so that all merges together cost O((sum |loss|)^2 + n).
+below it plus one, so that all merges together take O((sum |loss|)^2 + n).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["TreeFrontPlan", "TreeFronts", "closure_forest", "common_unit", "loss_front", "loss_front_batch"]
 
-# Losses of one example, in units, up to which its front is made: merging costs their square.
+# Losses of one example, in units, up to which its Pareto front is made: merging takes their square.
 _MOST_LOSSES = 10_000
 
 
@@ -308,7 +308,7 @@ class TreeFrontPlan(FrontPlan):
         self._loss = np.zeros((len(G), len(parent)), dtype=np.int64)
         self._loss[:, node] = np.rint(G[:, column] / unit)
         self.entries, levels, _ = table_entries(parent, self._loss)
-        # Merging costs the square of the losses, a maximum one step a node.
+        # Merging takes the square of the losses, a maximum one step a node.
         self.cost = float((1.0 + levels.astype(np.float64) ** 2 / len(parent)).mean()) if len(G) else 1.0
 
     @classmethod

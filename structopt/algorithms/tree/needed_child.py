@@ -1,4 +1,4 @@
-"""Forests in which a chosen internal node needs a chosen child, as they were declared."""
+"""Declared forests in which a chosen internal node needs a chosen child."""
 
 from __future__ import annotations
 
