@@ -215,12 +215,12 @@ class _BlockAscent(DualMethod):
                 monitor.record(self.state)
 
     def state(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("certify", "settled", "rounds")}
+        own = {name: getattr(self, name) for name in ("certify", "almost_done", "rounds")}
         return {**own, "last_gap": float(self.last_gap), **super().state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        for name in ("certify", "settled", "rounds"):
+        for name in ("certify", "almost_done", "rounds"):
             setattr(self, name, bool(state[name]))
         self.last_gap = float(state["last_gap"])
 
