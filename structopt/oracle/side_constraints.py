@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import FloatArray, kernel
 from structopt.backends.base import SideConstraints
 from structopt.backends.no_goods import no_good_rows
 from structopt.checks import converted, shown
 from structopt.checks import number as real
 from structopt.errors import DeclarationError, SpaceMismatch
-from structopt.oracle.compression import compressed
 from structopt.space.compiled import CompiledSpace
 
-__all__ = ["Row", "side_constraints_of"]
+__all__ = ["Row", "compressed", "side_constraints_of"]
 
 Row = tuple[npt.ArrayLike, float, float]
 
@@ -55,3 +56,24 @@ def _dense_rows(rows: Sequence[Row], n: int) -> SideConstraints:
     matrix = sp.csr_array(compressed(dense), shape=dense.shape)
     matrix.has_canonical_format = True
     return matrix, bounds[0], bounds[1]
+
+
+@kernel
+def compressed(dense: FloatArray) -> Any:
+    """Values, columns and row starts (CSR) of the entries of a few dense rows that are not 0."""
+    m, n = dense.shape
+    starts = np.zeros(m + 1, dtype=np.int32)
+    count = 0
+    for i in range(m):
+        for j in range(n):
+            count += dense[i, j] != 0.0
+        starts[i + 1] = count
+    values = np.empty(count)
+    columns = np.empty(count, dtype=np.int32)
+    at = 0
+    for i in range(m):
+        for j in range(n):
+            if dense[i, j] != 0.0:
+                values[at], columns[at] = dense[i, j], j
+                at += 1
+    return values, columns, starts

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import IntArray, kernel
 from structopt.errors import DeclarationError, StructoptError
-from structopt.estimators.conditional_risk.closed_rows import all_closed
 from structopt.features import n_examples
 from structopt.model import Model
 from structopt.model.codec import refusal
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.structures.node_labels import LabelCodec
 
-__all__ = ["dense", "encode_labels", "same"]
+__all__ = ["all_closed", "dense", "encode_labels", "same"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -136,3 +136,27 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     return a is b
+
+
+@kernel
+def all_closed(rows: npt.NDArray[np.bool_], parent_ptr: IntArray, parent: IntArray) -> bool:
+    """Whether in every row all parents of a node that is on are on.
+
+    Examples
+    --------
+    The path 0 - 1 - 2:
+
+    >>> ptr, parent = np.array([0, 0, 1, 2]), np.array([0, 1])
+    >>> all_closed(np.array([[True, True, False], [False, False, False]]), ptr, parent)
+    True
+    >>> all_closed(np.array([[True, False, True]]), ptr, parent)
+    False
+    """
+    n_rows, n_nodes = rows.shape
+    for i in range(n_rows):
+        for j in range(n_nodes):
+            if rows[i, j]:
+                for k in range(parent_ptr[j], parent_ptr[j + 1]):
+                    if not rows[i, parent[k]]:
+                        return False
+    return True

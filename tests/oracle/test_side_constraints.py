@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.oracle.compression import compressed
+from structopt.oracle.side_constraints import compressed
 
 
 @settings(deadline=None)
