@@ -1,22 +1,25 @@
-"""`CRF`: a linear-chain conditional random field."""
+"""`CRF`: conditional random fields over chains, or over any model whose labels can be summed over."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from structopt.checks import check_parameters
+from structopt.checks import check_parameters, choice, instance
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import named_inputs, taken, used_examples
+from structopt.estimators.structured import as_array, label_score
 from structopt.features import n_examples
 from structopt.frames import plain_labels
+from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.risks.crf import ChainCRF, chain_marginals
+from structopt.risks.crf import chain_marginals
+from structopt.risks.space_crf import bayes_labels, likelihood, means_of
 from structopt.structures.chain import Chain
 from structopt.train.registry import TrainerFunction
 
@@ -24,16 +27,21 @@ __all__ = ["CRF"]
 
 
 class CRF(LinearEstimator):
-    """Label sequences with the chain of states that is most likely, ``P(y | x) = exp(score(x, y)) / Z(x)``.
+    """Maximum likelihood of labels, ``P(y | x) = exp(score(x, y)) / Z(x)``: of sequences of states, or of any model.
 
-    Minimises ``lam/2 ||w||^2`` plus the mean negative log-likelihood of the sequences, to a certified gap.
+    Minimises ``lam/2 ||w||^2`` plus the mean negative log-likelihood of the labels, to a certified gap.
 
     Parameters
     ----------
+    model : Model, optional
+        What the labels are: a declared `structopt.Model` or one of `structopt.structures`, with integral labels that an
+        algorithm sums over (`structopt.risks.likelihood`). By default labels are sequences, and the model a chain of
+        the states found in training.
     lam : float
         Weight of the regulariser.
     states : sequence, optional
-        The states in order; those found in training, sorted, by default.
+        The states of a chain in order; those found in training, sorted, by default. This and the next four are for
+        sequences, without `model`.
     transitions, initial
         Which states may follow which, and which may come first, as of `structopt.structures.Chain`
         (``transitions="bio"`` for BIO tags); all by default.
@@ -53,14 +61,15 @@ class CRF(LinearEstimator):
 
     Attributes
     ----------
-    model_ : Chain
+    model_ : Model
     states_ : list
+        Of a chain.
     w_ : ndarray
-        Weights in the order of `Chain`.
-    coef_ : ndarray of shape (n_states, n_features)
-        A view of the weights of the features.
+        Weights in the order of the model.
+    coef_ : ndarray
+        Of a chain a view of the weights of the features, of shape (n_states, n_features); else `w_`.
     transitions_ : ndarray of shape (n_states, n_states)
-        A view of the weights of the transitions.
+        Of a chain a view of the weights of the transitions.
     result_ : TrainResult
     n_features_in_, n_iter_ : int
     feature_names_in_ : ndarray
@@ -76,10 +85,22 @@ class CRF(LinearEstimator):
     (['up', 'down', 'down'], 1.0)
     >>> crf.predict_proba(X)[1].shape, crf.states_
     ((2, 2), ['down', 'up'])
+
+    Over a declared label space:
+
+    >>> import structopt as so
+    >>> space = so.LabelSpace("at most one of three")
+    >>> tag = space.binary("tag", 3)
+    >>> space.subject_to(tag.sum() <= 1)
+    >>> model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
+    >>> crf = CRF(model, lam=0.1).fit([[1.0], [-1.0]], [[1, 0, 0], [0, 0, 0]])
+    >>> crf.predict([[1.0]]), crf.predict_proba([[0.0]])
+    (array([[1, 0, 0]]), array([[0.25, 0.25, 0.25]]))
     """
 
     def __init__(
         self,
+        model: Model | None = None,
         lam: float = 1e-2,
         states: Sequence[Hashable] | None = None,
         transitions: Any = None,
@@ -105,6 +126,7 @@ class CRF(LinearEstimator):
             verbose=verbose,
             warm_start=warm_start,
         )
+        self.model = model
         self.states = states
         self.transitions = transitions
         self.initial = initial
@@ -114,15 +136,15 @@ class CRF(LinearEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from sequences.
+        """Learn from sequences, or from what the model takes.
 
         Parameters
         ----------
-        X : list of arrays, sparse matrices or frames of shape (T, n_features)
+        X : list of arrays, sparse matrices or frames of shape (T, n_features), or the model's inputs
         y : list
-            T states for each.
+            T states for each, or the model's labels.
         sample_weight : array, optional
-            Weights of the sequences in the mean: weight 2 is a sequence given twice, 0 one left out, and all weights
+            Weights of the examples in the mean: weight 2 is an example given twice, 0 one left out, and all weights
             times a number change nothing. Equal by default.
 
         Returns
@@ -136,19 +158,36 @@ class CRF(LinearEstimator):
             raise DeclarationError(f"{n_examples(X)} inputs but {n_examples(y)} labels.")
         X, y = taken(X, rows), taken(y, rows)
         self._begin_fit()
-        states = _states(y) if self.states is None else list(self.states)
-        self._refuse_other("states", getattr(self, "states_", None), states)
-        self.states_ = states
-        self.model_ = Chain(
-            self.states_, self.transitions, self.initial, intercept=self.intercept, initial_weights=self.initial_weights
-        )
-        risk = ChainCRF(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
+        self.model_ = self._chain(y) if self.model is None else self._given(self.model)
+        risk = likelihood(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
         automatic = isinstance(self.trainer, str) and self.trainer == "auto"
         result = self._minimise(risk, "bmrm" if automatic else self.trainer)
         self.w_ = np.array(result.w)
-        self.n_features_in_ = int(X[0].shape[1] if hasattr(X[0], "shape") else np.shape(X[0])[1])
+        if self.model is None or getattr(X, "ndim", 0) == 2:
+            first = X if getattr(X, "ndim", 0) == 2 else X[0]
+            self.n_features_in_ = int(first.shape[1] if hasattr(first, "shape") else np.shape(first)[1])
         self._keep(result)
         return self
+
+    def _chain(self, y: Any) -> Chain:
+        """The chain of the states of y, or of those given."""
+        states = _states(y) if self.states is None else list(self.states)
+        self._refuse_other("states", getattr(self, "states_", None), states)
+        self.states_ = states
+        return Chain(
+            self.states_, self.transitions, self.initial, intercept=self.intercept, initial_weights=self.initial_weights
+        )
+
+    def _given(self, model: Model) -> Model:
+        """The model that was given; what describes a chain does not go with it."""
+        instance("model", model, Model)
+        of_chains = {"states": None, "transitions": None, "initial": None, "intercept": False, "initial_weights": False}
+        for name, default in of_chains.items():
+            if getattr(self, name) is not default:
+                raise DeclarationError(
+                    f"{name} describes the chain that CRF makes without a model; give it to the model."
+                )
+        return model
 
     def _unary(self) -> FloatArray:
         width = self.n_features_in_ + self.intercept
@@ -156,14 +195,18 @@ class CRF(LinearEstimator):
 
     @property
     def coef_(self) -> FloatArray:  # type: ignore[override]
-        """Weights of the features by state."""
+        """Weights of the features by state; all weights of a model that was given."""
         check_is_fitted(self, "w_")
+        if self.model is not None:
+            return self.w_
         return self._unary()[:, : self.n_features_in_]
 
     @property
     def transitions_(self) -> FloatArray:
         """Weights of the transitions, ``[from, to]``."""
         check_is_fitted(self, "w_")
+        if self.model is not None:
+            raise AttributeError("transitions_ is of a CRF that makes its own chain; see w_.")
         n, start = len(self.states_), self._unary().size
         return self.w_[start : start + n * n].reshape(n, n)
 
@@ -171,80 +214,102 @@ class CRF(LinearEstimator):
         check_is_fitted(self, "w_")
         return self.model_.batch(named_inputs(self, X, reset=False))
 
-    def predict(self, X: Any) -> list[list[Any]]:
-        """The most likely states of each sequence (Viterbi).
+    def predict(self, X: Any, decision: Literal["best", "bayes"] = "best") -> Any:
+        """The most likely label of each input (of sequences by Viterbi), or that of least expected loss.
 
         Parameters
         ----------
-        X : list of arrays, sparse matrices or frames
+        X : list of arrays, sparse matrices or frames, or the model's inputs
+        decision : {"best", "bayes"}
+            ``"best"``: the most likely label. ``"bayes"``: the label of least expected task loss; of sequences that is
+            a label of the most likely state at each position, within the rules.
 
         Returns
         -------
-        list of lists
-            A state for each position.
+        list of lists, or labels as the model has them
         """
+        choice("decision", decision, ("best", "bayes"))
         batch = self._batch(X)
-        labels, _ = batch.argmax(batch.tables(self.w_), n_jobs=self.n_jobs)
-        return [list(label) for label in batch.decode(labels)]
+        if decision == "bayes":
+            labels = bayes_labels(batch, self.w_, n_jobs=self.n_jobs)
+        else:
+            labels, _ = batch.argmax(batch.tables(self.w_), n_jobs=self.n_jobs)
+        found = batch.decode(labels)
+        return [list(label) for label in found] if self.model is None else as_array(found)
 
-    def predict_proba(self, X: Any) -> list[FloatArray]:
-        """Of each sequence the probabilities of the states at its positions, arrays of shape (T, n_states).
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the parts of a label.
 
         Parameters
         ----------
-        X : list of arrays, sparse matrices or frames
+        X : list of arrays, sparse matrices or frames, or the model's inputs
 
         Returns
         -------
-        list of ndarray
+        list of ndarray or ndarray
+            Of each sequence the probabilities of the states at its positions, (T, n_states); of other models the mean
+            of the variables of the first block, in its shape.
         """
         batch = self._batch(X)
-        return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.starts[0][1:-1])
+        if isinstance(self.model_, Chain):
+            return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.starts[0][1:-1])
+        _, means = means_of(batch, batch.tables(self.w_))
+        found = []
+        for i in range(len(batch)):
+            first = next(iter(self.model_.space(batch.input(i))))
+            found.append(np.asarray(means[i])[first.slice].reshape(first.shape))
+        return as_array(found)
 
-    def decision_function(self, X: Any) -> list[FloatArray]:
-        """Of each sequence the scores of the states at its positions, without transitions.
+    def decision_function(self, X: Any) -> Any:
+        """Scores, of each sequence those of the states at its positions, without transitions.
 
         Parameters
         ----------
-        X : list of arrays, sparse matrices or frames
+        X : list of arrays, sparse matrices or frames, or the model's inputs
 
         Returns
         -------
-        list of ndarray
+        list of ndarray, or the scores of the label's variables
         """
         batch = self._batch(X)
-        return np.split(batch.tables(self.w_)[0], batch.starts[0][1:-1])
+        tables = batch.tables(self.w_)
+        return np.split(tables[0], batch.starts[0][1:-1]) if isinstance(self.model_, Chain) else batch.costs(tables)
 
     def log_likelihood(self, X: Any, y: Any) -> FloatArray:
-        """``log P(y | x)`` of each sequence.
+        """``log P(y | x)`` of each example.
 
         Parameters
         ----------
-        X : list of arrays, sparse matrices or frames
+        X : list of arrays, sparse matrices or frames, or the model's inputs
         y : list
-            T states for each.
+            T states for each, or the model's labels.
 
         Returns
         -------
         ndarray
         """
         batch = self._batch(X)
-        scores = batch.dot(batch.tables(self.w_), batch.truth(plain_labels(y)))
-        return np.asarray(scores - chain_marginals(batch, self.w_, self.n_jobs)[0])
+        tables = batch.tables(self.w_)
+        scores = batch.dot(tables, batch.truth(plain_labels(y)))
+        if isinstance(self.model_, Chain):
+            return np.asarray(scores - chain_marginals(batch, self.w_, self.n_jobs)[0])
+        return np.asarray(scores - means_of(batch, tables)[0])
 
     def score(self, X: Any, y: Any) -> float:
-        """The share of positions whose state is right.
+        """The share of positions whose state is right; of other models that of `StructuredSVM`.
 
         Parameters
         ----------
-        X : list of arrays, sparse matrices or frames
+        X : list of arrays, sparse matrices or frames, or the model's inputs
         y : list
-            T states for each.
+            T states for each, or the model's labels.
 
         Returns
         -------
         float
         """
+        if self.model is not None:
+            return label_score(self._batch(X), self.w_, y, self.n_jobs)
         found = self.predict(X)
         truth = [list(label) for label in plain_labels(y)]
         if [len(label) for label in truth] != [len(label) for label in found]:

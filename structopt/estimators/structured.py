@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structopt import train
-from structopt.checks import check_parameters
+from structopt.checks import check_parameters, choice
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import Fitting, named_inputs
 from structopt.estimators.persistence import Persistent
@@ -22,6 +22,7 @@ from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.plane import Plane
 from structopt.risks.loss_check import check_losses
+from structopt.risks.space_crf import bayes_labels
 from structopt.surrogates import Surrogate
 from structopt.train import StructuredRisk, TrainResult
 from structopt.train.registry import ProblemSize, Trainer, TrainerFunction
@@ -189,7 +190,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
 
     # ---- use -------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, decision: Literal["best", "bayes"] = "best", *, temperature: float = 1.0) -> Any:
         """The best label of every input, integral also where training was over a relaxation.
 
         An array where the labels have one shape, else a list.
@@ -197,14 +198,23 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         Parameters
         ----------
         X : matrix, frame or list of inputs
+        decision : {"best", "bayes"}
+            ``"best"``: the label with the largest score. ``"bayes"``: the label of least expected task loss under
+            ``P(y | x) ~ exp(score(x, y) / temperature)``, where an algorithm sums over the labels
+            (`structopt.Oracle.marginals`) and the expected loss depends on the marginals alone.
+        temperature : float
+            Of the distribution of ``"bayes"``; scores of a support vector machine have no scale of their own.
 
         Returns
         -------
         ndarray or list
         """
+        choice("decision", decision, ("best", "bayes"))
         batch = self._batch(X, self.model.integral_twin)
+        if decision == "bayes":
+            return as_array(batch.decode(bayes_labels(batch, self.coef_, temperature=temperature, n_jobs=self.n_jobs)))
         labels, _ = batch.argmax(batch.tables(self.coef_), n_jobs=self.n_jobs)
-        return _as_array(batch.decode(labels))
+        return as_array(batch.decode(labels))
 
     def decision_function(self, X: Any) -> Any:
         """Scores of the label's variables: an array ``(n, n_variables)``, or a list where spaces differ.
@@ -234,17 +244,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         -------
         float
         """
-        batch = self._batch(X, self.model.integral_twin)
-        tables = batch.tables(self.coef_)
-        truth = batch.truth(plain_labels(Y))
-        loss = batch.loss(truth)
-        check_losses(batch, truth, loss, search=False)
-        labels, _ = batch.argmax(tables, n_jobs=self.n_jobs)
-        _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss)
-        values = np.maximum(batch.loss_values(loss, labels), 0.0)
-        # A solver with a limit may miss the largest loss, and then the label predicted has more than it found.
-        total = float(np.maximum(worst, values).sum())
-        return 1.0 - float(values.sum()) / total if total > 0 else 1.0
+        return label_score(self._batch(X, self.model.integral_twin), self.coef_, Y, self.n_jobs)
 
     def predict_plane(self, x: Any, y: Any) -> Plane:
         """The plane of margins and losses of one example at the learned weights, for searches and pictures.
@@ -290,7 +290,21 @@ def _memory_beside_the_features(trainer: str, risk: StructuredRisk) -> float:
     return 0.0 if estimate is None else sum(estimate(size).values())
 
 
-def _as_array(labels: list[Any]) -> Any:
+def label_score(batch: Batch, w: Any, Y: Any, n_jobs: int) -> float:
+    """One minus the sum of the task losses of the best labels over the sum of the largest possible ones."""
+    tables = batch.tables(w)
+    truth = batch.truth(plain_labels(Y))
+    loss = batch.loss(truth)
+    check_losses(batch, truth, loss, search=False)
+    labels, _ = batch.argmax(tables, n_jobs=n_jobs)
+    _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss)
+    values = np.maximum(batch.loss_values(loss, labels), 0.0)
+    # A solver with a limit may miss the largest loss, and then the label predicted has more than it found.
+    total = float(np.maximum(worst, values).sum())
+    return 1.0 - float(values.sum()) / total if total > 0 else 1.0
+
+
+def as_array(labels: list[Any]) -> Any:
     shapes = {np.shape(label) for label in labels}
     flat = all(isinstance(label, str | int | float | np.generic | np.ndarray) for label in labels)
     return np.array(labels) if flat and len(shapes) == 1 else labels

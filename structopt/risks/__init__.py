@@ -43,7 +43,7 @@ from structopt.risks.scalar import (
     Quantile,
     SquaredHinge,
 )
-from structopt.risks.space_crf import SpaceCRF
+from structopt.risks.space_crf import SpaceCRF, likelihood
 from structopt.risks.structured import StructuredRisk, Violations
 from structopt.risks.tree_crf import TreeCRF
 from structopt.risks.vector import Multiclass, MultivariateRegression, Softmax
@@ -83,6 +83,7 @@ __all__ = [
     "ChainCRF",
     "PathSoftmax",
     "SpaceCRF",
+    "likelihood",
     "TreeCRF",
     "Cut",
     "LinearRisk",

@@ -1,0 +1,100 @@
+"""CRF over declared label spaces, against likelihoods and risks summed over all labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from sklearn.base import clone
+
+import structopt as so
+from structopt.errors import DeclarationError
+
+
+def problem(n_tags=6, n=25, d=3, seed=0):
+    """Tags within a budget, drawn from a random CRF."""
+    rng = np.random.default_rng(seed)
+    space = so.LabelSpace("budget")
+    tag = space.binary("tag", n_tags)
+    cost = rng.integers(1, 5, n_tags).astype(float)
+    space.subject_to(cost @ tag <= 0.6 * cost.sum(), tag[0] + tag[1] <= 1, name="budget")
+    model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
+    X, w = rng.normal(size=(n, d)), rng.normal(size=n_tags * d)
+    Y = np.array([model.sample(w, x, random_state=rng)[0] for x in X])
+    return model, X, Y
+
+
+def test_the_likelihood_is_maximal():
+    model, X, Y = problem()
+    labels, lam = model.space().enumerate(), 0.05
+
+    def objective(w):
+        scores = X @ w.reshape(6, -1).T
+        return lam / 2 * w @ w + np.mean(logsumexp(scores @ labels.T, axis=1) - (scores * Y).sum(axis=1))
+
+    crf = so.CRF(model, lam=lam, tol=1e-9).fit(X, Y)
+    best = minimize(objective, np.zeros(18), method="BFGS", options={"gtol": 1e-10})
+    assert crf.result_.objective == pytest.approx(best.fun, abs=1e-8)
+    assert crf.result_.lower_bound <= best.fun + 1e-12
+    assert objective(crf.w_) == pytest.approx(crf.result_.objective, abs=1e-10)
+    np.testing.assert_allclose(crf.log_likelihood(X, Y).mean(), lam / 2 * crf.w_ @ crf.w_ - objective(crf.w_))
+
+
+def test_probabilities_and_both_decisions():
+    model, X, Y = problem()
+    labels = model.space().enumerate()
+    crf = so.CRF(model, lam=0.05).fit(X, Y)
+    scores = X @ crf.w_.reshape(6, -1).T @ labels.T
+    p = np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
+    np.testing.assert_allclose(crf.predict_proba(X), p @ labels, atol=1e-10)
+    assert np.array_equal(crf.predict(X), labels[p.argmax(axis=1)])
+    risks = p @ np.abs(labels[:, None] - labels[None]).sum(axis=2)
+    found = crf.predict(X, decision="bayes")
+    place = [int(np.flatnonzero((labels == y).all(axis=1))[0]) for y in found]
+    np.testing.assert_allclose(risks[np.arange(len(X)), place], risks.min(axis=1), atol=1e-9)
+    assert 0.0 <= crf.score(X, Y) <= 1.0
+
+
+def test_decisions_of_structured_svms():
+    model, X, Y = problem()
+    svm = so.StructuredSVM(model, lam=0.05).fit(X, Y)
+    labels = model.space().enumerate()
+    # At a low temperature the distribution is the best label alone.
+    cold = svm.predict(X, decision="bayes", temperature=1e-3)
+    values = X @ svm.coef_.reshape(6, -1).T
+    np.testing.assert_allclose((values * cold).sum(axis=1), (values @ labels.T).max(axis=1), atol=1e-6)
+    with pytest.raises(DeclarationError, match="decision must be"):
+        svm.predict(X, decision="mean")
+    with pytest.raises(DeclarationError, match="temperature"):
+        svm.predict(X, decision="bayes", temperature=0.0)
+
+
+def test_structures_keep_their_own_sums():
+    rng = np.random.default_rng(1)
+    model = so.structures.PairwiseMRF(3, edges=[(0, 1), (1, 2)])
+    X, Y = rng.normal(size=(12, 2)), rng.integers(0, 2, (12, 3))
+    crf = so.CRF(model, lam=0.1, tol=1e-8).fit(X, Y)
+    other = so.train.bmrm(so.risks.SpaceCRF(model, X, Y), lam=0.1, tol=1e-8)
+    assert crf.result_.objective == pytest.approx(other.objective, abs=1e-7)
+    sequences = [rng.normal(size=(t, 2)) for t in (2, 3, 4)]
+    states = [rng.integers(0, 2, len(x)).tolist() for x in sequences]
+    chain = so.CRF(so.structures.Chain(2), lam=0.1, tol=1e-8).fit(sequences, states)
+    own = so.CRF(lam=0.1, tol=1e-8).fit(sequences, states)
+    np.testing.assert_allclose(chain.w_, own.w_, atol=1e-6)
+    assert [list(map(int, y)) for y in chain.predict(sequences)] == own.predict(sequences)
+
+
+def test_saved_cloned_and_refused(tmp_path):
+    model, X, Y = problem()
+    crf = so.CRF(model, lam=0.1).fit(X, Y)
+    crf.save(tmp_path / "crf.npz")
+    again = so.load(tmp_path / "crf.npz")
+    assert np.array_equal(again.predict(X), crf.predict(X))
+    np.testing.assert_allclose(again.predict_proba(X), crf.predict_proba(X), atol=1e-12)
+    assert clone(crf).model is not None
+    with pytest.raises(DeclarationError, match="states describes the chain"):
+        so.CRF(model, states=[0, 1]).fit(X, Y)
+    relaxed = so.Model(model.space(), {"tag": so.features.Linear()}, so.losses.Hamming(), integral="relax")
+    with pytest.raises(DeclarationError, match="integral"):
+        so.CRF(relaxed).fit(X, Y)
