@@ -7,7 +7,7 @@ One query is for some of the planes, each at its own λ. Labels stay with the pl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from structopt.plane.points import Point, SearchPlane
 from structopt.space.compiled import FloatArray
 
-__all__ = ["BatchAnswers", "BatchBox", "Fronts", "PlaneBatch", "PlaneList"]
+__all__ = ["BatchAnswers", "BatchBox", "PlaneBatch", "PlaneFronts", "PlaneList"]
 
 IndexArray = npt.NDArray[np.intp]
 
@@ -44,13 +44,21 @@ class BatchAnswers(NamedTuple):
     number: IndexArray
 
 
-class Fronts(NamedTuple):
-    """Points that hold the maximum of every monotone ψ; those of the k-th plane queried are ``start[k]:start[k + 1]``.
+class PlaneFronts(NamedTuple):
+    """Pareto fronts of some planes: points that hold the maximum of every ψ that decreases neither in h nor in g.
 
-    A plane without any is one whose front is not known. ``take(places)`` takes one label of each plane that has a
-    front, given by its place, and returns their numbers.
+    Attributes
+    ----------
+    planes : ndarray of int
+        Which planes, increasing.
+    start : ndarray of int
+        The points of the k-th of them are ``start[k]:start[k + 1]``, at least one.
+    h, g : ndarray
+    take : callable
+        Registers the labels of one point of each of these planes, given by their places, and returns their numbers.
     """
 
+    planes: IndexArray
     start: IndexArray
     h: FloatArray
     g: FloatArray
@@ -90,8 +98,8 @@ class PlaneBatch(Protocol):
         """The labels that maximise ``h + lam g`` in some planes (increasing), each at its own λ in [0, inf]."""
         ...
 
-    def fronts(self, some: IndexArray) -> Fronts | None:
-        """The fronts of some planes, where they can be listed without a search; None if of no plane."""
+    def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
+        """The fronts of those of some planes where they can be listed without a search, a block of planes at a time."""
         ...
 
     def plane(self, i: int) -> SearchPlane:
@@ -99,7 +107,7 @@ class PlaneBatch(Protocol):
         ...
 
     def add(self, some: IndexArray, labels: Sequence[Any]) -> IndexArray:
-        """Take labels of fronts or of single planes, one for each of some planes; returns their numbers."""
+        """Register labels of single planes, one for each of some planes; returns their numbers."""
         ...
 
 
@@ -146,15 +154,19 @@ class PlaneList:
         h, g, bound = (np.array([getattr(p, name) for p in points]) for name in ("h", "g", "bound"))
         return BatchAnswers(h, g, bound, self.add(some, [p.label for p in points]))
 
-    def fronts(self, some: IndexArray) -> Fronts | None:
-        listed = [self.planes[i].front() or [] for i in some.tolist()]
-        if not any(listed):
-            return None
-        points = [point for front in listed for point in front]
-        start = np.concatenate([[0], np.cumsum([len(front) for front in listed])]).astype(np.intp)
+    def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
+        for i in some.tolist():
+            points = self.planes[i].front()
+            if points:
+                yield self._front_of(np.array([i]), points)
+
+    def _front_of(self, plane: IndexArray, points: Sequence[Point]) -> PlaneFronts:
         h, g = np.array([p.h for p in points]), np.array([p.g for p in points])
-        owners = some[np.diff(start) > 0]
-        return Fronts(start, h, g, lambda places: self.add(owners, [points[k].label for k in places.tolist()]))
+
+        def take(places: IndexArray) -> IndexArray:
+            return self.add(plane, [points[k].label for k in places.tolist()])
+
+        return PlaneFronts(plane, np.array([0, len(points)]), h, g, take)
 
     def plane(self, i: int) -> SearchPlane:
         return self.planes[i]

@@ -7,7 +7,8 @@ labels around each optimum are kept for the next pass, as sparse tables of their
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 
 from structopt.model.batch import Batch, LabelBatch, LossBatch
 from structopt.model.part_tables import mix_rows
-from structopt.plane.batch import BatchAnswers, BatchBox, Fronts, IndexArray
+from structopt.plane.batch import BatchAnswers, BatchBox, IndexArray, PlaneFronts
 from structopt.plane.points import SearchPlane
 from structopt.search import BatchResult
 from structopt.space.compiled import FloatArray
@@ -167,25 +168,22 @@ class PassPlanes:
         self._losses.append(losses)
         return np.full(some.size, len(self._tables_of) - 1, dtype=np.intp)
 
-    def fronts(self, some: IndexArray) -> Fronts | None:
-        """The exact fronts of some examples in arrays; None where the model has none, or in a block too large."""
-        data, batch = self._data, self._data.batch
-        if batch.front_cost(data.loss) is None:
-            return None
-        found = list(batch.fronts(self._tables, data.loss, data.truth, n_jobs=self._n_jobs, examples=some))
-        starts = np.concatenate([[0], np.cumsum([len(part.fronts.h) for part in found])])
-        ptr = [part.fronts.ptr[1:] + at for part, at in zip(found, starts[:-1], strict=True)]
-        h, g = (np.concatenate([getattr(part.fronts, name) for part in found]) for name in ("h", "g"))
+    def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
+        """The exact fronts of some examples, in blocks that fit into memory; none where the model has no fronts."""
+        data = self._data
+        if data.batch.front_cost(data.loss) is None:
+            return
+        for examples, front in data.batch.fronts(
+            self._tables, data.loss, data.truth, n_jobs=self._n_jobs, examples=some
+        ):
+            yield PlaneFronts(
+                examples, front.ptr, front.h + data.offset, front.g, partial(self._take, examples, front.decode)
+            )
 
-        def take(places: IndexArray) -> IndexArray:
-            native, first = [], 0
-            for part, at in zip(found, starts[:-1], strict=True):
-                native.append(part.fronts.decode(places[first : first + len(part.examples)] - at))
-                first += len(part.examples)
-            labels = batch.labels(batch.codec.spread(native, some))
-            return self._add(labels.tables, np.zeros(self.n), some)
-
-        return Fronts(np.concatenate([[0], *ptr]).astype(np.intp), h + data.offset, g, take)
+    def _take(self, examples: IndexArray, decode: Callable[[IndexArray], Any], places: IndexArray) -> IndexArray:
+        batch = self._data.batch
+        labels = batch.labels(batch.codec.spread([decode(places)], examples))
+        return self._add(labels.tables, np.zeros(self.n), examples)
 
     def plane(self, i: int) -> SearchPlane:
         """The plane of one example."""

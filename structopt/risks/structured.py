@@ -38,7 +38,7 @@ __all__ = ["StructuredRisk", "Violations"]
 # Labels of earlier searches kept per example (AISTATS16: a label cache).
 _CACHED_LABELS = 10
 # Fronts that take no longer than so many batch inferences are made at once; others where a search leaves room.
-_CHEAP_FRONT = 12.0
+_CHEAP_FRONT = 3.0
 # Bytes of encoded truths and their losses kept.
 _TARGET_LIMIT = 1 << 26
 _PRODUCT_SEARCHES = ("angular", "bisecting", "binary", "sarawagi")

@@ -216,25 +216,22 @@ class _Walks:
 
 def _compare_fronts(planes: PlaneBatch, psi: Surrogate, found: BatchResult, some: IndexArray) -> IndexArray:
     """Take the best of every front that is listed; returns the planes that are left."""
-    fronts = planes.fronts(some)
-    if fronts is None:
-        return some
-    listed = np.diff(fronts.start) > 0
-    values = np.empty(len(fronts.h))
-    clipped_all(psi.form.numbers, fronts.h, fronts.g, values)
-    psi.form.check()
-    some, left = some[listed], some[~listed]
-    begin = fronts.start[:-1][listed]
-    best = np.maximum.reduceat(values, begin)
-    owner = np.repeat(np.arange(len(some)), np.diff(fronts.start)[listed])
-    winners = np.flatnonzero(values == best[owner])
-    place = winners[np.unique(owner[winners], return_index=True)[1]]
-    number = fronts.take(place)
-    found.value[some] = found.upper[some] = best
-    found.h[some], found.g[some] = fronts.h[place], fronts.g[place]
-    found.numbers[:, some], found.shares[:, some] = np.where(best > 0.0, number, -1), [[1.0], [0.0]]
-    found.proof[some] = "front"
-    return left
+    left = np.ones(planes.n, dtype=bool)
+    for some_of_them, start, h, g, take in planes.fronts(some):
+        values = np.empty(len(h))
+        clipped_all(psi.form.numbers, h, g, values)
+        psi.form.check()
+        best = np.maximum.reduceat(values, start[:-1])
+        owner = np.repeat(np.arange(len(some_of_them)), np.diff(start))
+        winners = np.flatnonzero(values == best[owner])
+        place = winners[np.unique(owner[winners], return_index=True)[1]]
+        found.numbers[:, some_of_them] = np.where(best > 0.0, take(place), -1)
+        found.shares[:, some_of_them] = [[1.0], [0.0]]
+        found.value[some_of_them] = found.upper[some_of_them] = best
+        found.h[some_of_them], found.g[some_of_them] = h[place], g[place]
+        found.proof[some_of_them] = "front"
+        left[some_of_them] = False
+    return some[left[some]]
 
 
 def _search_each(
