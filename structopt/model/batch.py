@@ -20,7 +20,7 @@ from structopt.errors import DeclarationError
 from structopt.features import Term, Tied, check_data_set, stack_rows
 from structopt.model.codec import LabelBatch, LossBatch, labels_given, part_table
 from structopt.model.inference import BatchFronts, Weight
-from structopt.model.part_tables import add_scores
+from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.compiled import PRODUCT
 
@@ -171,7 +171,13 @@ class Batch:
     def joint(self, labels: LabelBatch, weights: FloatArray | None = None) -> FloatArray:
         """``sum_i weights_i joint(x_i, z_i)``: one product per term."""
         parts = []
-        for rows, table, start in zip(self.rows, labels.tables, self.starts, strict=True):
+        for t, (rows, table, start) in enumerate(zip(self.rows, labels.tables, self.starts, strict=True)):
+            if isinstance(rows, np.ndarray) and rows.dtype == np.float64 and rows.flags.c_contiguous:
+                factors = np.ones(self.n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+                sums = np.zeros((self.columns[t], rows.shape[1]))
+                add_joint(table.indptr, table.indices, table.data, start, factors, rows, sums)
+                parts.append(sums.ravel())
+                continue
             weighted = table
             if weights is not None:
                 per_row = np.repeat(weights, np.diff(start))

@@ -6,7 +6,7 @@ from typing import Any
 
 from structopt._jit import kernel
 
-__all__ = ["add_scores", "fill_rows", "mix_rows"]
+__all__ = ["add_joint", "add_scores", "fill_rows", "mix_rows"]
 
 
 @kernel
@@ -21,6 +21,24 @@ def add_scores(scores: Any, step: int, indptr: Any, indices: Any, data: Any, sta
             for q in range(indptr[r], indptr[r + 1]):
                 score += data[q] * scores[step * r, indices[q]]
         total[i] += score
+
+
+@kernel
+def add_joint(indptr: Any, indices: Any, data: Any, start: Any, weights: Any, rows: Any, out: Any) -> None:
+    """Add ``weights_i`` times the joint features of every example's label to `out`, (columns, features).
+
+    The product of the transposed table with dense feature rows; for small batches scipy's objects cost more than it.
+    """
+    for i in range(weights.size):
+        if weights[i] == 0.0:
+            continue
+        for r in range(start[i], start[i + 1]):
+            features = rows[r]
+            for q in range(indptr[r], indptr[r + 1]):
+                factor = weights[i] * data[q]
+                sums = out[indices[q]]
+                for k in range(features.size):
+                    sums[k] += factor * features[k]
 
 
 @kernel
