@@ -103,5 +103,5 @@ def test_wrong_risks_are_refused(helpers):
         block_ascent(helpers.multiclass(so.surrogates.ProbLoss()), lam=LAM)
     with pytest.raises(DeclarationError, match="StructuredRisk"):
         block_ascent(object(), lam=LAM)
-    with pytest.raises(DeclarationError, match="planes"):
+    with pytest.raises(DeclarationError, match="cached_labels"):
         block_ascent(helpers.multiclass(), lam=LAM, cached_labels=1)
