@@ -468,7 +468,7 @@ class Oracle:
         self._check_current()
         if self.listed is not None:
             return ListedFronts(self.listed, G, g_const)
-        own = self.solver != "auto" or type(self).maximize is not Oracle.maximize
+        own = not self._chooses or type(self).maximize is not Oracle.maximize
         return None if own or self.integral == "relax" else self._algorithm.front_plan(G, g_const)
 
     # ---- sums over all labels --------------------------------------------------------------------

@@ -10,11 +10,12 @@ import numpy.typing as npt
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.diagram.diagram import Diagram
-from structopt.algorithms.diagram.fronts import decode_levels, front_chunk, pareto_front, quantum_of
+from structopt.algorithms.diagram.fronts import DiagramFronts, decode_levels, front_chunk, pareto_front, quantum_of
 from structopt.algorithms.diagram.k_best import k_best_labels
 from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
 from structopt.algorithms.diagram.sums import expectations, log_sums, sample_labels
+from structopt.algorithms.fronts import FrontPlan
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
@@ -150,6 +151,15 @@ class DiagramAlgorithm(Algorithm):
                 return Z[np.argsort(-(Z @ h), kind="stable")]
         Z = pareto_front(self._arrays, h, g, _MOST_PAIRS)
         return Z if len(Z) else None
+
+    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        """Tables of the best h by levels of the loss; None for losses that are no multiples of one number."""
+        losses = _writable(G)
+        quanta = np.array([quantum_of(self._arrays, g) for g in losses])
+        if (quanta == 0.0).any():
+            return None
+        plan = DiagramFronts(self.diagram, losses, np.asarray(g_const, dtype=np.float64), quanta)
+        return None if plan.sizes.max(initial=0) > _MOST_ENTRIES else plan
 
     def maximize_psi(
         self,

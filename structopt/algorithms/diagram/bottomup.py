@@ -8,6 +8,7 @@ import numpy as np
 
 from structopt._jit import kernel
 from structopt.algorithms.diagram.labels import grown, joined_label
+from structopt.algorithms.diagram.propagation import NO_VALUE
 
 __all__ = ["bottom_up"]
 
@@ -21,9 +22,10 @@ def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: An
     Returns
     -------
     n_nodes : int
-        0 if no path reaches the terminal.
-    root_label : int
-        The label of all arcs before the first choice.
+        0 if no path reaches the terminal; -1 if labels get too long; -2 if a continuous variable is not determined, and
+        -3 if a tolerance decides about it, on some path.
+    culprit : int
+        That variable.
     ptr, head, label : arrays
         Node 0 is the root, node ``n_nodes - 1`` the terminal, heads have larger numbers than tails.
     label_ptr, label_variable, label_value : arrays
@@ -131,10 +133,14 @@ def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: An
     out_label_ptr = np.zeros(n_labels + 2, np.int64)
     out_variable, out_value = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.float64)
     p = 0
+    culprit = np.int64(-1)
     for k in range(n_labels + 1):
         old_label = used[k] if k < n_labels else root_label
         for q in range(label_ptr[old_label], label_ptr[old_label + 1]):
+            if label_value[q] >= NO_VALUE:
+                n_kept = -2 if label_value[q] == NO_VALUE else -3
+                culprit = np.int64(label_variable[q])
             out_variable[p], out_value[p] = label_variable[q], label_value[q]
             p += 1
         out_label_ptr[k + 1] = p
-    return n_kept, root_label, out_ptr, out_head, out_label, out_label_ptr, out_variable, out_value
+    return n_kept, culprit, out_ptr, out_head, out_label, out_label_ptr, out_variable, out_value

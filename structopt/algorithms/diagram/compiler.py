@@ -188,6 +188,10 @@ def _compile_block(
         reduced = bottom_up(*found[2:7])
         if reduced[0] == 0:
             raise InfeasibleSpace(f"{program.space!r} has no label.")
+        if reduced[0] in (-2, -3):
+            variable = np.flatnonzero(program.components.variables == reduced[1])[0]
+            component = int(np.searchsorted(program.components.variable_ptr, variable, side="right")) - 1
+            raise _undetermined(program, component, reduced[0] == -2)
         if reduced[0] < 0:
             refusal = refusal or DiagramRefused(f"The labels of the arcs of {program.space!r} get too long.", "labels")
             continue
@@ -305,8 +309,6 @@ def _undetermined(program: Program, component: int, box: bool) -> DiagramRefused
 def _refusal(program: Program, order: IntArray, found: Any, max_nodes: int) -> DiagramRefused:
     """Why a compilation was given up, with the widths of the layers and the rows that keep them wide."""
     status, widths, column_rows, column_values = int(found[0]), found[1], found[7], found[8]
-    if status in (topdown.UNDETERMINED, topdown.TOLERANCE):
-        return _undetermined(program, int(widths[-1]), status == topdown.UNDETERMINED)
     widths = np.trim_zeros(widths, "b")
     reason = {
         topdown.TOO_MANY_NODES: f"more than {max_nodes} nodes",

@@ -59,7 +59,8 @@ def add_label(store: Any, table: Any, variables: Any, values: Any, n: int) -> in
     code = np.int64(n)
     for k in range(n):
         # Different values of equal hash are distinguished below.
-        code = (code ^ (variables[k] * _HASH_1 + np.int64(values[k] * 65536.0))) * _HASH_2
+        digits = values[k] * 65536.0
+        code = (code ^ (variables[k] * _HASH_1 + (np.int64(digits) if abs(digits) < 9e18 else 0))) * _HASH_2
         code ^= code >> 31
     slot = code & (len(table) - 1)
     while table[slot] >= 0:

@@ -8,10 +8,14 @@ import numpy as np
 
 from structopt._jit import kernel
 
-__all__ = ["DEAD", "POINT", "UNCLEAR", "UNDETERMINED_BOX", "propagate"]
+__all__ = ["DEAD", "NO_VALUE", "POINT", "UNCLEAR", "UNCLEAR_VALUE", "UNDETERMINED_BOX", "propagate"]
 
 #: One point is left; none; a whole box; none, but only by less than tolerances decide about.
 POINT, DEAD, UNDETERMINED_BOX, UNCLEAR = 0, 1, 2, 3
+
+#: In place of the value of a variable that has none, or that a tolerance decides about. Arcs with such labels may still
+#: turn out to be on no path.
+NO_VALUE, UNCLEAR_VALUE = 1e300, 2e300
 
 _ROUNDS = 50
 #: Differences below are rounding; gaps below `_CLEAR` might be closed by the tolerance of rows.

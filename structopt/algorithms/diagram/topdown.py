@@ -15,25 +15,23 @@ import numpy as np
 
 from structopt._jit import kernel
 from structopt.algorithms.diagram.labels import add_label, grown, new_store
-from structopt.algorithms.diagram.propagation import DEAD, POINT, UNDETERMINED_BOX, propagate
+from structopt.algorithms.diagram.propagation import DEAD, NO_VALUE, POINT, UNCLEAR_VALUE, UNDETERMINED_BOX, propagate
 
 __all__ = [
     "COMPILED",
     "EMPTY",
-    "TOLERANCE",
     "TOO_MANY_ARCS",
     "TOO_MANY_LABELS",
     "TOO_MANY_NODES",
     "TOO_MUCH_WORK",
     "TOO_WIDE",
-    "UNDETERMINED",
     "suffix_sums",
     "top_down",
 ]
 
 #: How a compilation ends.
 COMPILED, EMPTY, TOO_MANY_NODES, TOO_WIDE, TOO_MANY_ARCS, TOO_MUCH_WORK = 0, 1, 2, 3, 4, 5
-TOO_MANY_LABELS, UNDETERMINED, TOLERANCE = 6, 7, 8
+TOO_MANY_LABELS = 6
 
 #: A row with more suffix sums keeps its activities as they are.
 _MOST_SUMS = 40_000
@@ -213,7 +211,7 @@ def top_down(
     -------
     status : int
     widths : int64 array
-        States after each item that was done. Where a component stopped it, the last entry is its number.
+        States after each item that was done.
     arc_ptr, arc_head, arc_label : arrays
         Nodes are numbered from the root, layer by layer; the last one is the terminal.
     store : tuple
@@ -451,10 +449,6 @@ def top_down(
                             break
                         work += 2 * (n_mine + n_points)
                         ended = propagate(components, kind, activity, point)
-                        if ended != POINT and ended != DEAD:
-                            status = UNDETERMINED if ended == UNDETERMINED_BOX else TOLERANCE
-                            widths[place] = c  # the culprit
-                            break
                         found = n_outcomes
                         outcome_hash[found], outcome_kind[found], outcome_key[found] = code, kind, n_keys
                         outcome_dead[found] = ended == DEAD
@@ -466,6 +460,10 @@ def top_down(
                                 if point[p] != 0.0:
                                     outcome_variable[n_values], outcome_value[n_values] = p, point[p]
                                     n_values += 1
+                        elif ended != DEAD:
+                            outcome_variable[n_values] = 0
+                            outcome_value[n_values] = NO_VALUE if ended == UNDETERMINED_BOX else UNCLEAR_VALUE
+                            n_values += 1
                         n_outcomes += 1
                         outcome_ptr[n_outcomes] = n_values
                         outcome_table[slot] = found
@@ -574,9 +572,6 @@ def top_down(
                 open_rows[kept] = r
                 kept += 1
         n_open = kept
-        if status in (UNDETERMINED, TOLERANCE):
-            widths = widths[: place + 1]
-            break
         widths[place] = n_new
         n_nodes += n_states
         states, n_states = new_states, n_new

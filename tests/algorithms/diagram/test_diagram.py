@@ -216,3 +216,20 @@ def test_shipped_models(name):
     assert diagram.count() == len(labels)
     np.testing.assert_array_equal(fuzz.by_rows(diagram.labels()), fuzz.by_rows(labels))
     fuzz.check_answers(np.random.default_rng(0), diagram, labels)
+
+
+@pytest.mark.parametrize("name", sorted(so.available_models()))
+def test_every_model_has_the_values_of_its_oracle(name):
+    loaded = so.load_model(name)
+    X, _ = loaded.data(2, 0)
+    space = loaded.model.space(X[0])
+    try:
+        diagram = compile_diagram(space.compiled)
+    except DiagramRefused as refusal:
+        # Flows and orders of documents are no sets of integer labels, or too many.
+        assert refusal.reason in ("no integers", "width", "unbounded"), refusal
+        return
+    algorithm, oracle = DiagramAlgorithm(diagram), loaded.model.oracle(X[0])
+    C = np.random.default_rng(0).normal(size=(5, space.n_variables))
+    np.testing.assert_allclose(algorithm.maximize_batch(C).values, oracle.solve_batch(C).values, atol=1e-9)
+    assert all(space.contains(z) for z in algorithm.maximize_batch(C).Z)

@@ -158,3 +158,37 @@ def test_sums_of_a_space_that_is_too_large_to_list():
     oracle = so.Oracle(space)
     assert np.exp(oracle.log_partition(np.zeros((1, 18)))[0]) == pytest.approx(space.count())
     assert space.contains(oracle.sample(np.zeros(18), 1, random_state=0)[0])
+
+
+def test_slack_training_uses_the_front_of_a_space_that_is_too_large_to_list():
+    loaded = so.load_model("shift_rota")
+    X, Y = loaded.data(10)
+    fitted = so.StructuredSVM(loaded.model, surrogate="slack", lam=1e-1).fit(X, Y)
+    searched = so.StructuredSVM(so.load_model("shift_rota").model, surrogate="slack", lam=1e-1, search="angular")
+    result, other = fitted.result_, searched.fit(X, Y).result_
+    assert result.lower_bound <= other.objective * (1 + 1e-9) and other.lower_bound <= result.objective * (1 + 1e-9)
+
+
+def test_fronts_of_a_batch():
+    space, rng = two_knapsacks(), np.random.default_rng(0)
+    H, G = rng.normal(size=(4, 18)), rng.integers(0, 3, (4, 18)).astype(float)
+    H0, G0 = rng.normal(size=(2, 4))
+
+    def psi(h, g):
+        return (h + 1.0) * np.maximum(g, 0.0)
+
+    labels, oracle = space.enumerate(), so.Oracle(space, "diagram")
+    algorithm = oracle._algorithm
+    for scale in (1.0, 0.3):
+        plan = algorithm.front_plan(scale * G, G0)
+        some = np.array([0, 2, 3])
+        fronts = plan.fronts(H[some], H0[some], some)
+        values = psi(fronts.h, fronts.g)
+        places = fronts.best(values)
+        Z = fronts.decode(places)
+        h, g = labels @ H.T + H0, scale * labels @ G.T + G0
+        np.testing.assert_allclose(values[places], psi(h, g).max(axis=0)[some])
+        np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], fronts.h[places])
+        np.testing.assert_allclose(scale * np.einsum("ij,ij->i", G[some], Z) + G0[some], fronts.g[places])
+        assert all(space.contains(z) for z in Z)
+    assert algorithm.front_plan(rng.normal(size=(4, 18)), G0) is None
