@@ -58,7 +58,7 @@ CHANGES = {
     "lam": {"lam": 0.2},
     "random_state": {"random_state": 1},
     "trainer": {"trainer": "bcfw"},
-    "planes": {"planes": 7},
+    "cached labels": {"cached_labels": 7},
 }
 
 
