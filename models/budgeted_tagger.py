@@ -1,7 +1,7 @@
 """A tagger on a budget, declared in PuLP: every tag has a price and a duration, and both are limited.
 
-Two knapsack rows over sixteen tags. There is no combinatorial algorithm for two knapsacks, so that HiGHS solves it: the
-LP, and the MIP where the LP is fractional. Training is the same for all spaces.
+Two knapsack rows over sixteen tags. There is no combinatorial algorithm for two knapsacks, so that the space is compiled
+into a decision diagram at its second call; before that, HiGHS solves it. Training is the same for all spaces.
 """
 
 from __future__ import annotations

@@ -131,6 +131,29 @@ def test_inspect_shipped(ask, name):
     assert found["variables"] == loaded.model.space(x).n_variables and found["weights"] == loaded.model.n_weights(x)
 
 
+def test_inspect_tells_the_size_of_the_diagram(ask, run):
+    diagram = so.compile_space(so.load_model("budgeted_tagger").model.space())
+    assert ask("inspect", "budgeted_tagger")["diagram"] == diagram.summary
+    for part in "444 labels", f"{diagram.n_arcs} arcs", f"width {diagram.width}":
+        assert part in run("inspect", "budgeted_tagger")[1]
+
+
+def test_inspect_tells_the_diagram_of_a_product(ask, tmp_path):
+    space = so.LabelSpace("a chosen class, and a budget")
+    y, item = space.binary("y", 3), space.binary("item", 16)
+    space.subject_to(y.sum() == 1, np.arange(1, 17) @ item <= 30, item[::2].sum() <= 2)
+    space.write(tmp_path / "two.mps")
+    assert ask("inspect", tmp_path / "two.mps")["diagram"] == so.compile_space(space).summary
+
+
+def test_inspect_tells_why_a_diagram_is_refused(ask, tmp_path):
+    space = so.LabelSpace("three dense rows")
+    item = space.binary("item", 40)
+    space.subject_to(np.random.default_rng(0).integers(1, 1000, (3, 40)) @ item <= 8000, name="weight")
+    space.write(tmp_path / "wide.mps")
+    assert ask("inspect", tmp_path / "wide.mps")["diagram"].startswith("refused (width): ")
+
+
 def test_own_model_without_data(ask, run, tmp_path):
     path = tmp_path / "own.py"
     path.write_text(

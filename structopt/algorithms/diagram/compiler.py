@@ -26,6 +26,8 @@ IntArray = npt.NDArray[np.int64]
 
 #: The budget of one diagram. Work is counted in steps and not in seconds: the same space gives the same diagram.
 MAX_NODES, MAX_WIDTH, MAX_ARCS, MAX_WORK = 200_000, 60_000, 2_000_000, 15_000_000
+#: The largest budget that may be asked for: room for its arcs is reserved before anything is known.
+MAX_NODES_BY_HAND = 10_000_000
 
 
 class Block(NamedTuple):
@@ -109,7 +111,7 @@ def compile_space(space: LabelSpace | CompiledSpace, *, max_nodes: int = MAX_NOD
     ----------
     space : LabelSpace or CompiledSpace
     max_nodes : int
-        Nodes before reduction; the limits of width, arcs and work grow with it.
+        Nodes before reduction, up to ten million; the limits of width, arcs and work grow with it.
 
     Returns
     -------
@@ -132,7 +134,7 @@ def compile_space(space: LabelSpace | CompiledSpace, *, max_nodes: int = MAX_NOD
     >>> so.compile_space(space)
     <Diagram of 'two budgets': 10 labels, 7 nodes, 12 arcs, width 4>
     """
-    max_nodes = whole("max_nodes", max_nodes, low=1)
+    max_nodes = whole("max_nodes", max_nodes, low=1, high=MAX_NODES_BY_HAND)
     factor = max_nodes / MAX_NODES if max_nodes > MAX_NODES else 1.0
     return compile_diagram(
         compiled_of(space),

@@ -84,7 +84,8 @@ def quantum_of(arrays: Any, g: Any) -> float:
     weight = arc_weights(arrays, g)
     whole, least = True, np.inf
     for k in range(len(weight)):
-        if weight[k] != np.rint(weight[k]):
+        # Levels beyond 1e6 make a table that is too long anyway, and still larger ones are no 64-bit integers.
+        if weight[k] != np.rint(weight[k]) or abs(weight[k]) > 1e6:
             whole = False
         if weight[k] != 0.0 and abs(weight[k]) < least:
             least = abs(weight[k])

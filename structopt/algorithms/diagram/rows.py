@@ -20,6 +20,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from structopt.errors import DiagramRefused
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = ["UNBOUNDED", "ExactRows", "exact_rows"]
@@ -34,6 +35,8 @@ UNBOUNDED = 1 << 60
 _MOST_DENOMINATOR, _MOST_MULTIPLE = 1000, 10**6
 #: Integer activities stay below this, so that they are exact in float64 as well.
 _MOST_ACTIVITY = 2.0**52
+#: Coefficients are below this in magnitude, and above its inverse.
+_MOST_COEFFICIENT = 1e200
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,17 @@ def exact_rows(space: CompiledSpace, lower: FloatArray, upper: FloatArray) -> Ex
     free = (space.integrality & ~fixed)[column]
     reach = np.where(space.integrality | fixed, np.maximum(np.abs(lower), np.abs(upper)), 0.0)
     size = np.asarray(np.bincount(row_of, np.abs(data) * reach[column], minlength=n_rows), dtype=np.float64)
+    extreme = np.flatnonzero(
+        (np.abs(data) > _MOST_COEFFICIENT) | ((np.abs(data) < 1.0 / _MOST_COEFFICIENT) & (data != 0))
+    )
+    if extreme.size:
+        row = space.row_names[int(row_of[extreme[0]])]
+        raise DiagramRefused(
+            f"Row {row} has the coefficient {data[extreme[0]]:g}, of which multiples overflow: multiply the row by a "
+            "constant, or leave out a coefficient that is nearly 0.",
+            "tolerance",
+            rows=(row,),
+        )
     constant = np.where(fixed, lower, 0.0)
     shift = np.asarray(np.bincount(row_of, data * constant[column], n_rows), dtype=np.float64)
 
@@ -101,7 +115,9 @@ def exact_rows(space: CompiledSpace, lower: FloatArray, upper: FloatArray) -> Ex
     lower_ends = tuple(-end for end in mirrored)
 
     slack = np.where(on_grid, 0.0, 1e-11 * size)
-    grid = np.where(on_grid, 2.0 * (counts + 2.0), 0.0)
+    # A coefficient is off by half a step of the grid, an activity by that for each unit of its variables.
+    steps = np.bincount(row_of, reach[column] * free, minlength=n_rows)
+    grid = np.where(on_grid, 2.0 * (counts + 2.0) + steps, 0.0)
     with np.errstate(invalid="ignore", over="ignore"):
         most = np.floor((scale * (upper_ends[0] + slack - shift) + grid) / divisor)
         least = np.ceil((scale * (lower_ends[0] - slack - shift) - grid) / divisor)
@@ -109,7 +125,8 @@ def exact_rows(space: CompiledSpace, lower: FloatArray, upper: FloatArray) -> Ex
         sure_least = (scale * (lower_ends[1] + slack - shift) + grid) / divisor
     # A side that no label reaches is no side.
     beyond = 1.0 + 1.1 * unit
-    open_above, open_below = space.row_upper >= beyond, space.row_lower <= -beyond
+    open_above = (space.row_upper >= beyond) | (negative & (space.row_upper >= 0.0))
+    open_below = (space.row_lower <= -beyond) | (positive & (space.row_lower <= 0.0))
     return ExactRows(
         coefficients=np.asarray(coefficients / divisor[row_of]).astype(np.int64),
         scale=scale / divisor,

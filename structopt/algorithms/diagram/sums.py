@@ -7,26 +7,27 @@ from typing import Any
 import numpy as np
 
 from structopt._jit import kernel
-from structopt.algorithms.diagram.longest_path import arc_weights, write_pairs
+from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
 
 __all__ = ["expectations", "log_sums", "sample_labels"]
 
 
 @kernel
 def _log_sums_from(arrays: Any, weight: Any) -> Any:
-    """Log of the sum of exp(value) over all paths from each node, the maximum shifted out."""
+    """The best value of a path from each node, and the log of the sum of exp(value - best) over all its paths.
+
+    The two are kept apart: next to a value of 1e17 the logarithm of a number of paths would be rounded away.
+    """
     ptr, head, label, _, _, _, _ = arrays
+    best = completions(arrays, weight)
     n = len(ptr) - 1
-    total = np.zeros(n)
+    rest = np.zeros(n)
     for v in range(n - 2, -1, -1):
-        top = -np.inf
-        for e in range(ptr[v], ptr[v + 1]):
-            top = max(top, weight[label[e]] + total[head[e]])
         sum_ = 0.0
         for e in range(ptr[v], ptr[v + 1]):
-            sum_ += np.exp(weight[label[e]] + total[head[e]] - top)
-        total[v] = top + np.log(sum_)
-    return total
+            sum_ += np.exp(weight[label[e]] + best[head[e]] - best[v] + rest[head[e]])
+        rest[v] = np.log(sum_)
+    return best, rest
 
 
 @kernel
@@ -42,7 +43,8 @@ def log_sums(arrays: Any, C: Any, out: Any) -> None:
     """``log sum_z exp(c . z)`` for every row of `C`."""
     for i in range(len(C)):
         weight = arc_weights(arrays, C[i])
-        out[i] = _constant_value(arrays[6], C[i]) + _log_sums_from(arrays, weight)[0]
+        best, rest = _log_sums_from(arrays, weight)
+        out[i] = _constant_value(arrays[6], C[i]) + best[0] + rest[0]
 
 
 @kernel
@@ -53,7 +55,7 @@ def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
     probability, share = np.empty(n), np.empty(n_labels)
     for i in range(len(C)):
         weight = arc_weights(arrays, C[i])
-        total = _log_sums_from(arrays, weight)
+        best, rest = _log_sums_from(arrays, weight)
         for v in range(n):
             probability[v] = 0.0
         for k in range(n_labels):
@@ -63,7 +65,8 @@ def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
             if probability[v] == 0.0:
                 continue
             for e in range(ptr[v], ptr[v + 1]):
-                part = probability[v] * np.exp(weight[label[e]] + total[head[e]] - total[v])
+                lead = weight[label[e]] + best[head[e]] - best[v]
+                part = probability[v] * np.exp(lead + rest[head[e]] - rest[v])
                 probability[head[e]] += part
                 share[label[e]] += part
         for j in range(len(const)):
@@ -71,7 +74,7 @@ def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
         for k in range(n_labels):
             for p in range(label_ptr[k], label_ptr[k + 1]):
                 mean[i, label_variable[p]] += share[k] * label_value[p]
-        out[i] = _constant_value(const, C[i]) + total[0]
+        out[i] = _constant_value(const, C[i]) + best[0] + rest[0]
 
 
 @kernel
@@ -80,7 +83,7 @@ def sample_labels(arrays: Any, c: Any, random: Any, Z: Any) -> None:
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
     weight = arc_weights(arrays, c)
-    total = _log_sums_from(arrays, weight)
+    best, rest = _log_sums_from(arrays, weight)
     for i in range(len(Z)):
         z = Z[i]
         for j in range(len(const)):
@@ -90,7 +93,8 @@ def sample_labels(arrays: Any, c: Any, random: Any, Z: Any) -> None:
             left = random.random()
             at = ptr[v]
             for e in range(ptr[v], ptr[v + 1]):
-                share = np.exp(weight[label[e]] + total[head[e]] - total[v])
+                lead = weight[label[e]] + best[head[e]] - best[v]
+                share = np.exp(lead + rest[head[e]] - rest[v])
                 if share > 0.0:
                     at = e  # the last arc that has any share takes what rounding leaves over
                 left -= share

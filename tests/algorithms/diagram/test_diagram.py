@@ -148,6 +148,28 @@ def test_large_costs_do_not_overflow_in_sums():
     assert algorithm.log_partition(c[None])[0] == pytest.approx(best.value)
 
 
+@pytest.mark.parametrize("size", [1e17, 1e300])
+def test_huge_equal_costs_leave_probabilities(size):
+    # Beside a value of 1e17 the logarithm of a number of labels is lost; marginals must not be.
+    space = so.LabelSpace.from_matrices([[1, 1, 1, 1, 1, 2]], 0, 3)
+    algorithm = DiagramAlgorithm(compile_diagram(space.compiled))
+    labels = algorithm.diagram.labels()
+    best = labels[labels.sum(axis=1) == 3.0]
+    assert len(best) == 10
+    c = np.full(6, size)
+    np.testing.assert_allclose(algorithm.marginals(c[None])[0], best.mean(axis=0), atol=1e-12)
+    drawn = algorithm.sample(c, 2000, np.random.default_rng(0))
+    assert np.abs(drawn.mean(axis=0) - best.mean(axis=0)).max() < 5 * np.sqrt(0.25 / 2000)
+
+
+@pytest.mark.parametrize("unit", [1e7, 1e17, 1e300])
+def test_fronts_of_huge_losses(unit):
+    algorithm = DiagramAlgorithm(compile_diagram(knapsack().compiled))
+    h = np.random.default_rng(0).normal(size=12)
+    expected = algorithm.front(h, 0.0, np.ones(12), 0.0)
+    np.testing.assert_array_equal(algorithm.front(h, 0.0, np.full(12, unit), 0.0), expected)
+
+
 def test_samples_follow_the_marginals():
     algorithm = DiagramAlgorithm(compile_diagram(knapsack().compiled))
     c = np.random.default_rng(0).normal(size=12)
@@ -187,6 +209,26 @@ def test_reasons(space, reason):
 def test_unbounded_integers_are_bounded_by_rows():
     space = so.LabelSpace.from_matrices([[2, 3]], 0, 12, 0, np.inf)
     assert compile_diagram(space.compiled).count() == sum(1 for a in range(7) for b in range(5) if 2 * a + 3 * b <= 12)
+
+
+@pytest.mark.parametrize("unit", [np.pi, 1e15, 1e-9, -np.e, 1e-150])
+def test_a_side_that_the_signs_imply_is_not_a_matter_of_tolerance(unit):
+    # 0 <= a z with a >= 0 holds for every label, also where a is no small fraction.
+    row = unit * np.array([[1.0, 2.0, 3.1, np.sqrt(2)]])
+    low, up = min(0.0, 4.05 * unit), max(0.0, 4.05 * unit)
+    check_everything(so.LabelSpace.from_matrices(row, low, up))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300, 1e308])
+def test_coefficients_whose_multiples_overflow_are_refused(unit):
+    with pytest.raises(DiagramRefused, match=r"Row row\[0\] has the coefficient") as told:
+        compile_diagram(so.LabelSpace.from_matrices(unit * np.array([[1.0, 1.5, 1.0]]), 0, 1.7 * unit).compiled)
+    assert told.value.reason == "tolerance" and told.value.rows == ("row[0]",)
+
+
+def test_a_budget_beyond_memory_is_refused():
+    with pytest.raises(so.errors.DeclarationError, match="max_nodes"):
+        so.compile_space(knapsack(), max_nodes=10**12)
 
 
 def test_empty_spaces():
