@@ -1,6 +1,6 @@
 """A tagger on a budget, declared in PuLP: every tag has a price and a duration, and both are limited.
 
-Two knapsack rows over sixteen tags. There is no combinatorial algorithm for two knapsacks, so that the space is compiled
+Two knapsack rows over sixteen tags. There is no combinatorial algorithm for two knapsacks: the space is compiled
 into a decision diagram at its second call; before that, HiGHS solves it. Training is the same for all spaces.
 """
 
