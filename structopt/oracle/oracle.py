@@ -22,7 +22,7 @@ from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.profiles import Profile, check_limits
 from structopt.checks import checked, converted, floats, hashable, instance, listed, number, sequence, shown, whole
-from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace, SpaceMismatch
+from structopt.errors import BanNotExpressible, DeclarationError, DiagramRefused, InfeasibleSpace, SpaceMismatch
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
 from structopt.oracle.side_constraints import Row, side_constraints_of
@@ -237,10 +237,18 @@ class Oracle:
         start: FloatArray | None,
     ) -> Optimum:
         """The answer of the first that takes such a call: the k best labels, side constraints, a solver."""
-        constraints = self._side_constraints(rows, forbid)
         if self._may_compile:
             self._consider_diagram(2, hard=True)
         algorithm = self._algorithm
+        try:
+            constraints = self._side_constraints(rows, forbid)
+        except BanNotExpressible:
+            # No linear row cuts the label off; an algorithm that lists labels in order needs none.
+            listing = self.space.is_integral and Capability.K_BEST in algorithm.capabilities
+            found = algorithm.maximize_outside(costs, np.array(forbid, dtype=np.float64)) if listing else None
+            if found is None or len(rows):
+                raise
+            return found
         if algorithm is not self._solvers:
             begun = perf_counter()
             found = None

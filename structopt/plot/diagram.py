@@ -18,6 +18,8 @@ __all__ = ["diagram"]
 
 #: Above this many arcs a picture shows nothing but ink.
 _MOST_ARCS = 400
+#: Width of a layer in units of the distance of its nodes: names stand beside one another.
+_STRETCH = 1.45
 #: Above this many arcs their labels are left out.
 _MOST_NAMES = 60
 
@@ -60,6 +62,7 @@ def diagram(space: LabelSpace | CompiledSpace | Diagram, c: npt.ArrayLike | None
         )
     tail = np.repeat(np.arange(found.n_nodes), np.diff(found.ptr))
     x, y = _places(found, tail)
+    x *= _STRETCH
     on_path = np.zeros(found.n_arcs, dtype=bool)
     title = f"{found.space.name or 'diagram'}: {found.count()} labels"
     if c is not None:
@@ -69,11 +72,13 @@ def diagram(space: LabelSpace | CompiledSpace | Diagram, c: npt.ArrayLike | None
     if ax is None:
         import matplotlib.pyplot as plt
 
-        width = min(16.0, 2.0 + 1.3 * (x.max(initial=0) + 1))
+        width = min(16.0, 3.3 + 0.9 * x.max(initial=0))
         ax = plt.subplots(figsize=(width, min(9.0, 1.5 + 0.9 * (np.ptp(y) + 1))), layout="constrained")[1]
     _draw_arcs(ax, found, tail, x, y, on_path)
     ax.scatter(x, y, s=90, color="white", edgecolor="0.25", zorder=3)
     ax.set_title(title)
+    # Bends are those of the screen: with one unit for both axes, names stand on their arcs.
+    ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.06, 0.15)
     ax.axis("off")
     return ax
@@ -112,7 +117,7 @@ def _draw_arcs(
     for e, (t, h) in enumerate(zip(tail.tolist(), found.head.tolist(), strict=True)):
         k = number[t, h] = number.get((t, h), -1) + 1
         # The first arc is straight unless it would run through the nodes between, the others bend by turns.
-        bend = (0.18 if x[h] - x[t] > 1 else 0.0) + 0.22 * ((k + 1) // 2) * (-1) ** k
+        bend = (0.18 if x[h] - x[t] > 1.5 * _STRETCH else 0.0) + 0.22 * ((k + 1) // 2) * (-1) ** k
         first, last = found.label_ptr[found.label[e]], found.label_ptr[found.label[e] + 1]
         colour = "tab:orange" if on_path[e] else "0.55"
         ax.annotate(

@@ -192,3 +192,20 @@ def test_fronts_of_a_batch():
         np.testing.assert_allclose(scale * np.einsum("ij,ij->i", G[some], Z) + G0[some], fronts.g[places])
         assert all(space.contains(z) for z in Z)
     assert algorithm.front_plan(rng.normal(size=(4, 18)), G0) is None
+
+
+def test_labels_of_integer_variables_are_forbidden_without_a_row():
+    # 0 < y < 5 cannot be cut off by a linear row, but the diagram lists labels in order.
+    space = so.LabelSpace()
+    y = space.integer("y", 4, 0, 5)
+    space.subject_to([3, 5, 2, 4] @ y <= 11, y[0] + 2 * y[1] >= 1)
+    labels, c = space.enumerate(), np.array([1.0, 2.1, 0.5, 1.3])
+    order = np.argsort(-(labels @ c))
+    for solver in "diagram", "auto":
+        oracle = so.Oracle(space, solver)
+        found = oracle.maximize(c, forbid=labels[order[:3]])
+        assert found.value == pytest.approx(labels[order[3]] @ c) and space.contains(found.z)
+        with pytest.raises(so.errors.BanNotExpressible):
+            oracle.maximize(c, rows=[(np.ones(4), 0, 3)], forbid=labels[order[:3]])
+    with pytest.raises(so.errors.BanNotExpressible):
+        so.Oracle(space, "highs").maximize(c, forbid=labels[order[:3]])
