@@ -99,6 +99,16 @@ class ListedFronts(FrontPlan):
     def _losses_of(self, some: IntArray) -> FloatArray:
         return np.asarray(self._G[some] @ self._labels.T + self._g_const[some, None])
 
+    def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """The label of largest ``(1 + h) g`` of every example, its h and its g; None where losses are not kept.
+
+        Where no product is positive h and g are 0, and the label is any.
+        """
+        if self._losses is None:
+            return None
+        places, h, g = _largest_products(H @ self._labels.T, h_const, self._losses)
+        return self._labels[places], h, g
+
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         points = H @ self._labels.T
         points += h_const[:, None]
@@ -122,3 +132,19 @@ def places_of_largest(ptr: IntArray, values: FloatArray) -> IntArray:
                 best = values[k]
                 places[i] = k
     return places
+
+
+@kernel
+def _largest_products(H: FloatArray, h_const: FloatArray, G: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """For every row the place of the largest positive ``(1 + H + h_const) G`` with its factors h and g, else zeros."""
+    n = len(H)
+    places, h, g = np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros(n)
+    for i in range(n):
+        best, shift = 0.0, 1.0 + h_const[i]
+        for k in range(H.shape[1]):
+            value = (H[i, k] + shift) * G[i, k]
+            if value > best and G[i, k] > 0.0:
+                best, places[i] = value, k
+        if best > 0.0:
+            h[i], g[i] = H[i, places[i]] + h_const[i], G[i, places[i]]
+    return places, h, g

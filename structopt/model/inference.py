@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from structopt._jit import IntArray
-from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.fronts import FrontPlan, Fronts, ListedFronts
 from structopt.model.codec import LossBatch, RaggedRows
 from structopt.space.compiled import FloatArray
 
@@ -214,6 +214,20 @@ class OracleInference(BatchInference):
             whole = len(block) == self.batch.n
             front = plan.fronts(costs if whole else costs[block], -own[block], block, n_jobs)
             yield BatchFronts(block, with_truth(front, truth[block]))
+
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+        plan = self._plan(loss)
+        if not isinstance(plan, ListedFronts):
+            return None
+        costs = self.batch.costs(tables)
+        found = plan.best_products(costs, -np.einsum("ij,ij->i", costs, truth))
+        if found is None:
+            return None
+        labels, margin, losses = found
+        idle = np.flatnonzero(losses == 0.0)
+        if idle.size:
+            labels[idle] = truth[idle]
+        return Best(labels, margin, losses)
 
 
 def with_truth(front: Fronts, truth: FloatArray) -> Fronts:

@@ -331,8 +331,11 @@ class Oracle:
             raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
         self._check_costs(costs)
         if keys is not None:
-            for key in sequence("keys", keys):
-                hashable("A key", key)
+            try:
+                hash(tuple(sequence("keys", keys)))  # of all at once
+            except TypeError:
+                for key in keys:
+                    hashable("A key", key)
             if len(keys) != len(costs):
                 raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
         return costs
@@ -664,6 +667,8 @@ class Oracle:
                 f"Costs have {costs.shape[-1]} entries; the space {self.space.name!r} has "
                 f"{self.space.n_variables} variables."
             )
+        if dot(costs.ravel(), costs.ravel()) <= _LARGE_COST**2:
+            return  # so is every square
         # The sum is finite iff all entries are (up to overflow, which the second test forgives).
         with np.errstate(over="ignore", invalid="ignore"):
             total = costs.sum()

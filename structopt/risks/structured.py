@@ -330,8 +330,10 @@ class StructuredRisk(Risk):
         """Value from above and plane from below; they differ where a search stopped early."""
         found = self.violations(w)
         n = len(self)
-        subgradient = self.batch.joint(found.labels, found.scale) - self.batch.joint(self.truth, found.scale)
-        return Cut(float(found.upper.mean()), subgradient / n, float(found.value.mean()), float(found.level.mean()))
+        subgradient = self.batch.joint_differences(found.labels, self.truth, found.scale) / n
+        value = float(found.value.sum()) / n
+        upper = value if found.upper is found.value else float(found.upper.sum()) / n
+        return Cut(upper, subgradient, value, float(found.level.sum()) / n)
 
     # ---- searches, one example at a time ---------------------------------------------------------
 
