@@ -7,17 +7,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from structopt.checks import check_parameters
+from structopt.checks import check_parameters, floats, shown
 from structopt.errors import DeclarationError
-from structopt.estimators._fitting import Fitting, taken, used_examples
+from structopt.estimators._fitting import Fitting, taken, used_examples, validated
 from structopt.estimators.persistence import Persistent
 from structopt.train.result import TrainResult
 
-__all__ = ["BinaryEstimator", "LinearEstimator", "append_constant", "check_constant"]
+__all__ = [
+    "BinaryEstimator",
+    "LinearClassifier",
+    "LinearEstimator",
+    "LinearRegressor",
+    "append_constant",
+    "check_constant",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,9 +65,7 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
     ) -> tuple[Any, Any, FloatArray | None]:
         """Checked features, targets and weights, without the examples of weight 0."""
         check_parameters(self)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric
-        )  # fmt: skip
+        X, y = validated(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric)
         rows, weights = used_examples(sample_weight, X.shape[0], self)
         X, y = taken(X, rows), taken(y, rows)
         self._begin_fit()
@@ -78,14 +83,44 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validated(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         return np.asarray(X @ self.coef_.T + self.intercept_)
 
 
-class BinaryEstimator(ClassifierMixin, LinearEstimator):
-    """A linear classifier of two classes; the second of the sorted classes is the positive one."""
+class LinearRegressor(RegressorMixin, LinearEstimator):
+    """A linear regressor: its score is scikit-learn's coefficient of determination, for finite targets."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination of the predictions."""
+        return float(super().score(X, floats("y", y), sample_weight))
+
+
+class LinearClassifier(ClassifierMixin, LinearEstimator):
+    """A linear classifier: its score is the accuracy, of labels that could be classes."""
 
     classes_: npt.NDArray[Any]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the rows of X whose class is right."""
+        return float(super().score(X, self._true_classes(y), sample_weight))
+
+    def _true_classes(self, y: Any) -> npt.NDArray[Any]:
+        """The labels of a score: a class that `fit` did not see counts as wrong, what cannot be a class is refused."""
+        check_is_fitted(self)
+        found = column_or_1d(y)
+        text = all(isinstance(name, str) for name in self.classes_.tolist())
+        for place, entry in enumerate(found.tolist()):
+            number = isinstance(entry, bool | int | float) and entry == entry
+            if not (isinstance(entry, str) if text else number):
+                raise DeclarationError(
+                    f"y[{place}] is {shown(entry)}, which cannot be a class: those of the fit are "
+                    f"{'texts' if text else 'numbers'} such as {self.classes_.tolist()[0]!r}."
+                )
+        return np.array(found.tolist()) if found.dtype.kind == "O" else np.asarray(found)
+
+
+class BinaryEstimator(LinearClassifier):
+    """A linear classifier of two classes; the second of the sorted classes is the positive one."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,7 +23,7 @@ from structopt.train.registry import Trainer, TrainerFunction
 from structopt.train.result import REASONS, TrainResult
 from structopt.train.warm import WarmStart
 
-__all__ = ["Fitting", "named_inputs", "taken", "used_examples", "warn_unfinished"]
+__all__ = ["Fitting", "named_inputs", "taken", "used_examples", "validated", "warn_unfinished"]
 
 Rows = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
@@ -60,6 +60,21 @@ def taken(data: Any, rows: Rows | None) -> Any:
     if rows is None:
         return data
     return data[rows] if hasattr(data, "shape") else [data[i] for i in rows]
+
+
+def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """scikit-learn's check of X, or of X and y; an integer beyond all floats is refused by its place."""
+    try:
+        return validate_data(estimator, X, *y, **options)
+    except OverflowError:
+        for name, data in zip("Xy", (X, *y), strict=False):
+            for place, entry in np.ndenumerate(np.asarray(data, dtype=object)):
+                if isinstance(entry, int) and abs(entry) > sys.float_info.max:
+                    raise DeclarationError(
+                        f"{name}[{', '.join(map(str, place))}] is an integer of {entry.bit_length()} bits, beyond all "
+                        f"floats; rescale that feature or drop the example."
+                    ) from None
+        raise
 
 
 def named_inputs(estimator: Any, X: Any, *, reset: bool) -> Any:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structopt import metrics
 from structopt._jit.csr import checked_csr
@@ -21,7 +21,7 @@ from structopt.checks import check_parameters, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
 from structopt.estimators._divided import Divided, DividedLabels
-from structopt.estimators._fitting import Fitting, taken, used_examples
+from structopt.estimators._fitting import Fitting, taken, used_examples, validated
 from structopt.estimators._memory_plan import Plan
 from structopt.estimators.persistence import Persistent
 from structopt.frames import plain_labels
@@ -125,9 +125,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         return append_constant(X, 1.0 if self.intercept else 0.0), labels, weights
 
     def _features(self, X: Any, reset: bool) -> Any:
-        X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=np.dtype(self.dtype), ensure_all_finite=False
-        )
+        X = validated(self, X, reset=reset, accept_sparse="csr", dtype=np.dtype(self.dtype), ensure_all_finite=False)
         data = X.data if sp.issparse(X) else X
         if not np.isfinite(data).all():
             dense = np.isfinite(X).all(axis=1) if not sp.issparse(X) else None

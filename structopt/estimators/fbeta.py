@@ -105,4 +105,4 @@ class FBetaSVM(BinaryEstimator):
     def score(self, X: Any, y: Any) -> float:
         """The F_beta score of the positive class."""
         positive = self.classes_[1]
-        return float(fbeta_score(np.asarray(y) == positive, self.predict(X) == positive, beta=self.beta))
+        return float(fbeta_score(self._true_classes(y) == positive, self.predict(X) == positive, beta=self.beta))

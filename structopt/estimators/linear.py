@@ -8,12 +8,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from structopt.errors import DeclarationError
-from structopt.estimators._base import FloatArray, LinearEstimator, append_constant, check_constant
+from structopt.estimators._base import FloatArray, LinearClassifier, append_constant, check_constant
 from structopt.risks.scalar import Hinge, SquaredHinge
 from structopt.risks.vector import Multiclass
 from structopt.train.registry import TrainerFunction
@@ -24,7 +23,7 @@ __all__ = ["LinearSVM"]
 _LOSSES = {"hinge": Hinge, "squared_hinge": SquaredHinge}
 
 
-class LinearSVM(ClassifierMixin, LinearEstimator):
+class LinearSVM(LinearClassifier):
     """Linear support vector machine: ``lam/2 ||w||^2 + mean hinge``, minimised to a certified gap.
 
     Parameters

@@ -257,7 +257,7 @@ class AUCMaximizer(BinaryEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The area under the ROC curve."""
-        return float(roc_auc_score(np.asarray(y) == self.classes_[1], self.decision_function(X)))
+        return float(roc_auc_score(self._true_classes(y) == self.classes_[1], self.decision_function(X)))
 
 
 def _queries(query: Any, length: int) -> npt.NDArray[np.intp]:

@@ -7,11 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from structopt.errors import DeclarationError
-from structopt.estimators._base import FloatArray, LinearEstimator, append_constant, check_constant
+from structopt.estimators._base import FloatArray, LinearRegressor, append_constant, check_constant
 from structopt.risks.ordinal import Ordinal
 from structopt.risks.scalar import Quantile
 
@@ -21,7 +20,7 @@ __all__ = ["OrdinalRegressor", "QuantileRegressor"]
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-class QuantileRegressor(RegressorMixin, LinearEstimator):
+class QuantileRegressor(LinearRegressor):
     """Linear prediction of a quantile: ``lam/2 ||w||^2 + mean pinball loss``, to a certified gap.
 
     Parameters
@@ -130,7 +129,7 @@ class QuantileRegressor(RegressorMixin, LinearEstimator):
         return self._scores(X)
 
 
-class OrdinalRegressor(RegressorMixin, LinearEstimator):
+class OrdinalRegressor(LinearRegressor):
     """Predict levels that are ordered: a linear score, cut into levels by thresholds.
 
     The score minimises ``lam/2 ||w||^2`` plus the mean over pairs of different level of ``cost max(0, 1 + f_i - f_j)``

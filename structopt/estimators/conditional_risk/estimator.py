@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from structopt.checks import check_parameters
 from structopt.errors import DeclarationError
+from structopt.estimators._fitting import validated
 from structopt.estimators.conditional_risk.averages import Averager, KernelAverages, owned
 from structopt.estimators.conditional_risk.joint_kernels import additive_average, joint_matrix
 from structopt.estimators.conditional_risk.labels import encode_labels, same
@@ -501,7 +502,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             raise DeclarationError("The data set has no examples.")
         if callable(self.kernel):
             return plain_inputs(X)
-        inputs = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        inputs = validated(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
         if reset and self.kernel == "precomputed" and inputs.shape[0] != inputs.shape[1]:
             raise DeclarationError(f"A precomputed kernel matrix is square, got shape {inputs.shape}.")
         return inputs
