@@ -102,7 +102,8 @@ class FBetaSVM(BinaryEstimator):
         self._keep(result)
         return self
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The F_beta score of the positive class."""
         positive = self.classes_[1]
-        return float(fbeta_score(self._true_classes(y) == positive, self.predict(X) == positive, beta=self.beta))
+        true, found = self._true_classes(y) == positive, self.predict(X) == positive
+        return float(fbeta_score(true, found, beta=self.beta, sample_weight=sample_weight))

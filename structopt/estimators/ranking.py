@@ -255,9 +255,10 @@ class AUCMaximizer(BinaryEstimator):
         self._keep(result)
         return self
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The area under the ROC curve."""
-        return float(roc_auc_score(self._true_classes(y) == self.classes_[1], self.decision_function(X)))
+        positive = self._true_classes(y) == self.classes_[1]
+        return float(roc_auc_score(positive, self.decision_function(X), sample_weight=sample_weight))
 
 
 def _queries(query: Any, length: int) -> npt.NDArray[np.intp]:

@@ -78,3 +78,12 @@ def test_the_other_labels_of_a_score_are_taken(case):
     assert kind().fit(X, texts).score(X, texts.astype(object)) == wanted
     # A class that was not there in training is wrong, and no error.
     assert 0.0 <= fitted.score(X, np.where(np.arange(N) == 3, 7, y)) <= 1.0
+
+
+@pytest.mark.parametrize("case", LINEAR[:3], ids=name)
+def test_weights_of_a_score_count_like_copies(case):
+    kind, _, y = case
+    fitted = kind().fit(X, y)
+    weights = np.arange(N) % 3
+    copies = np.repeat(np.arange(N), weights)
+    assert fitted.score(X, y, weights) == pytest.approx(fitted.score(X[copies], y[copies]))
