@@ -120,7 +120,7 @@ class Capability(enum.Flag):
 
 
 class Algorithm(ABC):
-    """An exact way to maximise ``c . z`` over one label space.
+    """An exact way to maximise a linear objective over one label space.
 
     A subclass writes `maximize_batch` (or derives from `RowAlgorithm` and writes `maximize`), and announces in
     `capabilities` which of the other methods it implements. None means "not solved in this call": the

@@ -26,7 +26,7 @@ _COORDINATE = "predictions are compared to 1e-7, and coordinate ascent is certif
 
 
 def _expected(estimator: Any) -> dict[str, str]:
-    if estimator.get_params().get("trainer") != "coordinate":
+    if estimator.get_params().get("trainer") != "coordinate_descent":
         return {}
     return {f"{_EQUIVALENCE}_on_{kind}_data": _COORDINATE for kind in ("dense", "sparse")}
 
