@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.checked import checked_algorithm
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
 from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.fronts import FrontPlan, ListedFronts
@@ -68,7 +69,8 @@ class Oracle:
         fractional; ``"relax"`` returns the LP's answer; ``"force"`` always calls the MIP.
     algorithm : Algorithm, optional
         A combinatorial algorithm known to be exact for this space; the backend then only serves calls with side
-        constraints or forbidden labels that it cannot take.
+        constraints or forbidden labels that it cannot take. Of an algorithm of your own every label, value and bound
+        is checked (not whether a better label exists).
     **options
         Passed to the backend: ``time_limit``, ``mip_gap``, ``threads``, and the solver's own.
 
@@ -130,7 +132,11 @@ class Oracle:
         self._fast_calls = Statistics()
         solver = "highs" if self._chooses else str(getattr(self.solver, "name", self.solver))
         self._solvers = SolverPool(self.space, self.integral, self._make, solver)
-        found = self._recognise() if self._chooses and self._given is None else self._given
+        found: Algorithm | None = None
+        if self._given is not None:
+            found = checked_algorithm(self._given, self.space, relaxed=self.integral == "relax")
+        elif self._chooses:
+            found = self._recognise()
         self._algorithm: Algorithm = self._solvers if found is None else found
         space = self.space
         self._may_compile = (
@@ -319,10 +325,9 @@ class Oracle:
         left = np.flatnonzero(~found.solved)
         rest = self._solvers.maximize_batch(costs[left], n_jobs=jobs)
         found.Z[left], found.values[left], found.bounds[left] = rest.Z, rest.values, rest.bounds
-        optimal = np.ones(len(costs), dtype=np.bool_)
-        if rest.optimal is not None:
-            optimal[left] = rest.optimal
-        return found._replace(solved=None, optimal=None if rest.optimal is None else optimal)
+        optimal = np.ones(len(costs), dtype=np.bool_) if found.optimal is None else found.optimal
+        optimal[left] = True if rest.optimal is None else rest.optimal
+        return found._replace(solved=None, optimal=None if optimal.all() else optimal)
 
     def _cost_rows(self, C: npt.ArrayLike, keys: Sequence[Hashable] | None) -> FloatArray:
         self._check_current()
