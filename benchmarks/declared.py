@@ -23,7 +23,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt as so
-from structopt.structures.assignment import RowLoss
 from structopt.train import StructuredRisk
 
 N = 200
@@ -125,7 +124,9 @@ def assignments(n: int = 8, d: int = 10) -> Pair:
     space = so.LabelSpace("permutations")
     y = space.binary("y", (n, n))
     space.subject_to(y.sum(axis=0) == 1, y.sum(axis=1) == 1)
-    declared = so.Model(space, {"y": so.features.Shared()}, RowLoss((n, n)))
+    # A wrong column is two wrong variables, and one error of the shipped loss.
+    loss = so.losses.Hamming(np.full(n * n, 0.5))
+    declared = so.Model(space, {"y": so.features.Shared()}, loss)
     Z = [np.eye(n)[columns] for columns in Y]
 
     def weights(rng: np.random.Generator) -> tuple[Any, Any]:

@@ -89,7 +89,7 @@ def liblinear(X: Any, y: np.ndarray, lam: float, lower_bound: float) -> tuple[fl
             dual=True,
             C=1 / (lam * len(y)),
             tol=tol,
-            intercept=False,
+            fit_intercept=False,
             max_iter=100_000,
             random_state=0,
         )

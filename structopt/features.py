@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import kernel
 from structopt._jit.csr import checked_csr
 from structopt.checks import checked, floats, numeric, shown
 from structopt.errors import DeclarationError
@@ -330,12 +331,20 @@ class Tied(Term):
     def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
         if self._index is None:
             return blocks
-        size = blocks.shape[1]
-        gather = (np.ones(size), (np.arange(size), self.index(None, size)))
-        return blocks @ sp.csr_array(gather, shape=(size, columns))
+        sums = np.zeros((len(blocks), columns))
+        _add_columns(np.ascontiguousarray(blocks, dtype=np.float64), self.index(None, blocks.shape[1]), sums)
+        return sums
 
     def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
         return table if self._index is None else table[:, self.index(None, size)]
+
+
+@kernel
+def _add_columns(blocks: FloatArray, index: npt.NDArray[np.intp], out: FloatArray) -> None:
+    """Add each column of `blocks` to the column of `out` that `index` names."""
+    for i in range(blocks.shape[0]):
+        for j in range(blocks.shape[1]):
+            out[i, index[j]] += blocks[i, j]
 
 
 def _weight_numbers(index: Any, n_weights: int | None) -> npt.NDArray[np.intp]:

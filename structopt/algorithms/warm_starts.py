@@ -43,7 +43,7 @@ class WarmStarts(Generic[_S]):
 
     def batch(self, keys: Sequence[Hashable] | None) -> _S | None:
         """The states of a whole batch, kept while it comes back with the same keys."""
-        if keys is None or len(keys) * self._size > _LIMIT:
+        if not keys or len(keys) * self._size > _LIMIT:
             return None
         named = tuple(keys)
         if self._batch is None or self._batch[0] != named:

@@ -214,7 +214,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         for part in self._chunks(X):
             batch = model.batch(np.zeros((part.shape[0], 1)))  # the scores are known; it needs the examples only
             found, _ = batch.argmax([self._scores(part)], n_jobs=self.n_jobs)
-            rows.append(found.native)
+            rows.append(found.tables[0])
         found = sp.csr_array(sp.vstack(rows, format="csr"))
         found.data = np.rint(found.data)
         return found

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "LabelBatch", "LossBatch"]
 
 # Up to so many variables a dense product takes less time than a sparse table.
-_FEW_VARIABLES = 32
+_FEW_VARIABLES = 64
 
 
 class Batch:
@@ -83,7 +83,7 @@ class Batch:
         self.codec = model.batch_codec(self)
         self.inference = model.batch_inference(self)
         # Labels are points of few variables, and all features dense.
-        self._dense = type(self.codec) is PointCodec and model.fixed and space.n_variables <= _FEW_VARIABLES
+        self._dense = isinstance(self.codec, PointCodec) and model.fixed and space.n_variables <= _FEW_VARIABLES
         self._dense = self._dense and all(isinstance(rows, np.ndarray) for rows in self.rows)
 
     def __len__(self) -> int:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -20,8 +22,8 @@ from structopt._jit import IntArray
 from structopt.checks import examples
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
-from structopt.model.part_tables import fill_rows
-from structopt.space.compiled import FloatArray
+from structopt.model.part_tables import fill_rows, number_groups
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 if TYPE_CHECKING:
     from structopt.model.batch import Batch
@@ -34,6 +36,8 @@ __all__ = [
     "PointCodec",
     "RaggedRows",
     "common_steps",
+    "csr_table",
+    "fixed_sums",
     "labels_given",
     "part_table",
     "ranges",
@@ -169,7 +173,7 @@ class BatchCodec(ABC, Generic[Native]):
         """The task loss of each example's label."""
 
     def loss_steps(self, loss: LossBatch) -> FloatArray:
-        """A number for each example of which all values of its loss, less the constant, are multiples; 0 if unknown."""
+        """A number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown."""
         return np.zeros(self.n)
 
     def encode_each(self, Y: Any, encode: Callable[[Any, int], Any]) -> list[Any]:
@@ -239,7 +243,19 @@ class PointCodec(BatchCodec[Any]):
 
     def loss_steps(self, loss: LossBatch) -> FloatArray:
         if self.batch.model.fixed:
-            return common_steps(loss.coef, np.arange(self.n), self.n)
+            every, group = np.arange(self.n), fixed_sums(self.batch.model.space().compiled)
+            steps = common_steps(loss.coef, every, self.n)
+            if loss.coef.shape[1] != len(group) or not (group >= 0).any():
+                return steps
+            # A multiple of a sum that is the same for all labels adds a constant. Without it the coefficients of a
+            # one-of-many group are differences to its largest: a wrong choice is one error, not two halves.
+            inside = np.flatnonzero(group >= 0)
+            inside = inside[np.argsort(group[inside], kind="stable")]
+            first = np.flatnonzero(np.diff(group[inside], prepend=-1))
+            reduced = np.array(loss.coef, dtype=np.float64)
+            reduced[:, inside] -= np.maximum.reduceat(reduced[:, inside], first, axis=1)[:, group[inside]]
+            reduced[np.abs(reduced) <= 1e-12 * np.abs(loss.coef).max(initial=0.0)] = 0.0  # rounding
+            return np.maximum(steps, common_steps(reduced, every, self.n))
         owner = np.repeat(np.arange(self.n), np.diff(loss.coef.ptr))
         return common_steps(loss.coef.flat[:, None], owner, self.n)
 
@@ -248,6 +264,17 @@ class PointCodec(BatchCodec[Any]):
             return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
         products = loss.coef.flat * self.from_points(labels).flat
         return np.asarray(np.add.reduceat(products, loss.coef.ptr[:-1]) + loss.const)
+
+
+def fixed_sums(space: CompiledSpace) -> IntArray:
+    """For each integer variable the number of a group whose sum is the same for all labels, -1 for none.
+
+    Groups are rows ``a (z_1 + ... + z_k) = b`` of integer variables; of rows that share variables only the first.
+    """
+    group, A = np.full(space.n_variables, -1, dtype=np.int64), space.matrix
+    rows = np.flatnonzero(space.row_lower == space.row_upper)
+    number_groups(rows, A.indptr, A.indices, A.data, space.integrality, group)
+    return group
 
 
 def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
@@ -280,6 +307,28 @@ def refusal(refused: list[str], n: int) -> LabelNotInSpace:
     return LabelNotInSpace(f"{len(refused)} of {n} labels cannot be used:\n  {listed}", tuple(refused))
 
 
+def csr_table(data: FloatArray, indices: Any, indptr: Any, shape: tuple[int, int]) -> sp.csr_array:
+    """A sparse table of arrays that are right by construction: scipy's checks take longer than small tables.
+
+    Examples
+    --------
+    >>> csr_table(np.ones(2), np.array([1, 0]), np.array([0, 1, 2]), (2, 2)).toarray()
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    table = copy(_template((int(shape[0]), int(shape[1]))))
+    table.data, table.indices, table.indptr = data, indices, indptr
+    return table
+
+
+@lru_cache(maxsize=64)
+def _template(shape: tuple[int, int]) -> sp.csr_array:
+    """A table of this shape to copy, without arrays of its own."""
+    table = sp.csr_array(shape)
+    table.indptr = table.indices
+    return table
+
+
 def part_table(rows: Any) -> sp.csr_array:
     """A table of parts as a sparse one; of a dense one scipy's own conversion takes ten times as long."""
     if sp.issparse(rows):
@@ -287,7 +336,7 @@ def part_table(rows: Any) -> sp.csr_array:
     dense = np.ascontiguousarray(rows, dtype=np.float64)
     indptr, indices, data = np.empty(len(dense) + 1, np.int32), np.empty(dense.size, np.int32), np.empty(dense.size)
     end = fill_rows(dense, indptr, indices, data)
-    return sp.csr_array((data[:end].copy(), indices[:end].copy(), indptr), shape=dense.shape)
+    return csr_table(data[:end].copy(), indices[:end].copy(), indptr, dense.shape)
 
 
 def spread_rows(parts: Sequence[Any], some: IntArray | None, n: int, missing: float) -> Any:

@@ -1,4 +1,4 @@
-"""Compiled loops over part tables (CSR) for which scipy has no single call."""
+"""Compiled loops over sparse tables (CSR) for which scipy has no single call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from structopt._jit import kernel
 
-__all__ = ["add_joint", "add_scores", "fill_rows", "mix_rows"]
+__all__ = ["add_joint", "add_scores", "fill_rows", "mix_rows", "number_groups"]
 
 
 @kernel
@@ -92,3 +92,19 @@ def fill_rows(rows: Any, indptr: Any, indices: Any, data: Any) -> int:
                 end += 1
         indptr[r + 1] = end
     return end
+
+
+@kernel
+def number_groups(rows: Any, indptr: Any, indices: Any, data: Any, integral: Any, group: Any) -> None:
+    """Number those of `rows` with equal coefficients of integer variables that are in no row before, in `group`."""
+    found = 0
+    for r in rows:
+        begin, end = indptr[r], indptr[r + 1]
+        alike = begin < end
+        for q in range(begin, end):
+            j = indices[q]
+            alike = alike and data[q] == data[begin] and integral[j] and group[j] < 0
+        if alike:
+            for q in range(begin, end):
+                group[indices[q]] = found
+            found += 1

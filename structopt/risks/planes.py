@@ -15,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt.model import Model
 from structopt.model.batch import Batch, LabelBatch, LossBatch
+from structopt.model.codec import csr_table
 from structopt.model.part_tables import mix_rows
 from structopt.plane.batch import BatchAnswers, BatchBox, IndexArray, PlaneFronts
 from structopt.plane.points import SearchPlane
@@ -84,11 +86,11 @@ class DataPlanes:
         return self._farthest
 
     def levels(self) -> tuple[FloatArray, FloatArray]:
-        """Step and offset of the values that each example's loss takes; step 0 where they are on no lattice."""
+        """Step and one of the values that each example's loss takes; step 0 where they are on no lattice."""
         if self._levels is None:
             on_lattice = not self.convex and _loss_of_integers(self.batch)
             step = self.batch.codec.loss_steps(self.loss) if on_lattice else np.zeros(self.batch.n)
-            self._levels = step, np.asarray(self.loss.const, dtype=float)
+            self._levels = step, self.batch.loss_values(self.loss, self.truth)
         return self._levels
 
 
@@ -211,8 +213,11 @@ class PassPlanes:
 
 def _loss_of_integers(batch: Batch) -> bool:
     """Whether every variable of a block with a loss is an integer."""
-    space = batch.model.space(batch.input(0))
-    return all(bool(space.integrality[space[name].slice].all()) for name in batch.model._losses(space))
+    model = batch.model
+    space = model.space(batch.input(0))
+    if model._loss is None and type(model)._losses is Model._losses:
+        return bool(space.integrality.all())  # a loss of its own, perhaps of all of them
+    return all(bool(space.integrality[space[name].slice].all()) for name in model._losses(space))
 
 
 # Tables behind one another: where each one's row pointers begin, and these, the indices and the data.
@@ -242,4 +247,4 @@ def _mixed(
     out = np.empty(shape[0] + 1, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
     end = mix_rows(sources, shares, start, first, indptr, indices, data, np.zeros(shape[1], dtype=np.int64), out)
     # Copies: the room was that of all parts, and a table that is kept must not hold on to it.
-    return sp.csr_array((out[2][:end].copy(), out[1][:end].copy(), out[0]), shape=shape)
+    return csr_table(out[2][:end].copy(), out[1][:end].copy(), out[0], shape)

@@ -19,7 +19,7 @@ from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, common_steps, spread_rows
+from structopt.model.codec import BatchCodec, LossBatch, common_steps, csr_table, spread_rows
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -239,7 +239,7 @@ class StateSequences(BatchCodec[IntArray]):
             indptr = np.zeros(n_rows + 1, dtype=np.int32)
             indptr[at + 1] = 1
             np.cumsum(indptr, out=indptr)
-        tables = [sp.csr_array((np.ones(len(y)), y.astype(np.int32), indptr), shape=(n_rows, S))]
+        tables = [csr_table(np.ones(len(y)), y.astype(np.int32), indptr, (n_rows, S))]
         follows = np.ones(len(y), dtype=np.bool_)
         follows[local[:-1]] = False
         second = np.flatnonzero(follows)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray, kernel
 from structopt.losses import TaskLoss
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, common_steps, ranges, spread_rows
+from structopt.model.codec import BatchCodec, LossBatch, common_steps, csr_table, ranges, spread_rows
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space.compiled import FloatArray
 
@@ -119,7 +119,7 @@ def _chosen_rows(parts: IntArray, n_rows: int) -> sp.csr_array:
     indptr = np.empty(n_rows + 1, dtype=np.int32 if n_rows < 2**31 - 1 else np.int64)
     _pointers(ordered, indptr)
     ones, zeros = np.ones(len(ordered)), np.zeros(len(ordered), dtype=indptr.dtype)
-    return sp.csr_array((ones, zeros, indptr), shape=(n_rows, 1))
+    return csr_table(ones, zeros, indptr, (n_rows, 1))
 
 
 @kernel

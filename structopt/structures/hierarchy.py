@@ -26,8 +26,16 @@ from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, spread_rows
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, with_truth, within
+from structopt.model.codec import BatchCodec, LossBatch, PointCodec, spread_rows
+from structopt.model.inference import (
+    BatchFronts,
+    BatchInference,
+    Maxima,
+    OracleInference,
+    Weight,
+    with_truth,
+    within,
+)
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
@@ -46,6 +54,8 @@ _CHUNK_ENTRIES = 1 << 21
 
 # Losses of sets of nodes are made for fronts if they have no more entries.
 _FRONT_ENTRIES = 1 << 23
+# Rows over so few nodes are kept dense, if they have no more entries together: 8 MB.
+_DENSE_NODES, _DENSE_ENTRIES = 64, 1 << 20
 # Errors below are those of the ground truth, up to rounding.
 _NO_ERROR = 1e-12
 
@@ -200,18 +210,39 @@ class HierarchicalLabels(Model):
         return self.codec.decode(row)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        # Sparse rows over the nodes.
-        return NodeRows(batch)
+        # Rows over the nodes, sparse unless they are short and few.
+        return NodePoints(batch) if self._dense_rows(batch.n) else NodeRows(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # This kind's own algorithm over many examples at a time, or the oracle.
-        return NodeInference(batch)
+        return OracleInference(batch) if self._dense_rows(batch.n) else NodeInference(batch)
+
+    def _dense_rows(self, n: int) -> bool:
+        """Whether dense rows of `n` labels take less time than sparse ones: sets of nodes of small trees."""
+        nodes = len(self.hierarchy)
+        if self.kind == "leaf" or not self.hierarchy.is_tree or not self.solves_itself:
+            return False
+        return nodes <= _DENSE_NODES and n * nodes <= _DENSE_ENTRIES
 
     def __repr__(self) -> str:
         parts = ["alpha=..."] if self.alpha is not None else []
         parts += [] if self.complete else ["complete=False"]
         parts += ["intercept=True"] if self.intercept else []
         return f"HierarchicalLabels({', '.join([repr(self.hierarchy), f'kind={self.kind!r}', *parts])})"
+
+
+class NodePoints(PointCodec):
+    """Labels as dense rows over the nodes."""
+
+    def encode(self, Y: Any) -> FloatArray:
+        return np.asarray(self._names.encode_many(Y, self.n).toarray())
+
+    def decode(self, labels: FloatArray) -> list[Any]:
+        return self._names.decode_many(sp.csr_array(labels))
+
+    @property
+    def _names(self) -> LabelCodec:
+        return cast("HierarchicalLabels", self.batch.model).codec
 
 
 class NodeRows(BatchCodec[sp.csr_array]):

@@ -17,6 +17,7 @@ from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.features import Term, Tied, check_data_set, is_matrix
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
+from structopt.model.codec import csr_table
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -300,7 +301,7 @@ def count_codes(codes: IntArray, owner: IntArray, n: int, width: int) -> sp.csr_
     row, column = np.divmod(keys[first], width)
     indptr = np.zeros(n + 1, dtype=np.int32)
     np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
-    return sp.csr_array((counts, column.astype(np.int32), indptr), shape=(n, width))
+    return csr_table(counts, column.astype(np.int32), indptr, (n, width))
 
 
 def n_threads(n_jobs: int) -> int:

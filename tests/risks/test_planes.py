@@ -191,3 +191,33 @@ def test_no_label_has_a_loss():
     risk = StructuredRisk(model, np.ones((2, 1)), [[1, 0], [1, 0]], "slack")
     value, gradient = risk(np.array([3.0, -2.0]))
     assert value == 0 and not gradient.any()
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.3])
+def test_a_wrong_choice_of_a_group_is_one_step_of_the_loss(weight):
+    """Two wrong variables of a one-of-many group always come together: half of the levels do not exist."""
+    rng = np.random.default_rng(0)
+    space = so.LabelSpace("three groups and a free variable")
+    y, free = space.binary("y", (3, 3)), space.binary("free", 1)
+    space.subject_to(2.0 * y.sum(axis=1) == 2.0, y[0, 0] + y[1, 1] + free[0] <= 2)
+    losses = {"y": so.losses.Hamming(np.full(9, weight)), "free": so.losses.Hamming(np.full(1, 2 * weight))}
+    model = so.Model(space, {"y": so.features.Table(), "free": so.features.Tied()}, losses)
+    labels = space.enumerate()
+    X, Y = rng.normal(size=(6, 3, 2)), labels[rng.integers(0, len(labels), 6)]
+    risk = StructuredRisk(model, list(X), Y, Slack(), rtol=1e-9)
+    np.testing.assert_allclose(risk.batch.codec.loss_steps(risk.loss), 2 * weight)
+    step, offset = DataPlanes(risk.batch, risk.truth, risk.loss, False).levels()
+    for i in range(len(risk)):
+        values = labels @ risk.loss.coef[i] + risk.loss.const[i]
+        np.testing.assert_allclose(np.rint((values - offset[i]) / step[i]) * step[i], values - offset[i], atol=1e-9)
+    w = rng.normal(size=risk.n_features)
+    np.testing.assert_allclose(risk.violations(w).value, brute_force(risk, w), atol=1e-7)
+
+
+def test_a_model_whose_loss_is_no_loss_of_blocks():
+    rng = np.random.default_rng(3)
+    X, Y = [rng.normal(size=(4, 2)) for _ in range(5)], [rng.integers(0, 2, 4) for _ in range(5)]
+    risk = StructuredRisk(so.structures.Ranking(), X, Y, Slack(), rtol=1e-9)
+    w = rng.normal(size=risk.n_features)
+    found = risk.violations(w)
+    np.testing.assert_allclose(found.value, brute_force(risk, w), atol=1e-7)

@@ -199,11 +199,17 @@ def test_bad_matrices_of_labels():
         batch.truth(["cat"])
 
 
+def _dense(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", ["tree", "forest", "dag"])
 @pytest.mark.parametrize("alpha", [False, True])
-def test_batch_equals_loop(kind, shape, alpha, monkeypatch):
+@pytest.mark.parametrize("sparse", [False, True])
+def test_batch_equals_loop(kind, shape, alpha, sparse, monkeypatch):
     monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 30)  # several chunks
+    monkeypatch.setattr("structopt.structures.hierarchy._DENSE_NODES", 0 if sparse else 64)
     rng = np.random.default_rng(7)
     h = random_hierarchy(3, 8, shape)
     scale = rng.random(8) if alpha else None
@@ -220,8 +226,8 @@ def test_batch_equals_loop(kind, shape, alpha, monkeypatch):
         Y = [model.decode(row) for row in rows]
         truth = batch.truth(Y)
         for same in (rows, sp.csr_array(rows)):
-            np.testing.assert_array_equal(batch.truth(same).native.toarray(), truth.native.toarray())
-        np.testing.assert_array_equal(truth.native.toarray(), rows)
+            np.testing.assert_array_equal(_dense(batch.truth(same).native), _dense(truth.native))
+        np.testing.assert_array_equal(_dense(truth.native), rows)
         assert all(np.array_equal(a, b) for a, b in zip(batch.decode(truth), Y, strict=True))
 
         tables, form = batch.tables(w), batch.loss(truth)
@@ -245,13 +251,13 @@ def test_batch_equals_loop(kind, shape, alpha, monkeypatch):
                 coef, const = model.loss(Y[i]) if given_loss else (np.zeros(8), 0.0)
                 expected[i] = (labels @ (costs[i] + weight * coef)).max() + weight * const
             np.testing.assert_allclose(values, expected, **close)
-            assert as_set(best.native.toarray()) <= as_set(labels)
+            assert as_set(_dense(best.native)) <= as_set(labels)
             gained = batch.dot(tables, best) + (weight * batch.loss_values(form, best) if given_loss else 0)
             np.testing.assert_allclose(gained, expected, **close)
         some = np.array([6, 1, 3])
         part, part_values = batch.argmax(tables, form, 0.7, examples=some)
         whole, whole_values = batch.argmax(tables, form, 0.7)
-        np.testing.assert_array_equal(part.native.toarray()[some], whole.native.toarray()[some])
+        np.testing.assert_array_equal(_dense(part.native)[some], _dense(whole.native)[some])
         np.testing.assert_allclose(part_values[some], whole_values[some], rtol=1e-12)
         others = np.setdiff1d(np.arange(9), some)
         assert not part.tables[0].toarray()[others].any() and not part_values[others].any()

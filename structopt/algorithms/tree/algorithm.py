@@ -6,7 +6,6 @@ Each also answers for the columns of a (nodes, examples) table at a time, with s
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,21 +23,12 @@ from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.hierarchy import Hierarchy
 from structopt.space.compiled import FloatArray
 
-__all__ = ["ClosureOracle", "ColumnOracle", "LeafOracle", "NeededChildOracle"]
+__all__ = ["ClosureOracle", "LeafOracle", "NeededChildOracle"]
 
 # The tables of the Pareto front hold at most nodes * (sum of |loss| + 1) entries; merging them takes time of the square
 # of that sum.
 _FRONT_ENTRIES = 10_000_000
 _FRONT_LOSSES = 10_000
-
-
-class ColumnOracle(Protocol):
-    """An oracle that takes many examples as columns."""
-
-    def maximize_columns(
-        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
-    ) -> tuple[sp.csr_array, FloatArray]:
-        """Labels ``(examples, nodes)`` and values for gains ``(nodes, examples)``."""
 
 
 class LeafOracle(Algorithm):
@@ -80,7 +70,8 @@ class LeafOracle(Algorithm):
         return self._paths[np.searchsorted(self._leaf_index, nodes)], values
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        return _solutions(self, C)
+        rows, _ = self.maximize_columns(np.ascontiguousarray(C.T))
+        return Solutions.of_labels(C, rows.toarray())
 
     def k_best(self, c: FloatArray, k: int) -> Solutions:
         order = np.argsort(-(self._paths @ c), kind="stable")[:k]
@@ -120,7 +111,8 @@ class NeededChildOracle(Algorithm):
         return _rows_of(chosen), values
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        return _solutions(self, C)
+        chosen, _ = tree.needed_child_batch(np.ascontiguousarray(C.T), self._parent)
+        return Solutions.of_labels(C, np.ascontiguousarray(chosen.T, dtype=np.float64))
 
     def k_best(self, c: FloatArray, k: int) -> Solutions:
         if k < 1:
@@ -197,8 +189,3 @@ def _rows_of(chosen: np.ndarray) -> sp.csr_array:
     example, node = np.nonzero(by_example)
     ptr = np.concatenate([[0], np.cumsum(np.bincount(example, minlength=by_example.shape[0]))])
     return sp.csr_array((np.ones(node.size), node, ptr), shape=by_example.shape)
-
-
-def _solutions(oracle: ColumnOracle, C: FloatArray) -> Solutions:
-    rows, _ = oracle.maximize_columns(np.ascontiguousarray(C.T))
-    return Solutions.of_labels(C, rows.toarray())
