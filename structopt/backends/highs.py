@@ -343,16 +343,25 @@ class Highs(Backend):
             return self._read(Status.OPTIMAL, status)
         if status == _MODEL_STATUS.kUnboundedOrInfeasible:
             return self._unbounded_or_infeasible()
-        return self._settled(status) or self._with_costs_of_one()
+        return self._settled(status) or self._last_attempt()
 
-    def _with_costs_of_one(self) -> Solution:
-        """A last attempt with an objective of norm 1: tolerances are absolute, and 1e-9 of 1e8 is below rounding."""
+    def _last_attempt(self) -> Solution:
+        """The primal simplex, with an objective of norm 1.
+
+        Tolerances are absolute, and 1e-9 of 1e8 is below rounding. The dual simplex may end in "Unknown" where rows
+        contradict each other by little more than the tolerance (a thin angle of a search); the first phase of the
+        primal simplex decides that.
+        """
         costs = self._present_costs()
         self._scale = math.ldexp(1.0, -math.frexp(float(np.abs(costs).max(initial=0.0)))[1])
         self._highs.changeColsCost(self._n, self._columns, costs * self._scale)
         self._highs.clearSolver()
+        strategy = self._highs.getOptionValue("simplex_strategy")[1]
+        if not self._integral:
+            self._highs.setOptionValue("simplex_strategy", 4)
         self._start()
         status = self._highs.getModelStatus()
+        self._highs.setOptionValue("simplex_strategy", strategy)
         if status == _OPTIMAL:
             return self._read(Status.OPTIMAL, status)
         return self._settled(status) or self._read(Status.FAILED, status)

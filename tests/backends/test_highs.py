@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
+import highspy
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -202,3 +203,35 @@ def test_presolve_that_runs_in_circles():
     costs = np.array([0.83, -0.55, -0.31, 0.27, 0.40, 0.60, 0.51, 0.54, -0.73, -0.68, 0.74, -0.61, -0.31])
     label = so.Oracle(space, "highs", integral="force").maximize(costs)
     assert label.value == pytest.approx(so.Oracle(space, "cbc", integral="force").maximize(costs).value, abs=1e-6)
+
+
+class _UnsureDualSimplex:
+    """HiGHS whose dual simplex ends in "Unknown" whatever it is given, as it does on rows that all but agree."""
+
+    def __init__(self, highs):
+        self._highs = highs
+
+    def __getattr__(self, name):
+        return getattr(self._highs, name)
+
+    def getModelStatus(self):
+        dual = self._highs.getOptionValue("simplex_strategy")[1] != 4
+        return highspy.HighsModelStatus.kUnknown if dual else self._highs.getModelStatus()
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-3])
+def test_where_the_dual_simplex_is_unsure_the_primal_one_decides(gap):
+    backend = Highs(space_of([[1.0, 1.0, 0.0]], -np.inf, 1.5, 0.0, 1.0, False), False)
+    backend._highs = _UnsureDualSimplex(backend._highs)
+    row = np.array([1.0, -2.0, 3.0])
+    backend.add_rows(sp.csr_array(np.array([row, -row])), np.array([0.5 + gap, -0.5]), np.full(2, np.inf))
+    backend.set_costs(np.array([2.0, 1.0, 5.0]))
+    for _ in range(2):  # the strategy of the caller is back afterwards, and is unsure again
+        found = backend.run()
+        assert backend._highs.getOptionValue("simplex_strategy")[1] == 1
+        if gap:
+            assert found.status is Status.INFEASIBLE
+        else:
+            # On the plane z2 = (0.5 - z0 + 2 z1) / 3 the objective is 5/6 + z0 / 3 + 13/3 z1.
+            assert found.status is Status.OPTIMAL and row @ found.z == pytest.approx(0.5)
+            assert found.bound == pytest.approx(5 / 6 + 0.5 / 3 + 13 / 3)
