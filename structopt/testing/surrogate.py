@@ -22,7 +22,8 @@ def check_surrogate(surrogate: Surrogate, *, n_pairs: int = 4000, random_state: 
 
     * values and gradients are finite, and the gradient agrees with central differences;
     * ψ does not decrease in h or in g;
-    * ψ at a point of a segment is at least the smaller of its ends (quasi-concavity).
+    * ψ at a point of a segment is at least the smaller of its ends (quasi-concavity);
+    * it is convex in h if it says so (`Surrogate.convex_in_h`): else cutting planes would be no bounds.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ def check_surrogate(surrogate: Surrogate, *, n_pairs: int = 4000, random_state: 
     _check_gradient(surrogate, h, g, psi)
     _check_monotone(surrogate, h, g, psi, rng)
     _check_quasi_concave(surrogate, h, g, psi, rng)
+    if surrogate.convex_in_h:
+        _check_convex_in_h(surrogate, h, g, psi, rng)
 
 
 def _points(surrogate: Surrogate, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -142,4 +145,24 @@ def _check_quasi_concave(
         raise DeclarationError(
             f"{surrogate!r} is not quasi-concave: it is {psi[i]:g} at ({h[i]:g}, {g[i]:g}) and {psi[j]:g} at "
             f"({h[j]:g}, {g[j]:g}), but less than both at ({h_mid[at]:g}, {g_mid[at]:g}) between them."
+        )
+
+
+def _check_convex_in_h(
+    surrogate: Surrogate, h: FloatArray, g: FloatArray, psi: FloatArray, rng: np.random.Generator
+) -> None:
+    """The tangent at a point must not exceed ψ at any other h: trainers use it as a cutting plane."""
+    slope = np.asarray(surrogate.gradient(h, g)[0]) + np.zeros_like(h)
+    other = h + rng.normal(size=h.size) * 10.0 ** rng.uniform(-1.0, 1.0, h.size) * np.maximum(np.abs(h), 1e-2)
+    usable = np.asarray(surrogate.inside(other, g)) & np.ones_like(h, bool)
+    value = np.zeros_like(psi)
+    value[usable] = np.maximum(_values(surrogate, other[usable], g[usable]), 0.0)
+    tangent = psi + slope * (other - h)
+    bad = usable & (tangent > value + 1e-6 * (np.abs(psi) + np.abs(slope * (other - h)) + np.abs(value)))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DeclarationError(
+            f"{surrogate!r} is not convex in h: its tangent at (h, g) = ({h[at]:g}, {g[at]:g}) is {tangent[at]:g} at "
+            f"h = {other[at]:g}, where psi is {value[at]:g}. Say so with convex_in_h=False; trainers without cutting "
+            "planes, such as sgd, take it."
         )

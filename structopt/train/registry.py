@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
-from structopt.checks import checked
+from structopt.checks import checked, sequence, shown
 from structopt.errors import DeclarationError
 from structopt.train.bcfw import bcfw
 from structopt.train.block_ascent import block_ascent
@@ -124,7 +125,7 @@ class Trainer:
         TrainResult
         """
         self.check(risk)
-        known = inspect.signature(self.function).parameters
+        known = self._parameters()
         if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values()):
             lost = [name for name in _NOT_IGNORED if options.get(name) is not None and name not in known]
             if lost:
@@ -139,7 +140,28 @@ class Trainer:
                 f"The trainer {self.name!r} returned {type(result).__name__}, and must return a TrainResult; "
                 "structopt.train.Monitor makes one (docs/howto/own_trainer)."
             )
+        self._check_weights(result, risk)
         return result
+
+    __call__ = minimise
+
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        try:
+            return inspect.signature(self.function).parameters
+        except (TypeError, ValueError) as error:  # a partial with an argument that the function does not have
+            raise DeclarationError(f"The trainer {self.name!r} cannot be called: {error}.") from None
+
+    def _check_weights(self, result: TrainResult, risk: Any) -> None:
+        """Refuse weights of a user's own trainer that are not weights of the risk."""
+        if getattr(_base(self.function), "__module__", "").split(".")[0] == "structopt":
+            return
+        wanted, w = getattr(risk, "n_features", None), np.asarray(result.w)
+        if wanted is not None and w.size != wanted:
+            raise DeclarationError(
+                f"The trainer {self.name!r} returned weights of shape {w.shape}; the risk has {wanted} weights."
+            )
+        if not np.isfinite(w).all():
+            raise DeclarationError(f"The trainer {self.name!r} returned weights that are not finite.")
 
 
 #: Options that change what a run means: a trainer without them must not seem to have them.
@@ -252,12 +274,27 @@ def get(trainer: str | TrainerFunction | Trainer) -> Trainer:
         raise DeclarationError(
             f"trainer must be a name or a function f(risk, *, lam, ...) -> TrainResult, got {trainer!r}."
         )
-    base = trainer.func if isinstance(trainer, functools.partial) else trainer
+    if isinstance(trainer, type):
+        raise DeclarationError(f"trainer is the class {trainer.__name__}; give an object of it.")
+    base = _base(trainer)
     for known in _TRAINERS.values():
         if known.function is base:
             return Trainer(known.name, trainer, known.needs, known.memory)
     name = getattr(base, "name", None) or getattr(base, "__name__", type(base).__name__)
-    return Trainer(str(name), trainer, tuple(getattr(base, "needs", ())), getattr(base, "memory", None))
+    return Trainer(str(name), trainer, _methods(getattr(base, "needs", ())), getattr(base, "memory", None))
+
+
+def _base(trainer: TrainerFunction) -> TrainerFunction:
+    """The function of a partial."""
+    return trainer.func if isinstance(trainer, functools.partial) else trainer
+
+
+def _methods(needs: Any) -> tuple[str, ...]:
+    """Names of methods; one of them may stand alone."""
+    found = (needs,) if isinstance(needs, str) else sequence("needs", needs)
+    if not all(isinstance(name, str) for name in found):
+        raise DeclarationError(f"needs must be names of methods, got {shown(needs)}.")
+    return tuple(found)
 
 
 @checked
@@ -293,4 +330,4 @@ def register(
         raise DeclarationError("'auto' lets an estimator choose; register the trainer under another name.")
     if name in _OURS:
         raise DeclarationError(f"{name!r} is a trainer of structopt; register yours under another name.")
-    _TRAINERS[name] = Trainer(name, function, tuple(needs), memory)
+    _TRAINERS[name] = Trainer(name, function, _methods(needs), memory)

@@ -53,7 +53,7 @@ OWN = (
         "root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / np.maximum(g, 1e-300) ** 0.5)
     ),
     from_functions("bent", lambda h, g: h + g**0.5, lambda h, g: (1.0 + 0.0 * h, 0.5 / np.maximum(g, 1e-300) ** 0.5)),
-    from_functions("least", _least, _least_gradient),
+    from_functions("least", _least, _least_gradient, convex_in_h=False),
 )
 SHIPPED = (
     Margin(),

@@ -178,6 +178,11 @@ def test_register_a_class_and_refuse_a_second_of_the_same_name():
         ("differences give", lambda h, g: (1 + h) * g, lambda h, g: (g, h)),
         ("positive almost nowhere", lambda h, g: -1 - 0 * h * g, lambda h, g: (0 * h, 0 * g)),
         ("shape", lambda h, g: 1.0, lambda h, g: (0 * h, 0 * g)),
+        (
+            "not convex in h",
+            lambda h, g: np.minimum(h + 1, g),
+            lambda h, g: (1.0 * (h + 1 < g), 1.0 * (h + 1 >= g)),
+        ),
         ("is inf", lambda h, g: np.where(g > 1, np.inf, h + g), lambda h, g: (1 + 0 * h, 1 + 0 * g)),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -118,3 +119,47 @@ def test_what_goes_wrong_is_told(data):
         so.StructuredSVM(model, trainer=lambda risk, *, lam: np.zeros(risk.n_features)).fit(X, Y)
     with pytest.raises(DeclarationError, match="trainer"):
         so.StructuredSVM(model, trainer=3).fit(X, Y)
+
+
+def changed(w_of):
+    def trainer(risk, *, lam):
+        result = train.bmrm(risk, lam=lam)
+        return dataclasses.replace(result, w=w_of(result.w))
+
+    return trainer
+
+
+@pytest.mark.parametrize("w_of", [lambda w: w[:-1], lambda w: w * np.nan, lambda w: np.zeros(0)])
+def test_weights_that_are_none_of_the_risk_are_refused(data, w_of):
+    X, Y = data
+    with pytest.raises(DeclarationError, match="'trainer' returned weights"):
+        so.StructuredSVM(so.structures.MultiLabel(3), lam=0.1, trainer=changed(w_of)).fit(X, Y)
+
+
+def test_trainers_that_cannot_be_called_are_refused(data):
+    X, Y = data
+    unknown = functools.partial(train.bmrm, no_such_parameter=1)
+    for trainer, message in ((Halved, "class Halved"), (unknown, "cannot be called")):
+        with pytest.raises(DeclarationError, match=message):
+            so.StructuredSVM(so.structures.MultiLabel(3), lam=0.1, trainer=trainer).fit(X, Y)
+
+
+def test_one_need_may_stand_alone(data, own_names):
+    X, Y = data
+    train.register("alone", patient, needs="cut")
+    assert train.get("alone").needs == ("cut",)
+    so.StructuredSVM(so.structures.MultiLabel(3), lam=0.1, trainer="alone").fit(X, Y)
+    own = Halved()
+    for needs in (5, [1]):
+        own.needs = needs
+        with pytest.raises(DeclarationError, match="needs must be"):
+            train.get(own)
+
+
+def test_an_estimator_takes_a_trainer_of_the_registry(data):
+    X, Y = data
+    fits = [
+        so.StructuredSVM(so.structures.MultiLabel(3), lam=0.1, trainer=trainer).fit(X, Y)
+        for trainer in ("bmrm", train.get("bmrm"))
+    ]
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_)
