@@ -10,7 +10,16 @@ import numpy.typing as npt
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.diagram.diagram import Diagram
-from structopt.algorithms.diagram.fronts import DiagramFronts, decode_levels, front_chunk, pareto_front, quantum_of
+from structopt.algorithms.diagram.fronts import (
+    CHUNK,
+    DiagramFronts,
+    LossLevels,
+    decode_levels,
+    front_chunk,
+    loss_levels,
+    pareto_front,
+    quanta_of,
+)
 from structopt.algorithms.diagram.k_best import k_best_labels
 from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
@@ -22,7 +31,7 @@ from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
 __all__ = ["DiagramAlgorithm"]
 
-#: Numbers in the tables of a chunk of fronts (64 MB), pairs of a front of real losses, paths of a constrained search.
+#: Numbers in the table of a front (64 MB), pairs of a front of real losses, paths of a constrained search.
 _MOST_ENTRIES, _MOST_PAIRS, _MOST_CELLS = 1 << 23, 2_000_000, 300_000
 #: Examples of a batch below which threads do not pay.
 _PIECE = 64
@@ -134,20 +143,19 @@ class DiagramAlgorithm(Algorithm):
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both, by falling h, or None."""
         h, g = _writable(h), _writable(g)
-        quantum = quantum_of(self._arrays, g)
-        if quantum > 0.0:
-            chunk = front_chunk(self._arrays, h[None], g[None], np.array([quantum]), _MOST_ENTRIES)
+        quanta = quanta_of(self._arrays, g[None])
+        if quanta[0] > 0.0:
+            levels = loss_levels(self._arrays, g[None], quanta)
+            chunk = front_chunk(self._arrays, h[None], levels, _MOST_ENTRIES)
             if chunk[0]:
-                best = chunk[1][: chunk[4][0, 1]]
+                best = chunk[1][: levels[3][0, 1]]
                 # From the largest loss down, a level counts if its h exceeds all before it.
-                levels = np.arange(len(best))[::-1]
+                places = np.arange(len(best))[::-1]
                 before = np.concatenate([[-np.inf], np.maximum.accumulate(best[::-1])[:-1]])
-                levels = levels[best[::-1] > before][::-1]
-                Z = np.empty((len(levels), len(h)))
-                for row, level in enumerate(levels.tolist()):
-                    decode_levels(
-                        self._arrays, h[None], g[None], np.array([quantum]), chunk, np.array([level]), Z[row : row + 1]
-                    )
+                places = places[best[::-1] > before][::-1]
+                Z = np.empty((len(places), len(h)))
+                for row, place in enumerate(places.tolist()):
+                    decode_levels(self._arrays, h[None], levels, chunk, np.array([place]), Z[row : row + 1])
                 return Z[np.argsort(-(Z @ h), kind="stable")]
         Z = pareto_front(self._arrays, h, g, _MOST_PAIRS)
         return Z if len(Z) else None
@@ -155,7 +163,7 @@ class DiagramAlgorithm(Algorithm):
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         """Tables of the best h by levels of the loss; None for losses that are no multiples of one number."""
         losses = _writable(G)
-        quanta = np.array([quantum_of(self._arrays, g) for g in losses])
+        quanta = quanta_of(self._arrays, losses)
         if (quanta == 0.0).any():
             return None
         plan = DiagramFronts(self.diagram, losses, np.asarray(g_const, dtype=np.float64), quanta)
@@ -198,7 +206,7 @@ class DiagramAlgorithm(Algorithm):
         H, G = _writable(H), _writable(G)
         h0, g0 = np.broadcast_to(h_const, len(H)), np.broadcast_to(g_const, len(H))
         Z = np.empty(H.shape)
-        quanta = np.array([quantum_of(self._arrays, g) for g in G])
+        quanta = quanta_of(self._arrays, G)
         done = 0
         while done < len(H):
             if quanta[done] == 0.0:
@@ -210,13 +218,16 @@ class DiagramAlgorithm(Algorithm):
                 continue
             integral = np.flatnonzero(quanta[done:] == 0.0)
             stop = done + int(integral[0]) if integral.size else len(H)
-            here = slice(done, stop)
-            chunk = front_chunk(self._arrays, H[here], G[here], quanta[here], _MOST_ENTRIES)
+            here = slice(done, min(stop, done + max(1, CHUNK // self.diagram.n_nodes)))
+            levels = loss_levels(self._arrays, G[here], quanta[here])
+            chunk = front_chunk(self._arrays, H[here], levels, CHUNK)
             if not chunk[0]:
-                return None
+                chunk = front_chunk(self._arrays, H[done : done + 1], levels, _MOST_ENTRIES)
+                if not chunk[0]:
+                    return None
             here = slice(done, done + chunk[0])
-            chosen = self._winners(psi, chunk, H[here], h0[here], G[here], g0[here], quanta[here])
-            decode_levels(self._arrays, H[here], G[here], quanta[here], chunk, chosen, Z[here])
+            chosen = self._winners(psi, chunk, levels, H[here], h0[here], G[here], g0[here], quanta[here])
+            decode_levels(self._arrays, H[here], levels, chunk, chosen, Z[here])
             done += chunk[0]
         values = psi(np.einsum("ij,ij->i", H, Z) + h0, np.einsum("ij,ij->i", G, Z) + g0)
         return Z, np.asarray(values)
@@ -224,7 +235,8 @@ class DiagramAlgorithm(Algorithm):
     def _winners(
         self,
         psi: Callable[[FloatArray, FloatArray], FloatArray],
-        chunk: tuple[int, FloatArray, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        chunk: tuple[int, FloatArray, npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        loss_levels: LossLevels,
         H: FloatArray,
         h_const: FloatArray,
         G: FloatArray,
@@ -232,14 +244,16 @@ class DiagramAlgorithm(Algorithm):
         quanta: FloatArray,
     ) -> npt.NDArray[np.int64]:
         """The level of the largest psi for each example of a chunk."""
-        done, tables, table_ptr, least, start = chunk
-        sizes = start[:, 1]
+        done, tables, places, steps = chunk
+        loss, _, least, start = loss_levels
+        loss = loss[:done]
+        sizes = start[loss, 1]
         levels = np.arange(sizes.max())
         inside = levels < sizes[:, None]
         h = np.full((done, len(levels)), -np.inf)
-        h[inside] = tables[(table_ptr[:-1, None] + levels)[inside]]
+        h[inside] = tables[(places[:, None] + levels * steps[:, None])[inside]]
         const = self.diagram.const
-        g = (least[:, :1] + levels) * quanta[:, None] + (G @ const + g_const)[:, None]
+        g = (least[loss, :1] + levels) * quanta[:, None] + (G @ const + g_const)[:, None]
         reached = np.isfinite(h)
         values = np.full(h.shape, -np.inf)
         values[reached] = psi((h + (H @ const + h_const)[:, None])[reached], g[reached])

@@ -7,16 +7,37 @@ the winner's path is followed. For a real loss each node keeps its non-dominated
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from structopt._jit import FloatArray, IntArray, fast, kernel
 from structopt.algorithms.diagram.diagram import Diagram
-from structopt.algorithms.diagram.longest_path import arc_weights, write_pairs
+from structopt.algorithms.diagram.longest_path import arc_weights, weight_columns, write_pairs
 from structopt.algorithms.fronts import FrontPlan, Fronts
 
-__all__ = ["DiagramFronts", "decode_levels", "front_chunk", "pareto_front", "quantum_of"]
+__all__ = [
+    "CHUNK",
+    "DiagramFronts",
+    "LossLevels",
+    "decode_levels",
+    "front_chunk",
+    "loss_levels",
+    "pareto_front",
+    "quanta_of",
+]
+
+#: Losses of examples as levels: each example's loss, and of every loss the levels of the arcs' labels, the least level of
+#: each node, and where the node's part of a table starts.
+LossLevels = tuple[IntArray, IntArray, IntArray, IntArray]
+
+#: Examples of one loss that go through the diagram side by side, at most, and the numbers in their tables, about (1 MB).
+_COLUMNS, _TABLES = 32, 1 << 17
+#: Numbers in the tables of a chunk of examples (1 MB).
+CHUNK = 1 << 17
+#: Numbers of loss levels that a plan keeps (64 MB).
+_KEPT_LEVELS = 1 << 23
 
 
 class DiagramFronts(FrontPlan):
@@ -28,50 +49,91 @@ class DiagramFronts(FrontPlan):
     G, g_const : ndarray
         Losses of the examples.
     quanta : ndarray, shape (n,)
-        The number of which each example's losses are multiples (`quantum_of`).
+        The number of which each example's losses are multiples (`quanta_of`).
     """
 
     def __init__(self, diagram: Diagram, G: FloatArray, g_const: FloatArray, quanta: FloatArray) -> None:
         self._diagram, self._G, self._g_const, self._quanta = diagram, G, g_const, quanta
-        sizes, work = np.empty(len(G), dtype=np.int64), np.empty(len(G), dtype=np.int64)
-        _table_sizes(diagram.arrays, G, quanta, sizes, work)
-        self.sizes = sizes
-        self.entries = sizes + 2 * diagram.n_nodes
+        # Examples of the same ground truth have the same loss.
+        _, first, loss = np.unique(np.column_stack([G, quanta]), axis=0, return_index=True, return_inverse=True)
+        self._loss = loss.astype(np.int64).ravel()
+        sizes, work = np.empty(len(first), dtype=np.int64), np.empty(len(first), dtype=np.int64)
+        _table_sizes(diagram.arrays, G[first], quanta[first], sizes, work)
+        self._levels: LossLevels | None = None
+        if len(first) * (2 * diagram.n_nodes + diagram.n_labels) <= _KEPT_LEVELS:
+            self._levels = loss_levels(diagram.arrays, G[first], quanta[first])
+        self.sizes = sizes[self._loss]
+        self.entries = np.full(len(G), 3 * diagram.n_nodes)
         # Measured: nanoseconds of an inference in a batch, and of a front, for an example.
+        alone = np.bincount(self._loss) == 1
         inference = 2000.0 + 0.5 * diagram.n_arcs
-        front = 2000.0 + 7.0 * diagram.n_arcs + 1.5 * (float(work.mean()) if len(G) else 0.0)
-        self.cost = front / inference
+        by_arc, by_step = np.where(alone, 6.0, 1.0), np.where(alone, 0.5, 0.4)
+        if self._levels is None:
+            by_arc += 4.0
+        front = 2000.0 + by_arc * diagram.n_arcs + by_step * work
+        self.cost = float(front[self._loss].mean()) / inference if len(G) else 1.0
+
+    def _chunks(self, H: FloatArray, levels: LossLevels, best: FloatArray, ptr: IntArray) -> Iterator[Any]:
+        """Tables of examples, as many at a time as stay in the cache; their fronts are written to `best`."""
+        first = 0
+        while first < len(H):
+            own = (levels[0][first:], *levels[1:])
+            chunk = front_chunk(self._diagram.arrays, H[first:], own, CHUNK)
+            if not chunk[0]:
+                chunk = front_chunk(self._diagram.arrays, H[first : first + 1], own, int(self.sizes.max()))
+            last = first + chunk[0]
+            _copy_fronts(chunk, ptr[first : last + 1], best)
+            yield first, last, chunk
+            first = last
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         arrays, const = self._diagram.arrays, self._diagram.const
-        H, G, quanta = np.ascontiguousarray(H), self._G[some], self._quanta[some]
+        G, quanta = self._G[some], self._quanta[some]
+        # Examples of one loss as neighbours.
+        order = np.argsort(self._loss[some], kind="stable")
+        H = np.ascontiguousarray(H[order])
         if not H.flags.writeable:  # another type for numba
             H = H.copy()
-        chunk = front_chunk(arrays, H, G, quanta, int(self.sizes[some].sum()))
-        _, tables, table_ptr, least, start = chunk
-        levels = start[:, 1] if len(some) else np.empty(0, dtype=np.int64)
-        ptr = np.concatenate([[0], np.cumsum(levels)])
-        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], levels)
-        h = tables[np.repeat(table_ptr[:-1], levels) + within] + np.repeat(H @ const + h_const, levels)
-        losses = (np.repeat(least[:, 0], levels) + within) * np.repeat(quanta, levels)
-        g = losses + np.repeat(G @ const + self._g_const[some], levels)
+        if self._levels is None:
+            levels = loss_levels(arrays, G[order], quanta[order])
+        else:
+            levels = (self._loss[some][order], *self._levels[1:])
+        loss, _, least, start = levels
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        size = start[loss, 1] if len(some) else np.empty(0, dtype=np.int64)
+        own_ptr = np.concatenate([[0], np.cumsum(size)])
+        best = np.empty(own_ptr[-1])
+        kept = None
+        for kept in self._chunks(H, levels, best, own_ptr):
+            pass
+        size = size[rank]
+        ptr = np.concatenate([[0], np.cumsum(size)])
+        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], size)
+        h = best[np.repeat(own_ptr[:-1][rank], size) + within] + np.repeat((H @ const)[rank] + h_const, size)
+        g = (np.repeat(least[loss, 0][rank], size) + within) * np.repeat(quanta, size)
+        g += np.repeat(G @ const + self._g_const[some], size)
 
-        def decode(places: IntArray) -> FloatArray:
-            Z = np.empty(H.shape)
-            decode_levels(arrays, H, G, quanta, chunk, places - ptr[:-1], Z)
-            return Z
+        def decode(chosen: IntArray) -> FloatArray:
+            Z, places = np.empty(H.shape), (chosen - ptr[:-1])[order]
+            # Tables of several chunks are faster made again in the cache than kept in memory.
+            alone = kept is not None and kept[0] == 0
+            for first, last, chunk in [kept] if alone else self._chunks(H, levels, best, own_ptr):
+                own = (loss[first:last], *levels[1:])
+                decode_levels(arrays, H[first:last], own, chunk, places[first:last], Z[first:last])
+            return np.asarray(Z[rank])
 
         return Fronts(ptr, h, g, decode)
 
 
 @kernel
 def _table_sizes(arrays: Any, G: Any, quanta: Any, sizes: Any, work: Any) -> None:
-    """Entries of each example's table, and steps to fill it."""
+    """Entries of each loss's table, and steps to fill it."""
     ptr, head = arrays[0], arrays[1]
     n = len(ptr) - 1
-    least, start = np.empty(n, np.int64), np.empty(n + 1, np.int64)
+    level, least, start = np.empty(len(arrays[3]) - 1, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
     for i in range(len(G)):
-        _levels(arrays, G[i], quanta[i], least, start)
+        _levels(arrays, G[i], quanta[i], level, least, start)
         sizes[i] = start[n]
         work[i] = 0
         for e in range(len(head)):
@@ -79,9 +141,33 @@ def _table_sizes(arrays: Any, G: Any, quanta: Any, sizes: Any, work: Any) -> Non
 
 
 @kernel
-def quantum_of(arrays: Any, g: Any) -> float:
-    """The number of which the losses of all arcs are multiples: 1, the least of them, or 0 if there is none."""
-    weight = arc_weights(arrays, g)
+def _copy_fronts(chunk: Any, ptr: Any, best: Any) -> None:
+    """The tables' parts of the root."""
+    done, tables, places, steps = chunk
+    for i in range(done):
+        for x in range(ptr[i + 1] - ptr[i]):
+            best[ptr[i] + x] = tables[places[i] + x * steps[i]]
+
+
+@kernel
+def _same(a: Any, b: Any) -> bool:
+    for j in range(len(a)):
+        if a[j] != b[j]:
+            return False
+    return True
+
+
+@kernel
+def quanta_of(arrays: Any, G: Any) -> Any:
+    """For every row the number of which the losses of all arcs are multiples: 1, the least of them, or 0 for none."""
+    quanta = np.empty(len(G))
+    for i in range(len(G)):
+        quanta[i] = quanta[i - 1] if i and _same(G[i], G[i - 1]) else _quantum(arc_weights(arrays, G[i]))
+    return quanta
+
+
+@kernel
+def _quantum(weight: Any) -> float:
     whole, least = True, np.inf
     for k in range(len(weight)):
         # Levels beyond 1e6 make a table that is too long anyway, and still larger ones are no 64-bit integers.
@@ -99,12 +185,11 @@ def quantum_of(arrays: Any, g: Any) -> float:
 
 
 @kernel
-def _levels(arrays: Any, g: Any, quantum: float, least: Any, start: Any) -> Any:
-    """Levels of the arcs' losses; writes each node's least level, and where its part of the table starts."""
+def _levels(arrays: Any, g: Any, quantum: float, level: Any, least: Any, start: Any) -> None:
+    """Write levels of the labels' losses, each node's least level, and where its part of the table starts."""
     ptr, head, label, _, _, _, _ = arrays
     n = len(ptr) - 1
     weight = arc_weights(arrays, g)
-    level = np.empty(len(weight), np.int64)
     for k in range(len(weight)):
         level[k] = np.int64(np.rint(weight[k] / quantum))
     most = np.zeros(n, np.int64)
@@ -118,7 +203,24 @@ def _levels(arrays: Any, g: Any, quantum: float, least: Any, start: Any) -> Any:
     start[0] = 0
     for v in range(n):
         start[v + 1] = start[v] + most[v] - least[v] + 1
-    return level
+
+
+@kernel
+def loss_levels(arrays: Any, G: Any, quanta: Any) -> Any:
+    """`LossLevels` of examples; neighbours with equal rows share them."""
+    n, n_labels = len(arrays[0]) - 1, len(arrays[3]) - 1
+    loss = np.zeros(len(G), np.int64)
+    for i in range(1, len(G)):
+        same = quanta[i] == quanta[i - 1] and _same(G[i], G[i - 1])
+        loss[i] = loss[i - 1] + (0 if same else 1)
+    count = loss[-1] + 1 if len(G) else 0
+    level = np.empty((count, n_labels), np.int64)
+    least, start = np.empty((count, n), np.int64), np.empty((count, n + 1), np.int64)
+    for i in range(len(G)):
+        k = loss[i]
+        if i == 0 or k != loss[i - 1]:
+            _levels(arrays, G[i], quanta[i], level[k], least[k], start[k])
+    return loss, level, least, start
 
 
 # No NaN occurs, and no sum is reordered: without that promise the inner loop is not vectorised.
@@ -139,8 +241,32 @@ def _fill(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, 
                 mine[k] = max(mine[k], gain + rest[k])
 
 
+@fast("nnan", "nsz")
+def _fill_columns(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, table: Any) -> None:
+    """`_fill` for examples of one loss, a column each."""
+    # Not a constant: a loop of few known steps is unrolled, and then not vectorised.
+    columns = table.shape[1]
+    n = len(ptr) - 1
+    for x in range(start[n]):
+        row = table[x]
+        for k in range(columns):
+            row[k] = -np.inf
+    row = table[start[n - 1]]
+    for k in range(columns):
+        row[k] = 0.0
+    for v in range(n - 2, -1, -1):
+        for e in range(ptr[v], ptr[v + 1]):
+            w = head[e]
+            gain = weight[label[e]]
+            to = start[v] + level[label[e]] + least[w] - least[v]
+            for x in range(start[w + 1] - start[w]):
+                mine, rest = table[to + x], table[start[w] + x]
+                for k in range(columns):
+                    mine[k] = max(mine[k], gain[k] + rest[k])
+
+
 @kernel
-def front_chunk(arrays: Any, H: Any, G: Any, quanta: Any, max_entries: int) -> Any:
+def front_chunk(arrays: Any, H: Any, levels: Any, max_entries: int) -> Any:
     """Tables of as many examples as fit into `max_entries`, at least one if it fits alone.
 
     Returns
@@ -148,43 +274,55 @@ def front_chunk(arrays: Any, H: Any, G: Any, quanta: Any, max_entries: int) -> A
     done : int
         Number of examples in the chunk; 0 if the first one does not fit.
     tables : float array
-        One after the other.
-    table_ptr : int64 array, shape (done + 1,)
-    least, start : int64 arrays, shapes (done, n_nodes) and (done, n_nodes + 1)
+    places, steps : int64 arrays, shape (done,)
+        Entry x of the table of example i is ``tables[places[i] + x * steps[i]]``: neighbours of one loss are side by
+        side.
     """
     ptr, head, label, _, _, _, _ = arrays
+    loss, level, least, start = levels
     n = len(ptr) - 1
-    most = len(H)
-    least, start = np.empty((most, n), np.int64), np.empty((most, n + 1), np.int64)
-    table_ptr = np.zeros(most + 1, np.int64)
-    tables = np.empty(min(max_entries, 1 << 14))
-    done = 0
-    for i in range(most):
-        level = _levels(arrays, G[i], quanta[i], least[i], start[i])
-        end = table_ptr[i] + start[i, n]
-        if end > max_entries:
+    places, steps = np.empty(len(H), np.int64), np.empty(len(H), np.int64)
+    tables = np.empty(0)
+    used = done = 0
+    while done < len(H):
+        own = loss[done]
+        size = start[own, n]
+        if used + size > max_entries:
             break
+        most = min(len(H) - done, max(8, min(_COLUMNS, _TABLES // size)), (max_entries - used) // size)
+        columns = 1
+        while columns < most and loss[done + columns] == own:
+            columns += 1
+        end = used + columns * size
         if end > len(tables):
-            wider = np.empty(min(max(2 * len(tables), end), max(max_entries, end)))
-            for x in range(table_ptr[i]):
+            wider = np.empty(min(max_entries, max(2 * len(tables), end, size * (len(H) - done))))
+            for x in range(used):
                 wider[x] = tables[x]
             tables = wider
-        table_ptr[i + 1] = end
-        weight = arc_weights(arrays, H[i])
-        _fill(ptr, head, label, weight, level, least[i], start[i], tables[table_ptr[i] : end])
-        done += 1
-    return done, tables, table_ptr[: done + 1], least[:done], start[:done]
+        if columns == 1:
+            weight = arc_weights(arrays, H[done])
+            _fill(ptr, head, label, weight, level[own], least[own], start[own], tables[used:end])
+        else:
+            weights = weight_columns(arrays, H[done : done + columns])
+            table = tables[used:end].reshape(size, columns)
+            _fill_columns(ptr, head, label, weights, level[own], least[own], start[own], table)
+        for k in range(columns):
+            places[done + k], steps[done + k] = used + k, columns
+        done += columns
+        used = end
+    return done, tables, places[:done], steps[:done]
 
 
 @kernel
-def decode_levels(arrays: Any, H: Any, G: Any, quanta: Any, chunk: Any, chosen: Any, Z: Any) -> None:
+def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: Any) -> None:
     """The best label of a chosen level above the least loss, for each example of a chunk."""
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
-    done, tables, table_ptr, least, start = chunk
+    loss, level, least, start = levels
+    done, tables, places, steps = chunk
     for i in range(done):
-        weight, loss = arc_weights(arrays, H[i]), arc_weights(arrays, G[i])
-        table = tables[table_ptr[i] : table_ptr[i + 1]]
+        weight = arc_weights(arrays, H[i])
+        own, place, step = loss[i], places[i], steps[i]
         z = Z[i]
         for j in range(len(const)):
             z[j] = const[j]
@@ -193,11 +331,10 @@ def decode_levels(arrays: Any, H: Any, G: Any, quanta: Any, chunk: Any, chosen: 
             top, at, rest = -np.inf, -1, np.int64(0)
             for e in range(ptr[v], ptr[v + 1]):
                 w = head[e]
-                level = np.int64(np.rint(loss[label[e]] / quanta[i]))
-                left = k - (level + least[i, w] - least[i, v])
-                if left < 0 or left >= start[i, w + 1] - start[i, w]:
+                left = k - (level[own, label[e]] + least[own, w] - least[own, v])
+                if left < 0 or left >= start[own, w + 1] - start[own, w]:
                     continue
-                value = weight[label[e]] + table[start[i, w] + left]
+                value = weight[label[e]] + tables[place + (start[own, w] + left) * step]
                 if value > top:
                     top, at, rest = value, e, left
             write_pairs(arrays, at, z)

@@ -8,7 +8,7 @@ import numpy as np
 
 from structopt._jit import fast, kernel
 
-__all__ = ["arc_weights", "best_label", "best_labels", "completions", "write_pairs"]
+__all__ = ["arc_weights", "best_label", "best_labels", "completions", "weight_columns", "write_pairs"]
 
 #: Examples of a batch that go through the diagram side by side.
 _COLUMNS = 16
@@ -24,6 +24,25 @@ def arc_weights(arrays: Any, c: Any) -> Any:
         for p in range(label_ptr[k], label_ptr[k + 1]):
             total += label_value[p] * c[label_variable[p]]
         weight[k] = total
+    return weight
+
+
+@kernel
+def weight_columns(arrays: Any, C: Any) -> Any:
+    """`arc_weights` of every row of `C`, a column each."""
+    _, _, _, label_ptr, label_variable, label_value, _ = arrays
+    columns, n_variables = C.shape
+    costs = np.empty((n_variables, columns))
+    for k in range(columns):
+        for j in range(n_variables):
+            costs[j, k] = C[k, j]
+    weight = np.zeros((len(label_ptr) - 1, columns))
+    for name in range(len(weight)):
+        row = weight[name]
+        for p in range(label_ptr[name], label_ptr[name + 1]):
+            value, cost = label_value[p], costs[label_variable[p]]
+            for k in range(columns):
+                row[k] += value * cost[k]
     return weight
 
 
