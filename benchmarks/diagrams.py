@@ -297,7 +297,7 @@ def row_of(space: so.LabelSpace, highs: bool) -> None:
     def product(h: FloatArray, g: FloatArray) -> FloatArray:
         return np.asarray((h + 1.0) * g)
 
-    slack = cpu(lambda: algorithm.maximize_psi(product, H[:100], 0.0, G[:100], float(truth.sum()))) / 100
+    slack = cpu(lambda: algorithm.maximize_psi(product, H, 0.0, G, float(truth.sum()))) / 1000
     ten = cpu(lambda: algorithm.k_best(jump[0], 10))
     sums = cpu(lambda: algorithm.log_partition(jump[:16])) / 16
     told = (

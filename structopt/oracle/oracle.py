@@ -485,7 +485,11 @@ class Oracle:
         if self.listed is not None:
             return ListedFronts(self.listed, G, g_const)
         own = not self._chooses or type(self).maximize is not Oracle.maximize
-        return None if own or self.integral == "relax" else self._algorithm.front_plan(G, g_const)
+        if own or self.integral == "relax":
+            return None
+        if self._may_compile:
+            self._consider_diagram(len(G), hard=True)
+        return self._algorithm.front_plan(G, g_const)
 
     # ---- sums over all labels --------------------------------------------------------------------
 

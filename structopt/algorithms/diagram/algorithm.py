@@ -148,7 +148,7 @@ class DiagramAlgorithm(Algorithm):
             levels = loss_levels(self._arrays, g[None], quanta)
             chunk = front_chunk(self._arrays, h[None], levels, _MOST_ENTRIES)
             if chunk[0]:
-                best = chunk[1][: levels[3][0, 1]]
+                best = chunk[1][: levels[3][1]]
                 # From the largest loss down, a level counts if its h exceeds all before it.
                 places = np.arange(len(best))[::-1]
                 before = np.concatenate([[-np.inf], np.maximum.accumulate(best[::-1])[:-1]])
@@ -167,7 +167,7 @@ class DiagramAlgorithm(Algorithm):
         if (quanta == 0.0).any():
             return None
         plan = DiagramFronts(self.diagram, losses, np.asarray(g_const, dtype=np.float64), quanta)
-        return None if plan.sizes.max(initial=0) > _MOST_ENTRIES else plan
+        return None if plan.size > _MOST_ENTRIES else plan
 
     def maximize_psi(
         self,
@@ -222,7 +222,9 @@ class DiagramAlgorithm(Algorithm):
             levels = loss_levels(self._arrays, G[here], quanta[here])
             chunk = front_chunk(self._arrays, H[here], levels, CHUNK)
             if not chunk[0]:
-                chunk = front_chunk(self._arrays, H[done : done + 1], levels, _MOST_ENTRIES)
+                here = slice(done, done + 1)
+                levels = loss_levels(self._arrays, G[here], quanta[here])
+                chunk = front_chunk(self._arrays, H[here], levels, _MOST_ENTRIES)
                 if not chunk[0]:
                     return None
             here = slice(done, done + chunk[0])
@@ -247,11 +249,8 @@ class DiagramAlgorithm(Algorithm):
         done, tables, places, steps = chunk
         loss, _, least, start = loss_levels
         loss = loss[:done]
-        sizes = start[loss, 1]
-        levels = np.arange(sizes.max())
-        inside = levels < sizes[:, None]
-        h = np.full((done, len(levels)), -np.inf)
-        h[inside] = tables[(places[:, None] + levels * steps[:, None])[inside]]
+        levels = np.arange(start[1])
+        h = tables[places[:, None] + levels * steps[:, None]]
         const = self.diagram.const
         g = (least[loss, :1] + levels) * quanta[:, None] + (G @ const + g_const)[:, None]
         reached = np.isfinite(h)

@@ -7,7 +7,7 @@ the winner's path is followed. For a real loss each node keeps its non-dominated
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,12 @@ __all__ = [
     "quanta_of",
 ]
 
-#: Losses of examples as levels: each example's loss, and of every loss the levels of the arcs' labels, the least level of
-#: each node, and where the node's part of a table starts.
+#: Losses of examples as levels: each example's loss; of every loss the levels of the arcs' labels and the least level
+#: of each node; and where the nodes' parts of a table start, which have room for any of the losses.
 LossLevels = tuple[IntArray, IntArray, IntArray, IntArray]
 
-#: Examples of one loss that go through the diagram side by side, at most, and the numbers in their tables, about (1 MB).
-_COLUMNS, _TABLES = 32, 1 << 17
+#: Examples that go through the diagram side by side, at most.
+_COLUMNS = 32
 #: Numbers in the tables of a chunk of examples (1 MB).
 CHUNK = 1 << 17
 #: Numbers of loss levels that a plan keeps (64 MB).
@@ -57,21 +57,19 @@ class DiagramFronts(FrontPlan):
         # Examples of the same ground truth have the same loss.
         _, first, loss = np.unique(np.column_stack([G, quanta]), axis=0, return_index=True, return_inverse=True)
         self._loss = loss.astype(np.int64).ravel()
-        sizes, work = np.empty(len(first), dtype=np.int64), np.empty(len(first), dtype=np.int64)
-        _table_sizes(diagram.arrays, G[first], quanta[first], sizes, work)
-        self._levels: LossLevels | None = None
-        if len(first) * (2 * diagram.n_nodes + diagram.n_labels) <= _KEPT_LEVELS:
-            self._levels = loss_levels(diagram.arrays, G[first], quanta[first])
-        self.sizes = sizes[self._loss]
-        self.entries = np.full(len(G), 3 * diagram.n_nodes)
+        keep = len(first) * (diagram.n_nodes + diagram.n_labels) <= _KEPT_LEVELS
+        levels: LossLevels = loss_levels(diagram.arrays, G[first], quanta[first], keep)
+        self._levels = levels if keep else None
+        start = levels[3]
+        self.size = int(start[-1])
+        self.entries = np.full(len(G), 3 * diagram.n_nodes + start[1])
         # Measured: nanoseconds of an inference in a batch, and of a front, for an example.
-        alone = np.bincount(self._loss) == 1
-        inference = 2000.0 + 0.5 * diagram.n_arcs
-        by_arc, by_step = np.where(alone, 6.0, 1.0), np.where(alone, 0.5, 0.4)
-        if self._levels is None:
-            by_arc += 4.0
-        front = 2000.0 + by_arc * diagram.n_arcs + by_step * work
-        self.cost = float(front[self._loss].mean()) / inference if len(G) else 1.0
+        work = float(np.diff(start)[diagram.head].sum())
+        alone = len(first) / max(1, len(G))
+        fill = diagram.n_arcs + (0.6 + 0.5 * alone) * work
+        if len(G) * self.size > CHUNK:
+            fill *= 2.0  # tables are made again for decoding
+        self.cost = (2000.0 + fill + (0.0 if keep else 4.0 * diagram.n_arcs)) / (2000.0 + 0.5 * diagram.n_arcs)
 
     def _chunks(self, H: FloatArray, levels: LossLevels, best: FloatArray, ptr: IntArray) -> Iterator[Any]:
         """Tables of examples, as many at a time as stay in the cache; their fronts are written to `best`."""
@@ -80,7 +78,7 @@ class DiagramFronts(FrontPlan):
             own = (levels[0][first:], *levels[1:])
             chunk = front_chunk(self._diagram.arrays, H[first:], own, CHUNK)
             if not chunk[0]:
-                chunk = front_chunk(self._diagram.arrays, H[first : first + 1], own, int(self.sizes.max()))
+                chunk = front_chunk(self._diagram.arrays, H[first : first + 1], own, 2 * self.size)
             last = first + chunk[0]
             _copy_fronts(chunk, ptr[first : last + 1], best)
             yield first, last, chunk
@@ -101,14 +99,13 @@ class DiagramFronts(FrontPlan):
         loss, _, least, start = levels
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        size = start[loss, 1] if len(some) else np.empty(0, dtype=np.int64)
+        size = np.full(len(some), start[1])
         own_ptr = np.concatenate([[0], np.cumsum(size)])
         best = np.empty(own_ptr[-1])
         kept = None
-        for kept in self._chunks(H, levels, best, own_ptr):
-            pass
-        size = size[rank]
-        ptr = np.concatenate([[0], np.cumsum(size)])
+        for chunk in self._chunks(H, levels, best, own_ptr):
+            kept = chunk
+        ptr = own_ptr
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], size)
         h = best[np.repeat(own_ptr[:-1][rank], size) + within] + np.repeat((H @ const)[rank] + h_const, size)
         g = (np.repeat(least[loss, 0][rank], size) + within) * np.repeat(quanta, size)
@@ -118,26 +115,13 @@ class DiagramFronts(FrontPlan):
             Z, places = np.empty(H.shape), (chosen - ptr[:-1])[order]
             # Tables of several chunks are faster made again in the cache than kept in memory.
             alone = kept is not None and kept[0] == 0
-            for first, last, chunk in [kept] if alone else self._chunks(H, levels, best, own_ptr):
+            again: Iterable[Any] = [kept] if alone else self._chunks(H, levels, best, own_ptr)
+            for first, last, chunk in again:
                 own = (loss[first:last], *levels[1:])
                 decode_levels(arrays, H[first:last], own, chunk, places[first:last], Z[first:last])
             return np.asarray(Z[rank])
 
         return Fronts(ptr, h, g, decode)
-
-
-@kernel
-def _table_sizes(arrays: Any, G: Any, quanta: Any, sizes: Any, work: Any) -> None:
-    """Entries of each loss's table, and steps to fill it."""
-    ptr, head = arrays[0], arrays[1]
-    n = len(ptr) - 1
-    level, least, start = np.empty(len(arrays[3]) - 1, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)
-    for i in range(len(G)):
-        _levels(arrays, G[i], quanta[i], level, least, start)
-        sizes[i] = start[n]
-        work[i] = 0
-        for e in range(len(head)):
-            work[i] += start[head[e] + 1] - start[head[e]]
 
 
 @kernel
@@ -151,10 +135,10 @@ def _copy_fronts(chunk: Any, ptr: Any, best: Any) -> None:
 
 @kernel
 def _same(a: Any, b: Any) -> bool:
+    same = True
     for j in range(len(a)):
-        if a[j] != b[j]:
-            return False
-    return True
+        same = same and a[j] == b[j]
+    return same
 
 
 @kernel
@@ -185,84 +169,115 @@ def _quantum(weight: Any) -> float:
 
 
 @kernel
-def _levels(arrays: Any, g: Any, quantum: float, level: Any, least: Any, start: Any) -> None:
-    """Write levels of the labels' losses, each node's least level, and where its part of the table starts."""
+def _ranges(arrays: Any, level: Any, low: Any, high: Any) -> None:
+    """The least and the largest level of each node's completions, a column for each loss."""
     ptr, head, label, _, _, _, _ = arrays
-    n = len(ptr) - 1
-    weight = arc_weights(arrays, g)
-    for k in range(len(weight)):
-        level[k] = np.int64(np.rint(weight[k] / quantum))
-    most = np.zeros(n, np.int64)
-    least[n - 1] = 0
+    n, columns = low.shape
+    for k in range(columns):
+        low[n - 1, k] = high[n - 1, k] = 0
     for v in range(n - 2, -1, -1):
-        low, high = np.int64(1) << 60, -(np.int64(1) << 60)
+        low_v, high_v = low[v], high[v]
+        for k in range(columns):
+            low_v[k], high_v[k] = np.int64(1) << 60, -(np.int64(1) << 60)
         for e in range(ptr[v], ptr[v + 1]):
-            low = min(low, level[label[e]] + least[head[e]])
-            high = max(high, level[label[e]] + most[head[e]])
-        least[v], most[v] = low, high
-    start[0] = 0
-    for v in range(n):
-        start[v + 1] = start[v] + most[v] - least[v] + 1
+            own, low_w, high_w = level[label[e]], low[head[e]], high[head[e]]
+            for k in range(columns):
+                low_v[k] = min(low_v[k], own[k] + low_w[k])
+            for k in range(columns):
+                high_v[k] = max(high_v[k], own[k] + high_w[k])
 
 
 @kernel
-def loss_levels(arrays: Any, G: Any, quanta: Any) -> Any:
-    """`LossLevels` of examples; neighbours with equal rows share them."""
+def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
+    """`LossLevels` of examples; neighbours with equal rows share them. Without `keep` only the parts of a table."""
     n, n_labels = len(arrays[0]) - 1, len(arrays[3]) - 1
-    loss = np.zeros(len(G), np.int64)
-    for i in range(1, len(G)):
-        same = quanta[i] == quanta[i - 1] and _same(G[i], G[i - 1])
-        loss[i] = loss[i - 1] + (0 if same else 1)
-    count = loss[-1] + 1 if len(G) else 0
-    level = np.empty((count, n_labels), np.int64)
-    least, start = np.empty((count, n), np.int64), np.empty((count, n + 1), np.int64)
+    loss, first = np.zeros(len(G), np.int64), np.zeros(len(G), np.int64)
+    count = 0
     for i in range(len(G)):
-        k = loss[i]
-        if i == 0 or k != loss[i - 1]:
-            _levels(arrays, G[i], quanta[i], level[k], least[k], start[k])
+        if i == 0 or quanta[i] != quanta[i - 1] or not _same(G[i], G[i - 1]):
+            first[count] = i
+            count += 1
+        loss[i] = count - 1
+    kept = count if keep else 0
+    level, least = np.empty((kept, n_labels), np.int64), np.empty((kept, n), np.int64)
+    size, start = np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
+    for done in range(0, count, _COLUMNS):
+        some = first[done : min(count, done + _COLUMNS)]
+        columns = len(some)
+        weight = weight_columns(arrays, G[some])
+        own = np.empty((n_labels, columns), np.int64)
+        low, high = np.empty((n, columns), np.int64), np.empty((n, columns), np.int64)
+        for name in range(n_labels):
+            for k in range(columns):
+                own[name, k] = np.int64(np.rint(weight[name, k] / quanta[some[k]]))
+        _ranges(arrays, own, low, high)
+        for v in range(n):
+            for k in range(columns):
+                size[v] = max(size[v], high[v, k] - low[v, k] + 1)
+        if keep:
+            for k in range(columns):
+                for v in range(n):
+                    least[done + k, v] = low[v, k]
+                for name in range(n_labels):
+                    level[done + k, name] = own[name, k]
+    for v in range(n):
+        start[v + 1] = start[v] + size[v]
     return loss, level, least, start
 
 
 # No NaN occurs, and no sum is reordered: without that promise the inner loop is not vectorised.
 @fast("nnan", "nsz")
 def _fill(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, table: Any) -> None:
-    n = len(ptr) - 1
-    for x in range(start[n]):
-        table[x] = -np.inf
-    table[start[n - 1]] = 0.0
-    for v in range(n - 2, -1, -1):
-        for e in range(ptr[v], ptr[v + 1]):
-            w = head[e]
-            gain = weight[label[e]]
-            to = start[v] + level[label[e]] + least[w] - least[v]
-            size = start[w + 1] - start[w]
-            mine, rest = table[to : to + size], table[start[w] : start[w] + size]
-            for k in range(size):
-                mine[k] = max(mine[k], gain + rest[k])
-
-
-@fast("nnan", "nsz")
-def _fill_columns(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, table: Any) -> None:
-    """`_fill` for examples of one loss, a column each."""
+    """Tables of examples of one loss, a column each."""
     # Not a constant: a loop of few known steps is unrolled, and then not vectorised.
     columns = table.shape[1]
     n = len(ptr) - 1
-    for x in range(start[n]):
-        row = table[x]
-        for k in range(columns):
-            row[k] = -np.inf
-    row = table[start[n - 1]]
-    for k in range(columns):
-        row[k] = 0.0
+    _clear(start, table)
     for v in range(n - 2, -1, -1):
         for e in range(ptr[v], ptr[v + 1]):
             w = head[e]
             gain = weight[label[e]]
             to = start[v] + level[label[e]] + least[w] - least[v]
-            for x in range(start[w + 1] - start[w]):
+            for x in range(min(start[w + 1] - start[w], start[v + 1] - to)):
                 mine, rest = table[to + x], table[start[w] + x]
                 for k in range(columns):
                     mine[k] = max(mine[k], gain[k] + rest[k])
+
+
+@fast("nnan", "nsz")
+def _fill_each(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, table: Any) -> None:
+    """Tables of examples of different losses, a column each: the same steps, to other rows."""
+    columns = table.shape[1]
+    n = len(ptr) - 1
+    _clear(start, table)
+    flat = table.ravel()
+    to = np.empty(columns, np.int64)
+    for v in range(n - 2, -1, -1):
+        low = least[v]
+        for e in range(ptr[v], ptr[v + 1]):
+            w = head[e]
+            gain, own, rest_low = weight[label[e]], level[label[e]], least[w]
+            for k in range(columns):
+                to[k] = (start[v] + own[k] + rest_low[k] - low[k]) * columns + k
+            for x in range(start[w + 1] - start[w]):
+                rest = table[start[w] + x]
+                for k in range(columns):
+                    # Beyond a loss's own levels there are no labels: what lands on the next node's part is -inf.
+                    at = to[k] + x * columns
+                    flat[at] = max(flat[at], gain[k] + rest[k])
+
+
+@kernel
+def _clear(start: Any, table: Any) -> None:
+    """No label anywhere, except the empty one of the terminal."""
+    n = len(start) - 1
+    for x in range(len(table)):
+        row = table[x]
+        for k in range(len(row)):
+            row[k] = -np.inf
+    row = table[start[n - 1]]
+    for k in range(len(row)):
+        row[k] = 0.0
 
 
 @kernel
@@ -280,36 +295,35 @@ def front_chunk(arrays: Any, H: Any, levels: Any, max_entries: int) -> Any:
     """
     ptr, head, label, _, _, _, _ = arrays
     loss, level, least, start = levels
-    n = len(ptr) - 1
-    places, steps = np.empty(len(H), np.int64), np.empty(len(H), np.int64)
-    tables = np.empty(0)
-    used = done = 0
-    while done < len(H):
-        own = loss[done]
-        size = start[own, n]
-        if used + size > max_entries:
-            break
-        most = min(len(H) - done, max(8, min(_COLUMNS, _TABLES // size)), (max_entries - used) // size)
-        columns = 1
-        while columns < most and loss[done + columns] == own:
-            columns += 1
-        end = used + columns * size
-        if end > len(tables):
-            wider = np.empty(min(max_entries, max(2 * len(tables), end, size * (len(H) - done))))
-            for x in range(used):
-                wider[x] = tables[x]
-            tables = wider
-        if columns == 1:
-            weight = arc_weights(arrays, H[done])
-            _fill(ptr, head, label, weight, level[own], least[own], start[own], tables[used:end])
-        else:
-            weights = weight_columns(arrays, H[done : done + columns])
-            table = tables[used:end].reshape(size, columns)
-            _fill_columns(ptr, head, label, weights, level[own], least[own], start[own], table)
+    n, n_labels = len(ptr) - 1, level.shape[1]
+    size = start[n]
+    # An arc into a node with more room than its own levels need may reach beyond the last part of the table.
+    rows = size + start[1]
+    count = min(len(H), max_entries // rows)
+    places, steps = np.empty(count, np.int64), np.empty(count, np.int64)
+    tables = np.empty(count * rows)
+    most = max(8, min(_COLUMNS, CHUNK // rows))
+    low, own = np.empty((n, most), np.int64), np.empty((n_labels, most), np.int64)
+    done = 0
+    while done < count:
+        columns = min(most, count - done)
+        weights = weight_columns(arrays, H[done : done + columns])
+        table = tables[done * rows : (done + columns) * rows].reshape(rows, columns)
+        first, same = loss[done], True
         for k in range(columns):
-            places[done + k], steps[done + k] = used + k, columns
+            places[done + k], steps[done + k] = done * rows + k, columns
+            same = same and loss[done + k] == first
+        if same:
+            _fill(ptr, head, label, weights, level[first], least[first], start, table)
+        else:
+            for k in range(columns):
+                at = loss[done + k]
+                for v in range(n):
+                    low[v, k] = least[at, v]
+                for name in range(n_labels):
+                    own[name, k] = level[at, name]
+            _fill_each(ptr, head, label, weights, own, low, start, table)
         done += columns
-        used = end
     return done, tables, places[:done], steps[:done]
 
 
@@ -332,9 +346,9 @@ def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: 
             for e in range(ptr[v], ptr[v + 1]):
                 w = head[e]
                 left = k - (level[own, label[e]] + least[own, w] - least[own, v])
-                if left < 0 or left >= start[own, w + 1] - start[own, w]:
+                if left < 0 or left >= start[w + 1] - start[w]:
                     continue
-                value = weight[label[e]] + tables[place + (start[own, w] + left) * step]
+                value = weight[label[e]] + tables[place + (start[w] + left) * step]
                 if value > top:
                     top, at, rest = value, e, left
             write_pairs(arrays, at, z)

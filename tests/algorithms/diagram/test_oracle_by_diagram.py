@@ -209,3 +209,34 @@ def test_labels_of_integer_variables_are_forbidden_without_a_row():
             oracle.maximize(c, rows=[(np.ones(4), 0, 3)], forbid=labels[order[:3]])
     with pytest.raises(so.errors.BanNotExpressible):
         so.Oracle(space, "highs").maximize(c, forbid=labels[order[:3]])
+
+
+@pytest.mark.parametrize("truths", [1, 3, 70])
+def test_tables_of_examples_side_by_side_are_the_fronts_by_enumeration(truths):
+    """Hamming losses of other truths are other levels at every node; 70 examples are several groups of columns."""
+    space, rng = two_knapsacks(), np.random.default_rng(truths)
+    labels, n = space.enumerate(), 70
+    Y = labels[rng.integers(0, len(labels), truths)][np.sort(rng.integers(0, truths, n))]
+    H, H0, G, G0 = rng.normal(size=(n, 18)), rng.normal(size=n), 1.0 - 2.0 * Y, Y.sum(axis=1)
+    algorithm = so.Oracle(space, "diagram")._algorithm
+    some = rng.permutation(n)[:50]
+    some.sort()
+    fronts = algorithm.front_plan(G, G0).fronts(H[some], H0[some], some)
+    for i, example in enumerate(some.tolist()):
+        h, g = labels @ H[example] + H0[example], labels @ G[example] + G0[example]
+        of_example = slice(fronts.ptr[i], fronts.ptr[i + 1])
+        reached = np.isfinite(fronts.h[of_example])
+        np.testing.assert_array_equal(fronts.g[of_example][reached], np.unique(g))
+        best = [h[g == level].max() for level in np.unique(g)]
+        np.testing.assert_allclose(fronts.h[of_example][reached], best)
+    places = fronts.ptr[:-1] + [
+        rng.choice(np.flatnonzero(np.isfinite(fronts.h[a:b])))
+        for a, b in zip(fronts.ptr[:-1], fronts.ptr[1:], strict=True)
+    ]
+    Z = fronts.decode(places)
+    np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], fronts.h[places])
+    np.testing.assert_allclose(np.einsum("ij,ij->i", G[some], Z) + G0[some], fronts.g[places])
+    Z, values = algorithm.maximize_psi(lambda h, g: (h + 1.0) * g, H, H0, G, G0)
+    products = (labels @ H.T + H0 + 1.0) * (labels @ G.T + G0)
+    np.testing.assert_allclose(values, products.max(axis=0))
+    assert all(space.contains(z) for z in Z)
