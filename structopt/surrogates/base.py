@@ -200,7 +200,20 @@ class Surrogate(ABC):
         -------
         float
         """
-        return max(0.0, float(self.psi(h, g))) if self.inside(h, g) else 0.0
+        if not self.inside(h, g):
+            return 0.0
+        value = float(self.psi(h, g))
+        if math.isnan(value):
+            self._refuse_nan(h, g)
+        return max(0.0, value)
+
+    def _refuse_nan(self, h: Any, g: Any) -> None:
+        """NaN is no number that a bound could hold for; at g = 0 it counts as 0, as 0 log 0 does."""
+        h, g = np.broadcast_arrays(h, g)
+        wrong = np.isfinite(h) & np.isfinite(g) & (g > max(self.g_lower, 0.0))
+        if wrong.any():
+            at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+            raise DeclarationError(f"{self!r} is nan at (h, g) = ({h[at]:g}, {g[at]:g}).")
 
     def direction(self, h: float, g: float) -> float:
         r"""The λ of the contour's tangent at a point with ψ > 0: :math:`\psi_g / \psi_h`, in [0, inf].
@@ -296,6 +309,10 @@ class Surrogate(ABC):
             values[inside] = self.psi(h[inside], g[inside])
         else:
             values = np.asarray(self.psi(h, g), dtype=float)
+        unknown = np.isnan(values)
+        if unknown.any():
+            self._refuse_nan(h[unknown], g[unknown])
+            values = np.where(unknown, 0.0, values)
         return np.maximum(values, 0.0)
 
     def _corner(self, p: tuple[float, float], q: tuple[float, float], low: float, high: float) -> float:

@@ -164,3 +164,19 @@ def test_a_wrong_gradient_is_refused_at_fit():
     right = from_functions("right", Slack().psi, Slack().psi_gradient)
     fitted = so.StructuredSVM(so.structures.MultiLabel(3), surrogate=right).fit(X, Y)
     assert np.abs(fitted.coef_).max() > 0.0
+
+
+@pytest.mark.parametrize("model", [so.structures.Multiclass(3), so.structures.MultiLabel(3)])
+def test_a_surrogate_that_is_nan_far_out_is_refused_there(model):
+    """The trial before training does not look so far; counted as 0, NaN would make the bound of the risk wrong."""
+
+    def psi(h, g):
+        return np.where(np.abs(h) > 1e5, np.nan, (1.0 + h) * g)
+
+    X = np.array([[1.0], [2.0]])
+    Y = [0, 1] if isinstance(model, so.structures.Multiclass) else [[1, 0, 0], [0, 1, 0]]
+    risk = so.train.StructuredRisk(model, X, Y, from_functions("far", psi, Slack().psi_gradient))
+    w = np.arange(1.0, 1.0 + risk.n_features)
+    assert np.isfinite(risk.violations(w).upper).all()
+    with pytest.raises(DeclarationError, match=r"'far'> is nan at \(h, g\)"):
+        risk.violations(1e6 * w)
