@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -20,6 +21,34 @@ def interrupts_are_heard() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[Callable[..., None]]:
+    """Send SIGINT to this process after some seconds, and again where it was lost.
+
+    Python drops a KeyboardInterrupt that is raised in a destructor or in a callback of the garbage collector; on a busy
+    machine that does happen, and whoever pressed Ctrl-C presses it again.
+    """
+    done = threading.Event()
+    threads = []
+
+    def send(seconds: float, ready: Callable[[], bool] = lambda: True) -> None:
+        while not ready() and not done.wait(0.01):
+            pass
+        while not done.wait(seconds):
+            os.kill(os.getpid(), signal.SIGINT)
+            seconds = 20.0
+
+    def start(seconds: float, ready: Callable[[], bool] = lambda: True) -> None:
+        threads.append(threading.Thread(target=send, args=(seconds, ready), daemon=True))
+        threads[-1].start()
+
+    start.heard = done.set  # type: ignore[attr-defined]
+    yield start
+    done.set()
+    for thread in threads:
+        thread.join()
 
 
 @pytest.fixture

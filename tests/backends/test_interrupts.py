@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -21,19 +20,9 @@ HANG = 60.0
 
 
 @pytest.fixture
-def after():
+def after(ctrl_c):
     """Send SIGINT to this process after some seconds."""
-    timers = []
-
-    def arm(seconds: float) -> None:
-        timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-        timers.append(timer)
-        timer.start()
-
-    yield arm
-    for timer in timers:
-        timer.cancel()
-        timer.join()
+    return ctrl_c
 
 
 def answers_right(oracle: so.Oracle) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import threading
 import time
 
 import numpy as np
@@ -107,22 +105,13 @@ def test_a_program_that_hangs_is_ended(fake, solver, monkeypatch):
 
 
 @pytest.mark.parametrize("solver", BACKENDS)
-def test_ctrl_c_ends_the_program(fake, solver, tmp_path):
+def test_ctrl_c_ends_the_program(fake, solver, tmp_path, ctrl_c):
     mark = tmp_path / "pid"
     oracle = so.Oracle(SPACE, solver, integral="force", executable=fake(f'echo $$ > "{mark}"; sleep 1000'))
-
-    def interrupt():
-        end = time.monotonic() + HANG
-        while not (mark.exists() and mark.read_text().strip()) and time.monotonic() < end:
-            time.sleep(0.01)
-        time.sleep(0.1)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
+    ctrl_c(0.1, ready=lambda: mark.exists() and bool(mark.read_text().strip()))
     with pytest.raises(KeyboardInterrupt):
         oracle.maximize(COSTS)
-    thread.join()
+    ctrl_c.heard()
     number = int(mark.read_text())
     for _ in range(200):
         try:
