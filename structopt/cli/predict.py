@@ -87,7 +87,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _restore_model(estimator: Any, arguments: argparse.Namespace) -> None:
     """Put back a model that was saved by its name; a file is read, or run, only if the user names it."""
-    if getattr(estimator, "model", estimator) is not None:
+    # A CRF of sequences has no model but the one that it makes, model_.
+    if getattr(estimator, "model", estimator) is not None or hasattr(estimator, "model_"):
         return
     source = arguments.model or _safe_source(estimator)
     if source is None:
