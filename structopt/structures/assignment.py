@@ -79,6 +79,14 @@ class RowLoss(TaskLoss):
         coef[matched, columns[matched]] = -1.0
         return self._scale * coef.ravel(), self._scale * len(matched)
 
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
+        table = np.asarray(mean, dtype=np.float64).reshape(self.shape)
+        if self.kind == "footrule":
+            columns = np.arange(self.shape[1])
+            return self._scale * (table @ np.abs(columns[:, None] - columns)).ravel(), 0.0
+        free = 1.0 - table.sum(axis=1, keepdims=True)
+        return self._scale * (free - table).ravel(), self._scale * float(table.sum())
+
     def counted(self, size: int) -> FloatArray | None:
         return np.ones(size) if self.kind == "hamming" and not self.normalize else None
 

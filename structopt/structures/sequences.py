@@ -224,6 +224,14 @@ class PositionLoss(TaskLoss):
         states = self._states(truth)
         return self.table(states, np.array([0, len(states)])).ravel(), 0.0
 
+    def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float] | None:
+        table = floats("The mean label", mean).reshape(-1, self.n_states)
+        largest = self.costs.max(axis=1)
+        if self.normalize and np.ptp(largest) > 0.0:
+            return None  # the divisor depends on the whole ground truth
+        scale = len(table) * largest[0] if self.normalize and largest[0] > 0.0 else 1.0
+        return np.asarray(table @ self.costs).ravel() / scale, 0.0
+
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         a, b = self._states(y), self._states(truth)
         same_length("A label and its ground truth", a, b)

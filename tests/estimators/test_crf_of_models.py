@@ -98,3 +98,33 @@ def test_saved_cloned_and_refused(tmp_path):
     relaxed = so.Model(model.space(), {"tag": so.features.Linear()}, so.losses.Hamming(), integral="relax")
     with pytest.raises(DeclarationError, match="integral"):
         so.CRF(relaxed).fit(X, Y)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("kind", ["positions", "costs", "hamming", "footrule"])
+def test_mean_losses_of_sequences_and_matchings(kind, normalize):
+    """`expected` is the mean of `linear` over random ground truths: what decision="bayes" minimises."""
+    from structopt.structures.assignment import RowLoss
+    from structopt.structures.sequences import PositionLoss
+
+    rng = np.random.default_rng(0)
+    if kind in ("positions", "costs"):
+        loss = PositionLoss(3, [[0, 2, 1], [2, 0, 1], [0, 2, 0]] if kind == "costs" else None, normalize)
+    else:
+        loss = RowLoss((4, 3), kind, normalize)
+    truths = np.eye(3)[rng.integers(0, 3, (6, 4))].reshape(6, -1)
+    if kind == "hamming":
+        truths[2:4, :3] = 0.0  # an unmatched row
+    p = rng.dirichlet(np.ones(6))
+    coef, const = loss.expected(p @ truths)
+    forms = [loss.linear(truth) for truth in truths]
+    np.testing.assert_allclose(coef, sum(q * form[0] for q, form in zip(p, forms, strict=True)), atol=1e-12)
+    assert const == pytest.approx(sum(q * form[1] for q, form in zip(p, forms, strict=True)))
+
+
+def test_sequences_have_labels_of_least_expected_loss():
+    rng = np.random.default_rng(1)
+    X, Y = [rng.normal(size=(k + 1, 2)) for k in range(3)], [[0], [0, 1], [1, 1, 0]]
+    crf = so.CRF(lam=0.1).fit(X, Y)
+    likeliest = [p.argmax(axis=1).tolist() for p in crf.predict_proba(X)]
+    assert crf.predict(X, decision="bayes") == likeliest
