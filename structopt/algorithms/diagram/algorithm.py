@@ -220,7 +220,9 @@ class DiagramAlgorithm(Algorithm):
             stop = done + int(integral[0]) if integral.size else len(H)
             here = slice(done, min(stop, done + max(1, CHUNK // self.diagram.n_nodes)))
             levels = loss_levels(self._arrays, G[here], quanta[here])
-            chunk = front_chunk(self._arrays, H[here], levels, CHUNK)
+            # Columns are worth more than the cache.
+            room = min(_MOST_ENTRIES, max(CHUNK, 16 * int(levels[3][-1] + levels[3][1])))
+            chunk = front_chunk(self._arrays, H[here], levels, room)
             if not chunk[0]:
                 here = slice(done, done + 1)
                 levels = loss_levels(self._arrays, G[here], quanta[here])

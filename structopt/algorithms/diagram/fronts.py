@@ -76,7 +76,8 @@ class DiagramFronts(FrontPlan):
         first = 0
         while first < len(H):
             own = (levels[0][first:], *levels[1:])
-            chunk = front_chunk(self._diagram.arrays, H[first:], own, CHUNK)
+            # Columns are worth more than the cache.
+            chunk = front_chunk(self._diagram.arrays, H[first:], own, max(CHUNK, min(_KEPT_LEVELS, 32 * self.size)))
             if not chunk[0]:
                 chunk = front_chunk(self._diagram.arrays, H[first : first + 1], own, 2 * self.size)
             last = first + chunk[0]
