@@ -124,11 +124,12 @@ def score(estimator: Any, data: DataSet) -> float:
     try:
         return float(estimator.score(X, y, **more))
     except (ValueError, TypeError) as error:
-        if isinstance(error, StructoptError):
+        # Labels that cannot be classes have most likely been read from the wrong columns.
+        if isinstance(error, StructoptError) and "cannot be a class" not in str(error):
             raise
         raise DeclarationError(
-            f"The labels of the data are not of the kind that {type(estimator).__name__} learned ({error}); say with "
-            "labels which columns they are, or that there are none (--no-labels)."
+            f"The labels of the data are not of the kind that {type(estimator).__name__} learned "
+            f"({str(error).rstrip('.')}); say with labels which columns they are, or that there are none (--no-labels)."
         ) from error
 
 
