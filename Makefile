@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test coverage test-all test-bounds test-notebooks docs lint types unit fuzz bench clean
+.PHONY: demo test coverage test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -49,6 +49,15 @@ test-bounds: $(VENV)/.dev  ## everything that reaches a kernel, with numba's bou
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.numba_bounds $(BIN)/python -m pytest -n 2 --dist worksteal \
 		-m "not slow" -q $(addprefix tests/,$(BOUNDS))
 
+LOWEST = .venv-lowest
+test-lowest:  ## backends, estimators and trainers at the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv --without-pip $(LOWEST)
+	$(PYTHON) tests/lowest.py > $(LOWEST)/constraints.txt
+	$(PYTHON) -m pip --python $(LOWEST)/bin/python install --quiet --disable-pip-version-check --no-compile \
+		--constraint $(LOWEST)/constraints.txt pip -e ".[dev]"
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/numba $(LOWEST)/bin/python -m pytest -n 2 --dist worksteal -m "not slow" -q \
+		tests/backends tests/estimators tests/train
+
 test-notebooks: $(VENV)/.dev  ## every notebook, executed from top to bottom
 	$(PIP) -e ".[notebooks]"
 	$(BIN)/python -m pytest --nbmake notebooks -q
@@ -64,4 +73,4 @@ bench: $(VENV)/.dev  ## all benchmarks, one after the other; ratios measured in 
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_bounds
+	rm -rf $(VENV) $(LOWEST) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_bounds

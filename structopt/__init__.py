@@ -13,6 +13,10 @@ The usual import is ``import structopt as so``. Data flows one way, and each ste
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+#: Read by `structopt.errors` before anything else: another project on the package index has the same import name.
+__distribution__ = "structopt-learn"
+
 from structopt import backends, errors, features, losses, search, structures, surrogates
 from structopt.algorithms.diagram import compile_space
 from structopt.hierarchy import Hierarchy
@@ -41,8 +45,6 @@ if TYPE_CHECKING:
         load,
     )
     from structopt.risks import regularizers
-
-__version__ = "0.1.0"
 
 # Imported when first used: scikit-learn, matplotlib and the trainers take longer to import than most programs to run.
 _LAZY_MODULES = ("data", "estimators", "metrics", "norms", "plot", "risks", "testing", "train")

@@ -3,10 +3,14 @@
 Few classes, each with one meaning. All derive from `StructoptError`; those that report a wrong
 argument also derive from `ValueError` or `TypeError`, so that ordinary ``except`` clauses work.
 Those that need more than a sentence carry a note with their section of the how-to guide.
+
+Every module imports this one, so it is here that an installation is found to be spoiled: another distribution has the
+import name ``structopt``, too, and replaces ``structopt/__init__.py`` when it is installed over this one.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 __all__ = [
@@ -173,3 +177,33 @@ class TimeLimitReached(SolverFailed):
 
 class CheckpointWarning(RuntimeWarning):
     """A checkpoint could not be written (a full or read-only disk, a folder that is gone); training goes on."""
+
+
+def _check_installation() -> None:
+    """Refuse to go on under the ``structopt/__init__.py`` of another distribution, or without any."""
+    package = sys.modules["structopt"]
+    if getattr(package, "__distribution__", None) == "structopt-learn":
+        return
+    from importlib import metadata
+
+    where = getattr(package, "__file__", None)
+    others = sorted(
+        distribution.metadata["Name"]
+        for distribution in metadata.distributions()
+        if distribution.metadata["Name"] != "structopt-learn"
+        and any(str(file) == "structopt/__init__.py" for file in distribution.files or ())
+    )
+    if where is None:
+        cause = "structopt/__init__.py is missing: another distribution with this import name was uninstalled"
+    elif others:
+        cause = f"{where} was overwritten by the distribution {others[0]!r}, which has the same import name"
+    else:
+        cause = f"{where} is not the file of structopt-learn"
+    uninstall = f"pip uninstall --yes {others[0]}; " if others else ""
+    raise ImportError(
+        f"This installation of structopt-learn is spoiled: {cause}. Repair it by: "
+        f"{uninstall}pip install --force-reinstall --no-deps structopt-learn"
+    )
+
+
+_check_installation()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -79,3 +80,28 @@ def test_user_code_type_checks_against_the_wheel(site, tmp_path):
     environment = {**os.environ, "MYPYPATH": str(site)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("state", ["overwritten", "uninstalled"])
+def test_a_spoiled_installation_is_named(site, tmp_path, state):
+    """Another distribution has the import name, too: its files replace ours, and its removal takes ours away."""
+    folder = tmp_path / "site"
+    shutil.copytree(site, folder)
+    if state == "overwritten":
+        (folder / "structopt" / "__init__.py").write_text("VERSION = 'of another project'\n")
+        other = folder / "other_structopt-1.0.dist-info"
+        other.mkdir()
+        (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other-structopt\nVersion: 1.0\n")
+        (other / "RECORD").write_text("structopt/__init__.py,,\n")
+        wanted = ("overwritten by the distribution 'other-structopt'", "pip uninstall --yes other-structopt;")
+    else:
+        (folder / "structopt" / "__init__.py").unlink()
+        wanted = ("structopt/__init__.py is missing", "pip install --force-reinstall --no-deps structopt-learn")
+    # Without site-packages, where the checkout may be installed; the module of errors needs nothing from there.
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import structopt.errors"
+    done = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", program, str(folder)], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    for words in wanted:
+        assert words in done.stderr

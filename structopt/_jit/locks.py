@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,17 @@ def _take(descriptor: int) -> bool:
 LOCKS = Locks()
 
 
+@cache
+def _warn_uncached() -> None:
+    """Once a process."""
+    warnings.warn(
+        "Compiled kernels cannot be kept: neither the folder of structopt nor the user's cache can be written; every "
+        "process compiles them anew. Set the environment variable NUMBA_CACHE_DIR to a folder that can be written.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
 def compiled(function: Callable[..., Any], **options: Any) -> Any:
     """``numba.njit`` of a function, cached on disk, without the GIL, and compiled by one process at a time.
 
@@ -125,6 +138,7 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     try:
         dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # no directory can be written, neither beside the source nor the user's
+        _warn_uncached()
         dispatcher = numba.njit(nogil=True, **options)(function)
     if not isinstance(dispatcher, Dispatcher):
         return dispatcher

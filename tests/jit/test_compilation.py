@@ -102,11 +102,14 @@ def test_where_no_file_can_be_written_there_is_no_lock(tmp_path):
 
 
 @compiling
-def test_where_nothing_can_be_cached_kernels_compile_all_the_same(monkeypatch):
+def test_where_nothing_can_be_cached_kernels_compile_and_one_warning_names_the_cure(monkeypatch):
+    """A container with a read-only installation and no home."""
     monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", [])
-    double = compiled(lambda x: 2.0 * x)
-    assert double.stats.cache_path is None
-    assert double(1.5) == 3.0
+    _compilation._warn_uncached.cache_clear()
+    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR") as seen:
+        double, triple = compiled(lambda x: 2.0 * x), compiled(lambda x: 3.0 * x)
+    assert len(seen) == 1 and double.stats.cache_path is None
+    assert (double(1.5), triple(1.5)) == (3.0, 4.5)
 
 
 @compiling
