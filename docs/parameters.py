@@ -81,11 +81,17 @@ def public_callables() -> Iterator[tuple[str, list[Any], Callable[..., Any]]]:
                 continue
             if "__init__" in vars(found):
                 yield prefix + name, [found], found.__init__  # type: ignore[misc]
-            for method, value in vars(found).items():
+            for method, value in _own(found).items():
                 function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
                 if not method.startswith("_") and inspect.isfunction(function):
                     told = [vars(base)[method] for base in found.__mro__ if method in vars(base)]
                     yield f"{prefix}{name}.{method}", told, function
+
+
+def _own(found: type) -> dict[str, Any]:
+    """What stands in a class, and in the parts of it that are files beside it (`structopt.oracle.sums`)."""
+    parts = [base for base in found.__mro__[1:] if found in (so.Model, so.Oracle) and base.__module__ != "builtins"]
+    return {name: value for part in reversed([found, *parts]) for name, value in vars(part).items()}
 
 
 def sections(docstring: str | None) -> dict[str, list[str]]:

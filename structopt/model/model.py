@@ -11,12 +11,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.checks import checked, converted, floats, function, instance, number
+from structopt.checks import checked, converted, floats, function, instance
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
+from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec, PointCodec
 from structopt.model.inference import BatchInference, OracleInference
+from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -32,7 +34,7 @@ __all__ = ["Model"]
 _USER = "a Model that is in use"
 
 
-class Model:
+class Model(Probabilities):
     """Everything that training and prediction need to know of a structured output.
 
     Parameters
@@ -414,6 +416,20 @@ class Model:
         labels = nearest.astype(int)
         return [labels[i] if whole[i] else values[i] for i in range(len(values))]
 
+    def block_losses(self, x: Any = None) -> BlockLosses:
+        """The task losses of the blocks of an input's space, by the names of the blocks.
+
+        Parameters
+        ----------
+        x : object, optional
+            An input.
+
+        Returns
+        -------
+        mapping of str to TaskLoss
+        """
+        return BlockLosses(self.space(x), self._loss)
+
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth: ``coef . z + const``.
 
@@ -444,17 +460,7 @@ class Model:
         -------
         coef, const : ndarray and float
         """
-        space = self.space(x)
-        coef, const = np.zeros(space.n_variables), 0.0
-        for name, loss in self._losses(space).items():
-            block = space[name]
-            try:
-                part, offset = loss.linear(z[block.slice])
-            except DeclarationError as error:
-                raise DeclarationError(f"block {name!r}: {error}") from None
-            coef[block.slice] += part
-            const += offset
-        return coef, const
+        return self.block_losses(x).linear(z)
 
     def loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """`loss_at` for every row of points of the one space; None where spaces differ or a subclass has its own.
@@ -470,18 +476,29 @@ class Model:
         """
         if self._declared is None or type(self).loss_at is not Model.loss_at:
             return None
-        coef, const = np.zeros(Z.shape), np.zeros(len(Z))
-        for name, loss in self._losses(self._declared).items():
-            block = self._declared[name]
-            part, offset = loss.linear_batch(Z[:, block.slice])
-            coef[:, block.slice] += part
-            const += offset
-        return coef, const
+        return self.block_losses().linear_batch(Z)
 
-    def _losses(self, space: LabelSpace) -> Mapping[str, TaskLoss]:
-        if self._loss is None:
-            raise DeclarationError("This model has no task loss; give loss= (for example structopt.losses.Hamming()).")
-        return self._loss if isinstance(self._loss, Mapping) else {space.block_names[0]: self._loss}
+    def expected_loss(self, mean: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+        """The mean task loss over random ground truths as a function of the label, ``coef . z + const``.
+
+        Parameters
+        ----------
+        mean : ndarray, shape (n_variables,)
+            The mean of the random ground truths, for example `marginals`.
+        x : object
+            An input.
+
+        Returns
+        -------
+        coef : ndarray, shape (n_variables,)
+        const : float
+
+        Raises
+        ------
+        DeclarationError
+            If the mean loss takes more than the mean ground truth.
+        """
+        return self.block_losses(x).expected(mean)
 
     def counted(self, x: Any = None) -> FloatArray:
         """The weight of every variable whose false positives and false negatives the task loss counts, 0 elsewhere.
@@ -498,22 +515,7 @@ class Model:
         -------
         ndarray
         """
-        space = self.space(x)
-        weights = np.zeros(space.n_variables)
-        for name, loss in self._losses(space).items():
-            block = space[name]
-            own = loss.counted(block.size)
-            if own is None:
-                raise DeclarationError(
-                    f"Micro-F1 counts wrong variables, as the Hamming loss does; {loss!r} on block {name!r} counts "
-                    "something else. Use structopt.losses.Hamming, or another surrogate."
-                )
-            if (space.lower[block.slice] < 0).any() or (space.upper[block.slice] > 1).any():
-                raise DeclarationError(
-                    f"Micro-F1 counts 0/1 variables; block {name!r} takes other values. Use another surrogate."
-                )
-            weights[block.slice] += own
-        return weights
+        return self.block_losses(x).counted()
 
     def integral_twin(self) -> Model:
         """This model over integral labels, where it is trained over a relaxation; otherwise the model itself.
@@ -564,115 +566,6 @@ class Model:
             The label, as the user writes it.
         """
         return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
-
-    # ---- probabilities ---------------------------------------------------------------------------
-
-    def log_partition(self, w: npt.ArrayLike, x: Any) -> float:
-        """``log sum_z exp(w . joint(x, z))`` over all labels of the space, where an algorithm sums over them.
-
-        Parameters
-        ----------
-        w : array_like
-            Weights.
-        x : object
-            An input.
-
-        Returns
-        -------
-        float
-        """
-        return float(self.oracle(x).log_partition(self.scores(w, x)[None])[0])
-
-    def marginals(self, w: npt.ArrayLike, x: Any, *, temperature: float = 1.0) -> FloatArray:
-        """The mean label under ``P(z | x) ~ exp(w . joint(x, z) / temperature)``.
-
-        Parameters
-        ----------
-        w : array_like
-            Weights.
-        x : object
-            An input.
-        temperature : float
-            Larger than 0: small ones favour the best label, large ones all labels alike.
-
-        Returns
-        -------
-        ndarray, shape (n_variables,)
-            Of a 0/1 variable the probability that it is 1; ``model.space(x).blocks(...)`` takes it apart.
-
-        Examples
-        --------
-        >>> import structopt as so
-        >>> space = so.LabelSpace("at most one of three")
-        >>> tag = space.binary("tag", 3)
-        >>> space.subject_to(tag.sum() <= 1)
-        >>> model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
-        >>> model.marginals([0.0, 0.0, 0.0], [1.0])
-        array([0.25, 0.25, 0.25])
-        """
-        temperature = number("temperature", temperature, above=0.0)
-        return np.asarray(self.oracle(x).marginals(self.scores(w, x)[None] / temperature)[0])
-
-    def sample(
-        self, w: npt.ArrayLike, x: Any, n: int = 1, *, temperature: float = 1.0, random_state: Any = None
-    ) -> list[Any]:
-        """Labels drawn from ``P(z | x) ~ exp(w . joint(x, z) / temperature)``.
-
-        Parameters
-        ----------
-        w : array_like
-            Weights; zeros draw all labels with the same probability.
-        x : object
-            An input.
-        n : int
-            How many labels.
-        temperature : float
-            As of `marginals`.
-        random_state : int, Generator or None
-            As of `numpy.random.default_rng`.
-
-        Returns
-        -------
-        list
-            Labels as `decode` makes them.
-        """
-        costs = self.scores(w, x) / number("temperature", temperature, above=0.0)
-        points = self.oracle(x).sample(costs, n, random_state=random_state)
-        return [self.decode(z, x) for z in points]
-
-    def expected_loss(self, mean: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """The mean task loss over random ground truths as a function of the label, ``coef . z + const``.
-
-        Parameters
-        ----------
-        mean : ndarray, shape (n_variables,)
-            The mean of the random ground truths, for example `marginals`.
-        x : object
-            An input.
-
-        Returns
-        -------
-        coef : ndarray, shape (n_variables,)
-        const : float
-
-        Raises
-        ------
-        DeclarationError
-            If the mean loss takes more than the mean ground truth.
-        """
-        space = self.space(x)
-        coef, const = np.zeros(space.n_variables), 0.0
-        for name, loss in self._losses(space).items():
-            block = space[name]
-            own = loss.expected(mean[block.slice])
-            if own is None:
-                raise DeclarationError(
-                    f"The mean of {loss!r} takes more than the probabilities of single variables; minimum Bayes risk "
-                    "is for losses such as structopt.losses.Hamming, ZeroOne, CostMatrix."
-                )
-            coef[block.slice] += own[0]
-            const += own[1]
-        return coef, const
 
     # ---- whole data sets -------------------------------------------------------------------------
 

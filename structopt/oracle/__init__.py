@@ -1,6 +1,7 @@
 """The oracle: ``argmax c . z`` over a label space, with side constraints, no-good cuts, k-best and batches."""
 
 from structopt.oracle.label import Label, Statistics
-from structopt.oracle.oracle import Oracle, shared_oracle
+from structopt.oracle.oracle import Oracle
+from structopt.oracle.shared import shared_oracle
 
 __all__ = ["Label", "Oracle", "Statistics", "shared_oracle"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.checked import checked_algorithm
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
@@ -22,16 +20,18 @@ from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.profiles import Profile, check_limits
-from structopt.checks import checked, converted, floats, hashable, instance, listed, number, sequence, shown, whole
-from structopt.errors import BanNotExpressible, DeclarationError, DiagramRefused, InfeasibleSpace, SpaceMismatch
+from structopt.checks import checked, floats, hashable, instance, listed, sequence, shown, whole
+from structopt.errors import BanNotExpressible, DeclarationError, InfeasibleSpace
+from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
 from structopt.oracle.side_constraints import Row, side_constraints_of
+from structopt.oracle.sums import SumsOverLabels
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
 
-__all__ = ["Oracle", "shared_oracle"]
+__all__ = ["Oracle"]
 
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
@@ -40,14 +40,12 @@ _LISTED_INTEGERS = 60
 _MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
 #: Seconds of a solver's call: of a plain one before one was measured, and of one with no-goods or side constraints.
 _PLAIN_CALL, _HARD_CALL = 1e-4, 5e-3
-#: Sums of larger coefficients may overflow.
-_LARGE_COST = 1e150
 
 # The default of the sequences of a call: one object, so that a plain call is known at once.
 _NOTHING: tuple[Any, ...] = ()
 
 
-class Oracle:
+class Oracle(SumsOverLabels):
     """``argmax c . z`` over a space, with side constraints, forbidden labels, k-best and batches.
 
     A space is solved by one `structopt.algorithms.base.Algorithm`: a combinatorial one where one is known to be exact,
@@ -213,7 +211,7 @@ class Oracle:
         InfeasibleSpace, UnboundedObjective, TimeLimitReached, SolverFailed
         """
         self._check_current()
-        costs = c if self._is_clean(c) else self._costs(c)
+        costs = c if is_clean(c, self._shape) else cost_vector(self.space, c)
         if rows is not _NOTHING or forbid is not _NOTHING:
             rows, forbid = sequence("rows", rows), sequence("forbid", forbid)
         if key is not None:
@@ -311,7 +309,10 @@ class Oracle:
         """
         whole("n_jobs", n_jobs)
         keys = listed(keys)
-        costs = self._cost_rows(C, keys)
+        self._check_current()
+        costs = cost_matrix(self.space, C)
+        if keys is not None:
+            _check_keys(keys, len(costs))
         jobs = _jobs(n_jobs)
         if self._may_compile:
             self._consider_diagram(len(costs))
@@ -328,22 +329,6 @@ class Oracle:
         optimal = np.ones(len(costs), dtype=np.bool_) if found.optimal is None else found.optimal
         optimal[left] = True if rest.optimal is None else rest.optimal
         return found._replace(solved=None, optimal=None if optimal.all() else optimal)
-
-    def _cost_rows(self, C: npt.ArrayLike, keys: Sequence[Hashable] | None) -> FloatArray:
-        self._check_current()
-        costs = np.ascontiguousarray(converted("C", C))
-        if costs.ndim != 2:
-            raise SpaceMismatch(f"C must have shape (n, {self.space.n_variables}), got {costs.shape}.")
-        self._check_costs(costs)
-        if keys is not None:
-            try:
-                hash(tuple(sequence("keys", keys)))  # of all at once
-            except TypeError:
-                for key in keys:
-                    hashable("A key", key)
-            if len(keys) != len(costs):
-                raise DeclarationError(f"{len(keys)} keys for {len(costs)} rows of C.")
-        return costs
 
     def k_best(self, c: npt.ArrayLike, k: int, rows: Sequence[Row] = ()) -> list[Label]:
         """The `k` best labels in decreasing value; fewer if the space has fewer.
@@ -364,7 +349,7 @@ class Oracle:
         """
         k = whole("k", k, low=0)
         rows = sequence("rows", rows)
-        costs = self._costs(c)
+        costs = cost_vector(self.space, c)
         known = self.list_best(costs, k) if not rows else None
         if known is not None:
             return known
@@ -399,7 +384,7 @@ class Oracle:
         if Capability.K_BEST not in algorithm.capabilities:
             return None
         begun = perf_counter()
-        known = algorithm.k_best(self._costs(c), whole("k", k, low=0))
+        known = algorithm.k_best(cost_vector(self.space, c), whole("k", k, low=0))
         if known is None:
             return None
         self._count_fast(1, perf_counter() - begun)
@@ -458,7 +443,8 @@ class Oracle:
         ndarray or None
         """
         self._check_current()
-        (h_coef, h_const), (g_coef, g_const) = self._affine("h", h), self._affine("g", g)
+        h_coef, h_const = affine_costs(self.space, "h", h)
+        g_coef, g_const = affine_costs(self.space, "g", g)
         if self._may_compile:
             self._consider_diagram(2, hard=True)
         if Capability.FRONT not in self._algorithm.capabilities:
@@ -490,124 +476,6 @@ class Oracle:
         if self._may_compile:
             self._consider_diagram(len(G), hard=True)
         return self._algorithm.front_plan(G, g_const)
-
-    # ---- sums over all labels --------------------------------------------------------------------
-
-    def log_partition(self, C: npt.ArrayLike) -> FloatArray:
-        """``log sum_z exp(c . z)`` over all labels, for every row of `C`.
-
-        Parameters
-        ----------
-        C : array_like, shape (n, n_variables)
-            Objective coefficients, one row for each distribution ``p(z) ~ exp(c . z)``.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-
-        Raises
-        ------
-        DeclarationError
-            If no algorithm that sums over this space's labels is known.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import structopt as so
-        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))        # four labels
-        >>> np.exp(oracle.log_partition(np.zeros((1, 3)))).round(6)
-        array([4.])
-        """
-        return self._summing.log_partition(self._cost_rows(C, None))
-
-    def marginals(self, C: npt.ArrayLike) -> FloatArray:
-        """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C`.
-
-        The gradient of `log_partition`; for a 0/1 variable the probability that it is 1.
-
-        Parameters
-        ----------
-        C : array_like, shape (n, n_variables)
-
-        Returns
-        -------
-        ndarray, shape (n, n_variables)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import structopt as so
-        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1))
-        >>> oracle.marginals(np.log([[1.0, 2.0, 4.0]])).round(4)
-        array([[0.125, 0.25 , 0.5  ]])
-        """
-        return self._summing.marginals(self._cost_rows(C, None))
-
-    def sums(self, C: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """`log_partition` and `marginals` in one pass.
-
-        Parameters
-        ----------
-        C : array_like, shape (n, n_variables)
-
-        Returns
-        -------
-        log_partition : ndarray, shape (n,)
-        marginals : ndarray, shape (n, n_variables)
-        """
-        return self._summing.sums(self._cost_rows(C, None))
-
-    def sample(self, c: npt.ArrayLike, size: int = 1, *, random_state: Any = None) -> FloatArray:
-        """Labels drawn from ``p(z) ~ exp(c . z)``.
-
-        Parameters
-        ----------
-        c : array_like, shape (n_variables,)
-            Zeros draw all labels with the same probability.
-        size : int
-            How many labels.
-        random_state : int, Generator or None
-            As of `numpy.random.default_rng`.
-
-        Returns
-        -------
-        ndarray, shape (size, n_variables)
-
-        Examples
-        --------
-        >>> import structopt as so
-        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1))
-        >>> oracle.sample([0.0, 0.0], 2, random_state=0).sum(axis=1)
-        array([1., 1.])
-        """
-        return self._summing.sample(self._costs(c), whole("size", size, low=0), np.random.default_rng(random_state))
-
-    @property
-    def _summing(self) -> Algorithm:
-        """An algorithm for sums over all labels: the oracle's own, or a list of the labels."""
-        self._check_current()
-        if self._sums is None:
-            self._sums = self._find_summing()
-        return self._sums
-
-    def _find_summing(self) -> Algorithm:
-        if self.integral == "relax" or not self.space.is_integral:
-            raise DeclarationError(
-                "Sums over all labels need integral labels: declare the variables integer, and leave out "
-                "integral='relax'."
-            )
-        if Capability.SUMS in self._algorithm.capabilities:
-            return self._algorithm
-        found = Enumeration.of_space(self.space)
-        if found is not None:
-            return found
-        try:
-            return DiagramAlgorithm(DIAGRAMS.get(self.space))
-        except DiagramRefused as refusal:
-            raise DeclarationError(
-                f"No algorithm is known that sums over all labels of {self.space!r}: it is solved by {self.algorithm}, "
-                f"and cannot be compiled. {refusal}"
-            ) from None
 
     # ---- the work --------------------------------------------------------------------------------
 
@@ -649,56 +517,6 @@ class Oracle:
                 f"{self.declared!r} has grown since this oracle was made ({self.space.n_variables} variables, "
                 f"{self.space.n_rows} rows); make a new one with so.Oracle(space). For two versions side by side, "
                 "extend space.copy()."
-            )
-
-    def _is_clean(self, c: Any) -> TypeGuard[FloatArray]:
-        """Whether `c` can be taken as it is; a backend looks for NaN itself. (numpy is slow right after a run.)"""
-        if type(c) is not np.ndarray or c.dtype != np.float64 or c.shape != self._shape or not c.flags.c_contiguous:
-            return False
-        # A finite square norm has finite terms; the few that overflow take the long way.
-        return dot(c, c) < math.inf
-
-    def _costs(self, c: npt.ArrayLike) -> FloatArray:
-        costs = np.ascontiguousarray(converted("c", c))
-        if costs.ndim != 1:
-            raise SpaceMismatch(f"c must have shape ({self.space.n_variables},), got {costs.shape}.")
-        self._check_costs(costs)
-        return costs
-
-    def _affine(self, name: str, function: Any) -> tuple[FloatArray, float]:
-        if not isinstance(function, tuple | list) or len(function) != 2:
-            raise DeclarationError(f"{name} must be a pair (coefficients, constant), got {shown(function)}.")
-        return self._costs(function[0]), number(f"The constant of {name}", function[1], finite=True)
-
-    def _check_costs(self, costs: FloatArray) -> None:
-        if costs.shape[-1] != self.space.n_variables:
-            raise SpaceMismatch(
-                f"Costs have {costs.shape[-1]} entries; the space {self.space.name!r} has "
-                f"{self.space.n_variables} variables."
-            )
-        if dot(costs.ravel(), costs.ravel()) <= _LARGE_COST**2:
-            return  # so is every square
-        # The sum is finite iff all entries are (up to overflow, which the second test forgives).
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = costs.sum()
-        if not np.isfinite(total) and not np.isfinite(costs).all():
-            place = np.argwhere(~np.isfinite(costs))[0]
-            row = f" in row {place[0]}" if costs.ndim == 2 else ""
-            name = self.space.variable_names[int(place[-1])]
-            raise DeclarationError(f"The coefficient of {name}{row} is {costs[tuple(place)]}; it must be finite.")
-        if costs.size and max(costs.max(), -costs.min()) > _LARGE_COST:
-            self._refuse_overflow(costs)
-
-    def _refuse_overflow(self, costs: FloatArray) -> None:
-        """Costs so large that the value of a label is not a number."""
-        reach = np.maximum(np.abs(self.space.lower), np.abs(self.space.upper))
-        reach = np.where(np.isfinite(reach), np.maximum(reach, 1.0), 1.0)
-        with np.errstate(over="ignore"):
-            size = np.abs(costs) @ reach
-        if not np.isfinite(size).all():
-            raise DeclarationError(
-                f"The coefficients are too large (up to {np.abs(costs).max():.3g}): sums overflow. Divide "
-                "all of them by one number, which changes no answer."
             )
 
     def _side_constraints(self, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> SideConstraints:
@@ -763,42 +581,11 @@ def _jobs(n_jobs: int) -> int:
     return os.cpu_count() or 1
 
 
-_shared: dict[tuple[Any, ...], Oracle] = {}
-_shared_lock = threading.Lock()
-
-
-@checked
-def shared_oracle(space: LabelSpace | CompiledSpace, solver: Any = "auto", **options: Any) -> Oracle:
-    """One oracle for all spaces of the same content: compiled once, kept for the life of the process.
-
-    Nothing more can be declared in the space afterwards, except in a ``space.copy()``.
-
-    Parameters
-    ----------
-    space : LabelSpace
-    solver : str, path or Backend
-    options : mapping
-        Of the solver.
-
-    Returns
-    -------
-    Oracle
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> spaces = [so.LabelSpace.from_matrices([[1, 1]], 1, 1) for _ in range(2)]
-    >>> so.shared_oracle(spaces[0]) is so.shared_oracle(spaces[1])
-    True
-    """
-    instance("space", space, (LabelSpace, CompiledSpace))
-    compiled = space
-    if isinstance(space, LabelSpace):
-        # It may serve other declarations of the same content, which must not change with this one.
-        space.seal("a shared oracle")
-        compiled = space.compiled
-    key = (space.fingerprint, str(solver), tuple(sorted((k, str(v)) for k, v in options.items())))
-    with _shared_lock:
-        if key not in _shared:
-            _shared[key] = Oracle(compiled, solver, **options)
-        return _shared[key]
+def _check_keys(keys: Sequence[Hashable], n: int) -> None:
+    try:
+        hash(tuple(sequence("keys", keys)))  # of all at once
+    except TypeError:
+        for key in keys:
+            hashable("A key", key)
+    if len(keys) != n:
+        raise DeclarationError(f"{len(keys)} keys for {n} rows of C.")

@@ -7,8 +7,6 @@ the labels of a few examples.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structopt.errors import DeclarationError
@@ -96,7 +94,7 @@ def _culprit(batch: Batch, labels: LabelBatch, i: int) -> str:
     model, x = batch.model, batch.input(i)
     try:
         space = model.space(x)
-        losses: Any = model._losses(space)
+        losses = model.block_losses(x)
         for name, loss in losses.items():
             block = space[name]
             low, up = space.lower[block.slice], space.upper[block.slice]

@@ -214,10 +214,11 @@ class PassPlanes:
 def _loss_of_integers(batch: Batch) -> bool:
     """Whether every variable of a block with a loss is an integer."""
     model = batch.model
-    space = model.space(batch.input(0))
-    if model._loss is None and type(model)._losses is Model._losses:
+    x = batch.input(0)
+    space = model.space(x)
+    if model._loss is None and type(model).block_losses is Model.block_losses:
         return bool(space.integrality.all())  # a loss of its own, perhaps of all of them
-    return all(bool(space.integrality[space[name].slice].all()) for name in model._losses(space))
+    return all(bool(space.integrality[space[name].slice].all()) for name in model.block_losses(x))
 
 
 # Tables behind one another: where each one's row pointers begin, and these, the indices and the data.

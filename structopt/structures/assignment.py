@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from structopt.features import Shared, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
 from structopt.model.batch import Batch
+from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec
 from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
@@ -214,8 +214,10 @@ class Assignment(Model):
         """Shortest augmenting paths."""
         return AssignmentAlgorithm(*self.shape(x), self.unmatched)
 
-    def _losses(self, space: LabelSpace) -> Mapping[str, TaskLoss]:
-        return {"y": self.row_loss(*space["y"].shape)}
+    def block_losses(self, x: Any = None) -> BlockLosses:
+        """The loss of the one block, which depends on its shape."""
+        space = self.space(x)
+        return BlockLosses(space, {"y": self.row_loss(*space["y"].shape)})
 
     def row_loss(self, rows: int, columns: int) -> TaskLoss:
         """The task loss for inputs of this shape.

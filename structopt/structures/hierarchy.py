@@ -279,7 +279,7 @@ class NodeRows(BatchCodec[sp.csr_array]):
         return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
 
     def losses(self, truth: sp.csr_array) -> LossBatch:
-        form = NodeLosses(self.model._losses(self.model.space())["node"], truth)
+        form = NodeLosses(self.model.block_losses()["node"], truth)
         return LossBatch(form, form.constants())
 
     def loss_values(self, loss: LossBatch, labels: sp.csr_array) -> FloatArray:

@@ -140,7 +140,7 @@ class PairwisePoints(PointCodec):
 
     def losses(self, truth: FloatArray) -> LossBatch:
         model = self.batch.model
-        return LossBatch(*model._losses(model.space())["y"].linear_batch(truth[:, : self._n_labels]))
+        return LossBatch(*model.block_losses()["y"].linear_batch(truth[:, : self._n_labels]))
 
     def loss_values(self, loss: LossBatch, labels: FloatArray) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", loss.coef, labels[:, : self._n_labels]) + loss.const)

@@ -143,7 +143,7 @@ class ClassNumbers(BatchCodec[IntArray]):
         return cast("IntArray", spread_rows(parts, some, self.n, -1))
 
     def losses(self, truth: IntArray) -> LossBatch:
-        task = self.model._losses(self.model.space())["y"]
+        task = self.model.block_losses()["y"]
         forms = [task.linear(row) for row in np.eye(len(self.model.names))]
         return LossBatch(np.array([form[0] for form in forms])[truth], np.array([form[1] for form in forms])[truth])
 

@@ -62,7 +62,7 @@ def test_scores_and_losses_are_linear(model, rng):
     x = rng.normal(size=3)
     w = rng.normal(size=model.n_weights(x))
     labels = model.space().enumerate()
-    task = model._losses(model.space())["y"]
+    task = model.block_losses()["y"]
     size = model.space()["y"].size
     for truth in labels[:: max(1, len(labels) // 6)]:
         coef, const = model.loss(model.decode(truth))

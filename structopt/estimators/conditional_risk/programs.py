@@ -300,7 +300,7 @@ def _block_losses(model: Model, template: Any) -> Mapping[str, TaskLoss] | None:
     # Between 0/1 labels the absolute and the squared loss both count the differences.
     return {
         name: Hamming() if isinstance(loss, AbsoluteFlowLoss | SquaredFlowLoss) and _is_binary(space, name) else loss
-        for name, loss in model._losses(space).items()
+        for name, loss in model.block_losses(template).items()
     }
 
 

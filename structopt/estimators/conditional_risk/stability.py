@@ -123,7 +123,7 @@ def largest_loss(model: Model, template: Any = None) -> float:
     """
     space = model.space(template)
     if type(model).loss_at is Model.loss_at:
-        known = [_largest(loss, space[name].size) for name, loss in model._losses(space).items()]
+        known = [_largest(loss, space[name].size) for name, loss in model.block_losses(template).items()]
         if None not in known:
             return float(sum(value for value in known if value is not None))
     try:

@@ -67,7 +67,7 @@ MODELS = {
 def test_linear_forms_are_the_losses_on_all_pairs(name):
     model = MODELS[name]
     labels = model.space().enumerate()
-    (loss,) = model._losses(model.space()).values()
+    (loss,) = model.block_losses().values()
     coef, const = LinearRisk(model, None, labels).forms(labels)
     by_definition = np.array([[loss.value(y, truth) for y in labels] for truth in labels])
     np.testing.assert_allclose(coef @ labels.T + const[:, None], by_definition, atol=1e-12)
@@ -81,7 +81,7 @@ def test_predictions_have_the_least_risk_of_all_labels(name):
     X = rng.normal(size=(25, 3))
     Y = labels[rng.integers(len(labels), size=25)]
     words = [model.decode(z) for z in Y]
-    (loss,) = model._losses(model.space()).values()
+    (loss,) = model.block_losses().values()
     losses = np.array([[loss.value(y, truth) for truth in Y] for y in labels])
     for solver in ("auto", "highs"):
         est = ConditionalRiskMinimizer(model, "rbf", 1e-3, solver=solver, gamma=0.5).fit(X, words)
@@ -262,7 +262,7 @@ def test_ramp_surrogate_by_listing_and_its_properties():
     est = ConditionalRiskMinimizer(model, "rbf", 0.5, intercept=False, gamma=0.5).fit(X, Y)
     coef, const = est.conditional_risk(X)
     risks = coef @ labels.T + const[:, None]
-    (loss,) = model._losses(model.space()).values()
+    (loss,) = model.block_losses().values()
     losses = np.array([[loss.value(y, truth) for y in labels] for truth in Y])
     largest = max(loss.value(a, b) for a in labels for b in labels)
     before = None
@@ -288,7 +288,7 @@ def test_largest_loss_is_an_upper_bound_and_tight_here(name):
 
     model = MODELS[name]
     labels = model.space().enumerate()
-    (loss,) = model._losses(model.space()).values()
+    (loss,) = model.block_losses().values()
     most = max(loss.value(a, b) for a in labels for b in labels)
     assert most <= largest_loss(model) + 1e-12
     assert largest_loss(model) == pytest.approx(most)
