@@ -7,7 +7,7 @@ compact form its family's `structopt.model.codec.BatchCodec` knows, which label 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +80,7 @@ class Batch:
         self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
         self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
         self._point_sizes: IntArray | None = None
+        self._same_space: list[IntArray] | None = None
         self.codec = model.batch_codec(self)
         self.inference = model.batch_inference(self)
         # Labels are points of few variables, and all features dense.
@@ -372,6 +373,16 @@ class Batch:
             part = table[start[i] : start[i + 1]]
             costs[block.slice] = term.unfold(x, part, block.shape).ravel()
         return costs
+
+    @property
+    def same_space(self) -> list[IntArray]:
+        """Examples by their label space: the numbers of those that share one."""
+        if self._same_space is None:
+            by_key: dict[Hashable, list[int]] = {}
+            for i in range(self.n):
+                by_key.setdefault(self.model.key(self.input(i)), []).append(i)
+            self._same_space = [np.array(group, dtype=np.int64) for group in by_key.values()]
+        return self._same_space
 
     @property
     def point_sizes(self) -> IntArray:

@@ -8,7 +8,7 @@ label space solves all examples that have the same space at once.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -132,7 +132,6 @@ class OracleInference(BatchInference):
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
-        self._groups: list[IntArray] | None = None
         self._planned: tuple[LossBatch, FrontPlan | None] | None = None
 
     def maximize(
@@ -166,7 +165,7 @@ class OracleInference(BatchInference):
         weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), batch.n)
         Z: list[FloatArray] = [np.empty(0)] * len(chosen)
         values, bounds = np.zeros(len(chosen)), np.zeros(len(chosen))
-        for group in self._same_space():
+        for group in batch.same_space:
             own = group[place[group] >= 0]
             if not own.size:
                 continue
@@ -179,15 +178,6 @@ class OracleInference(BatchInference):
             for k, z in zip(at.tolist(), found.Z, strict=True):
                 Z[k] = z
         return Maxima(RaggedRows.of(Z), values, bounds)
-
-    def _same_space(self) -> list[IntArray]:
-        """Examples by their label space."""
-        if self._groups is None:
-            by_key: dict[Hashable, list[int]] = {}
-            for i in range(self.batch.n):
-                by_key.setdefault(self.batch.model.key(self.batch.input(i)), []).append(i)
-            self._groups = [np.array(group, dtype=np.int64) for group in by_key.values()]
-        return self._groups
 
     # ---- fronts ----------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -105,8 +104,8 @@ def means_of(batch: Batch, tables: Any, temperature: float = 1.0) -> tuple[Float
     if model.fixed:
         return model.oracle().sums(costs / temperature)
     log_z, means = np.empty(len(batch)), [np.empty(0)] * len(batch)
-    for some in _same_space(batch).values():
-        oracle = model.oracle(batch.input(some[0]))
+    for some in batch.same_space:
+        oracle = model.oracle(batch.input(int(some[0])))
         log_z[some], found = oracle.sums(np.array([costs[i] for i in some]) / temperature)
         for i, mean in zip(some, found, strict=True):
             means[i] = mean
@@ -138,16 +137,8 @@ def bayes_labels(batch: Batch, w: FloatArray, *, temperature: float = 1.0, n_job
     if model.fixed:
         return batch.fold(model.oracle().solve_batch(-np.array(coef), n_jobs).Z)
     Z: list[Any] = [None] * len(batch)
-    for some in _same_space(batch).values():
-        found = model.oracle(batch.input(some[0])).solve_batch(-np.array([coef[i] for i in some]), n_jobs)
+    for some in batch.same_space:
+        found = model.oracle(batch.input(int(some[0]))).solve_batch(-np.array([coef[i] for i in some]), n_jobs)
         for i, z in zip(some, found.Z, strict=True):
             Z[i] = z
     return batch.fold(Z)
-
-
-def _same_space(batch: Batch) -> dict[Hashable, list[int]]:
-    """Examples by the key of their label space."""
-    groups: dict[Hashable, list[int]] = {}
-    for i in range(len(batch)):
-        groups.setdefault(batch.model.key(batch.input(i)), []).append(i)
-    return groups
