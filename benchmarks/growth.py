@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt as so
+from structopt.programs.simplex_qp import SimplexQP
 from structopt.recognize import recognize
-from structopt.train.dual import SimplexQP
 
 
 def declare(n: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from structopt.programs.simplex_qp import SimplexQP, solve_simplex_qp
 from structopt.risks import regularizers
 from structopt.risks.risk import Cut, LinearRisk, Risk
 from structopt.risks.structured import StructuredRisk, Violations
@@ -11,7 +12,6 @@ from structopt.train.bmrm import bmrm
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.coordinate import coordinate_descent
 from structopt.train.cutting_plane import n_slack, one_slack
-from structopt.train.dual import SimplexQP, solve_simplex_qp
 from structopt.train.hierarchical_sgd import hierarchical_sgd
 from structopt.train.monitor import Monitor
 from structopt.train.multiclass import multiclass_ascent

@@ -3,9 +3,9 @@
     minimise over w   lam Omega(w) + max_i (<a_i, w> + b_i)                            BMRM (7)
 
 One class per kind of dual: a quadratic program on the simplex (L2, quadratic forms) and Newton steps on the simplex
-(any regulariser with a smooth conjugate) here, interior points in interior.py, a linear program (L1) in linear.py. All
-keep the cuts as rows, drop those idle for long, and answer with a point whose lower bound is certified even if the
-inner solve was loose.
+(any regulariser with a smooth conjugate) here, interior points in interior_bundle.py, a linear program (L1) in
+linear_bundle.py. All keep the cuts as rows, drop those idle for long, and answer with a point whose lower bound is
+certified even if the inner solve was loose.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import DeclarationError
+from structopt.programs.simplex_qp import SimplexQP
 from structopt.risks.linesearch import zero_of_increasing
 from structopt.risks.regularizers import QuadraticRegularizer, Regularizer
-from structopt.train.dual import SimplexQP
 
 __all__ = ["Bundle", "ModelPoint", "make_bundle"]
 

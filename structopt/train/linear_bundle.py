@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from structopt.backends.continuous import BASIC, Basis, LinearProgram, LinearSolution
 from structopt.errors import DeclarationError, SolverFailed
+from structopt.programs.linear import BASIC, Basis, LinearProgram, LinearSolution
+from structopt.programs.simplex_qp import power_of_two
 from structopt.risks.regularizers import Regularizer
 from structopt.train.bundle import IDLE_LIMIT, Bundle, ModelPoint
-from structopt.train.dual import power_of_two
 
 __all__ = ["LinearBundle"]
 

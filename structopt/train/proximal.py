@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from structopt.checks import checked
 from structopt.errors import DeclarationError
+from structopt.programs.simplex_qp import SimplexQP
 from structopt.risks.regularizers import L2, Regularizer
 from structopt.risks.risk import Risk, check_lam, check_start
 from structopt.train.bmrm import Point, evaluate, first_bound
 from structopt.train.bundle import IDLE_LIMIT, make_bundle
 from structopt.train.checkpoint import Checkpoint
-from structopt.train.dual import SimplexQP
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run

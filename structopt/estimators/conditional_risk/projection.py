@@ -8,8 +8,8 @@ import scipy.linalg as la
 import scipy.sparse as sp
 
 from structopt.backends.base import Status
-from structopt.backends.continuous import Quadratic
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed
+from structopt.programs.quadratic import Quadratic
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["Projection"]

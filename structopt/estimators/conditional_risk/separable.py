@@ -20,7 +20,6 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.backends.base import Status
-from structopt.backends.continuous import MovingBounds
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed, UnboundedObjective
 from structopt.estimators.conditional_risk.piecewise import (
     absolute_sums,
@@ -32,6 +31,7 @@ from structopt.estimators.conditional_risk.piecewise import (
     refine,
 )
 from structopt.oracle import Oracle
+from structopt.programs.linear import MovingBounds
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["AbsoluteProgram", "SeparableSolution", "variable_ranges"]

@@ -3,8 +3,8 @@
     maximise   b.alpha - 1/(2 lam) alpha' G alpha,    alpha_i >= 0,  sum of each block = its mass
 
 (BMRM 2.3; G holds the inner products of the cuts.) Cuts come one by one and the answer moves little, so the
-solver is a warm pairwise ascent that stops as soon as its own duality gap is below what the caller needs
-. It never returns anything but a feasible point, hence every bound computed from it is valid. Where
+solver is a warm pairwise ascent that stops as soon as its own duality gap is below what the caller needs.
+It never returns anything but a feasible point, hence every bound computed from it is valid. Where
 pairs crawl (ill-conditioned bundles) an interior-point method, piqp, finishes.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from structopt.checks import checked, floats, number
 from structopt.errors import DeclarationError
-from structopt.train.kernels.pair_ascent import pair_ascent
+from structopt.programs.pair_ascent import pair_ascent
 
 __all__ = ["DualSolution", "SimplexQP", "power_of_two", "solve_simplex_qp"]
 

@@ -1,8 +1,6 @@
-"""Continuous programs that structopt poses for its own purposes: subproblems of trainers and of conditional risks.
+"""Linear programs by HiGHS, from a basis that the caller keeps or with bounds that move between runs.
 
-Everything that calls HiGHS is in this package; these are the forms that `structopt.backends.Highs`, which
-solves label spaces, does not have: linear programs from a basis that the caller keeps, bounds that move between runs,
-and quadratic objectives.
+`structopt.backends.Highs`, which solves label spaces, has neither.
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.backends.highs import Highs
-from structopt.errors import DeclarationError, SolverFailed
+from structopt.errors import SolverFailed
 from structopt.space.compiled import FloatArray
 
-__all__ = ["BASIC", "Basis", "LinearProgram", "LinearSolution", "MovingBounds", "Quadratic"]
+__all__ = ["BASIC", "Basis", "LinearProgram", "LinearSolution", "MovingBounds"]
 
 #: Statuses of the columns and of the rows, as numbers that a checkpoint can hold.
 Basis = tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]
@@ -121,25 +119,3 @@ class MovingBounds(Highs):
         first, rows = self._columns[: upper.size], np.arange(len(row_lower), dtype=np.int32)
         self._highs.changeColsBounds(upper.size, first, np.zeros(upper.size), upper)
         self._highs.changeRowsBounds(len(rows), rows, row_lower, row_upper)
-
-
-class Quadratic(Highs):
-    """HiGHS maximising ``c . z - |z[columns]|^2``."""
-
-    def set_curvature(self, columns: npt.NDArray[np.intp]) -> None:
-        """Say which variables count in the square."""
-        n = self.space.n_variables
-        diagonal = np.zeros(n)
-        diagonal[columns] = -2.0
-        matrix = sp.csc_array(sp.diags_array(diagonal, format="csc"))
-        matrix.eliminate_zeros()
-        hessian = highspy.HighsHessian()
-        hessian.dim_ = n
-        hessian.format_ = highspy.HessianFormat.kTriangular
-        hessian.start_, hessian.index_, hessian.value_ = matrix.indptr, matrix.indices, matrix.data
-        if self._highs.passHessian(hessian) == highspy.HighsStatus.kError:
-            raise DeclarationError(f"HiGHS refuses a quadratic objective on {self.space!r}.")
-
-    def row_duals(self) -> FloatArray:
-        """The dual variables of the rows at the last answer."""
-        return np.array(self._highs.getSolution().row_dual, dtype=np.float64)

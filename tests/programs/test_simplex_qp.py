@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structopt.errors import DeclarationError
-from structopt.train.dual import SimplexQP, solve_simplex_qp
+from structopt.programs.simplex_qp import SimplexQP, solve_simplex_qp
 
 
 def grown(A, b, lam, mass=1.0, block=None, zero_plane=False, tol=1e-9):

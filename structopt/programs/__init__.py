@@ -1,0 +1,1 @@
+"""Convex programs that are no label space: the subproblems of trainers and of conditional risks."""
