@@ -1,7 +1,7 @@
-"""Make the picture of the README: `python docs/picture.py` writes docs/_static/overview.png.
+"""Make the pictures of the documentation: `python docs/picture.py` writes overview.png and search.gif in docs/_static.
 
 Left the labels of one training example as points, and the search for the one that violates slack rescaling most; right
-the certified gaps of two training runs over the same declaration.
+the certified gaps of two training runs over the same declaration. The animation is an angular search, query by query.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 import structopt as so
 
-TARGET = Path(__file__).parent / "_static" / "overview.png"
+TARGET = Path(__file__).parent / "_static"
 
 
 def main() -> None:
@@ -43,7 +43,12 @@ def main() -> None:
     so.plot.convergence({f"{name} rescaling": svm.result_ for name, svm in runs.items()}, ax=right)
     right.set_title("training, to a certified gap", fontsize=10)
     right.spines[["top", "right"]].set_visible(False)
-    fig.savefig(TARGET, dpi=110)
+    fig.savefig(TARGET / "overview.png", dpi=110)
+
+    points = np.random.default_rng(5).uniform(0.5, 8.0, size=(60, 2))
+    points = points[points.sum(axis=1) < 9.0]
+    search = so.search.angular(so.PointPlane(points), lam=4.0)
+    so.plot.animate(search).save(TARGET / "search.gif", writer="pillow", dpi=70)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,20 @@
 
 from structopt.plot.convergence import convergence
 from structopt.plot.diagram import diagram
+from structopt.plot.explore import animate, explore
 from structopt.plot.hierarchy import hierarchy
 from structopt.plot.marginals import marginals
 from structopt.plot.plane import plane, plane_steps
 from structopt.plot.surrogates import surrogates
 
-__all__ = ["convergence", "diagram", "hierarchy", "marginals", "plane", "plane_steps", "surrogates"]
+__all__ = [
+    "animate",
+    "convergence",
+    "diagram",
+    "explore",
+    "hierarchy",
+    "marginals",
+    "plane",
+    "plane_steps",
+    "surrogates",
+]
