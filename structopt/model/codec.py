@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchCodec",
+    "Counts",
     "LabelBatch",
     "LossBatch",
     "PointCodec",
     "RaggedRows",
     "common_steps",
+    "counts_of",
     "csr_table",
     "fixed_sums",
     "labels_given",
@@ -98,6 +100,24 @@ class LossBatch:
 
     coef: Any
     const: FloatArray
+
+
+class Counts(NamedTuple):
+    """What micro-F1 is made of, as functions of the label in the layout of the losses.
+
+    Attributes
+    ----------
+    errors : LossBatch
+        The wrong variables among those that the task loss counts: false positives and false negatives.
+    on : LossBatch
+        Minus the number of those that are on, in the label and in the ground truth.
+    least : float
+        The smallest weight of a variable: labels with nothing on are the only ones with less.
+    """
+
+    errors: LossBatch
+    on: LossBatch
+    least: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +196,24 @@ class BatchCodec(ABC, Generic[Native]):
         """A number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown."""
         return np.zeros(self.n)
 
+    def counts(self, truth: Native) -> Counts | None:
+        """What micro-F1 counts; None where this codec does not know. `Model.counted` names or refuses variables."""
+        return None
+
+    @property
+    def loss_rows(self) -> IntArray | None:
+        """Rows of loss coefficients of each example, one after the other; None where each has one."""
+        return None
+
+    def combined(self, first: LossBatch, second: LossBatch, factors: FloatArray) -> LossBatch:
+        """``first + factors * second``, with a factor for each example."""
+        const = first.const + factors * second.const
+        if isinstance(first.coef, RaggedRows):
+            flat = first.coef.flat + np.repeat(factors, np.diff(first.coef.ptr)) * second.coef.flat
+            return LossBatch(RaggedRows(flat, first.coef.ptr), const)
+        by_row = factors if self.loss_rows is None else np.repeat(factors, self.loss_rows)
+        return LossBatch(first.coef + by_row.reshape(-1, *[1] * (first.coef.ndim - 1)) * second.coef, const)
+
     def encode_each(self, Y: Any, encode: Callable[[Any, int], Any]) -> list[Any]:
         """``encode(label, example)`` for every label; errors of all examples are reported together."""
         Y = labels_given(Y, self.n)
@@ -241,6 +279,15 @@ class PointCodec(BatchCodec[Any]):
                 raise DeclarationError(f"example {i}: {error}") from None
         return LossBatch(self._rows([c for c, _ in forms]), np.array([k for _, k in forms]))
 
+    def counts(self, truth: Any) -> Counts | None:
+        model = self.batch.model
+        if model.fixed:
+            return counts_of(np.asarray(truth), model.counted())
+        weights = RaggedRows.of([model.counted(self.batch.input(i)) for i in range(self.n)])
+        made = counts_of(truth.flat, weights.flat, weights.ptr)
+        errors, on = (LossBatch(RaggedRows(form.coef, weights.ptr), form.const) for form in made[:2])
+        return Counts(errors, on, made.least)
+
     def loss_steps(self, loss: LossBatch) -> FloatArray:
         if self.batch.model.fixed:
             every, group = np.arange(self.n), fixed_sums(self.batch.model.space().compiled)
@@ -264,6 +311,29 @@ class PointCodec(BatchCodec[Any]):
             return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
         products = loss.coef.flat * self.from_points(labels).flat
         return np.asarray(np.add.reduceat(products, loss.coef.ptr[:-1]) + loss.const)
+
+
+def counts_of(truth: FloatArray, weights: FloatArray, ptr: IntArray | None = None) -> Counts:
+    """`Counts` of 0/1 variables with a weight each.
+
+    Parameters
+    ----------
+    truth : ndarray
+        A row for each example, or where `ptr` is given the rows of example i in ``ptr[i]:ptr[i + 1]``.
+    weights : ndarray
+        Of the same shape, or one row for all.
+    ptr : ndarray of int, optional
+
+    Examples
+    --------
+    >>> counts = counts_of(np.array([[1.0, 0.0, 1.0]]), np.ones(3))
+    >>> counts.errors.coef, counts.errors.const, counts.on.coef, counts.on.const
+    (array([[-1.,  1., -1.]]), array([2.]), array([[-1., -1., -1.]]), array([-2.]))
+    """
+    own = (weights * truth).reshape(len(truth), -1).sum(axis=1)
+    own = own if ptr is None else np.add.reduceat(own, ptr[:-1])
+    errors, on = weights * (1.0 - 2.0 * truth), np.broadcast_to(-weights, truth.shape)
+    return Counts(LossBatch(errors, own), LossBatch(on, -own), float(weights[weights > 0.0].min(initial=np.inf)))
 
 
 def fixed_sums(space: CompiledSpace) -> IntArray:

@@ -1,15 +1,16 @@
 """The (h, g) planes of a data set, queried together by a batch search (docs/mathematics/searches).
 
-The h of a label is its margin error, the g its task loss. A query is one batch inference with the losses of each
-example times its own λ; its answers are part tables, and labels are identified by the number of their query. The
-labels around each optimum are kept for the next pass, as sparse tables of their own.
+The h of a label is its margin error, the g its task loss; for micro-F1 h counts the errors as well, and g is minus what
+is on. A query is one batch inference with the losses of each example times its own λ; its answers are part tables, and
+labels are identified by the number of their query. The labels around each optimum are kept for the next pass, as sparse
+tables of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +30,16 @@ __all__ = ["DataPlanes"]
 #: Vertices of the hull kept from pass to pass: the best one and its neighbours.
 N_NEAR = 5
 
-# Labels of all examples as part tables, and their losses, which do not depend on the weights.
-_Points = tuple[list[sp.csr_array], FloatArray]
+
+class _Points(NamedTuple):
+    """A label of every example: part tables, its g, and what its h is besides the margin error.
+
+    Neither g nor that part of h depends on the weights.
+    """
+
+    tables: list[sp.csr_array]
+    g: FloatArray
+    shift: FloatArray
 
 
 class DataPlanes:
@@ -41,19 +50,49 @@ class DataPlanes:
     batch : Batch
     truth : LabelBatch
     loss : LossBatch
+        The g of a label.
     convex : bool
         Whether mixtures of labels are labels.
     offset : float
         What h is besides the margin error (`Surrogate.h_offset`).
+    errors : LossBatch, optional
+        Another part of h that is linear in the label.
+    least : float, optional
+        Labels with g above ``-least`` are left out.
     """
 
-    def __init__(self, batch: Batch, truth: LabelBatch, loss: LossBatch, convex: bool, offset: float = 0.0) -> None:
-        self.batch, self.truth, self.loss = batch, truth, loss
-        self.convex, self.offset = convex, offset
+    def __init__(
+        self,
+        batch: Batch,
+        truth: LabelBatch,
+        loss: LossBatch,
+        convex: bool,
+        offset: float = 0.0,
+        errors: LossBatch | None = None,
+        least: float | None = None,
+    ) -> None:
+        self.batch, self.truth, self.loss, self.errors = batch, truth, loss, errors
+        self.convex, self.offset, self.least = convex, offset, least
         self._levels: tuple[FloatArray, FloatArray] | None = None
-        self._farthest: tuple[_Points, FloatArray] | None = None
+        self._ends: list[tuple[_Points, FloatArray]] | None = None
+        #: The ground truths.
+        self.own = _Points(truth.tables, np.zeros(batch.n), np.full(batch.n, offset))
+        if errors is not None:
+            self.own = self.points(truth)
         self._kept: list[_Points] = []
         self._lam: FloatArray | None = None
+
+    @classmethod
+    def of_counts(cls, batch: Batch, truth: LabelBatch, convex: bool) -> DataPlanes | None:
+        """The planes of micro-F1: h is the margin error plus the errors, g minus what is on (`Counts`).
+
+        None where the codec does not count, or where fractional labels may come arbitrarily close to an empty ground
+        truth, at which micro-F1 is not defined.
+        """
+        counts = batch.codec.counts(truth.native)
+        if counts is None or (convex and not (counts.on.const < 0.0).all()):
+            return None
+        return cls(batch, truth, counts.on, convex, errors=counts.errors, least=counts.least)
 
     def at(self, tables: Sequence[FloatArray], n_jobs: int, plane: Callable[[int], SearchPlane]) -> PassPlanes:
         """The planes at the score tables of some weights; `plane` makes that of one example."""
@@ -71,24 +110,38 @@ class DataPlanes:
         self._lam = found.lam if self._lam is None else np.where(np.isnan(found.lam), self._lam, found.lam)
         near = np.where(found.near >= 0, found.near, 0)
         alone = np.ones((1, self.batch.n))
-        chosen, losses = planes.mixture(numbers, shares), planes.losses
-        every = np.arange(self.batch.n)
-        self._kept = [(planes.mixture(row[None], alone), losses[row, every]) for row in near]
+        chosen, every = planes.mixture(numbers, shares), np.arange(self.batch.n)
+        g, shift = (np.array([getattr(label, name) for label in planes.labels]) for name in ("g", "shift"))
+        self._kept = [_Points(planes.mixture(row[None], alone), g[row, every], shift[row, every]) for row in near]
         return chosen
 
-    def farthest(self, tables: Sequence[FloatArray], n_jobs: int) -> tuple[_Points, FloatArray]:
-        """The label of largest loss of every example, whatever the weights, and what no loss exceeds."""
-        if self._farthest is None:
+    def points(self, labels: LabelBatch) -> _Points:
+        """Where labels lie, but for their margin errors."""
+        shift = np.full(self.batch.n, self.offset)
+        if self.errors is not None:
+            shift += self.batch.loss_values(self.errors, labels)
+        return _Points(labels.tables, self.batch.loss_values(self.loss, labels), shift)
+
+    def ends(self, tables: Sequence[FloatArray], n_jobs: int) -> list[tuple[_Points, FloatArray]]:
+        """The label of largest g of every example, whatever the weights, and what no g exceeds.
+
+        For micro-F1 the label of smallest g as well, and what no g is below: where all labels have as many variables
+        on, one query answers everything.
+        """
+        if self._ends is None:
             nothing = [np.zeros_like(table) for table in tables]
-            labels, _ = self.batch.argmax(nothing, self.loss, n_jobs=n_jobs)
-            g = self.batch.loss_values(self.loss, labels)
-            self._farthest = (labels.tables, g), g if labels.slack is None else g + labels.slack
-        return self._farthest
+            self._ends = []
+            for sign in (1.0,) if self.errors is None else (1.0, -1.0):
+                labels, _ = self.batch.argmax(nothing, self.loss, sign, n_jobs=n_jobs)
+                point = self.points(labels)
+                limit = point.g if labels.slack is None else point.g + sign * labels.slack
+                self._ends.append((point, limit if self.least is None else np.minimum(limit, -self.least)))
+        return self._ends
 
     def levels(self) -> tuple[FloatArray, FloatArray]:
         """Step and one of the values that each example's loss takes; step 0 where they are on no lattice."""
         if self._levels is None:
-            on_lattice = not self.convex and _loss_of_integers(self.batch)
+            on_lattice = not self.convex and self.errors is None and _loss_of_integers(self.batch)
             step = self.batch.codec.loss_steps(self.loss) if on_lattice else np.zeros(self.batch.n)
             self._levels = step, self.batch.loss_values(self.loss, self.truth)
         return self._levels
@@ -116,36 +169,42 @@ class PassPlanes:
         self._data, self._tables, self._n_jobs, self._plane = data, tables, n_jobs, plane
         batch = data.batch
         self.n, self.convex = batch.n, data.convex
-        self._score = batch.dot(tables, data.truth) - data.offset
-        (far, far_g), self._largest = data.farthest(tables, n_jobs)
-        # The labels of each number: the ground truth, the label of largest loss, those kept, and the answers.
-        self._tables_of: list[list[sp.csr_array]] = [data.truth.tables, far, *(tables for tables, _ in data._kept)]
-        self._losses: list[FloatArray] = [np.zeros(self.n), far_g, *(g for _, g in data._kept)]
+        self._score = batch.dot(tables, data.truth)
+        ends = data.ends(tables, n_jobs)
+        self._largest, self._smallest = ends[0][1], ends[-1][1] if len(ends) > 1 else np.zeros(self.n)
+        #: The label of each number: the ground truth, those of largest and smallest g, those kept, and the answers.
+        self.labels = [data.own, *(point for point, _ in ends), *data._kept]
         self._stacks: tuple[int, list[_Stack]] | None = None
 
-    def _heights(self, tables: list[sp.csr_array]) -> FloatArray:
+    def margins(self, tables: list[sp.csr_array]) -> FloatArray:
+        """The margin errors of labels given by their part tables."""
         return self._data.batch.dot(self._tables, LabelBatch(tables, None)) - self._score
 
-    @property
-    def losses(self) -> FloatArray:
-        """The losses of all labels, by number and example."""
-        return np.array(self._losses)
+    def _heights(self, label: _Points) -> FloatArray:
+        return self.margins(label.tables) + label.shift
+
+    def _is_void(self, g: FloatArray) -> Any:
+        """Labels that are left out: those with nothing on, of micro-F1."""
+        least = self._data.least
+        return np.zeros(g.shape, dtype=np.bool_) if least is None else g > -0.5 * least
 
     def box(self) -> BatchBox:
         free = np.full(self.n, np.inf)
-        return BatchBox(-free, free, np.zeros(self.n), self._largest, *self._data.levels())
+        return BatchBox(-free, free, self._smallest, self._largest, *self._data.levels())
 
     def known(self) -> tuple[FloatArray, FloatArray]:
-        H = np.array([np.full(self.n, self._data.offset), *(self._heights(t) for t in self._tables_of[1:])])
-        return H, np.array(self._losses)
+        H = np.array([self.labels[0].shift, *(self._heights(label) for label in self.labels[1:])])
+        G = np.array([label.g for label in self.labels])
+        return np.where(self._is_void(G), np.nan, H), G
 
     def query(self, some: IndexArray, lam: FloatArray) -> BatchAnswers:
         far = np.isinf(lam)
         if not far.any():
             return self._ask(some, lam)
-        # The label of largest loss does not depend on the weights: it is known.
-        h = np.where(far, self._heights(self._tables_of[1])[some], 0.0)
-        g, bound, number = self._losses[1][some], self._largest[some], np.ones(some.size, dtype=np.intp)
+        # The label of largest g does not depend on the weights: it is known.
+        h = np.where(far, self._heights(self.labels[1])[some], 0.0)
+        g, bound, number = self.labels[1].g[some], self._largest[some], np.ones(some.size, dtype=np.intp)
+        h[self._is_void(g)] = 0.0
         if not far.all():
             rest = self._ask(some[~far], lam[~far])
             g, bound = g.copy(), bound.copy()
@@ -155,25 +214,28 @@ class PassPlanes:
     def _ask(self, some: IndexArray, lam: FloatArray) -> BatchAnswers:
         factors = np.ones(self.n)
         factors[some] = lam
-        data = self._data
+        data, loss = self._data, self._data.loss
+        if data.errors is not None:
+            loss, factors = data.batch.codec.combined(data.errors, loss, factors), np.ones(self.n)
         chosen = None if some.size == self.n else some
-        labels, _ = data.batch.argmax(self._tables, data.loss, factors, n_jobs=self._n_jobs, examples=chosen)
-        h = self._heights(labels.tables)[some]
-        losses = data.batch.loss_values(data.loss, labels)
-        bound = h + lam * losses[some]
+        labels, _ = data.batch.argmax(self._tables, loss, factors, n_jobs=self._n_jobs, examples=chosen)
+        point = data.points(labels)
+        h, g = self._heights(point)[some], point.g[some]
+        bound = h + lam * g
         if labels.slack is not None:
             bound += labels.slack[some]  # what is proved, where the solver stopped early
-        return BatchAnswers(h, losses[some], bound, self._add(labels.tables, losses, some))
+        # The line through a label that is left out bounds the others, too; it is no label itself.
+        h[self._is_void(g)] = 0.0
+        return BatchAnswers(h, g, bound, self._add(point, some))
 
-    def _add(self, tables: list[sp.csr_array], losses: FloatArray, some: IndexArray) -> IndexArray:
-        self._tables_of.append(tables)
-        self._losses.append(losses)
-        return np.full(some.size, len(self._tables_of) - 1, dtype=np.intp)
+    def _add(self, label: _Points, some: IndexArray) -> IndexArray:
+        self.labels.append(label)
+        return np.full(some.size, len(self.labels) - 1, dtype=np.intp)
 
     def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
         """The exact fronts of some examples, in blocks that fit into memory; none where the model has no fronts."""
         data = self._data
-        if data.batch.front_cost(data.loss) is None:
+        if data.errors is not None or data.batch.front_cost(data.loss) is None:
             return
         for examples, front in data.batch.fronts(
             self._tables, data.loss, data.truth, n_jobs=self._n_jobs, examples=some
@@ -185,7 +247,7 @@ class PassPlanes:
     def _take(self, examples: IndexArray, decode: Callable[[IndexArray], Any], places: IndexArray) -> IndexArray:
         batch = self._data.batch
         labels = batch.labels(batch.codec.spread([decode(places)], examples))
-        return self._add(labels.tables, np.zeros(self.n), examples)
+        return self._add(_Points(labels.tables, np.zeros(self.n), np.zeros(self.n)), examples)
 
     def plane(self, i: int) -> SearchPlane:
         """The plane of one example."""
@@ -197,17 +259,17 @@ class PassPlanes:
         for i, label in zip(some.tolist(), labels, strict=True):
             points[i] = np.asarray(label, dtype=np.float64)
         tables = batch.fold_some(points, some)
-        return self._add(tables, np.zeros(self.n), some)
+        return self._add(_Points(tables, np.zeros(self.n), np.zeros(self.n)), some)
 
     def mixture(self, numbers: IndexArray, shares: FloatArray) -> list[sp.csr_array]:
         """``sum_k shares[k, i] * label numbers[k, i]`` of every example, as part tables."""
         batch = self._data.batch
-        if self._stacks is None or self._stacks[0] != len(self._tables_of):
+        if self._stacks is None or self._stacks[0] != len(self.labels):
             terms = range(len(batch.starts))
-            self._stacks = len(self._tables_of), [_stacked([tables[t] for tables in self._tables_of]) for t in terms]
+            self._stacks = len(self.labels), [_stacked([label.tables[t] for label in self.labels]) for t in terms]
         return [
             _mixed(stack, numbers, shares, start, table.shape)
-            for stack, start, table in zip(self._stacks[1], batch.starts, self._tables_of[0], strict=True)
+            for stack, start, table in zip(self._stacks[1], batch.starts, self.labels[0].tables, strict=True)
         ]
 
 

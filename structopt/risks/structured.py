@@ -182,10 +182,12 @@ class StructuredRisk(Risk):
 
     def _plane_batch(self) -> DataPlanes | None:
         """The planes of all examples, where one inference can query them all; None where each is searched by itself."""
-        if self.surrogate.counts or self._effective_search() not in ("exact", "convex_hull"):
+        if self._effective_search() not in ("exact", "convex_hull"):
             return None
         # Over a relaxation every mixture is a label.
         convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()
+        if self.surrogate.counts:
+            return DataPlanes.of_counts(self.batch, self.truth, convex)
         return DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset)
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
@@ -261,7 +263,9 @@ class StructuredRisk(Risk):
             if known is not None:
                 self._count(1)
                 self.statistics["enumeration"] += len(self)
-                return self._tangents(*known)
+                labels, margin, g = known
+                value = self.surrogate.clipped_array(margin, g)
+                return self._tangents(labels, margin, margin, g, value, value)
         return self._search(tables) if self._planes is None else self._search_together(self._planes, tables)
 
     def _search_together(self, data: DataPlanes, tables: Sequence[FloatArray]) -> Violations:
@@ -275,7 +279,7 @@ class StructuredRisk(Risk):
             x = self.batch.input(i)
             truth, loss = self._target(i, x)
             c = costs[0][i] if costs else self.batch.costs_of(i, tables)
-            return self.surrogate.plane(self.model.oracle(x), c, loss, truth)
+            return self._plane(self.surrogate, x, c, truth, loss)
 
         over_labels = self._effective_search() == "exact"
         planes = data.at(tables, self.n_jobs, plane)
@@ -292,25 +296,26 @@ class StructuredRisk(Risk):
         self.statistics.update(found.proof.tolist())
         labels = LabelBatch(data.keep(planes, found), None)
         idle = found.value <= 0.0
-        margin = np.where(idle, 0.0, found.h - self.surrogate.h_offset)
-        return self._tangents(labels, margin, np.where(idle, 0.0, found.g), found.value, found.upper)
+        if self.surrogate.counts:
+            margin = np.where(idle, 0.0, planes.margins(labels.tables))
+        else:
+            margin = np.where(idle, 0.0, found.h - self.surrogate.h_offset)
+        return self._tangents(labels, margin, found.h, found.g, found.value, found.upper)
 
     def _tangents(
         self,
         labels: LabelBatch,
         margin: FloatArray,
+        h: FloatArray,
         g: FloatArray,
-        value: FloatArray | None = None,
-        upper: FloatArray | None = None,
+        value: FloatArray,
+        upper: FloatArray,
     ) -> Violations:
-        """The planes of labels by their margins and losses; without more they are the most violated ones."""
+        """The planes of labels by their margins and their places in the (h, g) plane."""
         scale = np.zeros(len(self))
-        h = margin + self.surrogate.h_offset
-        if value is None:
-            value = self.surrogate.clipped_array(h, g)
         violated = value > 0.0
         scale[violated] = self.surrogate.psi_gradient(h[violated], g[violated])[0]
-        return Violations(labels, scale, value - scale * margin, value, value if upper is None else upper)
+        return Violations(labels, scale, value - scale * margin, value, upper)
 
     @property
     def work(self) -> float:
@@ -390,12 +395,17 @@ class StructuredRisk(Risk):
                 self._targets[i] = known
         return known
 
+    def _plane(
+        self, psi: Surrogate, x: Any, costs: FloatArray, truth: FloatArray, loss: tuple[FloatArray, float]
+    ) -> SearchPlane:
+        options = {"counted": self.model.counted(x)} if psi.counts else {}
+        return psi.plane(self.model.oracle(x), costs, loss, truth, **options)
+
     def _search_one(
         self, i: int, x: Any, costs: FloatArray, truth: FloatArray, loss: tuple[FloatArray, float]
     ) -> tuple[SearchResult, Callable[[FloatArray], float]]:
-        oracle = self.model.oracle(x)
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
-        plane = psi.plane(oracle, costs, loss, truth, **({"counted": self.model.counted(x)} if psi.counts else {}))
+        plane = self._plane(psi, x, costs, truth, loss)
         cache = [_expanded(label) for label in self._caches[i]]
         search = self._effective_search()
         if search == "exact":

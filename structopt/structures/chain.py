@@ -19,7 +19,7 @@ from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, common_steps, csr_table, spread_rows
+from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, csr_table, spread_rows
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -264,6 +264,17 @@ class StateSequences(BatchCodec[IntArray]):
         forms = [task.linear(onehot[a:b]) for a, b in zip(self._ptr[:-1], self._ptr[1:], strict=True)]
         coef = np.concatenate([np.reshape(c, (-1, S)) for c, _ in forms])
         return LossBatch(coef, np.array([const for _, const in forms]))
+
+    def counts(self, truth: IntArray) -> Counts | None:
+        S = self.model.n_states
+        self.model.counted(self.batch.input(0))  # refuses losses that are no counts
+        lengths = np.diff(self._ptr)
+        weights = np.concatenate([np.asarray(self.model._task.counted(T * S)) for T in lengths.tolist()]).reshape(-1, S)
+        return counts_of(np.eye(S)[truth], weights, self._ptr)
+
+    @property
+    def loss_rows(self) -> IntArray:
+        return np.diff(self._ptr)
 
     def loss_steps(self, loss: LossBatch) -> FloatArray:
         owner = np.repeat(np.arange(self.n), np.diff(self._ptr))

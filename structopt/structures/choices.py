@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray, kernel
 from structopt.losses import TaskLoss
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, common_steps, csr_table, ranges, spread_rows
+from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, csr_table, ranges, spread_rows
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space.compiled import FloatArray
 
@@ -81,6 +81,18 @@ class Choices(BatchCodec[IntArray]):
             own = slice(start[i], start[i + 1])
             coef[own], const[i] = self.task_loss(i).linear(block[own])
         return LossBatch(coef, const)
+
+    def counts(self, truth: IntArray) -> Counts | None:
+        self.batch.model.counted(self.batch.input(0))  # refuses losses that are no counts
+        sizes = np.diff(self.batch.starts[0]).tolist()
+        weights = np.concatenate([np.asarray(self.task_loss(i).counted(size)) for i, size in enumerate(sizes)])
+        block = np.zeros(len(weights))
+        block[self._parts(truth)] = 1.0
+        return counts_of(block, weights, self.batch.starts[0])
+
+    @property
+    def loss_rows(self) -> IntArray:
+        return np.diff(self.batch.starts[0])
 
     def loss_steps(self, loss: LossBatch) -> FloatArray:
         owner = np.repeat(np.arange(self.n), np.diff(self.batch.starts[0]))

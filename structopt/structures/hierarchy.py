@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -26,7 +27,7 @@ from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.losses.hierarchy import sparse_form
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, PointCodec, spread_rows
+from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, spread_rows
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
@@ -282,6 +283,16 @@ class NodeRows(BatchCodec[sp.csr_array]):
         form = NodeLosses(self.model.block_losses()["node"], truth)
         return LossBatch(form, form.constants())
 
+    def counts(self, truth: sp.csr_array) -> Counts | None:
+        weights = self.model.counted()
+        own = truth @ weights
+        wrong = NodeCounts(weights, sp.csr_array(truth.multiply(-2.0 * weights)))
+        on = NodeCounts(-weights, sp.csr_array(truth.shape))
+        return Counts(LossBatch(wrong, own), LossBatch(on, -own), float(weights[weights > 0.0].min()))
+
+    def combined(self, first: LossBatch, second: LossBatch, factors: FloatArray) -> LossBatch:
+        return LossBatch(NodeSum(first.coef, second.coef, factors), first.const + factors * second.const)
+
     def loss_values(self, loss: LossBatch, labels: sp.csr_array) -> FloatArray:
         values = np.array(loss.const)
         for block in node_blocks(np.arange(self.n), len(self.model.hierarchy)):
@@ -327,12 +338,8 @@ class NodeInference(BatchInference):
         if self.model.factor is not None:
             gains *= self.model.factor[:, None]
         if loss is not None:
-            base, rows = loss.coef.rows(part)
             factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)[part]
-            example = np.repeat(np.arange(part.size), np.diff(rows.indptr))
-            if base.any():
-                gains += base[:, None] * factors
-            gains[rows.indices, example] += factors[example] * rows.data
+            loss.coef.add_to(gains, part, factors)
         return gains
 
     def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray, FloatArray]:
@@ -425,7 +432,45 @@ def _rows_from(first: sp.csr_array, second: sp.csr_array, which: npt.NDArray[np.
     return both[np.where(which, np.arange(n), n + np.arange(n))]
 
 
-class NodeLosses:
+class _NodeForm(ABC):
+    """A linear function of the nodes for every example: a row that all have in common, and sparse ones."""
+
+    @abstractmethod
+    def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
+        """The common row, and what each example adds to it."""
+
+    def add_to(self, gains: FloatArray, examples: IntArray, factors: FloatArray) -> None:
+        """Add the coefficients of some examples, times their factors, to columns of gains."""
+        base, rows = self.rows(examples)
+        example = np.repeat(np.arange(examples.size), np.diff(rows.indptr))
+        if base.any():
+            gains += base[:, None] * factors
+        gains[rows.indices, example] += factors[example] * rows.data
+
+
+class NodeCounts(_NodeForm):
+    """Weights of all nodes, and others where the ground truth is on: what micro-F1 counts."""
+
+    def __init__(self, base: FloatArray, own: sp.csr_array) -> None:
+        self._base, self._own = base, own
+
+    def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
+        return self._base, self._own[examples]
+
+
+class NodeSum:
+    """``first + factors * second``, a factor for each example."""
+
+    def __init__(self, first: _NodeForm, second: _NodeForm, factors: FloatArray) -> None:
+        self._first, self._second, self._factors = first, second, factors
+
+    def add_to(self, gains: FloatArray, examples: IntArray, factors: FloatArray) -> None:
+        """Add the coefficients of some examples, times their factors, to columns of gains."""
+        self._first.add_to(gains, examples, factors)
+        self._second.add_to(gains, examples, factors * self._factors[examples])
+
+
+class NodeLosses(_NodeForm):
     """Coefficients of the task loss for chosen examples: a common row and sparse ones."""
 
     def __init__(self, loss: TaskLoss, truths: sp.csr_array) -> None:
@@ -440,7 +485,6 @@ class NodeLosses:
         return np.zeros(self._truths.shape[0]) if constants is None else np.asarray(constants(self._truths))
 
     def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
-        """The common row, and what each example adds to it."""
         truths = self._truths[examples]
         if self._form is None:
             coef, _ = self._loss.linear_batch(truths.toarray())

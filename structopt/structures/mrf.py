@@ -20,7 +20,7 @@ from structopt.features import Linear, Tied, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, PointCodec, part_table
+from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, counts_of, part_table
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
@@ -141,6 +141,10 @@ class PairwisePoints(PointCodec):
     def losses(self, truth: FloatArray) -> LossBatch:
         model = self.batch.model
         return LossBatch(*model.block_losses()["y"].linear_batch(truth[:, : self._n_labels]))
+
+    def counts(self, truth: FloatArray) -> Counts | None:
+        weights = self.batch.model.counted()
+        return counts_of(truth[:, : self._n_labels], weights[: self._n_labels])
 
     def loss_values(self, loss: LossBatch, labels: FloatArray) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", loss.coef, labels[:, : self._n_labels]) + loss.const)

@@ -17,7 +17,7 @@ from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, common_steps, labels_given, spread_rows
+from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, labels_given, spread_rows
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -146,6 +146,9 @@ class ClassNumbers(BatchCodec[IntArray]):
         task = self.model.block_losses()["y"]
         forms = [task.linear(row) for row in np.eye(len(self.model.names))]
         return LossBatch(np.array([form[0] for form in forms])[truth], np.array([form[1] for form in forms])[truth])
+
+    def counts(self, truth: IntArray) -> Counts | None:
+        return counts_of(np.eye(len(self.model.names))[truth], self.model.counted())
 
     def loss_steps(self, loss: LossBatch) -> FloatArray:
         return common_steps(loss.coef, np.arange(self.n), self.n)

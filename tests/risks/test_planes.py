@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 import structopt as so
 from structopt.risks.planes import N_NEAR, DataPlanes
 from structopt.search import search_batch
-from structopt.surrogates import BetaScaling, GeneralizedScaling, LogLoss, ProbLoss, Product, Slack, from_functions
+from structopt.surrogates import (
+    BetaScaling,
+    GeneralizedScaling,
+    LogLoss,
+    MicroF1,
+    ProbLoss,
+    Product,
+    Slack,
+    from_functions,
+)
 from structopt.train import StructuredRisk
 
 RAGGED = [3, 4, 2, 1, 3, 2]
@@ -22,6 +31,7 @@ EVERY = [
     LogLoss(),
     ProbLoss(),
     ProbLoss(convex=True),
+    MicroF1(),
     from_functions("root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5)),
 ]
 
@@ -44,6 +54,20 @@ def make(family, rng):
     if family == "assignment":
         X = [rng.normal(size=(3, 3, 2)) for _ in range(5)]
         return so.structures.Assignment(), X, [rng.permutation(3) for _ in range(5)]
+    if family == "partial assignment":
+        X = [rng.normal(size=(3, 2, 2)) for _ in range(5)]
+        columns = [rng.permutation([-1, 0, 1]) for _ in range(4)]
+        return so.structures.Assignment(unmatched=True), X, [*columns, [-1, -1, -1]]
+    if family == "tree":
+        model = so.structures.Arborescence()
+        X = [rng.normal(size=(t + 1, t + 1, 2)) for t in (1, 3, 3, 2)]
+        return model, X, [model.predict(rng.normal(size=2), x) for x in X]
+    if family == "multiclass":
+        return so.structures.Multiclass(4), rows(rng, 6), rng.integers(0, 4, 6)
+    if family == "closure":
+        model = so.structures.HierarchicalLabels(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4)]), "closure")
+        points = model.space().enumerate()
+        return model, rows(rng, 6), points[rng.integers(0, len(points), 6)].astype(int)
     space = so.LabelSpace("declared")
     y = space.binary("y", 5)
     space.subject_to(np.array([2.0, 3, 1, 2, 4]) @ y <= 6)
@@ -52,21 +76,33 @@ def make(family, rng):
     return model, rows(rng, 6), points[rng.integers(0, len(points), 6)].astype(int)
 
 
+LISTED = {}
+
+
+def labels_of(space):
+    """All labels, listed once."""
+    if space.fingerprint not in LISTED:
+        LISTED[space.fingerprint] = space.enumerate()
+    return LISTED[space.fingerprint]
+
+
 def brute_force(risk, w):
     """The largest surrogate of every example over all its integral labels."""
     psi = risk.surrogate
     values = []
     for i in range(len(risk)):
         x = risk.batch.input(i)
-        labels = risk.model.space(x).enumerate()
+        labels = labels_of(risk.model.space(x))
         truth = risk.model.encode(risk.Y[i], x)
-        c = risk.model.scores(w, x)
-        coef, const = risk.model.loss(risk.Y[i], x)
-        values.append(psi.clipped_array(psi.h_offset + (labels - truth) @ c, labels @ coef + const).max())
+        options = {"counted": risk.model.counted(x)} if psi.counts else {}
+        h, g = psi.factors(risk.model.scores(w, x), risk.model.loss(risk.Y[i], x), truth, **options)
+        H, G = labels @ h[0] + h[1], labels @ g[0] + g[1]
+        defined = G < -1e-9 if psi.counts else np.isfinite(G)  # micro-F1 of two empty labels is not
+        values.append(psi.clipped_array(H[defined], G[defined]).max(initial=0.0))
     return np.array(values)
 
 
-FAMILIES = ["mrf", "multi-label", "chain", "assignment", "declared"]
+FAMILIES = ["mrf", "multi-label", "chain", "assignment", "partial assignment", "tree", "closure", "declared"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -99,6 +135,7 @@ def test_integral_labels(family, seed, size, psi):
 def test_relaxation_equals_the_search_of_each_plane(seed, size, psi):
     rng = np.random.default_rng(seed)
     model, X, Y = make("mrf relaxed", rng)
+    Y[:, 0] = 1  # micro-F1 of an empty ground truth is searched plane by plane
     together = StructuredRisk(model, X, Y, psi, rtol=1e-7)
     alone = StructuredRisk(model, X, Y, psi, rtol=1e-7)
     alone._planes = None
@@ -110,6 +147,38 @@ def test_relaxation_equals_the_search_of_each_plane(seed, size, psi):
         np.testing.assert_allclose(a.upper, b.upper, rtol=1e-6, atol=1e-9)
         assert (a.upper >= b.value * (1 - 1e-9) - 1e-9).all()
         w = w + 0.1 * size * rng.normal(size=w.size)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "multiclass"])
+def test_micro_f1_of_all_examples_takes_few_inferences(family):
+    """Its optimum is a vertex of the hull: no example is searched by itself."""
+    rng = np.random.default_rng(4)
+    model, X, Y = make(family, rng)
+    risk = StructuredRisk(model, X, Y, "micro_f1", rtol=1e-9)
+    for size in (0.0, 0.3, 2.0):
+        w = size * rng.normal(size=risk.n_features)
+        np.testing.assert_allclose(risk.violations(w).value, brute_force(risk, w), rtol=1e-8, atol=1e-9)
+    assert set(risk.statistics) == {"vertex"}
+
+
+def test_micro_f1_where_variables_that_do_not_count_are_on():
+    """With an empty ground truth there are labels with nothing on and any margin: they are left out."""
+    rng = np.random.default_rng(5)
+    space = so.LabelSpace("two blocks")
+    y, free = space.binary("y", 3), space.binary("free", 2)
+    space.subject_to(y[0] + free[0] <= 1)
+    features = {"y": so.features.Linear(), "free": so.features.Linear()}
+    model = so.Model(space, features, {"y": so.losses.Hamming()})
+    labels = space.enumerate()
+    Z = labels[rng.integers(0, len(labels), 12)]
+    Z[:6, :3] = 0.0
+    Y = [{"y": z[:3].astype(int), "free": z[3:].astype(int)} for z in Z]
+    risk = StructuredRisk(model, rows(rng, 12), Y, "micro_f1", rtol=1e-9)
+    for size in (0.1, 1.0, 4.0):
+        w = size * rng.normal(size=risk.n_features)
+        found, wanted = risk.violations(w), brute_force(risk, w)
+        np.testing.assert_allclose(found.value, wanted, rtol=1e-6, atol=1e-7)
+        assert (found.upper >= wanted * (1 - 1e-9) - 1e-9).all()
 
 
 def test_warm_edges_save_inferences():
@@ -139,7 +208,7 @@ def test_what_is_kept_is_compact(family):
     if risk._planes is None:
         pytest.skip("compared by enumeration")
     risk(rng.normal(size=risk.n_features))
-    for tables, g in risk._planes._kept:
+    for tables, g, _ in risk._planes._kept:
         assert g.shape == (len(risk),)
         for table, start in zip(tables, risk.batch.starts, strict=True):
             for array in (table.data, table.indices):
