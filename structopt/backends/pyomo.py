@@ -16,8 +16,8 @@ import numpy as np
 from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.executables import cbc_executable, missing_package, missing_program
-from structopt.backends.programs import SupervisedProgram
 from structopt.backends.recording import RecordingBackend
+from structopt.backends.supervision import SupervisedProgram
 from structopt.errors import SolverNotAvailable
 from structopt.space.compiled import FloatArray
 

@@ -20,7 +20,6 @@ import scipy.sparse as sp
 from structopt import features, losses, structures, surrogates
 from structopt.backends.portable import check_portable, portable
 from structopt.errors import DeclarationError, StructoptError
-from structopt.estimators._codec_space import space_from_values, space_values
 from structopt.features import Term
 from structopt.hierarchy import Hierarchy
 from structopt.losses import TaskLoss, ranking_measures
@@ -29,6 +28,7 @@ from structopt.model import Model
 from structopt.risks import regularizers
 from structopt.risks.regularizers import Regularizer
 from structopt.space import LabelSpace
+from structopt.space.values import space_from_values, space_values
 from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss

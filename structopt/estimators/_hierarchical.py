@@ -20,7 +20,6 @@ from structopt._jit.csr import checked_csr
 from structopt.checks import check_parameters, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
-from structopt.estimators._divided import Divided, DividedLabels
 from structopt.estimators._fitting import Fitting, taken, used_examples, validated
 from structopt.estimators._memory_plan import Plan
 from structopt.estimators.persistence import Persistent
@@ -30,9 +29,10 @@ from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.risks.structured import StructuredRisk
 from structopt.space.compiled import FloatArray
 from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.surrogates.base import Surrogate
 from structopt.train.result import TrainResult
 
-__all__ = ["HierarchicalEstimator", "as_hierarchy", "node_model", "task_loss"]
+__all__ = ["Divided", "DividedLabels", "HierarchicalEstimator", "as_hierarchy", "node_model", "task_loss"]
 
 _log = logging.getLogger(__name__)
 
@@ -285,3 +285,35 @@ def node_model(
     if divided and solver != "auto":
         raise DeclarationError("divided=True lists the leaves and has no program to solve; leave solver at 'auto'.")
     return family(hierarchy, kind, alpha=alpha, loss=loss, solver=solver, integral="relax" if hard else "auto")
+
+
+class Divided(Surrogate):
+    """The divided margin of thesis (6.13): ``psi(h, g) = 1 + h / g``.
+
+    ``max over y != y_i of 1 + (score(y) - score(y_i)) / error(y, y_i)``, not below 0, where the normalised error (6.9)
+    is the norm of the difference of the attributes: every subgradient is as long as the features, and the loss at
+    every decision boundary is 1. (The printed maximum includes y_i, where both norm and difference are 0; as in (6.10)
+    it counts 0 there.) It is convex in the margin, but falling in the error, so that only listing is exact.
+    """
+
+    name = "divided"
+
+    def psi(self, h: Any, g: Any) -> Any:
+        return 1.0 + h / g
+
+    def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
+        return 1.0 / g, -h / g**2
+
+    def inside(self, h: Any, g: Any) -> Any:
+        return np.asarray(g) > 0.0
+
+    @property
+    def domain(self) -> str:
+        return "g > 0"
+
+    def __repr__(self) -> str:
+        return "Divided()"
+
+
+class DividedLabels(HierarchicalLabels):
+    """Single leaves that are trained on the divided margin: all of them are listed."""

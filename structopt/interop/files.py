@@ -18,11 +18,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
-from structopt.interop.lp import lp_text
-from structopt.interop.lp_reader import read_lp
+from structopt.interop.lp import lp_text, read_lp
 from structopt.interop.matrices import LinearObjective, assemble, canonical
-from structopt.interop.mps import mps_text
-from structopt.interop.mps_reader import read_mps
+from structopt.interop.mps import mps_text, read_mps
 from structopt.interop.program import Program
 from structopt.interop.text import Header, text_of
 from structopt.space.compiled import CompiledSpace
@@ -38,7 +36,7 @@ def read(path: str | Path) -> CompiledSpace:
     """Read the variables and rows of an MPS or LP file (also ``.mps.gz``, ``.lp.gz``); no objective.
 
     Rows of type N beyond the objective are left out. What the formats' manuals leave open is refused rather than
-    guessed: :mod:`structopt.interop.lp_reader` and :mod:`structopt.interop.mps_reader` list it.
+    guessed: :mod:`structopt.interop.lp` and :mod:`structopt.interop.mps` list it.
 
     Raises
     ------

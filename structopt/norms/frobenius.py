@@ -1,4 +1,8 @@
-"""The shared Frobenius norm of class vectors, structured by a hierarchy or free: thesis (6.19) and (6.20)."""
+"""The shared Frobenius norm of class vectors, structured by a hierarchy or free: thesis (6.19) and (6.20).
+
+With a hierarchy it is ``min tr(U' (A diag(alpha) A')^-1 U)`` over weights with path sums of at most 1, without one
+``max tr (U' diag(d) U)^(1/2)`` over the simplex; both by interior points, or by turns where that is too large.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,16 @@ from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import solve_triangular
+from scipy.optimize import linprog
+from scipy.sparse.linalg import splu
 
 from structopt.checks import checked, converted
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
-from structopt.norms._free import free_factor
-from structopt.norms._structured import alternate, newton
+from structopt.norms._interior import Expansion, interior_point
 from structopt.norms.minimal import minimal_graph
+from structopt.norms.shared import shared_alpha
 from structopt.space.compiled import FloatArray
 
 __all__ = ["SharedNorm", "shared_frobenius"]
@@ -172,9 +179,9 @@ def _solve(U: FloatArray, hierarchy: Hierarchy | None, rtol: float) -> SharedNor
     kept = singular > 1e-15 * singular[0]
     rows, basis = left[:, kept] * singular[kept], basis[kept]
     if hierarchy is None:
-        squared, lower, d = free_factor(rows, rtol)
+        squared, lower, d = _free_factor(rows, rtol)
         return _free_norm(rows, basis, d, lower)
-    method = newton if len(hierarchy) <= _NEWTON_NODES else alternate
+    method = _newton if len(hierarchy) <= _NEWTON_NODES else _alternate
     # Duplicates can share a weight in any proportion without effect: merged, the optimum is sharper.
     merged = minimal_graph(hierarchy)
     order = merged.hierarchy.indices(hierarchy.leaves)
@@ -219,3 +226,177 @@ def _zero(U: FloatArray, hierarchy: Hierarchy | None) -> SharedNorm:
         return SharedNorm(0.0, 0.0, coefficients=np.zeros((U.shape[0], 1)), factors=np.zeros((1, U.shape[1])))
     alpha = hierarchy.is_leaf.astype(np.float64)
     return SharedNorm(0.0, 0.0, alpha, np.zeros((len(hierarchy), U.shape[1])))
+
+
+#: Upper and lower bound of the squared norm, alpha, and the multipliers Z of ``path sums = class vectors``.
+_Structured = tuple[float, float, FloatArray, FloatArray]
+
+
+def _newton(U: FloatArray, hierarchy: Hierarchy, rtol: float) -> _Structured:
+    """Interior-point method in alpha; dense in the nodes."""
+    A = hierarchy.closure
+    dense = A.toarray()
+    some_leaf = dense.argmax(axis=0)  # a path through every node
+
+    last: list[Any] = [None, None]  # value and slope are evaluated at the same point
+
+    def solve(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if last[0] is not alpha:
+            # R'R = A diag(alpha) A' without forming the product: weights go to 0 and would lose half their digits.
+            R = np.asarray(np.linalg.qr(np.sqrt(alpha)[:, None] * dense.T, mode="r"))
+            last[:] = alpha, (R, solve_triangular(R, U, trans="T", check_finite=False))
+        return last[1]  # type: ignore[no-any-return]
+
+    def multipliers(R: FloatArray, half: FloatArray) -> FloatArray:
+        return np.asarray(solve_triangular(R, half, check_finite=False))
+
+    def expand(alpha: FloatArray, slack: FloatArray) -> Expansion:
+        R, half = solve(alpha)
+        pulled = dense.T @ multipliers(R, half)
+        Q = solve_triangular(R, dense, trans="T", check_finite=False)
+        return Expansion(-(pulled**2).sum(axis=1), 2 * (Q.T @ Q) * (pulled @ pulled.T))
+
+    def bound(alpha: FloatArray, slack: FloatArray, mu: FloatArray) -> tuple[float, float]:
+        R, half = solve(alpha)
+        value = float((half**2).sum())
+        gains = ((dense.T @ multipliers(R, half)) ** 2).sum(axis=1)
+        # Prices of the paths that cover the gain of every node bound it; the interior-point multipliers nearly do. What
+        # a node lacks is made up for by a factor on all prices, or by a surcharge on one path through it: where a class
+        # vector is 0 both its gain and its price vanish, and their ratio means nothing.
+        covered = dense.T @ mu
+        surcharge = np.zeros(mu.size)
+        np.maximum.at(surcharge, some_leaf, gains - covered)
+        price = min(float(mu.sum()) * float((gains / covered).max()), float((mu + surcharge).sum()))
+        return value, value**2 / price
+
+    start = np.full(len(hierarchy), 0.9 / np.diff(A.indptr).max())
+    start[hierarchy.leaf_index] += 0.95 - A @ start
+    found = interior_point(expand, bound, A, np.ones(A.shape[0]), start)
+    R, half = solve(found.x)
+    return found.value, found.lower, found.x, multipliers(R, half)
+
+
+def _alternate(U: FloatArray, hierarchy: Hierarchy, rtol: float, rounds: int = 2000) -> _Structured:
+    """Best vectors for the weights, best weights for the vectors, in turn; sparse in the nodes."""
+    A = hierarchy.closure
+    alpha = np.full(len(hierarchy), 1.0 / np.diff(A.indptr).max())
+    alpha[hierarchy.leaf_index] += 1.0 - A @ alpha
+    lower = 0.0
+    for k in range(rounds):
+        Z = _multipliers(U, hierarchy, alpha)
+        value = float((Z * U).sum())
+        gains = ((A.T @ Z) ** 2).sum(axis=1)
+        if k % 10 == 0:
+            lower = max(lower, value**2 / _largest_gain(gains, hierarchy))
+            if value - lower <= rtol * value:
+                break
+        # A weight of 0 could never grow again.
+        alpha = shared_alpha(alpha**2 * gains, hierarchy, floor=1e-12)
+    return value, lower, alpha, Z
+
+
+def _multipliers(U: FloatArray, hierarchy: Hierarchy, alpha: FloatArray) -> FloatArray:
+    """``(A diag(alpha) A')^-1 U`` with the leaves eliminated: the Schur complement over the inner nodes is sparse."""
+    inner = np.flatnonzero(~hierarchy.is_leaf & (alpha > 0))
+    B = sp.csc_array(hierarchy.closure[:, inner])
+    at_leaf = 1.0 / alpha[hierarchy.leaf_index]
+    weighted = sp.csr_array(B.T) * at_leaf[None, :]
+    schur = sp.csc_array(sp.diags_array(1.0 / alpha[inner]) + weighted @ B)
+    right = weighted @ U
+    inside = splu(schur, permc_spec="MMD_AT_PLUS_A").solve(right) if inner.size else right
+    return np.asarray(at_leaf[:, None] * (U - B @ inside))
+
+
+def _largest_gain(gains: FloatArray, hierarchy: Hierarchy) -> float:
+    """``max gains . alpha`` over all weights with path sums of at most 1."""
+    if hierarchy.is_tree:
+        best = gains.copy()
+        below = np.zeros(len(hierarchy))
+        up = hierarchy.parent_of
+        for v in range(len(hierarchy) - 1, -1, -1):
+            best[v] = max(best[v], below[v])
+            if up[v] >= 0:
+                below[up[v]] += best[v]
+        return float(best[hierarchy.root_index].sum())
+    answer = linprog(-gains, A_ub=hierarchy.closure, b_ub=np.ones(hierarchy.leaf_index.size), method="highs")
+    if answer.status != 0:
+        raise SolverFailed("HiGHS did not solve the linear program of the lower bound.", status=answer.message)
+    # Scaled prices of the rows are feasible in the dual: a bound that holds whatever HiGHS's tolerances are.
+    price = np.maximum(-answer.ineqlin.marginals, 0.0) + 1e-12 * gains.max()
+    return float(price.sum() * np.maximum(1.0, (gains / (hierarchy.closure.T @ price)).max()))
+
+
+# Entries of the matrix whose product with itself is the Hessian.
+_NEWTON_ENTRIES = 5_000_000
+
+
+def _free_factor(U: FloatArray, rtol: float) -> tuple[float, float, FloatArray]:
+    """Upper bound, lower bound and the weights d of the classes; U has full column rank."""
+    squares = (U**2).sum(axis=1)
+    used = np.flatnonzero(squares > 0)  # a class with a zero vector adds nothing
+    rows = U[used]
+    weight = squares[used] / squares[used].sum()  # the optimum if no two classes share a direction
+    upper, lower = _free_bounds(rows, weight)
+    rounds = 30 if _small(rows) else 20_000
+    for _ in range(rounds):
+        # Minimising over one factor and then over the other: ascent of the dual, exact in one round without sharing.
+        moved = weight * _leverage(rows, weight)[0] ** 2
+        weight = moved / moved.sum()
+        upper, lower = _free_bounds(rows, weight)
+        if upper - lower <= 0.5 * rtol * upper:
+            break
+    if upper - lower > 0.5 * rtol * upper and _small(rows):
+        upper, lower, weight = _free_newton(rows, weight)
+    full = np.zeros(U.shape[0])
+    full[used] = weight
+    return upper, lower, full
+
+
+def _free_bounds(U: FloatArray, weight: FloatArray) -> tuple[float, float]:
+    """Upper and lower bound of the norm that weights on the simplex prove."""
+    leverage, trace = _leverage(U, weight)
+    return float(np.sqrt(trace * leverage.max())), trace
+
+
+def _small(U: FloatArray) -> bool:
+    n, r = map(int, U.shape)
+    return n * r * (r + 1) // 2 <= _NEWTON_ENTRIES
+
+
+def _spectrum(U: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Roots of the eigenvalues of ``U' diag(weight) U`` and U in the basis of eigenvectors."""
+    # The singular values of the square root: no eigenvalue is lost to rounding.
+    _, singular, basis = np.linalg.svd(np.sqrt(weight)[:, None] * U, full_matrices=False)
+    return np.maximum(singular, 1e-300), U @ basis.T
+
+
+def _leverage(U: FloatArray, weight: FloatArray) -> tuple[FloatArray, float]:
+    """``u_l' H^-1 u_l`` and ``tr H`` for ``H = (U' diag(weight) U)^(1/2)``."""
+    root, P = _spectrum(U, weight)
+    return (P**2 / root).sum(axis=1), float(root.sum())
+
+
+def _free_newton(U: FloatArray, weight: FloatArray) -> tuple[float, float, FloatArray]:
+    n, r = U.shape
+    first, second = np.triu_indices(r)
+    twice = np.where(first == second, 1.0, 2.0)
+
+    def expand(d: FloatArray, slack: FloatArray) -> Expansion:
+        root, P = _spectrum(U, d)
+        gradient = -0.5 * (P**2 / root).sum(axis=1)
+        # Second derivative of tr M^(1/2): divided differences of M^(-1/2) / 2 in the basis of eigenvectors.
+        a, b = root[first], root[second]
+        feature = P[:, first] * P[:, second] * np.sqrt(twice / (2 * a * b * (a + b)))
+        return Expansion(gradient, feature @ feature.T)
+
+    def bound(d: FloatArray, slack: FloatArray, mu: FloatArray) -> tuple[float, float]:
+        # Here the program is the dual: its objective bounds the norm from below, the factorisation from above.
+        total = d / d.sum()
+        upper, lower = _free_bounds(U, total)
+        return -lower, -upper
+
+    start = 0.9 * weight + 0.09 / n
+    found = interior_point(expand, bound, sp.csr_array(np.ones((1, n))), np.ones(1), 0.99 * start / start.sum())
+    d = found.x / found.x.sum()
+    upper, lower = _free_bounds(U, d)
+    return upper, max(lower, -found.value), d

@@ -23,9 +23,8 @@ from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.space.compiled import FloatArray
 from structopt.train.checkpoint import Checkpoint
-from structopt.train.kernels.node_weights import leaf_steps
 from structopt.train.monitor import Callback, Monitor
-from structopt.train.node_weights import AllWeights, Pattern, SeenWeights, Weights, seen_features
+from structopt.train.node_weights import AllWeights, Pattern, SeenWeights, Weights, leaf_steps, seen_features
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.sgd import check_batch_size, default_batch_size

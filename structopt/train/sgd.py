@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import kernel
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import Regularizer, check_l2
@@ -17,7 +18,6 @@ from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.space.compiled import FloatArray
 from structopt.train.checkpoint import Checkpoint
-from structopt.train.kernels.sparse_steps import add_parts, score_rows
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -315,3 +315,46 @@ def _features(rows: Any) -> tuple[bool, Any, Any, Any, Any]:
     dense = np.array(rows, order="C")  # a copy: rows of a read-only X would be another type for numba
     empty = np.zeros(0, dtype=np.int32)
     return False, dense, np.zeros(0, dtype=dense.dtype), empty, empty
+
+
+@kernel
+def score_rows(
+    data: Any, indices: Any, indptr: Any, v: FloatArray, at: int, d: int, scale: float, scores: FloatArray
+) -> None:
+    """``scale <x_r, v_k>`` of every CSR row and column into `scores`, without reading any other weight."""
+    for r in range(scores.shape[0]):
+        for k in range(scores.shape[1]):
+            first = at + k * d
+            total = 0.0
+            for q in range(indptr[r], indptr[r + 1]):
+                total += data[q] * v[first + indices[q]]
+            scores[r, k] = scale * total
+
+
+@kernel
+def add_parts(
+    parts: Any, weight: FloatArray, features: Any, at: int, d: int, v: FloatArray, u: FloatArray, share: float
+) -> None:
+    """``v += delta`` and ``u += share delta``, where delta is the sum of ``weight_r value x_r`` over parts (r, k).
+
+    `parts` is a table of part values as (indptr, columns, values), `weight` has an entry per feature row, `features` is
+    (sparse, X, data, indices, indptr), the unused ones empty.
+    """
+    part_ptr, column, value = parts
+    sparse, X, data, indices, indptr = features
+    for r in range(weight.size):
+        if weight[r] == 0.0:
+            continue
+        for p in range(part_ptr[r], part_ptr[r + 1]):
+            step = weight[r] * value[p]
+            first = at + column[p] * d
+            if sparse:
+                for q in range(indptr[r], indptr[r + 1]):
+                    delta = step * data[q]
+                    v[first + indices[q]] += delta
+                    u[first + indices[q]] += share * delta
+            else:
+                for j in range(d):
+                    delta = step * X[r, j]
+                    v[first + j] += delta
+                    u[first + j] += share * delta

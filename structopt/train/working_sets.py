@@ -20,8 +20,7 @@ from structopt.features import Tied
 from structopt.risks.structured import StructuredRisk, Violations, check_scale
 from structopt.risks.watch import CACHED_CALL, CACHED_VISIT
 from structopt.space.compiled import FloatArray
-from structopt.train.kernels.differences import differences
-from structopt.train.kernels.planes import compact, weights_of
+from structopt.train.kernels.planes import compact, differences, weights_of
 from structopt.train.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
 from structopt.train.run import Method

@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import structopt as so
-from structopt.algorithms.leaf_sets.core import fold, unfold
-from structopt.algorithms.leaf_sets.prices import IN, OUT, sweep
-from structopt.algorithms.leaf_sets.program import Core
-from structopt.algorithms.leaf_sets.search import value_of
+from structopt.algorithms.leaf_sets.core import Core, fold, unfold
+from structopt.algorithms.leaf_sets.proof import IN, OUT, sweep, value_of
 from structopt.algorithms.tree.labels import needed_child
 from structopt.hierarchy import Hierarchy
 from structopt.structures.hierarchy import HierarchicalLabels

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import structopt as so
-from structopt.data._arff_text import parse_arff
+from structopt.data.arff import parse_arff
 from structopt.data.benchmark import benchmark_folder
 from structopt.errors import DeclarationError
 

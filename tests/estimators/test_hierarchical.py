@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt import norms
-from structopt.estimators._divided import Divided, DividedLabels
-from structopt.estimators._hierarchical import node_model, task_loss
+from structopt.estimators._hierarchical import Divided, DividedLabels, node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.structured import StructuredSVM
 from structopt.losses import LeafHamming, Normalized

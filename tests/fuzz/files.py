@@ -26,9 +26,9 @@ import scipy.sparse as sp
 from structopt.data import read as read_data
 from structopt.errors import StructoptError
 from structopt.interop.files import read, read_with_objective, write
-from structopt.interop.lp_reader import _OBJECTIVES, _SECTIONS, _sections, _tokens, read_lp
+from structopt.interop.lp import _OBJECTIVES, _SECTIONS, _sections, _tokens, read_lp
 from structopt.interop.matrices import assemble
-from structopt.interop.mps_reader import read_mps
+from structopt.interop.mps import read_mps
 from structopt.interop.program import Program
 from structopt.interop.pulp import to_pulp
 from structopt.interop.pyomo import to_pyomo

@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 import structopt.risks as risks
 from structopt.errors import DeclarationError
-from structopt.risks._assignment import first_prices, rank_batch
+from structopt.risks.ranking import first_prices, rank_batch
 
 seeds = st.integers(0, 2**32 - 1)
 MEASURES = [risks.NDCG(), risks.NDCG(k=2), risks.MRR(), risks.PrecisionAtN(2), risks.ERU(), risks.ERU(2.0, 1.0)]

@@ -14,7 +14,7 @@ import structopt as so
 from structopt.algorithms.leaf_sets import algorithm as leaf_set_oracle
 from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
-from structopt.algorithms.leaf_sets.program import Core
+from structopt.algorithms.leaf_sets.core import Core
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.space.feasibility import contains
@@ -128,14 +128,14 @@ def test_the_solver_alone(monkeypatch):
     monkeypatch.setattr(leaf_set_oracle, "candidates", lambda h, *rest: (np.arange(h.leaf_index.size), -np.inf))
     monkeypatch.setattr(leaf_set_oracle, "_SMALLER", 0.0)
     starts = []
-    ask = leaf_set_oracle._Desk._ask_solver
+    ask = leaf_set_oracle._Workspace._ask_solver
 
     def asked(self, start=None):
         if not self._relaxed:
             starts.append(contains(self._core.space, start))
         return ask(self, start)
 
-    monkeypatch.setattr(leaf_set_oracle._Desk, "_ask_solver", asked)
+    monkeypatch.setattr(leaf_set_oracle._Workspace, "_ask_solver", asked)
     check_some()
     assert starts and all(starts)
 
@@ -172,14 +172,14 @@ def test_costly_labels_need_no_integer_program(monkeypatch):
     c = -1.0 - np.random.default_rng(0).random(len(h))
     relaxed = LeafSetOracle(h, relaxed=True).maximize(c)
     assert (relaxed.z % 1.0).any() and relaxed.value > (h.closure @ c).max() + 0.5
-    monkeypatch.delattr(leaf_set_oracle._Desk, "_ask_solver")
+    monkeypatch.delattr(leaf_set_oracle._Workspace, "_ask_solver")
     found = LeafSetOracle(h).maximize(c)
     assert found.value == found.bound == pytest.approx((h.closure @ c).max(), rel=1e-12)
 
 
 def test_labels_that_need_no_solver(monkeypatch):
     h = layered(1500)
-    monkeypatch.delattr(leaf_set_oracle._Desk, "_ask_solver")
+    monkeypatch.delattr(leaf_set_oracle._Workspace, "_ask_solver")
     rng = np.random.default_rng(0)
     first_step = np.where(h.is_leaf, 1.0, 0.0)  # the loss alone
     first_step[rng.choice(h.leaf_index, 2)] = -1.0

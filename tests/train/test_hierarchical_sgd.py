@@ -9,8 +9,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt import norms
 from structopt.errors import DeclarationError
-from structopt.estimators._divided import Divided
-from structopt.estimators._hierarchical import node_model, task_loss
+from structopt.estimators._hierarchical import Divided, node_model, task_loss
 from structopt.risks.structured import StructuredRisk
 from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.hierarchical_sgd import hierarchical_sgd

@@ -12,9 +12,8 @@ from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
-from structopt.algorithms.leaf_sets.core import fold, unfold
-from structopt.algorithms.leaf_sets.program import Core
-from structopt.algorithms.leaf_sets.search import label_and_proof, value_of
+from structopt.algorithms.leaf_sets.core import Core, fold, unfold
+from structopt.algorithms.leaf_sets.proof import label_and_proof, value_of
 from structopt.backends import make_backend
 from structopt.backends.base import Status
 from structopt.backends.instance import SolverInstance
@@ -73,7 +72,7 @@ class LeafSetOracle(Algorithm):
         self.integral = not relaxed
         self._hierarchy = hierarchy
         self._core = Core(hierarchy)
-        self._idle: list[_Desk] = []
+        self._idle: list[_Workspace] = []
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_idle": []}  # a live solver does not pickle
@@ -87,10 +86,10 @@ class LeafSetOracle(Algorithm):
         return other
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        desk = self._take()
-        z = desk.solve(c).copy()
-        bound = desk.bound
-        self._idle.append(desk)  # not after an interrupt: its arrays are then half of one call and half of another
+        workspace = self._take()
+        z = workspace.solve(c).copy()
+        bound = workspace.bound
+        self._idle.append(workspace)  # not after an interrupt: its arrays are then half of one call and half of another
         value = dot(np.ascontiguousarray(c), z)
         # The proved bound, or the value where both agree up to rounding.
         return Optimum(z, value, bound if bound - value > 1e-9 * abs(value) else value)
@@ -125,26 +124,26 @@ class LeafSetOracle(Algorithm):
             raise DeclarationError("a node's gain is not finite.")
         nodes, entries = [np.empty(0, np.int64)], [np.empty(0)]
         values, bounds = np.empty(len(C)), np.empty(len(C))
-        desk = self._take()
-        desk.forget()
+        workspace = self._take()
+        workspace.forget()
         for k, c in enumerate(C):
-            z = desk.solve(c)
+            z = workspace.solve(c)
             nodes.append(np.flatnonzero(z))
             entries.append(z[nodes[-1]])
-            values[k], bounds[k] = dot(c, z), desk.bound
-        self._idle.append(desk)
+            values[k], bounds[k] = dot(c, z), workspace.bound
+        self._idle.append(workspace)
         ptr = np.cumsum([part.size for part in nodes])
         points = sp.csr_array((np.concatenate(entries), np.concatenate(nodes), ptr), shape=C.shape)
         return points, values, bounds
 
-    def _take(self) -> _Desk:
+    def _take(self) -> _Workspace:
         try:
             return self._idle.pop()  # atomic, as is append: no two threads have the same
         except IndexError:
-            return _Desk(self._hierarchy, self._core, self.relaxed)
+            return _Workspace(self._hierarchy, self._core, self.relaxed)
 
 
-class _Desk:
+class _Workspace:
     """The arrays and the solver of one thread; `bound` is that of the last answer."""
 
     def __init__(self, hierarchy: Hierarchy, core: Core, relaxed: bool) -> None:

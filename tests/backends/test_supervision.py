@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.backends import programs
+from structopt.backends import supervision
 from structopt.backends.arrays import with_scaled_rows
 from structopt.backends.base import Status
 from structopt.backends.profiles import make_backend
-from structopt.backends.programs import SupervisedProgram
+from structopt.backends.supervision import SupervisedProgram
 from structopt.errors import SolverFailed, TimeLimitReached
 from structopt.space.feasibility import contains
 from structopt.testing.instances import brute_force, hard_knapsack, space_of
@@ -96,7 +96,7 @@ def test_an_empty_space_is_empty_whatever_the_program_says(fake, solver):
 
 @pytest.mark.parametrize("solver", BACKENDS)
 def test_a_program_that_hangs_is_ended(fake, solver, monkeypatch):
-    monkeypatch.setattr(programs, "_GRACE", 0.5)
+    monkeypatch.setattr(supervision, "_GRACE", 0.5)
     oracle = so.Oracle(SPACE, solver, integral="force", time_limit=0.5, executable=fake("sleep 1000"))
     begun = time.monotonic()
     with pytest.raises(SolverFailed):

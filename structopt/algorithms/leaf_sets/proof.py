@@ -1,11 +1,11 @@
-"""Sets of leaves in a DAG: dual prices that prove an upper bound, in O(nodes + arcs) (docs/mathematics/hierarchies).
+"""Sets of leaves in a DAG: a label and dual prices that prove it optimal, by sweeps in O(nodes + arcs).
 
     max  sum_n r_n z_n
          z_c <= z_p                        for every arc p -> c       (multiplier lambda_pc >= 0)
          sum over children z_c >= z_n      for every internal n       (multiplier mu_n >= 0)
 
-with node 0 above all roots, ``r_0 = 0``, ``z_0 = 1``: its second row is "some root". Any multipliers bound every
-feasible z, whoever found them: with the reduced gains
+with node 0 above all roots, ``r_0 = 0``, ``z_0 = 1``: its second row is "some root" (docs/mathematics/hierarchies). Any
+multipliers bound every feasible z, whoever found them: with the reduced gains
 
     g_n = r_n - mu_n + sum over parents p (mu_p - lambda_pn) + sum over children c lambda_nc
 
@@ -15,10 +15,12 @@ where ``z_p = z_c``, mu_n > 0 only where its row is tight, ``g_n > 0`` only wher
 A sweep from the leaves up looks for such multipliers. A node that is out but worth something hands that to a parent
 that is out, too, and pays for it (lambda); a node in hands what it has too much to parents that lack it. A node that
 needs a child pays the cheapest one (mu). On a tree this is the dynamic program; with several parents the question is
-how much to which, which the last sweep's ease decides.
+how much to which, which the last sweep's ease decides. Labels and sweeps improve each other in turn, until the best
+value and the least bound agree.
 
-Nodes in the core of `leaf_set_core` have gains `rho`; a `needy` one may pay for a child outside instead, at `alt`.
-Parents of v are ``up[up_ptr[v]:up_ptr[v + 1]]``, arcs being numbered in this order; children ``kid[down_ptr[v]:...]``.
+Nodes of the core (`structopt.algorithms.leaf_sets.core`) have gains `rho`; a `needy` one may pay for a child outside
+instead, at `alt`. Parents of v are ``up[up_ptr[v]:up_ptr[v + 1]]``, arcs being numbered in this order; children
+``kid[down_ptr[v]:...]``.
 """
 
 from __future__ import annotations
@@ -27,12 +29,121 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import kernel
+from structopt._jit import assign, kernel
 
-__all__ = ["IN", "OUT", "ease_of", "sweep"]
+__all__ = ["IN", "OUT", "ease_of", "label_and_proof", "sweep", "value_of"]
 
 #: What a label says of a node.
 OUT, IN = 0, 1
+
+
+@kernel
+def label_and_proof(
+    up_ptr: Any, up: Any, down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, state: Any, lam: Any, mu: Any,
+    g: Any, room: Any, ease: Any, paid: Any, value: Any, x: Any, s: Any, largest: float, gap: float, rounds: int,
+) -> float:  # fmt: skip
+    """Labels and sweeps in turn; the bound that proves the best label, in `x` and `s`, to be optimal, or inf.
+
+    Each label is what the last sweep's prices advise, each sweep starts from the last label. It stops where the best
+    value and the least bound meet within `gap`, relative to the `largest` gain and those of the label, or after so many
+    rounds.
+    """
+    n = rho.size
+    for v in range(n):
+        state[v] = OUT
+        room[v] = -rho[v]
+    ease_of(up_ptr, up, state, room, ease)
+    bound = sweep(up_ptr, up, down_ptr, kid, rho, needy, alt, state, lam, mu, g, room, ease, paid, value)
+    best_value = -np.inf
+    best = np.empty_like(state)
+    proved = np.inf
+    for _ in range(rounds):
+        _advised_label(up_ptr, up, down_ptr, kid, needy, alt, value, state)
+        size = largest
+        for v in range(n):
+            x[v] = 1.0 if state[v] == IN else 0.0
+            size += abs(rho[v]) * x[v]
+        found = value_of(down_ptr, kid, rho, needy, alt, x, s)
+        if found > best_value:
+            best_value = found
+            assign(best, state)
+        least = sweep(up_ptr, up, down_ptr, kid, rho, needy, alt, state, lam, mu, g, room, ease, paid, value)
+        bound = min(bound, least)
+        if bound - best_value <= gap * size:
+            proved = bound
+            break
+    for v in range(n):
+        x[v] = 1.0 if best[v] == IN else 0.0
+    value_of(down_ptr, kid, rho, needy, alt, x, s)
+    return proved
+
+
+@kernel
+def value_of(down_ptr: Any, kid: Any, rho: Any, needy: Any, alt: Any, x: Any, s: Any) -> float:
+    """The value of a point of the core; `s` becomes what its needy nodes take of their children outside."""
+    total = 0.0
+    for v in range(x.size):
+        total += rho[v] * x[v]
+        s[v] = 0.0
+        if needy[v]:
+            lacks = x[v]
+            for k in range(down_ptr[v], down_ptr[v + 1]):
+                lacks -= x[kid[k]]
+            if lacks > 0.0 and alt[v] > -np.inf:
+                s[v] = lacks
+                total += alt[v] * lacks
+    return total
+
+
+@kernel
+def _advised_label(up_ptr: Any, up: Any, down_ptr: Any, kid: Any, needy: Any, alt: Any, value: Any, state: Any) -> None:
+    """Write a label into `state` (IN, OUT): on a tree, what its dynamic program would choose.
+
+    A node is in if all its parents are and it is worth something, or if one needs it; then so is all above it, each
+    with a child that is in.
+    """
+    n = state.size
+    for v in range(n):
+        state[v] = OUT
+    state[0] = IN
+    for v in range(1, n):
+        _take_if_worthy(v, up_ptr, up, value, state)
+    stack = np.empty(n, np.int64)
+    for v in range(n):
+        _take_if_worthy(v, up_ptr, up, value, state)
+        if state[v] != IN or not needy[v]:
+            continue
+        best, price, satisfied = -1, alt[v], False
+        for k in range(down_ptr[v], down_ptr[v + 1]):
+            c = kid[k]
+            satisfied |= state[c] == IN
+            worth = value[c]
+            for e in range(up_ptr[c], up_ptr[c + 1]):
+                if state[up[e]] == OUT:
+                    worth += min(0.0, value[up[e]])
+            if worth > price or (best < 0 and price == -np.inf):
+                best, price = c, worth
+        if satisfied or best < 0:
+            continue
+        state[best] = IN
+        stack[0], count = best, 1
+        while count:
+            count -= 1
+            c = stack[count]
+            for e in range(up_ptr[c], up_ptr[c + 1]):
+                if state[up[e]] == OUT:
+                    state[up[e]] = IN
+                    stack[count] = up[e]
+                    count += 1
+
+
+@kernel
+def _take_if_worthy(v: int, up_ptr: Any, up: Any, value: Any, state: Any) -> None:
+    if state[v] == OUT and value[v] > 0.0:
+        for e in range(up_ptr[v], up_ptr[v + 1]):
+            if state[up[e]] == OUT:
+                return
+        state[v] = IN
 
 
 @kernel
