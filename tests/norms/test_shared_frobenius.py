@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from structopt import norms
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
-from structopt.norms import _free, _structured
+from structopt.norms import frobenius
 
 TREE = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
 DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 5)])
@@ -138,16 +138,16 @@ def test_alternation_for_large_hierarchies_brackets_the_norm(kit, extra, monkeyp
 def test_first_order_rounds_bracket_the_free_norm(monkeypatch):
     U = np.random.default_rng(0).normal(size=(12, 6)) + 1
     exact = norms.shared_frobenius(U)
-    monkeypatch.setattr(_free, "_NEWTON_ENTRIES", 0)
+    monkeypatch.setattr(frobenius, "_NEWTON_ENTRIES", 0)
     found = norms.shared_frobenius(U, rtol=1e-4, certificate=True)
     assert found.lower_bound <= exact * (1 + 1e-9)
     assert exact * (1 - 1e-9) <= found.value
 
 
 def test_a_gap_that_stays_open_is_an_error_with_the_answer_so_far(monkeypatch):
-    rounds = _structured.alternate
+    rounds = frobenius._alternate
     monkeypatch.setattr("structopt.norms.frobenius._NEWTON_NODES", 0)
-    monkeypatch.setattr("structopt.norms.frobenius.alternate", lambda U, h, rtol: rounds(U, h, rtol, rounds=1))
+    monkeypatch.setattr("structopt.norms.frobenius._alternate", lambda U, h, rtol: rounds(U, h, rtol, rounds=1))
     with pytest.raises(SolverFailed, match="gap") as error:
         norms.shared_frobenius(np.ones((3, 2)), TREE)
     assert isinstance(error.value.partial, norms.SharedNorm)
