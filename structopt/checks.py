@@ -307,7 +307,7 @@ def examples(name: str, value: Any) -> Any:
         ...
     structopt.errors.DeclarationError: X must be a matrix or a sequence with an entry for each example, got None.
     """
-    value = listed(value)
+    value = np.asarray(value) if isinstance(value, memoryview) else listed(value)
     if sp.issparse(value):
         return checked_csr(value, name)
     if isinstance(value, np.ndarray):

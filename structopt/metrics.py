@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import metrics as skm
 
-from structopt.checks import checked
+from structopt.checks import checked, converted
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
@@ -421,8 +421,8 @@ def _matrix(y: Any, what: str) -> sp.csr_array:
     dense = y.to_numpy() if hasattr(y, "to_numpy") else y
     try:
         # A copy: the caller's matrix must not change.
-        rows = sp.csr_array(dense, copy=True) if sp.issparse(dense) else sp.csr_array(np.asarray(dense, np.float64))
-    except (ValueError, TypeError):
+        rows = sp.csr_array(dense, copy=True) if sp.issparse(dense) else sp.csr_array(converted(what, dense))
+    except (DeclarationError, ValueError, TypeError):
         raise DeclarationError(f"{what} is not a 0/1 matrix; rows have different lengths or other entries.") from None
     rows.eliminate_zeros()
     if not (rows.data == 1).all():

@@ -125,6 +125,9 @@ def test_refuses():
         metrics.accuracy([[1, 0]], [[1]])
     with pytest.raises(DeclarationError, match="0/1"):
         metrics.micro_f1([[2, 0]], [[1, 0]])
+    for dtype in ("timedelta64[s]", complex, [("a", float)]):  # numpy would make numbers of them
+        with pytest.raises(DeclarationError, match="y_pred is not a 0/1 matrix"):
+            metrics.accuracy(np.eye(2), np.zeros((2, 2), dtype))
     with pytest.raises(DeclarationError, match="Hierarchy"):
         metrics.hierarchical_f1(["a"], ["a"], None)
     with pytest.raises(ValueError, match="ct"):

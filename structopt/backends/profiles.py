@@ -181,7 +181,7 @@ def make_backend(
         missing = solver.unavailable(overrides)
         if missing is not None:
             raise SolverNotAvailable(f"The {solver.__name__} backend cannot run here: {missing}.")
-        return solver(compiled, overrides)
+        return solver(compiled, _given(overrides))
     profile = solver if isinstance(solver, Profile) else load_profile(instance("solver", solver, (str, os.PathLike)))
     missing = profile.unavailable(**overrides)
     if missing is not None:
@@ -189,7 +189,12 @@ def make_backend(
         cure = profile.install or cure  # the profile is more specific than the backend
         text = f"; get it with: {cure}" if cure else ""
         raise SolverNotAvailable(f"The solver {profile.name!r} cannot run here: {what}{text}.")
-    return backend_class(profile.backend)(compiled, {**profile.options, **overrides})
+    return backend_class(profile.backend)(compiled, _given({**profile.options, **overrides}))
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that have a value: None leaves one to the solver, also where the profile sets it."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def check_limits(options: Mapping[str, Any]) -> None:

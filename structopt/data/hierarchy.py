@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from structopt._jit import FloatArray
-from structopt.checks import checked, seed
+from structopt.checks import checked, seed, whole
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 
@@ -76,9 +76,7 @@ def synthetic_hierarchy(
 def _size(name: str, given: int | None, default: int, least: int) -> int:
     if given is None:
         return default
-    if int(given) != given or given < least:
-        raise DeclarationError(f"{name} must be an integer from {least} on, got {given!r}.")
-    return int(given)
+    return whole(name, given, least, 2**31 - 1)
 
 
 def _balanced(depth: int, n: int, d: int, rng: np.random.RandomState) -> Bunch:

@@ -40,6 +40,13 @@ _CURES = {
     "failed": "see the error; what had been learned is kept",
 }
 
+#: Kinds of arrays that numpy converts to floats, though they are not numbers, and the cure.
+_NOT_NUMBERS = {
+    "m": "durations; give them in a unit, e.g. {name} / np.timedelta64(1, 's')",
+    "M": "dates; give the time since one of them, e.g. ({name} - {name}.min()) / np.timedelta64(1, 'D')",
+    "V": "records; give their fields as columns, e.g. by numpy.lib.recfunctions.structured_to_unstructured",
+}
+
 
 def used_examples(sample_weight: Any, n: int, owner: object) -> tuple[Rows | None, FloatArray | None]:
     """The examples of positive weight (None: all of them), and their weights (None: there are none).
@@ -63,7 +70,16 @@ def taken(data: Any, rows: Rows | None) -> Any:
 
 
 def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
-    """scikit-learn's check of X, or of X and y; an integer beyond all floats is refused by its place."""
+    """scikit-learn's check of X, or of X and y.
+
+    An integer beyond all floats is refused by its place. scikit-learn would take durations, dates and records for the
+    numbers in them: a duration for its seconds or its days, whatever its unit is.
+    """
+    numbers = (("X", X), *(("y", target) for target in y if options.get("y_numeric")))
+    for name, data in numbers:
+        odd = _NOT_NUMBERS.get(getattr(getattr(data, "dtype", None), "kind", ""))
+        if odd:
+            raise DeclarationError(f"{name} must hold numbers, and it holds {odd.format(name=name)}.")
     try:
         return validate_data(estimator, X, *y, **options)
     except OverflowError:

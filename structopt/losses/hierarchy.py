@@ -59,7 +59,7 @@ def _names(label: Any) -> npt.NDArray[Any]:
     """The entries of a label, names or numbers, as a flat array."""
     if isinstance(label, np.ndarray) and label.ndim and label.dtype.kind in "biufOUS":
         return label.ravel()
-    if isinstance(label, Mapping) or not isinstance(label, Iterable) or getattr(label, "ndim", 1) == 0:
+    if isinstance(label, Mapping | np.ndarray) or not isinstance(label, Iterable) or getattr(label, "ndim", 1) == 0:
         raise DeclarationError(f"A label is a name, names, or a 0/1 row over the nodes; got {shown(label)}.")
     entries = list(label)
     names = np.empty(len(entries), dtype=object)

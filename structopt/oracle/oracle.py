@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from time import perf_counter
 from typing import Any, Literal
 
@@ -582,6 +582,8 @@ def _jobs(n_jobs: int) -> int:
 
 
 def _check_keys(keys: Sequence[Hashable], n: int) -> None:
+    if isinstance(keys, Set):
+        raise DeclarationError("keys must name the rows of C in their order, and a set has none; give a list.")
     try:
         hash(tuple(sequence("keys", keys)))  # of all at once
     except TypeError:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.checks import checked
+from structopt.checks import checked, hashable
 from structopt.errors import DeclarationError
 from structopt.hierarchy.input import edge_pairs, number_names
 from structopt.risks._features import FloatArray
@@ -111,7 +111,7 @@ class Ontology(Multiclass):
             raise DeclarationError("Ontology: a label is listed twice.")
         names = [label.item() if isinstance(label, np.generic) else label for label in y]
         for i, name in enumerate(names):
-            if name not in code:
+            if hashable(f"Ontology: y[{i}]", name) not in code:
                 raise DeclarationError(f"Ontology: y[{i}] is {name!r}, which is not one of the {len(code)} labels.")
         return [code[name] for name in names]
 

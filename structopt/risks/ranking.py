@@ -99,6 +99,12 @@ class Ranking(FeatureRisk):
         order = np.lexsort((-ordered, self._query))
         slope = np.zeros(ordered.size)
         value = rank_batch(ordered, self._a, self._b, self._c, self._starts, order, self._prices, slope)
+        if np.isnan(value):
+            k = int(np.argmax(np.where(np.isnan(f), np.inf, np.abs(f))))
+            raise DeclarationError(
+                f"Ranking: scores must be finite, and differ by less than 1e308; document {k} has {f[k]:g}. "
+                "The weights or the features are too large."
+            )
         derivative = np.zeros(len(self._features))
         derivative[self._rows] = slope * self._scale
         return max(float(value), 0.0) * self._scale, derivative
@@ -229,7 +235,8 @@ def rank_batch(
 
     The augmentation starts from `first` plus the duals of the costs c_i f_j alone, which a sort solves too. That
     takes a sixth to two thirds of the time from zero, not much more than from the duals of the previous w, and the
-    answer does not depend on earlier calls.
+    answer does not depend on earlier calls. The sum is NaN where scores are NaN, infinite, or so large that their
+    differences overflow.
     """
     total = 0.0
     for s in range(starts.size - 1):
@@ -240,6 +247,8 @@ def rank_batch(
             price -= 0.5 * (c[k] + c[k + 1]) * (f[order[k + 1]] - f[order[k]])
             prices[order[k + 1] - low] += price
         column = _assign(f[low:high], a[low:high], b[low:high], c[low:high], prices)
+        if column[0] < 0:
+            return np.nan
         for i in range(low, high):
             j = low + column[i - low]
             total += c[i] * (f[j] - f[i]) + (a[i] - a[j]) * b[i]
@@ -250,7 +259,10 @@ def rank_batch(
 
 @kernel
 def _assign(f: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, prices: FloatArray) -> IntArray:
-    """Column of each row in an assignment that maximises ``c_i f_j - b_i a_j``; shortest augmenting paths."""
+    """Column of each row in an assignment that maximises ``c_i f_j - b_i a_j``; shortest augmenting paths.
+
+    Every column is -1 where a distance is not finite: there is no shortest path then, and no column to go on with.
+    """
     n = f.size
     column = np.full(n, -1)
     row = np.full(n, -1)
@@ -285,6 +297,9 @@ def _assign(f: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, prices: 
                     via[j] = i
                 if distance[j] < nearest or (distance[j] == nearest and row[j] < 0):
                     nearest, at = distance[j], j
+            if not np.abs(nearest) < np.inf:
+                column[:] = -1
+                return column
             reach = nearest
             done[at] = True
             if row[at] < 0:

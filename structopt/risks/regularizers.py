@@ -299,6 +299,8 @@ class Quadratic(QuadraticRegularizer):
             self.B = values = np.array(converted("B", B))
         if not np.isfinite(values).all():
             raise DeclarationError("B has entries that are not finite")
+        if 0 in self.B.shape:
+            raise DeclarationError(f"B must have an entry for each weight, got shape {self.B.shape}")
         if self.B.ndim == 1:
             if not (self.B > 0).all():
                 bad = int(np.flatnonzero(~(self.B > 0))[0])
@@ -333,10 +335,16 @@ class Quadratic(QuadraticRegularizer):
             except scipy.linalg.LinAlgError as error:
                 raise DeclarationError(message) from error
 
+    def _check_length(self, w: Vector) -> None:
+        if len(w) != self.B.shape[0]:
+            raise DeclarationError(f"B is for {self.B.shape[0]} weights, and there are {len(w)}")
+
     def product(self, w: Vector) -> Vector:
+        self._check_length(w)
         return np.asarray(self.B * w if self.B.ndim == 1 else self.B @ w, dtype=np.float64)
 
     def solve(self, mu: Vector) -> Vector:
+        self._check_length(mu)
         if self.B.ndim == 1:
             return np.asarray(mu / self.B, dtype=np.float64)
         if scipy.sparse.issparse(self.B):

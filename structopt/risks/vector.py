@@ -215,7 +215,7 @@ def _classes(y: Any, length: int, n_classes: int | None, delta: Any, owner: str)
     labels = integer_vector(y, "y", length, owner)
     least, most = int(labels.min()), int(labels.max())
     if n_classes is None:
-        n_classes = most + 1 if delta is None else len(np.asarray(delta))
+        n_classes = most + 1 if delta is None else len(np.atleast_1d(converted(f"{owner}: delta", delta)))
     if least < 0 or most >= n_classes:
         raise DeclarationError(
             f"{owner}: y must hold classes 0 to {n_classes - 1}; it holds {least} to {most}. "
@@ -229,7 +229,7 @@ def _classes(y: Any, length: int, n_classes: int | None, delta: Any, owner: str)
 def _cost_table(delta: Any, n_classes: int, name: str, owner: str) -> FloatArray:
     if delta is None:
         return 1.0 - np.eye(n_classes)
-    table = np.array(delta, dtype=np.float64)
+    table = np.array(converted(f"{owner}: {name}", delta))
     if table.shape != (n_classes, n_classes):
         raise DeclarationError(f"{owner}: {name} has shape {table.shape}; it needs ({n_classes}, {n_classes}).")
     if not np.all(np.isfinite(table)) or np.any(table < 0.0):

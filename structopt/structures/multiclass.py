@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.algorithms.fronts import Fronts
-from structopt.checks import checked, floats, hashable
+from structopt.checks import checked, converted, floats, hashable
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
@@ -205,7 +205,7 @@ def _task_loss(loss: Any, n_classes: int) -> TaskLoss:
         if loss != "zero-one":
             raise DeclarationError(f"loss must be 'zero-one', a matrix or a TaskLoss, got {loss!r}.")
         return ZeroOne()
-    matrix = np.asarray(loss, dtype=np.float64)
+    matrix = converted("loss", loss)
     if matrix.shape != (n_classes, n_classes):
         raise DeclarationError(f"The loss matrix has shape {matrix.shape}; there are {n_classes} classes.")
     return CostMatrix(matrix)

@@ -87,6 +87,12 @@ def test_a_backend_class_is_a_solver() -> None:
         make_backend(int, SPACE)  # type: ignore[type-var]
 
 
+def test_none_leaves_an_option_to_the_solver() -> None:
+    limited = Profile("mine", "highs", {"time_limit": 1.0, "mip_gap": 0.5})
+    assert dict(make_backend(limited, SPACE, time_limit=None).options) == {"mip_gap": 0.5}
+    assert not make_backend(Scipy, SPACE, mip_gap=None, threads=None).options
+
+
 def test_a_profile_object_is_a_solver() -> None:
     assert isinstance(make_backend(Profile("mine", "pulp", {"solver": "HiGHS"}), SPACE), Pulp)
 

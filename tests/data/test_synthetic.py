@@ -61,7 +61,9 @@ class TestHierarchy:
         assert len(data.synthetic_hierarchy("balanced", n_samples=5, n_features=2, depth=5).hierarchy) == 31
         assert len(data.synthetic_hierarchy("unbalanced", n_samples=5, n_features=2, depth=2).hierarchy) == 3
 
-    @pytest.mark.parametrize("bad", [{"kind": "skewed"}, {"depth": 1}, {"n_samples": 0}, {"n_features": 2.5}])
+    @pytest.mark.parametrize(
+        "bad", [{"kind": "skewed"}, {"depth": 1}, {"n_samples": 0}, {"n_features": 2.5}, {"n_features": 10**30}]
+    )
     def test_refuses(self, bad):
         with pytest.raises(DeclarationError, match=next(iter(bad))):
             data.synthetic_hierarchy(**bad)

@@ -55,6 +55,22 @@ def test_an_integer_beyond_all_floats_in_the_targets(case):
         kind().fit(X, y).score(X, put(y, 5, 10**400))
 
 
+@pytest.mark.parametrize("case", LINEAR + OTHERS[:1], ids=name)
+@pytest.mark.parametrize(
+    ("dtype", "word"), [("timedelta64[D]", "durations"), ("datetime64[s]", "dates"), ([("a", float)], "records")]
+)
+def test_what_numpy_converts_but_is_no_number(case, dtype, word):
+    kind, parameters, y = case
+    odd = np.zeros(X.shape, dtype)
+    fitted = kind(**parameters).fit(X, y)
+    for call in (lambda: kind(**parameters).fit(odd, y), lambda: fitted.predict(odd), lambda: fitted.score(odd, y)):
+        with pytest.raises(DeclarationError, match=f"X must hold numbers, and it holds {word}; give"):
+            call()
+    if kind in (so.estimators.QuantileRegressor, so.estimators.OrdinalRegressor):
+        with pytest.raises(DeclarationError, match=f"y must hold numbers, and it holds {word}; give"):
+            kind(**parameters).fit(X, np.zeros(N, dtype))
+
+
 @pytest.mark.parametrize("case", LINEAR[:3], ids=name)
 @pytest.mark.parametrize("entry", [None, float("nan"), "1", [1], {1: 2}], ids=repr)
 def test_labels_of_a_score_that_cannot_be_classes(case, entry):

@@ -34,6 +34,8 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 HERE = Path(__file__).resolve().parent
 #: Cases that a process runs before it reports; small, so that a limit of seconds is kept.
 _PIECE = 25
+#: Seconds between two lines about a job that goes on.
+_TELL_EVERY = 60.0
 
 
 def job_names() -> list[str]:
@@ -88,7 +90,7 @@ def _pieces(first: int, cases: int) -> Iterator[range]:
 def run_job(job: str, first: int, cases: int, seconds: float, jobs: int) -> tuple[int, int]:
     """Run one job and print its report; return the numbers of cases and of failures."""
     begun, kinds, failures = time.monotonic(), Counter[str](), list[tuple[int, str]]()
-    pieces = _pieces(first, cases)
+    pieces, told = _pieces(first, cases), begun
     # Spawned, because a forked process inherits threads of solvers that do not run in it.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         pending = {}
@@ -108,6 +110,10 @@ def run_job(job: str, first: int, cases: int, seconds: float, jobs: int) -> tupl
                 for seed, text in report.failures:
                     print(f"\n{job}: seed {seed} failed; again: run.py {job} --seed {seed} --cases 1\n{text}")
                 failures += report.failures
+                if time.monotonic() - told > _TELL_EVERY:
+                    told = time.monotonic()
+                    n = sum(kinds.values()) + len(failures)
+                    print(f"{job}: {n} cases so far, {len(failures)} failures, {told - begun:.0f} s", flush=True)
     n = sum(kinds.values()) + len(failures)
     print(f"{job}: {n} cases from seed {first}, {len(failures)} failures, {time.monotonic() - begun:.0f} s")
     for kind, count in kinds.most_common(40):

@@ -40,6 +40,11 @@ def test_what_is_no_label_is_refused(label: object) -> None:
         LOSSES[0].value(label, "c")  # type: ignore[arg-type]
 
 
+def test_records_are_no_label() -> None:
+    with pytest.raises(DeclarationError, match="A label is a name, names, or a 0/1 row"):
+        LOSSES[0].value("c", np.zeros(6, [("a", float)]))
+
+
 def test_footrule_takes_permutations_and_matrices() -> None:
     loss = so.losses.Footrule(4)
     eye = np.eye(4)

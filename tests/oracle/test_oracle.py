@@ -191,6 +191,8 @@ class TestBatch:
             oracle.maximize_batch(np.zeros((1, 6)), n_jobs=0)
         with pytest.raises(DeclarationError, match="keys"):
             oracle.maximize_batch(np.zeros((2, 6)), keys=[1])
+        with pytest.raises(DeclarationError, match="a set has none"):
+            oracle.maximize_batch(np.zeros((2, 6)), keys={1, 2})
 
 
 class TestBans:

@@ -124,3 +124,16 @@ def test_position_weights_by_function():
 def test_bad_input_names_the_culprit(make, words):
     with pytest.raises(DeclarationError, match=words):
         make()
+
+
+@pytest.mark.parametrize("high", [np.inf, -np.inf, np.nan, 1.7e308])
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_scores_that_are_not_finite_are_refused(high, n):
+    # The augmenting paths went on with column -1, past the ends of the arrays; of 1.7e308 the differences overflow.
+    risk = risks.Ranking(np.eye(n), np.arange(n), np.zeros(n))
+    for place in range(n):
+        f = np.full(n, -high)
+        f[place] = high
+        with pytest.raises(DeclarationError, match=r"scores must be finite.* document \d has"):
+            risk.loss(f)
+    assert np.isfinite(risk.loss(np.linspace(-1e300, 1e300, n))[0])

@@ -124,6 +124,12 @@ def test_wrong_parameters_are_named():
         Quadratic(np.ones((2, 3)))
     with pytest.raises(DeclarationError, match="finite"):
         Quadratic([1.0, np.nan])
+    for empty in ([], np.empty((0, 0)), scipy.sparse.csr_array((0, 0))):
+        with pytest.raises(DeclarationError, match="an entry for each weight"):
+            Quadratic(empty)
+    for call in (Quadratic([1.0, 2.0]).value, Quadratic(np.eye(2)).conjugate):
+        with pytest.raises(DeclarationError, match="B is for 2 weights, and there are 3"):
+            call(np.ones(3))
     with pytest.raises(DeclarationError, match="non-negative"):
         Entropy().check(np.array([1.5, -0.5]))
     with pytest.raises(DeclarationError, match="sum to 1"):

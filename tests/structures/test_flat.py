@@ -184,3 +184,18 @@ class TestBadInput:
             batch.truth([[0, 0], [1, 0]])
         with pytest.raises(LabelNotInSpace, match="cardinality"):
             model.encode([1, 1, 0])
+
+
+@pytest.mark.parametrize("loss", [int, "text", [[0, "a"], [1, 0]], [[0, [1]], [1, 0]], 3])
+def test_what_is_no_loss_of_classes_is_refused(loss):
+    with pytest.raises(DeclarationError, match=r"loss must be|loss matrix has shape"):
+        so.structures.Multiclass(2, loss=loss)
+
+
+def test_a_memoryview_is_a_matrix():
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    model = so.structures.Multiclass(2)
+    w = np.arange(6.0)
+    assert model.batch(memoryview(X)).n == 6
+    viewed, plain = (so.risks.StructuredRisk(model, x, [0, 1] * 3)(w) for x in (memoryview(X), X))
+    assert viewed[0] == plain[0]

@@ -427,7 +427,7 @@ def _sound(estimator: Any) -> None:
             data = value.data if hasattr(value, "indptr") else np.asarray(value, dtype=float)
             assert np.isfinite(data).all(), f"{name} is not finite: {value}"
     result = getattr(estimator, "result_", None)
-    if result is not None:
+    if result is not None and result.stopped != "time":  # out of time before the first evaluation it is unknown
         assert np.isfinite(result.objective), f"the objective is {result.objective}"
 
 

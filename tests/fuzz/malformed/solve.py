@@ -71,7 +71,11 @@ def oracle_options(rng: Rng) -> Call:
     solver = str(rng.choice(["auto", "highs", "scipy"]))
     return Call(
         lambda **v: so.Oracle(space, solver, **v).maximize(c),
-        {"time_limit": A(10.0, k.real), "mip_gap": A(0.0, k.real), "threads": A(1, k.count)},
+        {
+            "time_limit": A(10.0, optional(k.real)),
+            "mip_gap": A(0.0, optional(k.real)),
+            "threads": A(1, optional(k.count)),
+        },
         feasible(space),
         tolerance=None,
     )

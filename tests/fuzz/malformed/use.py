@@ -64,7 +64,7 @@ def reader_options(rng: Rng) -> Call:
         (folder / "a.arff").write_text("@relation r\n@attribute a numeric\n@attribute l {0,1}\n@data\n1.5,0\n2,1\n")
         return Call(
             lambda **v: so.data.read_arff(folder / "a.arff", **v).X,
-            {"labels": A(1, k.count), "ignore": A(["a"], k.loose(k.names))},
+            {"labels": A(1, optional(k.count)), "ignore": A(["a"], k.loose(k.names))},
             tolerance=None,
         )
     if which == 2:
