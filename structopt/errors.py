@@ -14,12 +14,13 @@ import sys
 from typing import Any, ClassVar
 
 __all__ = [
-    "BanNotExpressible",
     "CheckpointWarning",
     "DeclarationError",
     "DiagramRefused",
     "InfeasibleSpace",
+    "LabelNotAClass",
     "LabelNotInSpace",
+    "NoGoodNotExpressible",
     "SolverFailed",
     "SolverNotAvailable",
     "SpaceMismatch",
@@ -53,6 +54,12 @@ class StructoptError(Exception):
 
 class DeclarationError(StructoptError, ValueError):
     """A declaration is malformed: a wrong shape, a NaN coefficient, a name used twice."""
+
+
+class LabelNotAClass(DeclarationError):
+    """A label given to a classifier's score cannot be one of its classes: a text where they are numbers, or a list."""
+
+    guide = "labelnotaclass"
 
 
 class SpaceMismatch(DeclarationError):
@@ -138,10 +145,10 @@ class UnsupportedModel(StructoptError, TypeError):
     guide = "unsupportedmodel"
 
 
-class BanNotExpressible(StructoptError, ValueError):
-    """A label cannot be forbidden by a linear row: some variable is not 0/1."""
+class NoGoodNotExpressible(StructoptError, ValueError):
+    """No no-good cut, a linear row, excludes the label alone: some variable is strictly inside its bounds."""
 
-    guide = "bannotexpressible"
+    guide = "nogoodnotexpressible"
 
 
 class SolverNotAvailable(StructoptError, RuntimeError):

@@ -28,7 +28,7 @@ from structopt._jit import (
 )
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Solutions
-from structopt.algorithms.lawler import BoolArray, ban_rows, best_first
+from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -151,14 +151,14 @@ def match(
     return of_row, float(scores[paired, of_row[paired]].sum())
 
 
-def k_best(C: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None) -> tuple[IntArray, FloatArray]:
+def k_best(C: npt.ArrayLike, k: int, forbid: npt.ArrayLike | None = None) -> tuple[IntArray, FloatArray]:
     """The k best assignments that are not in a list of excluded ones, best first (Murty).
 
     Parameters
     ----------
     C : array_like, shape (n, m), n <= m
     k : int
-    ban : array_like of int, shape (n_bans, n), optional
+    forbid : array_like of int, shape (n_no_goods, n), optional
 
     Returns
     -------
@@ -177,8 +177,8 @@ def k_best(C: npt.ArrayLike, k: int, ban: npt.ArrayLike | None = None) -> tuple[
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(scores, label, position, forbidden)
 
-    banned = ban_rows(ban, len(first))
-    labels, values = lawler_k_best(best_first(first, value, branch, scores.shape[1]), k, banned)
+    no_goods = no_good_labels(forbid, len(first))
+    labels, values = lawler_k_best(best_first(first, value, branch, scores.shape[1]), k, no_goods)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(first)), values
 
 

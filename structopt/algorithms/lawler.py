@@ -17,7 +17,7 @@ import numpy.typing as npt
 from structopt._jit import FloatArray, IntArray, integers
 from structopt.errors import DeclarationError
 
-__all__ = ["Branch", "ban_rows", "best_first", "k_best"]
+__all__ = ["Branch", "best_first", "k_best", "no_good_labels"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -55,19 +55,19 @@ def best_first(label: IntArray, value: float, branch: Branch, n_decisions: int) 
 
 
 def k_best(
-    stream: Iterator[tuple[IntArray, float]], k: int, ban: Collection[tuple[int, ...]] = ()
+    stream: Iterator[tuple[IntArray, float]], k: int, forbid: Collection[tuple[int, ...]] = ()
 ) -> tuple[list[IntArray], FloatArray]:
-    """The first k labels of a stream that are not in `ban`, sorted by value.
+    """The first k labels of a stream that are not in `forbid`, sorted by value.
 
-    Found after at most ``k + len(ban)`` labels of the stream.
+    Found after at most ``k + len(forbid)`` labels of the stream.
     """
     if k < 1:
         raise DeclarationError(f"k must be at least 1, not {k}.")
-    banned = set(ban)
+    no_goods = set(forbid)
     labels: list[IntArray] = []
     values: list[float] = []
     for label, value in stream:
-        if banned and tuple(label.tolist()) in banned:
+        if no_goods and tuple(label.tolist()) in no_goods:
             continue
         labels.append(label)
         values.append(value)
@@ -78,11 +78,11 @@ def k_best(
     return [labels[i] for i in order], np.array(values)[order]
 
 
-def ban_rows(ban: npt.ArrayLike | None, length: int) -> list[tuple[int, ...]]:
+def no_good_labels(forbid: npt.ArrayLike | None, length: int) -> list[tuple[int, ...]]:
     """The rows of a list of excluded labels as tuples; each must be a label of this length."""
-    if ban is None:
+    if forbid is None:
         return []
-    rows = integers(ban, "ban", 2)
+    rows = integers(forbid, "forbid", 2)
     if rows.shape[1] != length:
-        raise DeclarationError(f"ban has labels of length {rows.shape[1]}; here a label has length {length}.")
+        raise DeclarationError(f"forbid has labels of length {rows.shape[1]}; here a label has length {length}.")
     return [tuple(row) for row in rows.tolist()]

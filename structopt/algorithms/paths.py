@@ -146,7 +146,7 @@ def k_best(
     source: int,
     sink: int,
     k: int,
-    ban: list[npt.ArrayLike] | None = None,
+    forbid: list[npt.ArrayLike] | None = None,
 ) -> tuple[list[IntArray], FloatArray]:
     """The k best paths that are not in a list of excluded ones (arc sequences), best first.
 
@@ -174,13 +174,13 @@ def k_best(
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(dag.ptr, dag.arc, dag.head, c, first, last, best, slot, label, position, forbidden)
 
-    banned = [tuple(padded(path).tolist()) for path in _banned_paths(ban, len(dag.arc), width)]
-    labels, values = lawler_k_best(best_first(padded(arcs), value, branch, len(dag.arc)), k, banned)
+    no_goods = [tuple(padded(path).tolist()) for path in _no_good_paths(forbid, len(dag.arc), width)]
+    labels, values = lawler_k_best(best_first(padded(arcs), value, branch, len(dag.arc)), k, no_goods)
     return [dag.arc[label[label >= 0]] for label in labels], values
 
 
-def _banned_paths(ban: list[npt.ArrayLike] | None, n_arcs: int, width: int) -> list[IntArray]:
-    paths = [integers(path, "ban", 1) for path in ban or ()]
+def _no_good_paths(forbid: list[npt.ArrayLike] | None, n_arcs: int, width: int) -> list[IntArray]:
+    paths = [integers(path, "forbid", 1) for path in forbid or ()]
     for path in paths:
         if len(path) > width or (path < 0).any() or (path >= n_arcs).any():
             raise DeclarationError(f"The excluded path {path.tolist()} is not one from the source to the sink.")

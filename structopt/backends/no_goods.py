@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.errors import BanNotExpressible
+from structopt.errors import NoGoodNotExpressible
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.feasibility import point_of
 
@@ -24,7 +24,7 @@ def no_good_rows(space: CompiledSpace, labels: Sequence[npt.ArrayLike]) -> tuple
     """
     integer = np.flatnonzero(space.integrality)
     if not integer.size:
-        raise BanNotExpressible(
+        raise NoGoodNotExpressible(
             f"{space!r} has no integer variables: no linear row cuts off a single point of a polytope. "
             "Forbid labels in the integral space, before relaxed()."
         )
@@ -35,7 +35,7 @@ def no_good_rows(space: CompiledSpace, labels: Sequence[npt.ArrayLike]) -> tuple
     inside = ~(at_lower | at_upper)
     if inside.any():
         label, k = np.argwhere(inside)[0]
-        raise BanNotExpressible(
+        raise NoGoodNotExpressible(
             f"Label {label} of forbid= cannot be excluded by a linear row: {space.variable_names[integer[k]]} = "
             f"{points[label, k]:g} lies strictly inside its bounds [{low[k]:g}, {up[k]:g}]. Only labels whose integer "
             "variables all stand at a bound (0/1 variables always do) can be excluded; encode it with 0/1 variables."

@@ -18,7 +18,7 @@ from structopt.backends.base import SideConstraints, Solution, Status
 from structopt.backends.checking import Checker
 from structopt.backends.highs import Highs
 from structopt.backends.no_goods import no_good_rows
-from structopt.errors import BanNotExpressible, SolverFailed
+from structopt.errors import NoGoodNotExpressible, SolverFailed
 from structopt.space.compiled import VALUE_TOLERANCE, CompiledSpace, FloatArray
 
 __all__ = ["repaired"]
@@ -69,10 +69,10 @@ def repaired(
         return replace(found, z=label, bound=found.bound if label is not None else math.inf)
     best: FloatArray | None = None
     value, bound = -math.inf, found.bound
-    bans: list[SideConstraints] = []
+    no_goods: list[SideConstraints] = []
     for _ in range(_MOST_ASSIGNMENTS):
         options = _TIGHTEST if math.isinf(limit) else {**_TIGHTEST, "time_limit": limit}
-        backend = Highs(with_rows(rows, bans), options)
+        backend = Highs(with_rows(rows, no_goods), options)
         backend.set_costs(costs)
         next_best = backend.run()
         if next_best.status is Status.INFEASIBLE:
@@ -90,9 +90,9 @@ def repaired(
             return Solution(Status.OPTIMAL, best, max(bound, value), found.iterations, found.message)
         try:
             cut, least = no_good_rows(rows, [np.clip(np.rint(next_best.z), rows.lower, rows.upper)])
-        except BanNotExpressible:
+        except NoGoodNotExpressible:
             break
-        bans.append((cut, least, np.full(len(least), np.inf)))
+        no_goods.append((cut, least, np.full(len(least), np.inf)))
     raise SolverFailed(
         f"The solver's optimum is no label: with its integer variables rounded it breaks {complaint}, and tighter "
         "tolerances found no label that is proved best. Coefficients of 1e7 and more cause this: give the row a "

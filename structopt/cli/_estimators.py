@@ -10,7 +10,7 @@ import numpy as np
 
 from structopt.cli._dataset import DataSet
 from structopt.cli._problem import load_source
-from structopt.errors import DeclarationError, StructoptError
+from structopt.errors import DeclarationError, LabelNotAClass, StructoptError
 
 if TYPE_CHECKING:
     from structopt.cli._config import Config
@@ -125,7 +125,8 @@ def score(estimator: Any, data: DataSet) -> float:
         return float(estimator.score(X, y, **more))
     except (ValueError, TypeError) as error:
         # Labels that cannot be classes have most likely been read from the wrong columns.
-        if isinstance(error, StructoptError) and "cannot be a class" not in str(error):
+        read_wrong = isinstance(error, LabelNotAClass)
+        if isinstance(error, StructoptError) and not read_wrong:
             raise
         raise DeclarationError(
             f"The labels of the data are not of the kind that {type(estimator).__name__} learned "

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from structopt.checks import check_parameters, floats, shown
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, LabelNotAClass
 from structopt.estimators._fitting import Fitting, taken, used_examples, validated
 from structopt.estimators.persistence import Persistent
 from structopt.train.result import TrainResult
@@ -112,7 +112,7 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         for place, entry in enumerate(found.tolist()):
             number = isinstance(entry, bool | int | float) and entry == entry
             if not (isinstance(entry, str) if text else number):
-                raise DeclarationError(
+                raise LabelNotAClass(
                     f"y[{place}] is {shown(entry)}, which cannot be a class: those of the fit are "
                     f"{'texts' if text else 'numbers'} such as {self.classes_.tolist()[0]!r}."
                 )

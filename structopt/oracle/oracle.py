@@ -21,7 +21,7 @@ from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.profiles import Profile, check_limits
 from structopt.checks import checked, floats, hashable, instance, listed, sequence, shown, whole
-from structopt.errors import BanNotExpressible, DeclarationError, InfeasibleSpace
+from structopt.errors import DeclarationError, InfeasibleSpace, NoGoodNotExpressible
 from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
@@ -246,7 +246,7 @@ class Oracle(SumsOverLabels):
         algorithm = self._algorithm
         try:
             constraints = self._side_constraints(rows, forbid)
-        except BanNotExpressible:
+        except NoGoodNotExpressible:
             # No linear row cuts the label off; an algorithm that lists labels in order needs none.
             listing = self.space.is_integral and Capability.K_BEST in algorithm.capabilities
             found = algorithm.maximize_outside(costs, np.array(forbid, dtype=np.float64)) if listing else None

@@ -93,13 +93,13 @@ def convex_hull(
     stopped = walk.explore()
     if stopped == "closed":
         stopped = walk.list_labels() or stopped
-    banned: list[Any] = []
+    forbidden: list[Any] = []
     while stopped == "closed":
         # The hull's optimum lies on an edge of two labels: both are known, neither may hide a better one.
         ends = walk.edge()
-        banned += [point.label for point in ends]
+        forbidden += [point.label for point in ends]
         walk.forget(ends)
-        stopped = walk.explore(banned)
+        stopped = walk.explore(forbidden)
     return run.result(stopped)
 
 

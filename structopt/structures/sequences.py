@@ -401,5 +401,5 @@ class SequenceModel(Model):
         """The states and rules, for reprs."""
         names = "" if self.alphabet.numbered else f" {', '.join(map(str, self.alphabet.names[:5]))}"
         more = ", ..." if names and self.n_states > 5 else ""
-        banned = int((~self.rules.transitions).sum())
-        return f"{self.n_states} states{names}{more}" + (f"; {banned} forbidden transitions" if banned else "")
+        forbidden = int((~self.rules.transitions).sum())
+        return f"{self.n_states} states{names}{more}" + (f"; {forbidden} forbidden transitions" if forbidden else "")

@@ -88,17 +88,17 @@ def test_equals_enumeration(case, single_root, projective):
 
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("single_root", [False, True])
-@given(case=cases, k=st.integers(1, 20), n_bans=st.integers(0, 4))
+@given(case=cases, k=st.integers(1, 20), n_no_goods=st.integers(0, 4))
 @settings(deadline=None, max_examples=30)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans, single_root, projective):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods, single_root, projective):
     W = instance(*case)
     Y, v = enumerate_trees(W, single_root, projective)
     if not len(Y):
         return
     order = np.argsort(-v, kind="stable")
-    ban = Y[order[: 2 * n_bans : 2]]
-    allowed = [i for i in order if not (ban == Y[i]).all(axis=1).any()]
-    heads, values = k_best(W, k, single_root, projective, ban=ban)
+    forbid = Y[order[: 2 * n_no_goods : 2]]
+    allowed = [i for i in order if not (forbid == Y[i]).all(axis=1).any()]
+    heads, values = k_best(W, k, single_root, projective, forbid=forbid)
     np.testing.assert_allclose(values, v[allowed[:k]], atol=1e-12)
     found = {tuple(row) for row in heads.tolist()}
     assert len(found) == len(heads) and found <= {tuple(row) for row in Y[allowed].tolist()}

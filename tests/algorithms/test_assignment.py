@@ -92,7 +92,7 @@ def test_batch_equals_single_calls(case):
 
 @given(cases, st.integers(1, 20), st.integers(0, 4))
 @settings(deadline=None, max_examples=100)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods):
     C = instance(*case)
     Y, v = enumerate_assignments(C)
     if not len(Y):
@@ -100,9 +100,9 @@ def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
             assignment.k_best(C, k)
         return
     order = np.argsort(-v, kind="stable")
-    ban = Y[order[: 2 * n_bans : 2]]
-    allowed = [i for i in order if not (ban == Y[i]).all(axis=1).any()]
-    columns, values = assignment.k_best(C, k, ban=ban)
+    forbid = Y[order[: 2 * n_no_goods : 2]]
+    allowed = [i for i in order if not (forbid == Y[i]).all(axis=1).any()]
+    columns, values = assignment.k_best(C, k, forbid=forbid)
     np.testing.assert_allclose(values, v[allowed[:k]], atol=1e-12)
     found = {tuple(row) for row in columns.tolist()}
     assert len(found) == len(columns) and found <= {tuple(row) for row in Y[allowed].tolist()}

@@ -73,15 +73,15 @@ def test_viterbi_is_the_first_best_sequence(case):
 
 @given(chains, st.integers(1, 30), st.integers(0, 6))
 @settings(deadline=None, max_examples=150)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods):
     U, T, init = instance(*case)
     Y, v = enumerate_chain(U, T, init)
     if not len(Y):
         return
     order = np.argsort(-v, kind="stable")
-    ban = Y[order[: 2 * n_bans : 2]]
-    keep = [i for i in order if not (ban == Y[i]).all(axis=1).any()][:k]
-    labels, values = chain.k_best(U, T, k, init, ban=ban)
+    forbid = Y[order[: 2 * n_no_goods : 2]]
+    keep = [i for i in order if not (forbid == Y[i]).all(axis=1).any()][:k]
+    labels, values = chain.k_best(U, T, k, init, forbid=forbid)
     np.testing.assert_allclose(values, v[keep], atol=1e-12)
     assert (np.diff(values) <= 0).all()
     assert labels.tolist() == Y[keep].tolist()
@@ -224,6 +224,6 @@ def test_wrong_bounds_ground_truth_and_excluded_labels_are_named():
     with pytest.raises(DeclarationError, match=">= 0"):
         chain.loss_front(U0, T0, -np.ones((3, 2), int))
     with pytest.raises(DeclarationError, match="length 2"):
-        chain.k_best(U0, T0, 1, ban=[[0, 0]])
+        chain.k_best(U0, T0, 1, forbid=[[0, 0]])
     with pytest.raises(DeclarationError, match="at least 1"):
         chain.k_best(U0, T0, 0)

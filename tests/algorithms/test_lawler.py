@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structopt.algorithms.lawler import ban_rows, best_first, k_best
+from structopt.algorithms.lawler import best_first, k_best, no_good_labels
 from structopt.errors import DeclarationError
 
 
@@ -56,7 +56,7 @@ def test_k_must_be_positive():
 
 
 def test_excluded_labels_must_be_labels():
-    assert ban_rows(None, 3) == []
-    assert ban_rows([[0, 1], [1, 1]], 2) == [(0, 1), (1, 1)]
+    assert no_good_labels(None, 3) == []
+    assert no_good_labels([[0, 1], [1, 1]], 2) == [(0, 1), (1, 1)]
     with pytest.raises(DeclarationError, match="length 2"):
-        ban_rows([[0, 1]], 3)
+        no_good_labels([[0, 1]], 3)

@@ -40,7 +40,7 @@ cases = st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(0, 1
 
 @given(cases, st.integers(1, 10), st.integers(0, 3))
 @settings(deadline=None, max_examples=200)
-def test_paths_equal_enumeration(case, k, n_bans):
+def test_paths_equal_enumeration(case, k, n_no_goods):
     tail, head, gain, source, sink = instance(*case)
     dag = Dag.from_arcs(tail, head, case[1])
     paths = list(all_paths(tail, head, gain, source, sink))
@@ -57,9 +57,9 @@ def test_paths_equal_enumeration(case, k, n_bans):
     assert np.flatnonzero(used[0]).tolist() == sorted(arcs.tolist())
     np.testing.assert_allclose(values, [value, 2 * value], atol=1e-12)
     order = np.argsort(-v, kind="stable")
-    ban = [paths[i] for i in order[: 2 * n_bans : 2]]
-    keep = [i for i in order if paths[i] not in ban][:k]
-    found, values = k_best(dag, gain, source, sink, k, ban=ban)
+    forbid = [paths[i] for i in order[: 2 * n_no_goods : 2]]
+    keep = [i for i in order if paths[i] not in forbid][:k]
+    found, values = k_best(dag, gain, source, sink, k, forbid=forbid)
     np.testing.assert_allclose(values, v[keep], atol=1e-12)
     assert len({tuple(p) for p in found}) == len(found)
     if case[3]:
@@ -81,7 +81,7 @@ def test_bad_input_is_refused():
     with pytest.raises(DeclarationError, match="3 arcs"):
         best_path(dag, [1.0], 0, 2)
     with pytest.raises(DeclarationError, match="excluded"):
-        k_best(dag, [1.0, 1, 1], 0, 2, 1, ban=[[0, 3]])
+        k_best(dag, [1.0, 1, 1], 0, 2, 1, forbid=[[0, 3]])
     with pytest.raises(DeclarationError, match="sink 3"):
         best_path(dag, [1.0, 1, 1], 0, 3)
     with pytest.raises(DeclarationError, match=r"0\.\.1"):

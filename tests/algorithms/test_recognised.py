@@ -246,8 +246,8 @@ def test_two_taxonomies_list_their_labels_in_order():
         best = oracle.k_best(c, len(labels) + 3)
         np.testing.assert_allclose([label.value for label in best], wanted, atol=1e-9)
         assert all(space.contains(label.z) for label in best)
-        banned = [label.z for label in best[:4]]
-        assert oracle.maximize(c, forbid=banned).value == pytest.approx(wanted[4])
+        no_goods = [label.z for label in best[:4]]
+        assert oracle.maximize(c, forbid=no_goods).value == pytest.approx(wanted[4])
 
 
 def test_integral_means_the_integer_variables():

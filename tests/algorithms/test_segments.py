@@ -92,15 +92,15 @@ def test_viterbi_equals_enumeration(case):
 
 @given(cases, st.integers(1, 20), st.integers(0, 4))
 @settings(deadline=None, max_examples=80)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods):
     seg, T, init = instance(*case)
     labels, v = enumerate_segments(seg, T, init)
     if not labels:
         return
     order = np.argsort(-v, kind="stable")
-    ban = [labels[i] for i in order[: 2 * n_bans : 2]]
-    keep = [i for i in order if labels[i] not in ban][:k]
-    found, values = segments.k_best(seg, T, k, init, ban=ban)
+    forbid = [labels[i] for i in order[: 2 * n_no_goods : 2]]
+    keep = [i for i in order if labels[i] not in forbid][:k]
+    found, values = segments.k_best(seg, T, k, init, forbid=forbid)
     np.testing.assert_allclose(values, v[keep], atol=1e-12)
     assert [label.tolist() for label in found] == [labels[i] for i in keep]
 
@@ -137,6 +137,6 @@ def test_bad_numbers_and_shapes_are_refused(value):
 
 
 def test_an_excluded_label_that_is_no_segmentation_is_refused():
-    for ban in ([[1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 1]]):
+    for forbid in ([[1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 1]]):
         with pytest.raises(DeclarationError, match="excluded"):
-            segments.k_best(SEG, T0, 1, ban=[ban])
+            segments.k_best(SEG, T0, 1, forbid=[forbid])

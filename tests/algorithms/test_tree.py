@@ -114,14 +114,14 @@ def test_best_leaf_is_the_first_best(case):
 
 @given(trees, st.integers(1, 20), st.integers(0, 4))
 @settings(deadline=None, max_examples=80)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_bans):
+def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods):
     gain, parent = instance(*case)
     Y = enumerate_sets(parent)
     v = Y @ gain
     order = np.argsort(-v, kind="stable")
-    ban = Y[order[: 2 * n_bans : 2]]
-    allowed = [i for i in order if not (ban == Y[i]).all(axis=1).any()]
-    chosen, values = tree.k_best(gain, parent, k, ban=ban)
+    forbid = Y[order[: 2 * n_no_goods : 2]]
+    allowed = [i for i in order if not (forbid == Y[i]).all(axis=1).any()]
+    chosen, values = tree.k_best(gain, parent, k, forbid=forbid)
     np.testing.assert_allclose(values, v[allowed[:k]], atol=1e-12)
     np.testing.assert_allclose(chosen @ gain, values, atol=1e-12)
     rows = {tuple(row) for row in chosen.astype(int).tolist()}

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 import structopt as so
-from structopt.errors import BanNotExpressible, InfeasibleSpace, UnboundedObjective
+from structopt.errors import InfeasibleSpace, NoGoodNotExpressible, UnboundedObjective
 
 INF = np.inf
 #: Labels that are listed; beyond it HiGHS is the only referee.
@@ -673,8 +673,8 @@ class _Case:
             if not extra[1] - 1e-5 <= a @ label.z <= extra[2] + 1e-5:
                 raise self.fail(f"maximize with a row: {label.z.tolist()} has {a @ label.z} outside {extra[1:]}")
 
-    def bans(self, rng: np.random.Generator) -> None:
-        """k-best and bans, where the labels are listed."""
+    def no_goods(self, rng: np.random.Generator) -> None:
+        """k-best and no-goods, where the labels are listed."""
         labels = self.labels
         if labels is None or not len(labels):
             return
@@ -689,19 +689,19 @@ class _Case:
             for label, truth in zip(best, values, strict=False):
                 self.same(f"k_best of {k}", label.value, float(truth), c, label.z)
                 self.good("k_best", label, c)
-        except BanNotExpressible:
+        except NoGoodNotExpressible:
             pass
         banned = labels[rng.choice(len(labels), size=min(len(labels), int(rng.integers(1, 4))), replace=False)]
         rest = labels[~(labels[:, None, :] == banned[None, :, :]).all(axis=2).any(axis=1)]
         try:
             found, label = self.ask(lambda: self.oracle.maximize(c, forbid=list(banned)))
-        except BanNotExpressible:
+        except NoGoodNotExpressible:
             return
-        self.same("maximize with bans", found, float((rest @ c).max()) if len(rest) else -INF, c)
+        self.same("maximize with no-goods", found, float((rest @ c).max()) if len(rest) else -INF, c)
         if label is not None:
-            self.good("maximize with bans", label, c)
+            self.good("maximize with no-goods", label, c)
             if (np.abs(banned - label.z).max(axis=1) < 0.5).any():
-                raise self.fail(f"maximize with bans: the banned {label.z.tolist()}")
+                raise self.fail(f"maximize with no-goods: the banned {label.z.tolist()}")
 
     def front(self, rng: np.random.Generator) -> None:
         labels = self.labels

@@ -1,7 +1,7 @@
 """Random small spaces by every solver that pip installs, against a list of all their labels.
 
 Binary, integer, continuous (determined by the others) and fixed variables, equalities and ranges, coefficients from
-1e-4 to 1e6, empty and unbounded spaces, switches ``x <= M y``; costs from 1e-12 to 1e12; plain calls, rows, bans,
+1e-4 to 1e6, empty and unbounded spaces, switches ``x <= M y``; costs from 1e-12 to 1e12; plain calls, rows, no-goods,
 k best and batches.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt as so
-from structopt.errors import BanNotExpressible, InfeasibleSpace, UnboundedObjective
+from structopt.errors import InfeasibleSpace, NoGoodNotExpressible, UnboundedObjective
 from structopt.space.compiled import CompiledSpace
 from structopt.space.feasibility import contains, violations
 
@@ -163,7 +163,7 @@ def case(seed: int) -> str:
         k = int(rng.integers(1, 5))
         try:
             found = oracle.k_best(costs, k)
-        except BanNotExpressible:
+        except NoGoodNotExpressible:
             return f"{kind}, not expressible"
         assert len(found) == min(k, len(ranked)), f"{what}: {len(found)} labels of {len(ranked)}, {k} asked for"
         for label, best in zip(found, ranked, strict=False):

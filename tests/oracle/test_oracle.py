@@ -15,9 +15,9 @@ import structopt as so
 from structopt.backends import available_profiles
 from structopt.backends.highs import Highs
 from structopt.errors import (
-    BanNotExpressible,
     DeclarationError,
     InfeasibleSpace,
+    NoGoodNotExpressible,
     SolverNotAvailable,
     SpaceMismatch,
     TimeLimitReached,
@@ -201,11 +201,11 @@ class TestBans:
         s.integer("k", 2, 0, 3)
         oracle = so.Oracle(s, "highs")
         assert oracle.maximize([1.0, 1.0], forbid=[[3, 3]]).value == pytest.approx(5)
-        with pytest.raises(BanNotExpressible, match=r"k\[1\]"):
+        with pytest.raises(NoGoodNotExpressible, match=r"k\[1\]"):
             oracle.maximize([1.0, 1.0], forbid=[[3, 2]])
 
     def test_relaxations_cannot_exclude_labels(self):
-        with pytest.raises(BanNotExpressible, match="relaxed"):
+        with pytest.raises(NoGoodNotExpressible, match="relaxed"):
             so.Oracle(pairwise(3, integral=False), "highs").maximize(np.zeros(6), forbid=[np.zeros(6)])
         with pytest.raises(DeclarationError, match="relaxed"):
             so.Oracle(pairwise(3), "highs", integral="relax").maximize(np.zeros(6), forbid=[np.zeros(6)])

@@ -290,7 +290,7 @@ def paths(n_layers: int = 4, n_states: int = 3) -> so.LabelSpace:
 
 @pytest.mark.parametrize("psi", [Product(), Slack(), BetaScaling(0.5), LogLoss()], ids=repr)
 def test_integral_hull_by_listing(psi):
-    """Where the algorithm lists labels in order, no integer program and no ban is needed."""
+    """Where the algorithm lists labels in order, no integer program and no no-good cut is needed."""
     space = paths()
     labels, oracle, listed = space.enumerate(), so.Oracle(space), 0
     for seed in range(25):

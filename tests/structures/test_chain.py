@@ -1,4 +1,4 @@
-"""Chains: Viterbi = HiGHS = brute force; batch = loop; rules, bans, fronts; bad input; the OCR letters."""
+"""Chains: Viterbi = HiGHS = brute force; batch = loop; rules, no-goods, fronts; bad input; the OCR letters."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_oracle_equals_highs_and_brute_force(model, rng, length):
         assert relaxed.maximize(c).value == pytest.approx(values[0])  # the LP is integral
         found = oracle.k_best(c, 5)
         np.testing.assert_allclose([label.value for label in found], values[:5])
-        # The last ban is no label, and must not be rounded to one.
+        # The last forbidden point is no label, and must not be rounded to one.
         banned = [label.z for label in found[: len(values) - 1][:2]]
         outside = oracle.maximize(c, forbid=[*banned, np.zeros(space.n_variables)])
         assert outside.value == pytest.approx(values[len(banned)])

@@ -235,7 +235,7 @@ def test_where_it_is_used():
     assert HierarchicalLabels(layered(30), "leaves").algorithm() is None
     assert HierarchicalLabels(h, "leaves", options={"time_limit": 5.0}).algorithm() is None
     assert HierarchicalLabels(h, "leaves", solver="highs").oracle().algorithm == "highs"
-    # Rows and bans are a solver's work.
+    # Rows and no-goods are a solver's work.
     c = np.random.default_rng(0).normal(size=len(h))
     oracle, highs = HierarchicalLabels(h, "leaves").oracle(), so.Oracle(model.space(), "highs")
     best = oracle.maximize(c)

@@ -84,7 +84,7 @@ def test_oracle_equals_highs_and_brute_force(model, rng, length):
         found = oracle.k_best(c, 5)
         np.testing.assert_allclose([label.value for label in found], values[:5])
         banned = [label.z for label in found[: len(values) - 1][:2]]
-        # These bans are no labels, and must not be rounded to one.
+        # These points are no labels, and must not be rounded to one.
         others = [np.zeros(space.n_variables), np.ones(space.n_variables), 0.6 * found[-1].z]
         assert oracle.maximize(c, forbid=banned).value == pytest.approx(values[len(banned)])
         outside = oracle._algorithm.maximize_outside(c, np.array([*banned, *others]))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from structopt._jit import FloatArray, IntArray, fail, floats, integers
 from structopt.algorithms.arborescence.loops import branch, solve, solve_batch
-from structopt.algorithms.lawler import BoolArray, ban_rows, best_first
+from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
@@ -92,7 +92,7 @@ def k_best(
     k: int,
     single_root: bool = False,
     projective: bool = False,
-    ban: npt.ArrayLike | None = None,
+    forbid: npt.ArrayLike | None = None,
 ) -> tuple[IntArray, FloatArray]:
     """The k best arborescences that are not in a list of excluded ones, best first.
 
@@ -116,8 +116,8 @@ def k_best(
     def cells(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return branch(scores, label, position, forbidden, single_root, projective)
 
-    banned = ban_rows(ban, len(heads))
-    labels, values = lawler_k_best(best_first(heads, value, cells, len(scores)), k, banned)
+    no_goods = no_good_labels(forbid, len(heads))
+    labels, values = lawler_k_best(best_first(heads, value, cells, len(scores)), k, no_goods)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(heads)), values
 
 

@@ -108,7 +108,7 @@ class ChainOracle(Algorithm):
         exact = np.eye(self.n_states)[states]
         proper = (np.abs(onehot - exact).reshape(len(no_goods), -1) <= FEASIBILITY_TOLERANCE).all(axis=1)
         U, steps = self._tables(c[None])
-        labels, values = chain.k_best(U, steps, 1, self._start, ban=states[proper])
+        labels, values = chain.k_best(U, steps, 1, self._start, forbid=states[proper])
         if not len(labels):
             raise InfeasibleSpace("Every label of the space is forbidden.")
         return Optimum(self.points(labels)[0], float(values[0]), float(values[0]))

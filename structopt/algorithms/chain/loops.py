@@ -268,7 +268,7 @@ def _listed(rows: IntArray, y: IntArray) -> bool:
 
 @kernel
 def k_best(
-    U: FloatArray, T: FloatArray, stride: int, init: FloatArray, k: int, ban: IntArray
+    U: FloatArray, T: FloatArray, stride: int, init: FloatArray, k: int, forbid: IntArray
 ) -> tuple[IntArray, FloatArray, int]:
     length, n_states = U.shape
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
@@ -277,7 +277,7 @@ def k_best(
     _backward(U, 0, length, T, stride, 0, TT, B)
 
     # k may be far above the number of sequences: do not allocate for more than there are.
-    emissions = k + ban.shape[0]
+    emissions = k + forbid.shape[0]
     if length * math.log(n_states) < 40.0:
         emissions = min(emissions, int(float(n_states) ** length + 0.5))
     capacity = emissions * length + 1
@@ -301,7 +301,7 @@ def k_best(
         y = emitted[count]
         _write(cell, B, T, stride, cells, y)
         count += 1
-        if not _listed(ban, y):
+        if not _listed(forbid, y):
             kept[found] = count - 1
             score[found] = _score(U, 0, T, stride, 0, init, y)
             found += 1

@@ -93,7 +93,7 @@ def k_best(
     T: npt.ArrayLike,
     k: int,
     init: npt.ArrayLike | None = None,
-    ban: npt.ArrayLike | None = None,
+    forbid: npt.ArrayLike | None = None,
 ) -> tuple[IntArray, FloatArray]:
     """The k best state sequences that are not in a list of excluded ones, best first.
 
@@ -105,7 +105,7 @@ def k_best(
         As in `viterbi`.
     k : int
         How many; fewer are returned if the chain has fewer.
-    ban : array_like of int, shape (n_bans, L), optional
+    forbid : array_like of int, shape (n_no_goods, L), optional
         Sequences to leave out.
 
     Returns
@@ -115,7 +115,7 @@ def k_best(
 
     Examples
     --------
-    >>> labels, values = k_best([[1, 0], [0, 0.5], [0.2, 0]], [[0.5, -1], [0, 0.3]], 2, ban=[[0, 0, 0]])
+    >>> labels, values = k_best([[1, 0], [0, 0.5], [0.2, 0]], [[0.5, -1], [0, 0.3]], 2, forbid=[[0, 0, 0]])
     >>> labels.tolist(), values.round(12).tolist()
     ([[1, 1, 1], [1, 1, 0]], [1.1, 1.0])
     """
@@ -123,10 +123,10 @@ def k_best(
     if k < 1:
         raise DeclarationError(f"k must be at least 1, not {k}.")
     length = unary.shape[0]
-    banned = np.empty((0, length), np.int64) if ban is None else integers(ban, "ban", 2)
-    if banned.shape[1] != length:
-        raise DeclarationError(f"ban has sequences of length {banned.shape[1]}; the chain has length {length}.")
-    labels, values, status = loops.k_best(unary, steps, stride, start, k, banned)
+    no_goods = np.empty((0, length), np.int64) if forbid is None else integers(forbid, "forbid", 2)
+    if no_goods.shape[1] != length:
+        raise DeclarationError(f"forbid has sequences of length {no_goods.shape[1]}; the chain has length {length}.")
+    labels, values, status = loops.k_best(unary, steps, stride, start, k, no_goods)
     if status:
         fail(status, NUMBERS, EMPTY)
     # Cells sum a prefix in another order than the table: the last bit may disagree with c . z.

@@ -130,9 +130,9 @@ class SegmentOracle(RowAlgorithm):
     def k_best(self, c: FloatArray, k: int) -> Solutions:
         return self._best(c, k, []) if k > 0 else Solutions.stacked([], self.n_variables)
 
-    def _best(self, c: FloatArray, k: int, ban: list[npt.ArrayLike]) -> Solutions:
+    def _best(self, c: FloatArray, k: int, forbid: list[npt.ArrayLike]) -> Solutions:
         scores, steps, initial = self._tables(c)
-        labels, values = segments.k_best(scores, steps, k, initial, ban=ban)
+        labels, values = segments.k_best(scores, steps, k, initial, forbid=forbid)
         Z = np.array([self.point(y) for y in labels]).reshape(len(labels), self.n_variables)
         return Solutions(Z, values, values)
 

@@ -98,7 +98,7 @@ def k_best(
     T: npt.ArrayLike,
     k: int,
     init: npt.ArrayLike | None = None,
-    ban: list[npt.ArrayLike] | None = None,
+    forbid: list[npt.ArrayLike] | None = None,
 ) -> tuple[list[IntArray], FloatArray]:
     """The k best segmentations that are not in a list of excluded ones, best first.
 
@@ -107,7 +107,7 @@ def k_best(
     seg, T, init :
         As in `viterbi`.
     k : int
-    ban : list of array_like of int, shape (m, 2), optional
+    forbid : list of array_like of int, shape (m, 2), optional
         Segmentations to leave out.
 
     Returns
@@ -134,8 +134,8 @@ def k_best(
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(scores, steps, stride, start, B, M, chosen, label, position, forbidden)
 
-    banned = {_encode(label, n, n_states) for label in ban or ()}
-    codes, values = lawler_k_best(best_first(code, value, branch, max_length * n_states), k, banned)
+    no_goods = {_encode(label, n, n_states) for label in forbid or ()}
+    codes, values = lawler_k_best(best_first(code, value, branch, max_length * n_states), k, no_goods)
     return [_decode(label, n_states) for label in codes], values
 
 
@@ -155,7 +155,7 @@ def _check(
 
 
 def _encode(segments: npt.ArrayLike, n: int, n_states: int) -> tuple[int, ...]:
-    pairs = integers(segments, "ban", 2)
+    pairs = integers(segments, "forbid", 2)
     if pairs.shape[1] != 2 or len(pairs) < 1 or pairs[0, 0] != 0 or (np.diff(pairs[:, 0], append=n) < 1).any():
         raise DeclarationError(f"An excluded segmentation has rows (start, state), starts rising from 0 to {n - 1}.")
     code = np.full(n, -1, np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import BAD_NUMBER, SOLVED, FloatArray, IntArray, fail, floats, integers, kernel
-from structopt.algorithms.lawler import BoolArray, ban_rows, best_first
+from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
@@ -120,7 +120,7 @@ def k_best(
     gain: npt.ArrayLike,
     parent: npt.ArrayLike,
     k: int,
-    ban: npt.ArrayLike | None = None,
+    forbid: npt.ArrayLike | None = None,
     *,
     every_root: bool = False,
 ) -> tuple[BoolArray, FloatArray]:
@@ -131,7 +131,7 @@ def k_best(
     gain, parent :
         As in `needed_child`.
     k : int
-    ban : array_like, shape (n_bans, n), optional
+    forbid : array_like, shape (n_no_goods, n), optional
         0/1 rows to leave out.
     every_root : bool
         As in `needed_child`.
@@ -153,8 +153,8 @@ def k_best(
     def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
         return _branch(r, up, label, position, forbidden, every_root)
 
-    banned = ban_rows(ban, len(r))
-    labels, values = lawler_k_best(best_first(first.astype(np.int64), value, branch, 2), k, banned)
+    no_goods = no_good_labels(forbid, len(r))
+    labels, values = lawler_k_best(best_first(first.astype(np.int64), value, branch, 2), k, no_goods)
     chosen = np.array(labels, dtype=np.bool_).reshape(len(labels), len(r))
     return chosen, values
 
