@@ -24,6 +24,7 @@ from structopt._jit import (
     kernel,
     unusable,
 )
+from structopt._jit.graphs import topological_order
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
@@ -77,9 +78,9 @@ class Dag:
         by_tail = np.argsort(tails, kind="stable")
         start = np.zeros(n + 1, np.int64)
         np.cumsum(np.bincount(tails, minlength=n), out=start[1:])
-        order, count = _topological_order(start, heads[by_tail])
-        if count < n:
-            raise DeclarationError(f"The arcs contain a cycle: {_cycle(tails, heads, order[:count], n)}.")
+        order = topological_order(start, heads[by_tail])
+        if order.size < n:
+            raise DeclarationError(f"The arcs contain a cycle: {_cycle(tails, heads, order, n)}.")
         place = np.empty(n, np.int64)
         place[order] = np.arange(n)
         arc = np.argsort(place[tails], kind="stable")
@@ -200,30 +201,6 @@ def _cycle(tails: IntArray, heads: IntArray, ordered: IntArray, n: int) -> str:
         node = before[node]
     loop = [*seen[seen.index(node) :], node][::-1]
     return " -> ".join(map(str, loop))
-
-
-@kernel
-def _topological_order(start: IntArray, head: IntArray) -> tuple[IntArray, int]:
-    n = start.size - 1
-    degree = np.zeros(n, np.int64)
-    for q in range(head.size):
-        degree[head[q]] += 1
-    order = np.empty(n, np.int64)
-    count = 0
-    for v in range(n):
-        if degree[v] == 0:
-            order[count] = v
-            count += 1
-    done = 0
-    while done < count:
-        v = order[done]
-        done += 1
-        for q in range(start[v], start[v + 1]):
-            degree[head[q]] -= 1
-            if degree[head[q]] == 0:
-                order[count] = head[q]
-                count += 1
-    return order, count
 
 
 @kernel

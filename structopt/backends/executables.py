@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["INSTALL", "cbc_executable", "missing_package", "missing_program", "split_cure"]
+__all__ = ["INSTALL", "cbc_executable", "missing_solver", "split_cure"]
 
 _CURE = "; get it with: "
 
@@ -45,6 +47,31 @@ def missing_program(program: str) -> str | None:
         return None
     cure = INSTALL.get(os.path.basename(program), "install it and put it on the path")
     return f"the program {program!r} was not found{_CURE}{cure}"
+
+
+def missing_solver(
+    package: str, solver: str, packages: Mapping[str, str], programs: Mapping[str, str], executable: Any = None
+) -> str | None:
+    """Why a modelling package cannot run `solver`, or None if it can.
+
+    Parameters
+    ----------
+    package : str
+        The modelling package.
+    solver : str
+        Its name of the solver.
+    packages, programs : mapping of str to str
+        The Python package, or the program, that a solver needs.
+    executable : str, optional
+        A program given by the user in place of that one.
+    """
+    missing = missing_package(package)
+    if missing is None and solver in packages:
+        missing = missing_package(packages[solver])
+    program = executable or programs.get(solver)
+    if missing is None and program is not None:
+        missing = missing_program(str(program))
+    return missing
 
 
 def split_cure(reason: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
-from structopt.backends.executables import cbc_executable, missing_package, missing_program
+from structopt.backends.executables import cbc_executable, missing_solver
 from structopt.backends.recording import RecordingBackend
 from structopt.backends.supervision import SupervisedProgram
 from structopt.errors import DeclarationError, SolverNotAvailable
@@ -88,13 +88,7 @@ class Pulp(RecordingBackend):
     def unavailable(cls, options: Mapping[str, Any]) -> str | None:
         """Why PuLP or the program of this solver is missing, or None."""
         solver = str(options.get("solver", _DEFAULT_SOLVER))
-        program = options.get("executable") or _PROGRAMS.get(solver)
-        missing = missing_package("pulp")
-        if missing is None and solver in _PACKAGES:
-            missing = missing_package(_PACKAGES[solver])
-        if missing is None and program is not None:
-            missing = missing_program(str(program))
-        return missing
+        return missing_solver("pulp", solver, _PACKAGES, _PROGRAMS, options.get("executable"))
 
     def _build(self) -> None:
         missing = self.unavailable(self.options)

@@ -15,7 +15,7 @@ import numpy as np
 
 from structopt.backends.arrays import drop_idle_rows, with_rows, with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
-from structopt.backends.executables import cbc_executable, missing_package, missing_program
+from structopt.backends.executables import cbc_executable, missing_solver
 from structopt.backends.recording import RecordingBackend
 from structopt.backends.supervision import SupervisedProgram
 from structopt.errors import SolverNotAvailable
@@ -89,13 +89,7 @@ class Pyomo(RecordingBackend):
     def unavailable(cls, options: Mapping[str, Any]) -> str | None:
         """Why Pyomo or the program of this solver is missing, or None."""
         solver = str(options.get("solver", _DEFAULT_SOLVER))
-        program = options.get("executable") or _PROGRAMS.get(solver)
-        missing = missing_package("pyomo")
-        if missing is None and solver in _PACKAGES:
-            missing = missing_package(_PACKAGES[solver])
-        if missing is None and program is not None:
-            missing = missing_program(str(program))
-        return missing
+        return missing_solver("pyomo", solver, _PACKAGES, _PROGRAMS, options.get("executable"))
 
     @property
     def _solver_name(self) -> str:

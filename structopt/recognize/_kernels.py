@@ -7,7 +7,7 @@ import numpy as np
 from structopt._jit import kernel
 from structopt.recognize.grouping import BoolArray, IntArray
 
-__all__ = ["components", "peel", "reachable", "signed_components", "topological_order"]
+__all__ = ["components", "peel", "reachable", "signed_components"]
 
 
 @kernel
@@ -72,29 +72,6 @@ def signed_components(a: IntArray, b: IntArray, different: BoolArray, n: int) ->
             parity[v] ^= parity[parent[v]]
             odd[v] = odd[parent[v]]
     return odd, parity
-
-
-@kernel
-def topological_order(ptr: IntArray, head: IntArray, indegree: IntArray) -> IntArray:
-    """Kahn's order of the nodes that no cycle leads to; arcs of v are ``head[ptr[v]:ptr[v + 1]]``."""
-    n = indegree.size
-    left = indegree.copy()
-    order = np.empty(n, dtype=np.int64)
-    end = 0
-    for v in range(n):
-        if left[v] == 0:
-            order[end] = v
-            end += 1
-    start = 0
-    while start < end:
-        v = order[start]
-        start += 1
-        for e in range(ptr[v], ptr[v + 1]):
-            left[head[e]] -= 1
-            if left[head[e]] == 0:
-                order[end] = head[e]
-                end += 1
-    return order[:end]
 
 
 @kernel

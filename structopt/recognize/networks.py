@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structopt.recognize._kernels import reachable, topological_order
+from structopt._jit.graphs import topological_order
+from structopt.recognize._kernels import reachable
 from structopt.recognize.classes import row_classes, two_ends
 from structopt.recognize.grouping import BoolArray, IntArray, group_by, pattern, repeated_in_rows
 from structopt.recognize.normalize import NormalForm
@@ -143,7 +144,7 @@ def _unit_network(form: NormalForm) -> _UnitNetwork:
         total = np.bincount(block[:m], weights=supply[:m], minlength=form.n_blocks)
         supply = np.concatenate([supply[:m], -total[block[m:]]])
         arc, ptr = group_by(tail, n)
-        order = topological_order(ptr, head[arc], np.bincount(head, minlength=n))
+        order = topological_order(ptr, head[arc])
         form.memo["network"] = _UnitNetwork(tail, head, supply, block, order, ptr, arc)
     network: _UnitNetwork = form.memo["network"]
     return network

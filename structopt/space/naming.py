@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +13,12 @@ import numpy as np
 __all__ = ["ArrayNames", "ChainedNames"]
 
 
-@dataclass(frozen=True)
-class ArrayNames(Sequence[str]):
-    """Names of the elements of an array: ``y``, ``y[3]``, ``y[0,2]``."""
+class _Names(Sequence[str]):
+    """Names that are made when they are asked for."""
 
-    name: str
-    shape: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+    @abstractmethod
+    def _name(self, position: int) -> str:
+        """The name at a position, from 0."""
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -31,13 +29,27 @@ class ArrayNames(Sequence[str]):
             return [self[k] for k in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
+        return self._name(int(index) % len(self))
+
+
+@dataclass(frozen=True)
+class ArrayNames(_Names):
+    """Names of the elements of an array: ``y``, ``y[3]``, ``y[0,2]``."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def _name(self, position: int) -> str:
         if not self.shape:
             return self.name
-        place = np.unravel_index(index % len(self), self.shape)
+        place = np.unravel_index(position, self.shape)
         return f"{self.name}[{','.join(str(int(k)) for k in place)}]"
 
 
-class ChainedNames(Sequence[str]):
+class ChainedNames(_Names):
     """Several sequences of names seen as one."""
 
     def __init__(self, parts: Sequence[Sequence[str]]) -> None:
@@ -49,16 +61,7 @@ class ChainedNames(Sequence[str]):
     def __len__(self) -> int:
         return self._starts[-1]
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        position = int(index) % len(self)
+    def _name(self, position: int) -> str:
         part = bisect_right(self._starts, position) - 1
         return self._parts[part][position - self._starts[part]]
 

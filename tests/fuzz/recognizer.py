@@ -783,5 +783,5 @@ def case(seed: int) -> str:
         return f"{told}, empty"
     # What else is asked is drawn, to keep a case short.
     for question in rng.permutation(5)[:3].tolist():
-        (test.rows, test.bans, test.front, test.relaxation, test.unimodular)[question](rng)
+        (test.rows, test.no_goods, test.front, test.relaxation, test.unimodular)[question](rng)
     return f"{told}, {test.kind}" if test.kind != "general" else f"{told}, general by {test.oracle.algorithm}"

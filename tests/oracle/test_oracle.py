@@ -1,4 +1,4 @@
-"""The oracle: against brute force, on every backend; rows, bans, k-best, batches, diagnosis."""
+"""The oracle: against brute force, on every backend; rows, no-goods, k-best, batches, diagnosis."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def more_variables(space: so.LabelSpace) -> None:
 CALLS: dict[str, Callable[[so.Oracle], Any]] = {
     "maximize": lambda o: o.maximize(COSTS),
     "with rows": lambda o: o.maximize(COSTS, rows=[(COSTS, 0, 2)]),
-    "with bans": lambda o: o.maximize(COSTS, forbid=[COSTS]),
+    "with no-goods": lambda o: o.maximize(COSTS, forbid=[COSTS]),
     "batch": lambda o: o.maximize_batch(COSTS[None]),
     "rows of costs": lambda o: o.solve_batch(COSTS[None]),
     "all labels": lambda o: o.listed,
