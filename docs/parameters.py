@@ -14,7 +14,17 @@ from typing import Any
 
 import structopt as so
 
-__all__ = ["COMMON", "documented", "page", "public_callables", "sections"]
+__all__ = [
+    "COMMON",
+    "MEANINGS",
+    "NOTATION",
+    "documented",
+    "is_result",
+    "meanings",
+    "page",
+    "public_callables",
+    "sections",
+]
 
 PAGE = Path(__file__).parent / "api" / "parameters.md"
 
@@ -58,6 +68,201 @@ COMMON = {
     "w0": "Weights at which the first cutting plane is taken.",
     "warm": "Where the last run of a trainer ended, and where this one begins.",
     "warm_start": "Begin where the last fit of this estimator ended.",
+}
+
+
+#: Letters of the papers and of the field, which stand for more than one thing there: one sentence that covers all uses.
+NOTATION = {
+    "alpha": "Weights of the nodes of a hierarchy, as in NHSVM; in `GeneralizedScaling` that of the thesis (3.3).",
+    "b": "Offset of a cut `<a, w> + b`; in `solve_simplex_qp` the offsets of all cuts.",
+    "beta": "The β of what is named after it: of the F_β measure (weight of recall against precision), of β scaling.",
+    "C": "Objective coefficients of a batch, a row for each program.",
+    "c": "Objective coefficients, one for each variable: a label `z` has the value `c . z`.",
+    "delta": "Δ(y, k), the cost of answering k where y is true; in `generalization_bound` the probability of failure.",
+    "f": "Predictions, a number or a row of them for each example, document or node.",
+    "G": "Coefficients of the task losses of many examples, a row for each.",
+    "g": "The second coordinate of the (h, g) plane, the task loss: its values, or its coefficients and constant.",
+    "gamma": "Γ(y, k), the scale of margins; in `ConditionalRiskMinimizer` that of scikit-learn's kernels.",
+    "h": "The first coordinate of the (h, g) plane, the margin: its values, or its coefficients and constant.",
+    "k": "How many of the best: labels of `k_best`, positions of NDCG@k; in `shard(k, n)` which part, from 0.",
+    "lam": "λ: the weight of the regulariser; of planes and searches the λ of a query, which maximises `h + λ g`.",
+    "M": "Weight matrix of the errors of a multivariate regression, positive semidefinite.",
+    "mu": "A vector of the dual space, at which a conjugate is evaluated.",
+    "n": "How many: labels, items, rows or documents of an output; drawn labels; examples; parts of `shard(k, n)`.",
+    "p": "A point (h, g), one end of a segment; in `Lp` the exponent of the norm.",
+    "q": "A point (h, g), the other end of a segment.",
+    "rho": "ρ: exponent of normalised hierarchies, thesis (6.6); level of `Novelty`; width of the ramp, ECRM (10).",
+    "t": "The share of the second point in a mixture of two.",
+    "tau": "Which quantile, between 0 and 1: the share of targets that should lie below the prediction.",
+    "theta": "Where the next cut is taken, `(1 - theta) w_best + theta w`, in (0, 1].",
+    "U": "Class vectors, a row for each class or leaf.",
+    "W": "Weights of all nodes, a row for each.",
+    "w": "Weights of the model.",
+    "x": "One input; in `plot.convergence` what the horizontal axis shows.",
+    "xi": "The current slack of the example, at least 0.",
+    "Y": "The ground truths of `X`, one for each example.",
+    "y": "The ground truths of `X`, one for each example; in `predict_plane` and a loss's `value`, one label.",
+    "Z": "Labels as points, a row for each example.",
+    "z": "A label as a point: a value for each variable of the space.",
+    "zeta": "First weight of the proximal term, then adapted.",
+}
+
+#: What a parameter is, where the docstrings say it in several ways, or say only what is particular to one place.
+MEANINGS = {
+    "above": "Only labels with a larger h and a larger g than this corner.",
+    "arcs": "The arcs of a network, pairs of nodes.",
+    "at_least": "The smallest number of labels that are on.",
+    "at_most": "The largest number of labels that are on.",
+    "ax": "Where to draw, Matplotlib axes; new ones by default.",
+    "axes": "Where to draw, an array of Matplotlib axes; new ones by default.",
+    "axis": "Along which axis; in `sum` over all entries by default.",
+    "B": "The matrix of the quadratic form; a vector is a diagonal.",
+    "backend": "The class of a backend, with its hooks written.",
+    "basis": "A simplex basis that `get_basis` gave; None starts cold.",
+    "batch": "A data set prepared for one model.",
+    "block": "Values of the variables of a block; in `SimplexQP.add` the simplex that a cut belongs to.",
+    "blocks": "Blocks of variables: their names and shapes, or their values with a row for each example.",
+    "bottom": "The lower ray of an angle: only labels with h > 0 and g > 0 above it.",
+    "bound": "A proved upper bound on the optimum; in `LogLoss` whether an upper bound that is linear in g is taken.",
+    "coef0": "A parameter of scikit-learn's polynomial and sigmoid kernels.",
+    "columns": "Columns of a table: how many there are, or their arrays by name.",
+    "compiled": "A space in matrix form.",
+    "complete": "Whether labels that miss ancestors are completed, or refused.",
+    "constant": "The constant of an affine expression.",
+    "convex": "Whether the convex extension is taken: mixtures of labels, or ψ made linear for h > 0 (`ProbLoss`).",
+    "cost": "The loss of a pair in the wrong order.",
+    "counted": "Weights of the variables that micro-F1 counts, 0 for the others.",
+    "curvature": "The curvature of the regulariser along the line.",
+    "decay": "Weights of the positions of a ranking: `i^-decay` at position i, or a function from their number.",
+    "decision": "Which label is predicted: the best one, or that of the least expected loss.",
+    "decode": "A function from a point to a label.",
+    "degree": "A parameter of scikit-learn's polynomial kernel.",
+    "derivative": "The derivative of the loss by the predictions.",
+    "df": "The change of the predictions along the line.",
+    "direction": "The direction of a line search.",
+    "edges": "The edges of a graph: (parent, child) of a hierarchy, pairs of labels of a Markov random field.",
+    "encode": "A function from a label to a point.",
+    "est": "A trained estimator whose weights and errors are drawn.",
+    "example": "The number of an example, for messages.",
+    "examples": "Numbers of examples.",
+    "expressions": "Expressions to join.",
+    "factor": "What a term's features are multiplied by.",
+    "features": "How a label or a token is described: feature terms by block, or a function that gives strings.",
+    "field": "Which part of the input a feature term reads, as `x[field]`; all of it by default.",
+    "floor": "The smallest value: of a node's weight, or of a risk.",
+    "folder": "The folder that data are read from or kept in.",
+    "forbid": "Labels that may not be returned (no-good cuts).",
+    "g_const": "Constants of the task losses of many examples.",
+    "gram": "The Gram matrix of the cuts, positive semidefinite.",
+    "graph": "A directed graph of networkx, with edges from parent to child.",
+    "h_min": "The least h that counts as positive, in units of the largest coefficient of h.",
+    "heads": "The head of each token.",
+    "hierarchy": "A tree, a forest or a directed acyclic graph of labels.",
+    "ignore": "Columns or attributes to leave out, such as keys.",
+    "info": "What is particular to a trainer.",
+    "initial": "Which states may come first.",
+    "initial_weights": "Whether a weight is learned for the first state.",
+    "integrality": "Which variables must be whole.",
+    "itself": "Whether a node counts among its ancestors or descendants.",
+    "kept": "Which cuts stay.",
+    "key": "What identifies a program: the name of its kept basis; in `Model` a function from an input to it.",
+    "keys": "One `key` for each row of a batch.",
+    "kind": "What a label of a hierarchy is: one leaf, a set of leaves, any set closed under ancestors.",
+    "label": "One label, as the user writes it (in a plane: a point, or an index).",
+    "labels": "Labels, as the user writes them; of a reader which columns they are, of a picture all points (h, g).",
+    "leaves": "Leaves of the hierarchy; by default all of them.",
+    "length": "The length of a sequence.",
+    "length_weights": "Whether a weight is learned for every length and state of a segment.",
+    "level": "The constants of cutting planes, one for each example.",
+    "loss": "The loss: a task loss by object, array or name; in `LinearSVM` which hinge.",
+    "losses": "The task losses to draw, one panel each.",
+    "loss_bound": "No task loss between two labels is larger.",
+    "lower": "Lower bounds, of variables, rows or an expression.",
+    "lower_bound": "A certified lower bound of the objective.",
+    "margin": "The margin: which error it is rescaled by (hierarchical estimators), or its range in a picture.",
+    "matrix": "A matrix of coefficients, a row for each constraint or entry.",
+    "mean": "The mean of random ground truths: of 0/1 variables their marginal probabilities.",
+    "measure": "The ranking measure to optimise.",
+    "member": "The members of all sets one after another; set i is `member[ptr[i]:ptr[i + 1]]`.",
+    "method": "By which method: of computing weights, or the name of a trainer's method.",
+    "model": "What the labels are: a `Model`; in `from_pyomo` a model of Pyomo.",
+    "monitor": "The `Monitor` of the run.",
+    "n_classes": "The number of classes; by default those that occur.",
+    "n_features": "The number of features.",
+    "n_samples": "The number of examples to make.",
+    "n_tokens": "The number of tokens of a sentence.",
+    "name": "The name of what is made, found or registered.",
+    "name_or_path": "A name that comes with structopt, or the path of a file.",
+    "names": "Names of entries or nodes; in a picture whether they are written.",
+    "network": "An acyclic network as a `Flow`.",
+    "nodes": "Which nodes of the hierarchy, by name or by kind.",
+    "noise": "The scale of random disturbances.",
+    "normalize": "Whether the loss is divided by its largest value or its number of rows.",
+    "objective": "The regularised objective at some weights.",
+    "offset": "The constant of an affine function that nowhere exceeds the risk.",
+    "open_bottom": "Whether labels on the lower ray itself are left out.",
+    "open_top": "Whether labels on the upper ray itself are left out.",
+    "options": "Further options by name, for what the call hands over to: solver, oracle, plane, reader or trainer.",
+    "oracle": "What maximises `c . z` over the space.",
+    "outcomes": "The outcomes of the checks.",
+    "overrides": "Options that replace those of a profile.",
+    "pairs": "Pairs: preferred examples (i, j), or segments (start, state).",
+    "parameters": "Parameters of a surrogate that is given by its name.",
+    "parts": "The labels of a mixture.",
+    "passes": "Passes over the data.",
+    "path": "The path of a file; its suffix is the format where there are several.",
+    "paths": "Paths from a root, names with a separator or sequences of names.",
+    "plane": "The (h, g) plane of an example.",
+    "planes": "The (h, g) planes of many examples.",
+    "point": "A point (h, g) with its label.",
+    "points": "All labels as points (h, g).",
+    "problem": "What is to be solved: a problem of PuLP; in `Monitor` the values that a checkpoint must agree with.",
+    "ptr": "Where each set begins in `member`, and the end.",
+    "query": "Which query each document belongs to; all to one by default.",
+    "record": "A record of the history.",
+    "records": "Records of a history.",
+    "relevance": "The relevance of each document, at least 0.",
+    "result": "The result of a search or of a training run.",
+    "root": "Whether a single root takes part.",
+    "row_lower": "Lower bounds of the rows.",
+    "row_name": "The name of the rows, which are numbered.",
+    "row_upper": "Upper bounds of the rows.",
+    "rows": "Linear rows: constraints of a space, side constraints of a call; in `row_loss` how many a matching has.",
+    "scale": "A factor on the loss or the score.",
+    "score": "A score: the coefficients of `f(y)`; in `Contingency` a function of the counts.",
+    "shape": "The shape of an array of variables or entries.",
+    "shares": "How the weights of the nodes follow from the norms.",
+    "shrink": "How far open rays and corners are moved inwards, relatively.",
+    "sink": "The node where the flow ends.",
+    "size": "The number of variables of a block, or of weights.",
+    "sizes": "What the label spaces of the inputs depend on, a row for each example.",
+    "skip": "Names of checks to leave out.",
+    "slope": "A slope: of the regulariser along a line, or of an affine function that nowhere exceeds the risk.",
+    "source": "The node where the flow begins.",
+    "space": "A label space, declared or compiled; in `Model` also a function from an input to one.",
+    "square": "The squared norm of the objective coefficients, where it is known.",
+    "start": "Where to start: a feasible point of a program; in `Block` its first variable.",
+    "state": "What determines the coming iterates: a function that gives it, or what it gave.",
+    "states": "The states of a sequence: how many, or their names in order.",
+    "table": "Numbers for the feature rows and columns of a term.",
+    "temperature": "The temperature of a distribution over labels: scores are divided by it.",
+    "term": "A feature term.",
+    "ties": "Whether the other criterion decides among equal labels.",
+    "tolerance": "Let the weights along a path sum to anything from 1 to this number, thesis (6.8).",
+    "top": "The upper ray of an angle: only labels with h > 0 and g > 0 below it.",
+    "transitions": "Which states may follow which, `[from, to]`; all by default.",
+    "truth": "The ground truth, as a point, an index or states.",
+    "truths": "Ground truths, a row for each example.",
+    "upper": "Upper bounds, of variables, rows or an expression.",
+    "value": "The value of a label: of the objective, or of the surrogate.",
+    "weight": "A factor for each example.",
+    "weights": "Non-negative weights of variables, nodes or arcs; 1 by default.",
+    "width": "Stop when the interval of λ is relatively this small.",
+    "words": "The words of a sentence.",
+    "worth": "A function that says whether labels up to a value are of interest.",
+    "y_pred": "Predicted labels.",
+    "y_true": "Ground truths.",
+    "zero_division": "The value where there is nothing to find and nothing was predicted.",
 }
 
 
@@ -127,48 +332,68 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
 
-def page() -> str:
-    """The page as Markdown."""
+def is_result(told_by: list[Any]) -> bool:
+    """Whether a class is made by structopt and not by its users: its fields are attributes, and no parameters."""
+    own = sections(told_by[0].__doc__)
+    return inspect.isclass(told_by[0]) and "Attributes" in own and "Parameters" not in own
+
+
+def meanings() -> dict[str, tuple[str, list[str]]]:
+    """The meaning of every parameter, one sentence, and who takes it."""
     takers: dict[str, list[str]] = {}
-    meanings: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, list[str]] = {}
     for name, told_by, function in public_callables():
+        if is_result(told_by):
+            continue
         told: dict[str, list[str]] = {}
-        for found in (sections(source.__doc__) for source in reversed(told_by)):
-            told |= documented(found.get("Attributes", [])) | documented(found.get("Parameters", []))
+        for part in (sections(source.__doc__) for source in reversed(told_by)):
+            told |= documented(part.get("Attributes", [])) | documented(part.get("Parameters", []))
         for parameter in parameters_of(function):
             takers.setdefault(parameter, []).append(name)
             text = _sentence((told.get(parameter) or [""])[0])
-            meanings.setdefault(parameter, {}).setdefault(text, []).append(name)
+            if text not in found.setdefault(parameter, []):
+                found[parameter].append(text)
+    given = COMMON | NOTATION | MEANINGS
+    return {
+        # Without a sentence of ours that of the docstrings, which is then the only one.
+        name: (given[name] if name in given else " / ".join(found[name]), owners)
+        for name, owners in sorted(takers.items(), key=lambda item: (item[0].lower(), item[0]))
+    }
+
+
+def page() -> str:
+    """The page as Markdown."""
+    known = meanings()
     lines = [
         "# Parameters",
         "",
-        "Every parameter of the public interface, once, with its meaning and who takes it. The page is made from the",
-        "docstrings by `docs/parameters.py`.",
+        "Every parameter of the public interface, once, with its meaning and who takes it. Values and defaults are on",
+        "the page of the class or function, fields of results on that of the result. `docs/parameters.py` makes it.",
         "",
-        "## The same everywhere",
-        "",
-        "| parameter | meaning | taken by |",
-        "|---|---|---|",
     ]
-    lines += [
-        f"| `{name}` | {COMMON[name]} | {_listed(takers[name])} |"
-        for name in sorted(COMMON, key=str.lower)
-        if name in takers
-    ]
-    lines += ["", "## Of one family or one function", "", "| parameter | meaning, and who takes it |", "|---|---|"]
-    for name in sorted(takers.keys() - COMMON.keys(), key=lambda name: (name.lower(), name)):
-        silent = meanings[name].get("", [])
-        cells = [f"{text} {_listed(owners)}" for text, owners in meanings[name].items() if text]
-        if silent:
-            cells.append(_listed(silent))
-        lines.append(f"| `{name}` | {'<br>'.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    tables = {
+        "The same everywhere": COMMON.keys(),
+        "Of one family or one function": known.keys() - COMMON.keys() - NOTATION.keys(),
+        "Letters": NOTATION.keys(),
+    }
+    for title, names in tables.items():
+        lines += [f"## {title}", ""]
+        if title == "Letters":
+            lines += ["The letters of the papers that the algorithms are from, and of the field.", ""]
+        lines += ["| parameter | meaning | taken by |", "|---|---|---|"]
+        lines += [
+            f"| `{name}` | {text} | {_listed(owners)} |" for name, (text, owners) in known.items() if name in names
+        ]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _sentence(text: str) -> str:
     """The first sentence, fit for a cell of a table; none where the text refers to another docstring."""
-    first = re.split(r"(?<=[.;:])\s", text)[0].strip().rstrip(";:").replace("|", "\\|").replace("``", "`")
-    return "" if re.match(r"(As|See) ", first) else first
+    first = re.split(r"(?<=[^\s][.;:])\s", text)[0].strip().rstrip(";:").replace("|", "\\|").replace("``", "`")
+    if not first or re.match(r"(As|See) ", first):
+        return ""
+    return first if first.endswith(".") else f"{first}."
 
 
 def _listed(names: list[str], limit: int = 8) -> str:

@@ -36,9 +36,17 @@ def test_every_parameter_is_documented_once(name):
 def test_the_page_has_every_parameter_once():
     page = (DOCS / "api" / "parameters.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    known = {parameter for _, function in CALLABLES.values() for parameter in script.parameters_of(function)}
     assert len(rows) == len(set(rows))
-    assert set(rows) == known, "run `python docs/parameters.py`"
+    assert set(rows) == script.meanings().keys(), "run `python docs/parameters.py`"
+
+
+def test_every_parameter_has_one_meaning():
+    known = script.meanings()
+    several = [name for name, (text, _) in known.items() if " / " in text or not text]
+    assert not several, "docstrings say it in several ways, or not at all: add a sentence to docs/parameters.py"
+    given = [script.COMMON, script.NOTATION, script.MEANINGS]
+    assert sum(map(len, given)) == len({name for part in given for name in part})
+    assert not [name for part in given for name in part if name not in known], "no such parameter any more"
 
 
 @pytest.mark.parametrize(

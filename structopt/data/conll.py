@@ -101,15 +101,15 @@ def _heads(sentences: Sequence[Sentence], where: str) -> list[list[int]] | None:
 
 
 @checked
-def token_features(words: Sequence[str], t: int) -> list[str]:
-    """What a tagger sees of token `t`: the word, its ends, its shape, and its neighbours.
+def token_features(words: Sequence[str], position: int) -> list[str]:
+    """What a tagger sees of a token: the word, its ends, its shape, and its neighbours.
 
     Parameters
     ----------
     words : sequence of str
         A sentence.
-    t : int
-        The position in it.
+    position : int
+        Its place in the sentence, from 0.
 
     Returns
     -------
@@ -120,9 +120,15 @@ def token_features(words: Sequence[str], t: int) -> list[str]:
     >>> token_features(["In", "Paris"], 1)
     ['bias', 'word=paris', 'prefix=par', 'suffix=ris', 'suffix=is', 'shape=Xx', 'before=in', 'after=</s>']
     """
-    if not isinstance(words, Sequence) or not 0 <= t < len(words) or not all(isinstance(word, str) for word in words):
-        raise DeclarationError(f"words must be texts and t the place of one of them, got {shown(words)} and {t}.")
-    token = words[t]
+    if (
+        not isinstance(words, Sequence)
+        or not 0 <= position < len(words)
+        or not all(isinstance(word, str) for word in words)
+    ):
+        raise DeclarationError(
+            f"words must be texts and position that of one of them, got {shown(words)} and {position}."
+        )
+    token = words[position]
     lower = token.lower()
     return [
         "bias",
@@ -131,8 +137,8 @@ def token_features(words: Sequence[str], t: int) -> list[str]:
         f"suffix={lower[-3:]}",
         f"suffix={lower[-2:]}",
         f"shape={_shape(token)}",
-        f"before={words[t - 1].lower() if t else '<s>'}",
-        f"after={words[t + 1].lower() if t + 1 < len(words) else '</s>'}",
+        f"before={words[position - 1].lower() if position else '<s>'}",
+        f"after={words[position + 1].lower() if position + 1 < len(words) else '</s>'}",
     ]
 
 

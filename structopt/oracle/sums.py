@@ -107,21 +107,21 @@ class SumsOverLabels(ABC):
         """
         return self._summing.sums(cost_matrix(self.space, C))
 
-    def sample(self, c: npt.ArrayLike, size: int = 1, *, random_state: Any = None) -> FloatArray:
+    def sample(self, c: npt.ArrayLike, n: int = 1, *, random_state: Any = None) -> FloatArray:
         """Labels drawn from ``p(z) ~ exp(c . z)``.
 
         Parameters
         ----------
         c : array_like, shape (n_variables,)
             Zeros draw all labels with the same probability.
-        size : int
+        n : int
             How many labels.
         random_state : int, Generator or None
             As of `numpy.random.default_rng`.
 
         Returns
         -------
-        ndarray, shape (size, n_variables)
+        ndarray, shape (n, n_variables)
 
         Examples
         --------
@@ -131,7 +131,7 @@ class SumsOverLabels(ABC):
         array([1., 1.])
         """
         return self._summing.sample(
-            cost_vector(self.space, c), whole("size", size, low=0), np.random.default_rng(random_state)
+            cost_vector(self.space, c), whole("n", n, low=0), np.random.default_rng(random_state)
         )
 
     @property

@@ -177,29 +177,29 @@ class Flow(Model):
         tail, head = self.arcs[a]
         return f"{tail!r} -> {head!r}"
 
-    def complaint(self, f: FloatArray) -> str | None:
+    def complaint(self, z: FloatArray) -> str | None:
         """What is wrong with a flow, by the names of nodes and arcs; None if nothing is.
 
         Parameters
         ----------
-        f : ndarray
+        z : ndarray
             A flow.
 
         Returns
         -------
         str or None
         """
-        if f.shape != (len(self.arcs),):
-            return f"a flow has one number for each of the {len(self.arcs)} arcs, got shape {f.shape}"
-        if not np.isfinite(f).all():
-            return f"the flow on arc {self._arc(int(np.argmin(np.isfinite(f))))} is not a number"
+        if z.shape != (len(self.arcs),):
+            return f"a flow has one number for each of the {len(self.arcs)} arcs, got shape {z.shape}"
+        if not np.isfinite(z).all():
+            return f"the flow on arc {self._arc(int(np.argmin(np.isfinite(z))))} is not a number"
         limit = self._limit
-        wrong = np.flatnonzero((f < -FEASIBILITY_TOLERANCE) | (f > limit + FEASIBILITY_TOLERANCE * np.maximum(1, f)))
+        wrong = np.flatnonzero((z < -FEASIBILITY_TOLERANCE) | (z > limit + FEASIBILITY_TOLERANCE * np.maximum(1, z)))
         if wrong.size:
             a = int(wrong[0])
-            return f"the flow on arc {self._arc(a)} is {f[a]:g}, outside [0, {limit[a]:g}]"
-        balance = self.incidence @ f
-        room = FEASIBILITY_TOLERANCE * np.maximum(1.0, abs(self.incidence) @ np.abs(f))
+            return f"the flow on arc {self._arc(a)} is {z[a]:g}, outside [0, {limit[a]:g}]"
+        balance = self.incidence @ z
+        room = FEASIBILITY_TOLERANCE * np.maximum(1.0, abs(self.incidence) @ np.abs(z))
         wrong = np.flatnonzero(np.abs(balance - self.inflow) > room)
         if wrong.size:
             v = int(wrong[0])

@@ -36,7 +36,7 @@ def proximal_bundle(
     lam: float,
     tol: float = 1e-3,
     zeta: float | None = None,
-    rho: float = 0.1,
+    serious_share: float = 0.1,
     max_passes: float | None = 10_000,
     max_seconds: float | None = None,
     callback: Callback | None = None,
@@ -48,7 +48,8 @@ def proximal_bundle(
     """Minimise ``J(w) = lam * regularizer(w) + risk(w)`` with cuts of J and a proximal term.
 
     Each pass minimises the maximum of the cuts of J plus ``zeta/2 ||w - centre||^2`` and moves the centre if J
-    fell by at least `rho` of what the model predicted (a serious step); otherwise only the cut is kept (a null step).
+    fell by at least `serious_share` of what the model predicted (a serious step); otherwise only the cut is kept (a
+    null step).
 
     The method itself certifies nothing about the optimum (its gap contains the proximal term), so the lower bound is
     that of `bmrm`, from the same risk cuts. `bmrm` needs fewer passes (docs/mathematics/training#bundle-methods).
@@ -57,7 +58,7 @@ def proximal_bundle(
     ----------
     zeta : float, optional
         First weight of the proximal term, then adapted; `lam` by default.
-    rho : float
+    serious_share : float
         Share of the predicted decrease that makes a step serious, in (0, 1).
     risk, regularizer, lam, tol, max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `bmrm`. The regulariser must be finite everywhere.
@@ -83,12 +84,12 @@ def proximal_bundle(
     zeta = lam if zeta is None else float(zeta)
     if not (math.isfinite(zeta) and zeta > 0):
         raise DeclarationError(f"zeta must be positive, got {zeta!r}")
-    if not 0.0 < rho < 1.0:
-        raise DeclarationError(f"rho must lie in (0, 1), got {rho!r}")
+    if not 0.0 < serious_share < 1.0:
+        raise DeclarationError(f"serious_share must lie in (0, 1), got {serious_share!r}")
     if not regularizer.everywhere:
         raise DeclarationError(f"{regularizer!r} is infinite outside the non-negative weights: use bmrm")
     start = check_start(w0, regularizer.start(risk.n_features))
-    method = _Proximal(risk, regularizer, lam, zeta, rho, start)
+    method = _Proximal(risk, regularizer, lam, zeta, serious_share, start)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
 
@@ -97,9 +98,9 @@ class _Proximal(Method):
     patience = 500
 
     def __init__(
-        self, risk: Risk, regularizer: Regularizer, lam: float, zeta: float, rho: float, start: Vector
+        self, risk: Risk, regularizer: Regularizer, lam: float, zeta: float, serious_share: float, start: Vector
     ) -> None:
-        self.risk, self.regularizer, self.lam, self.rho = risk, regularizer, lam, rho
+        self.risk, self.regularizer, self.lam, self.serious_share = risk, regularizer, lam, serious_share
         self.certificate = make_bundle(regularizer, risk.n_features, lam, float(risk.lower_bound))
         self.model = _ProximalModel(start, zeta)
         self.lower_bound = first_bound(risk, regularizer, lam)
@@ -108,7 +109,7 @@ class _Proximal(Method):
             "regularizer": regularizer.identity(),
             "lam": lam,
             "zeta": zeta,
-            "rho": rho,
+            "serious_share": serious_share,
         }
 
     @property
@@ -135,7 +136,7 @@ class _Proximal(Method):
             monitor.bound(self.certificate.solve(tolerance).lower_bound)
             plane = objective - cut.value + cut.plane
             slope = cut.subgradient + self.lam * self.regularizer.subgradient(w)
-            self.model.update(objective, plane, slope, self.rho, tolerance)
+            self.model.update(objective, plane, slope, self.serious_share, tolerance)
 
     def state(self) -> dict[str, Any]:
         certificate = {f"certificate.{name}": value for name, value in self.certificate.state().items()}
@@ -166,10 +167,10 @@ class _ProximalModel:
         self.qp = SimplexQP(zeta)
         self.rows: Matrix = np.empty((0, start.size))
 
-    def update(self, objective: float, plane: float, slope: Vector, rho: float, tolerance: float) -> None:
+    def update(self, objective: float, plane: float, slope: Vector, serious_share: float, tolerance: float) -> None:
         """Take in J at the query, move the centre if it paid, and find the next query."""
         self._add(plane, slope)
-        if self.height - objective >= rho * self.promised:
+        if self.height - objective >= serious_share * self.promised:
             self._move(objective)
         else:
             self.nulls += 1

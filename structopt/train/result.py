@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["History", "Record", "TrainResult", "relative_gap"]
 
@@ -221,6 +221,52 @@ class TrainResult:
     tol: float = 0.0
     trainer: str = ""
     info: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_weights(
+        cls,
+        w: ArrayLike,
+        objective: float,
+        lower_bound: float = -math.inf,
+        *,
+        tol: float = 0.0,
+        passes: float = 0.0,
+        seconds: float = 0.0,
+        trainer: str = "",
+    ) -> TrainResult:
+        """The result of a trainer that knows its last weights only, such as a call of another library.
+
+        Parameters
+        ----------
+        w : array_like
+            The weights.
+        objective : float
+            ``lam * regularizer(w) + risk(w)``.
+        lower_bound : float
+            No weights have a smaller objective; unknown by default, and the result then counts as not converged.
+        tol : float
+            The relative gap that was asked for.
+        passes : float
+            Passes over the data.
+        seconds : float
+            Wall time.
+        trainer : str
+            Which trainer ran.
+
+        Returns
+        -------
+        TrainResult
+
+        Examples
+        --------
+        >>> TrainResult.of_weights([1.0, 2.0], 0.5, 0.4999, tol=1e-3)
+        TrainResult(trainer, converged, objective=0.5, lower_bound=0.4999, gap=0.0002, passes=0, seconds=0, 2 weights)
+        """
+        value, bound = float(objective), float(lower_bound)
+        gap = relative_gap(value, bound)
+        history = History([Record(value, bound, gap, 0, float(passes), float(seconds))])
+        stopped = "tol" if gap <= tol else "passes"
+        return cls(np.asarray(w, dtype=np.float64), value, bound, gap, history, stopped, tol, trainer)
 
     @property
     def converged(self) -> bool:

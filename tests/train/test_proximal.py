@@ -48,7 +48,7 @@ def test_resumes_to_the_same_iterates(tmp_path):
 def test_wrong_input_is_named():
     for options, message in (
         ({"zeta": 0.0}, "zeta"),
-        ({"rho": 1.0}, "rho"),
+        ({"serious_share": 1.0}, "serious_share"),
         ({"lam": 0.0}, "lam"),
         ({"regularizer": Entropy()}, "use bmrm"),
         ({"w0": np.full(6, np.inf)}, "w0"),
