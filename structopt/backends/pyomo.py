@@ -145,6 +145,8 @@ class Pyomo(RecordingBackend):
             value = self.options.get(key, 0.0 if key == "mip_gap" else None)
             if key in names and value is not None:
                 solver.options[names[key]] = value
+        if name in ("appsi_highs", "highs") and self.space.is_mixed:
+            solver.options["presolve"] = "off"  # it is wrong about mixed programs (see `structopt.backends.highs`)
         for key, value in self._native.items():
             solver.options[key] = value
         return solver

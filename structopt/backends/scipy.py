@@ -60,7 +60,9 @@ class Scipy(RecordingBackend):
                 f"The scipy backend has no option {sorted(unknown)[0]!r}; it takes "
                 f"{', '.join(_OPTIONS)}, time_limit and mip_gap."
             )
-        self._options: dict[str, Any] = {"mip_rel_gap": self.options.get("mip_gap", 0.0), **self._native}
+        # The presolve of HiGHS is wrong about mixed programs (see `structopt.backends.highs`).
+        presolve = {"presolve": False} if self.space.is_mixed else {}
+        self._options: dict[str, Any] = {"mip_rel_gap": self.options.get("mip_gap", 0.0), **presolve, **self._native}
         self._rows: CompiledSpace = with_scaled_rows(without_fixed_columns(self.space))
 
     def _rows_changed(self) -> None:

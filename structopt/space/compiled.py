@@ -101,6 +101,12 @@ class CompiledSpace:
         return bool(self.integrality.any())
 
     @cached_property
+    def is_mixed(self) -> bool:
+        """Whether there are integer and continuous variables, apart from those that their bounds fix."""
+        free = self.integrality[self.lower < self.upper]
+        return bool(free.any() and not free.all())
+
+    @cached_property
     def is_binary(self) -> npt.NDArray[np.bool_]:
         """Mask of the variables that take only the values 0 and 1."""
         mask = self.integrality & (self.lower >= 0) & (self.upper <= 1)

@@ -178,6 +178,37 @@ def test_fixed_variables_of_a_mixed_program(solver, case):
         oracle.maximize(costs, rows=[*extra, (alone, at.sum() + 1.0, INF)])
 
 
+#: Mixed programs without a fixed variable, in the form of `FIXED`.
+MIXED = {
+    "not the best": (
+        [[1, 1, -1, 0, 1, 0], [0, -3, 3, 0, -3, 3], [0, -2, -2, 2, 2, 0], [0, 0, 0, -1, 1, -1], [0, 2, 2, 0, -2, -2]],
+        [-2, -INF, -INF, -1, -6], [-2, 3, 10, -1, -6], [-2, -2, 0, 0, 0, 0], [-1, -1, 2, 2, 2, 1], [0, 0, 0, 1, 0, 1],
+        [-0.25, 0, 0.25, 0, 0.75, 0.125], 2.375,
+    ),
+    "called infeasible": (
+        [[-3, 3, 3, 3, -3], [-1, -1, 1, 0, 0], [1, 0, 0, 1, 1], [3, -3, -3, 3, 0]],
+        [0, -2, 4, -INF], [0, -2, 4, 3], [0, 0, 0, 0, 0], [2, 2, 1, 1, 2], [0, 1, 1, 0, 0],
+        [1, 1.5, 0.75, -0.25, 0], 4.0,
+    ),
+    "not the best without two rules": (
+        [[2, 2, -2, -2, -2, 0], [0, 0.5, 0, -0.5, 0, 0], [0, 2, 0, 0, 2, 0], [2, 0, 2, -2, 0, -2]],
+        [2, -INF, 2, 8], [2, 0.5, 2, 8], [0, 0, 0, 0, -1, -2], [1, 2, 2, 2, 0, 0], [0, 1, 1, 0, 1, 1],
+        [-0.535, -0.841, -1.028, 1.351, -0.616, 0], -2.306,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MIXED)
+@pytest.mark.parametrize("solver", ["auto", *SOLVERS])
+def test_mixed_programs_without_fixed_variables(solver, case):
+    """The presolve of HiGHS is wrong about these; the optima are of an LP for each assignment of the integers."""
+    rows, low, up, lower, upper, integer, costs, best = MIXED[case]
+    space = space_of(rows, low, up, lower, upper, np.array(integer, dtype=bool))
+    for integral in ("auto", "force"):
+        label = so.Oracle(space, solver, integral=integral).maximize(costs)
+        assert contains(space, label.z) and label.value == pytest.approx(best) and label.bound >= best - 1e-9
+
+
 @pytest.mark.parametrize("solver", ["auto", "highs", "scipy", "cbc"])
 @pytest.mark.parametrize("size", [1e20, 1e150, 1e200, 1e307])
 def test_large_coefficients_have_finite_values(solver, size):
