@@ -198,7 +198,7 @@ class Batch:
         """``sum_i weights_i (joint(x_i, z_i) - joint(x_i, y_i))``: the sum of feature differences of a subgradient."""
         if self._dense and labels.native is not None and truth.native is not None:
             # Of few variables sparse tables take longer to make than the whole product.
-            return self._joint_of_points(weights[:, None] * (labels.native - truth.native))
+            return self._joint_of_points(weights[:, None] * (np.asarray(labels.native) - np.asarray(truth.native)))
         return self.joint(labels, weights) - self.joint(truth, weights)
 
     def _joint_of_points(self, Z: FloatArray) -> FloatArray:
@@ -222,11 +222,11 @@ class Batch:
         """The labels in the user's form."""
         return self.codec.decode(labels.native)
 
-    def loss(self, truth: LabelBatch) -> LossBatch:
+    def loss(self, truth: LabelBatch) -> LossBatch[Any]:
         """The linear task loss of each example's truth."""
         return self.codec.losses(truth.native)
 
-    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
+    def loss_values(self, loss: LossBatch[Any], labels: LabelBatch) -> FloatArray:
         """The task loss of each example's label."""
         return self.codec.loss_values(loss, labels.native)
 
@@ -235,7 +235,7 @@ class Batch:
     def argmax(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch | None = None,
+        loss: LossBatch[Any] | None = None,
         weight: Weight = 1.0,
         *,
         n_jobs: int = 1,
@@ -283,14 +283,14 @@ class Batch:
     def _some(self, examples: npt.NDArray[np.intp] | None) -> IntArray | None:
         return None if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[Any]) -> float | None:
         """The time of `fronts` in calls of `argmax`, roughly; None where there are none for this model and loss."""
         return self.inference.front_cost(loss)
 
     def fronts(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch,
+        loss: LossBatch[Any],
         truth: LabelBatch,
         *,
         n_jobs: int = 1,
@@ -317,7 +317,7 @@ class Batch:
         self,
         surrogate: Any,
         tables: Sequence[FloatArray],
-        loss: LossBatch,
+        loss: LossBatch[Any],
         truth: LabelBatch,
         n_jobs: int = 1,
         most_cost: float = np.inf,

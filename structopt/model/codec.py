@@ -49,6 +49,8 @@ __all__ = [
 
 #: The compact form of the labels of a data set.
 Native = TypeVar("Native")
+#: The layout of the coefficients of a family's losses.
+Coefficients = TypeVar("Coefficients")
 M = TypeVar("M", bound="Model")
 
 
@@ -61,7 +63,7 @@ class LabelBatch:
         For each feature term, the values of the parts: rows are the term's stacked feature rows. A function is called
         when they are first needed.
     native : object
-        The labels in the compact form of their codec (points ``z``, state sequences, ...).
+        The labels in the compact form of their codec (points ``z``, state sequences, ...), known to it alone.
     slack : ndarray or None
         By how much the proved maximum of each example may exceed the value of its label; None where every label is
         proved best, which is so unless a solver stopped at a gap or a time limit.
@@ -72,7 +74,7 @@ class LabelBatch:
     def __init__(
         self,
         tables: list[sp.csr_array] | Callable[[], list[sp.csr_array]],
-        native: Any,
+        native: object,
         slack: FloatArray | None = None,
     ) -> None:
         self._tables = tables
@@ -88,7 +90,7 @@ class LabelBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class LossBatch:
+class LossBatch(Generic[Coefficients]):
     """The linear task loss of every example.
 
     Attributes
@@ -98,7 +100,7 @@ class LossBatch:
     const : ndarray, shape (n,)
     """
 
-    coef: Any
+    coef: Coefficients
     const: FloatArray
 
 
@@ -115,8 +117,8 @@ class Counts(NamedTuple):
         The smallest weight of a variable: labels with nothing on are the only ones with less.
     """
 
-    errors: LossBatch
-    on: LossBatch
+    errors: LossBatch[Any]
+    on: LossBatch[Any]
     least: float
 
 
@@ -185,14 +187,14 @@ class BatchCodec(ABC, Generic[Native]):
         """Labels of `some` examples (increasing; None: all), given in pieces, with no label for the others."""
 
     @abstractmethod
-    def losses(self, truth: Native) -> LossBatch:
+    def losses(self, truth: Native) -> LossBatch[Any]:
         """The linear task loss of each example's ground truth."""
 
     @abstractmethod
-    def loss_values(self, loss: LossBatch, labels: Native) -> FloatArray:
+    def loss_values(self, loss: LossBatch[Any], labels: Native) -> FloatArray:
         """The task loss of each example's label."""
 
-    def loss_steps(self, loss: LossBatch) -> FloatArray:
+    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
         """A number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown."""
         return np.zeros(self.n)
 
@@ -205,7 +207,7 @@ class BatchCodec(ABC, Generic[Native]):
         """Rows of loss coefficients of each example, one after the other; None where each has one."""
         return None
 
-    def combined(self, first: LossBatch, second: LossBatch, factors: FloatArray) -> LossBatch:
+    def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
         """``first + factors * second``, with a factor for each example."""
         const = first.const + factors * second.const
         if isinstance(first.coef, RaggedRows):
@@ -263,7 +265,7 @@ class PointCodec(BatchCodec[Any]):
             return RaggedRows.of([next(given) if i in chosen else np.zeros(sizes[i]) for i in range(self.n)])
         return spread_rows(parts, some, self.n, 0.0)
 
-    def losses(self, truth: Any) -> LossBatch:
+    def losses(self, truth: Any) -> LossBatch[Any]:
         model = self.batch.model
         try:
             together = model.loss_batch(np.asarray(truth)) if model.fixed else None
@@ -288,7 +290,7 @@ class PointCodec(BatchCodec[Any]):
         errors, on = (LossBatch(RaggedRows(form.coef, weights.ptr), form.const) for form in made[:2])
         return Counts(errors, on, made.least)
 
-    def loss_steps(self, loss: LossBatch) -> FloatArray:
+    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
         if self.batch.model.fixed:
             every, group = np.arange(self.n), fixed_sums(self.batch.model.space().compiled)
             steps = common_steps(loss.coef, every, self.n)
@@ -306,7 +308,7 @@ class PointCodec(BatchCodec[Any]):
         owner = np.repeat(np.arange(self.n), np.diff(loss.coef.ptr))
         return common_steps(loss.coef.flat[:, None], owner, self.n)
 
-    def loss_values(self, loss: LossBatch, labels: Any) -> FloatArray:
+    def loss_values(self, loss: LossBatch[Any], labels: Any) -> FloatArray:
         if self.batch.model.fixed:
             return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
         products = loss.coef.flat * self.from_points(labels).flat

@@ -86,7 +86,7 @@ class BatchInference(ABC):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch | None,
+        loss: LossBatch[Any] | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -105,12 +105,12 @@ class BatchInference(ABC):
             Threads.
         """
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[Any]) -> float | None:
         """Work of `fronts` in calls of `maximize`, roughly; None where this inference has none for such a loss."""
         return None
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         """The exact fronts of (margin, loss) of some examples, in blocks that fit into memory.
 
@@ -119,7 +119,9 @@ class BatchInference(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no fronts.")
 
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+    def maximize_product(
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
+    ) -> Best | None:
         """The label of largest ``(1 + margin) * loss`` of every example, where that is cheaper than a front."""
         return None
 
@@ -132,12 +134,12 @@ class OracleInference(BatchInference):
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
-        self._planned: tuple[LossBatch, FrontPlan | None] | None = None
+        self._planned: tuple[LossBatch[Any], FrontPlan | None] | None = None
 
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch | None,
+        loss: LossBatch[Any] | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -155,7 +157,12 @@ class OracleInference(BatchInference):
         return Maxima(found.Z, found.values, found.bounds)
 
     def _by_space(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[Any] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         """Spaces that differ: all examples of one space in one call."""
         batch = self.batch
@@ -181,19 +188,19 @@ class OracleInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plan(self, loss: LossBatch) -> FrontPlan | None:
+    def _plan(self, loss: LossBatch[Any]) -> FrontPlan | None:
         """What makes the fronts for these losses, which do not depend on the weights."""
         if self._planned is None or self._planned[0] is not loss:
             fixed = self.batch.model.fixed
             self._planned = (loss, self.batch.model.oracle().front_plan(loss.coef, loss.const) if fixed else None)
         return self._planned[1]
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[Any]) -> float | None:
         plan = self._plan(loss)
         return None if plan is None else plan.cost
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         plan = self._plan(loss)
         assert plan is not None
@@ -205,7 +212,9 @@ class OracleInference(BatchInference):
             front = plan.fronts(costs if whole else costs[block], -own[block], block, n_jobs)
             yield BatchFronts(block, with_truth(front, truth[block]))
 
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+    def maximize_product(
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
+    ) -> Best | None:
         plan = self._plan(loss)
         if not isinstance(plan, ListedFronts):
             return None

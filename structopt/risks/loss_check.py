@@ -7,6 +7,8 @@ the labels of a few examples.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from structopt.errors import DeclarationError
@@ -20,7 +22,7 @@ _SEARCHED = 3
 _TOLERANCE = 1e-6
 
 
-def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch, search: bool = True) -> None:
+def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch[Any], search: bool = True) -> None:
     """Refuse a loss that is not 0 at the ground truth, or negative at some label.
 
     Parameters
@@ -44,7 +46,7 @@ def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch, search: bool 
         _check_least(batch, loss, const)
 
 
-def _check_least(batch: Batch, loss: LossBatch, const: FloatArray) -> None:
+def _check_least(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> None:
     if batch.model.integral == "relax":
         return  # at a fractional point a loss may be anything; it is a loss of labels
     least = _least_in_the_box(batch, loss, const)
@@ -67,7 +69,7 @@ def _check_least(batch: Batch, loss: LossBatch, const: FloatArray) -> None:
         )
 
 
-def _least_in_the_box(batch: Batch, loss: LossBatch, const: FloatArray) -> FloatArray | None:
+def _least_in_the_box(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> FloatArray | None:
     """A lower bound of each loss from the variables' bounds alone; None where the coefficients have another layout."""
     if not batch.model.fixed or not isinstance(loss.coef, np.ndarray) or loss.coef.ndim != 2:
         return None

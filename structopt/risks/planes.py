@@ -65,10 +65,10 @@ class DataPlanes:
         self,
         batch: Batch,
         truth: LabelBatch,
-        loss: LossBatch,
+        loss: LossBatch[Any],
         convex: bool,
         offset: float = 0.0,
-        errors: LossBatch | None = None,
+        errors: LossBatch[Any] | None = None,
         least: float | None = None,
     ) -> None:
         self.batch, self.truth, self.loss, self.errors = batch, truth, loss, errors

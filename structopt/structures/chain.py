@@ -256,7 +256,7 @@ class StateSequences(BatchCodec[IntArray]):
         rows = None if some is None else rows_of(self._ptr, some)[0]
         return cast("IntArray", spread_rows(parts, rows, int(self._ptr[-1]), -1))
 
-    def losses(self, truth: IntArray) -> LossBatch:
+    def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
         task, S = self.model._task, self.model.n_states
         if isinstance(task, PositionLoss):
             return LossBatch(task.table(truth, self._ptr), np.zeros(self.n))
@@ -276,11 +276,11 @@ class StateSequences(BatchCodec[IntArray]):
     def loss_rows(self) -> IntArray:
         return np.diff(self._ptr)
 
-    def loss_steps(self, loss: LossBatch) -> FloatArray:
+    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
         owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
         return common_steps(loss.coef, owner, self.n)
 
-    def loss_values(self, loss: LossBatch, labels: IntArray) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
         by_position = loss.coef[np.arange(len(labels)), labels]
         if (labels < 0).any():
             by_position = np.where(labels < 0, 0.0, by_position)
@@ -294,7 +294,7 @@ class ChainInference(BatchInference):
         super().__init__(batch)
         self.model = cast("Chain", batch.model)
         self._ptr: IntArray = batch.starts[0].astype(np.int64)
-        self._units: tuple[LossBatch, by_loss.LossUnits | None] | None = None
+        self._units: tuple[LossBatch[FloatArray], by_loss.LossUnits | None] | None = None
 
     def _scores(self, tables: Sequence[FloatArray], example: int) -> tuple[FloatArray, FloatArray]:
         """Scores of transitions and first states; tied weights are the same for all examples, any one's row will do."""
@@ -302,7 +302,12 @@ class ChainInference(BatchInference):
         return self.model.forbid(np.asarray(tables[1][example]), first)
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[FloatArray] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         jobs = n_threads(n_jobs)
         if some is not None and not some.size:
@@ -323,17 +328,17 @@ class ChainInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _loss_units(self, loss: LossBatch) -> by_loss.LossUnits | None:
+    def _loss_units(self, loss: LossBatch[FloatArray]) -> by_loss.LossUnits | None:
         if self._units is None or self._units[0] is not loss:
             self._units = (loss, by_loss.loss_units(loss.coef, self._ptr))
         return self._units[1]
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
         units = self._loss_units(loss)
         return None if units is None else float(units.levels.mean())
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         units = self._loss_units(loss)
         assert units is not None

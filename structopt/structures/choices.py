@@ -72,7 +72,7 @@ class Choices(BatchCodec[IntArray]):
         found: IntArray = spread_rows(parts, rows, int(self.slots[-1]), -1)
         return found
 
-    def losses(self, truth: IntArray) -> LossBatch:
+    def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
         start = self.batch.starts[0]
         block = np.zeros(int(start[-1]))
         block[self._parts(truth)] = 1.0
@@ -94,11 +94,11 @@ class Choices(BatchCodec[IntArray]):
     def loss_rows(self) -> IntArray:
         return np.diff(self.batch.starts[0])
 
-    def loss_steps(self, loss: LossBatch) -> FloatArray:
+    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
         owner = np.repeat(np.arange(self.n), np.diff(self.batch.starts[0]))
         return common_steps(loss.coef[:, None], owner, self.n)
 
-    def loss_values(self, loss: LossBatch, labels: IntArray) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
         parts = self._parts(labels)
         owner = np.searchsorted(self.batch.starts[0], parts, side="right") - 1
         return np.asarray(np.bincount(owner, loss.coef[parts], minlength=self.n) + loss.const)
@@ -112,7 +112,12 @@ class ChoiceInference(BatchInference):
         """The best choices of some examples and their values, for the scores of their parts one after the other."""
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[FloatArray] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         start = self.batch.starts[0]
         scores = np.asarray(tables[0], dtype=np.float64).ravel()

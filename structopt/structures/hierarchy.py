@@ -279,7 +279,7 @@ class NodeRows(BatchCodec[sp.csr_array]):
         data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
         return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
 
-    def losses(self, truth: sp.csr_array) -> LossBatch:
+    def losses(self, truth: sp.csr_array) -> LossBatch[_NodeForm]:
         form = NodeLosses(self.model.block_losses()["node"], truth)
         return LossBatch(form, form.constants())
 
@@ -290,10 +290,12 @@ class NodeRows(BatchCodec[sp.csr_array]):
         on = NodeCounts(-weights, sp.csr_array(truth.shape))
         return Counts(LossBatch(wrong, own), LossBatch(on, -own), float(weights[weights > 0.0].min()))
 
-    def combined(self, first: LossBatch, second: LossBatch, factors: FloatArray) -> LossBatch:
+    def combined(
+        self, first: LossBatch[_NodeForm], second: LossBatch[_NodeForm], factors: FloatArray
+    ) -> LossBatch[NodeSum]:
         return LossBatch(NodeSum(first.coef, second.coef, factors), first.const + factors * second.const)
 
-    def loss_values(self, loss: LossBatch, labels: sp.csr_array) -> FloatArray:
+    def loss_values(self, loss: LossBatch[_NodeForm], labels: sp.csr_array) -> FloatArray:
         values = np.array(loss.const)
         for block in node_blocks(np.arange(self.n), len(self.model.hierarchy)):
             base, rows = loss.coef.rows(block)
@@ -309,10 +311,15 @@ class NodeInference(BatchInference):
         super().__init__(batch)
         self.model = model = cast("HierarchicalLabels", batch.model)
         self._fast = model.algorithm() if model.solves_itself else None
-        self._planned: tuple[LossBatch, FrontPlan | None] | None = None
+        self._planned: tuple[LossBatch[_NodeForm], FrontPlan | None] | None = None
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[_NodeForm] | LossBatch[NodeSum] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         chosen = np.arange(self.batch.n) if some is None else some
         parts = node_blocks(chosen, len(self.model.hierarchy))
@@ -333,7 +340,9 @@ class NodeInference(BatchInference):
         values, bounds = (np.concatenate([part[k] for part in found]) for k in (1, 2))
         return Maxima(_stacked([rows for rows, _, _ in found]), values, bounds)
 
-    def _gains(self, table: FloatArray, part: IntArray, loss: LossBatch | None, weight: Weight) -> FloatArray:
+    def _gains(
+        self, table: FloatArray, part: IntArray, loss: LossBatch[_NodeForm] | LossBatch[NodeSum] | None, weight: Weight
+    ) -> FloatArray:
         gains = np.array(table[part].T, dtype=np.float64, order="C")
         if self.model.factor is not None:
             gains *= self.model.factor[:, None]
@@ -354,7 +363,7 @@ class NodeInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plan(self, loss: LossBatch) -> FrontPlan | None:
+    def _plan(self, loss: LossBatch[_NodeForm]) -> FrontPlan | None:
         """What makes the fronts of sets of nodes on trees; kept, since losses do not depend on the weights."""
         if self._planned is None or self._planned[0] is not loss:
             plan = None
@@ -365,14 +374,14 @@ class NodeInference(BatchInference):
             self._planned = (loss, plan)
         return self._planned[1]
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[_NodeForm]) -> float | None:
         if isinstance(self._fast, LeafOracle):
             return 3.0
         plan = self._plan(loss)
         return None if plan is None else plan.cost
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[_NodeForm], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         chosen = np.arange(self.batch.n) if some is None else some
         if isinstance(self._fast, LeafOracle):
@@ -392,7 +401,7 @@ class NodeInference(BatchInference):
             yield BatchFronts(block, Fronts(front.ptr, front.h, front.g, decode))
 
     def _leaf_fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: sp.csr_array, chosen: IntArray
+        self, tables: Sequence[FloatArray], loss: LossBatch[_NodeForm], truth: sp.csr_array, chosen: IntArray
     ) -> Iterator[BatchFronts]:
         """All leaves, of single-leaf labels."""
         paths = self.model.hierarchy.closure

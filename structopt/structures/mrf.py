@@ -138,7 +138,7 @@ class PairwisePoints(PointCodec):
     def tables(self, labels: FloatArray) -> list[sp.csr_array]:
         return [part_table(labels[:, : self._n_labels]), part_table(labels[:, self._n_labels :])]
 
-    def losses(self, truth: FloatArray) -> LossBatch:
+    def losses(self, truth: FloatArray) -> LossBatch[FloatArray]:
         model = self.batch.model
         return LossBatch(*model.block_losses()["y"].linear_batch(truth[:, : self._n_labels]))
 
@@ -146,7 +146,7 @@ class PairwisePoints(PointCodec):
         weights = self.batch.model.counted()
         return counts_of(truth[:, : self._n_labels], weights[: self._n_labels])
 
-    def loss_values(self, loss: LossBatch, labels: FloatArray) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: FloatArray) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", loss.coef, labels[:, : self._n_labels]) + loss.const)
 
 
@@ -161,7 +161,12 @@ class PairwiseInference(BatchInference):
             self._flows = model.graph.warm_state(batch.n)
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[FloatArray] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         unary = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
         if loss is not None:
@@ -197,11 +202,11 @@ class PairwiseInference(BatchInference):
         """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles#roof-duality)."""
         return not self.model.is_relaxed and self.model.n <= LISTED
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
         return 4.0 if self._lists else None
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         chosen = np.arange(self.batch.n) if some is None else some
         unary, pair = np.asarray(tables[0], dtype=np.float64)[chosen], np.asarray(tables[1], dtype=np.float64)[chosen]
@@ -216,7 +221,9 @@ class PairwiseInference(BatchInference):
 
         yield BatchFronts(chosen, Fronts(ptr, h, g, decode))
 
-    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
+    def maximize_product(
+        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, n_jobs: int
+    ) -> Best | None:
         one_for_all = not tables[1].strides[0] or bool((tables[1] == tables[1][:1]).all())
         if not self._lists or not one_for_all:
             return None

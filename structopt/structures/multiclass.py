@@ -142,7 +142,7 @@ class ClassNumbers(BatchCodec[IntArray]):
     def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
         return cast("IntArray", spread_rows(parts, some, self.n, -1))
 
-    def losses(self, truth: IntArray) -> LossBatch:
+    def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
         task = self.model.block_losses()["y"]
         forms = [task.linear(row) for row in np.eye(len(self.model.names))]
         return LossBatch(np.array([form[0] for form in forms])[truth], np.array([form[1] for form in forms])[truth])
@@ -150,10 +150,10 @@ class ClassNumbers(BatchCodec[IntArray]):
     def counts(self, truth: IntArray) -> Counts | None:
         return counts_of(np.eye(len(self.model.names))[truth], self.model.counted())
 
-    def loss_steps(self, loss: LossBatch) -> FloatArray:
+    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
         return common_steps(loss.coef, np.arange(self.n), self.n)
 
-    def loss_values(self, loss: LossBatch, labels: IntArray) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
         found = loss.coef[np.arange(self.n), labels]
         return np.asarray(np.where(labels >= 0, found, 0.0) + loss.const)
 
@@ -162,7 +162,12 @@ class ClassInference(BatchInference):
     """The largest entry of each row; all K classes are a front."""
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[FloatArray] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         scores = rows_or_all(tables[0], some)
         if loss is not None:
@@ -170,11 +175,11 @@ class ClassInference(BatchInference):
         best = scores.argmax(axis=1)
         return Maxima(best, scores[np.arange(len(best)), best])
 
-    def front_cost(self, loss: LossBatch) -> float | None:
+    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
         return 1.0
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         scores = np.asarray(tables[0], dtype=np.float64)
         width = scores.shape[1]

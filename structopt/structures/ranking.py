@@ -245,7 +245,7 @@ class _ProgramPoints(PointCodec):
         self._relevances = Y
         return points
 
-    def losses(self, truth: Any) -> LossBatch:
+    def losses(self, truth: Any) -> LossBatch[RaggedRows]:
         model, batch = self.batch.model, self.batch
         forms = [model.loss(self._relevances[i], batch.input(i)) for i in range(self.n)]
         return LossBatch(RaggedRows.of([coef for coef, _ in forms]), np.array([const for _, const in forms]))
@@ -292,7 +292,7 @@ class Orders(BatchCodec[Rankings]):
         rows = None if some is None else ranges(self._start[some], self._start[some + 1])
         return Rankings(spread_rows([part.order for part in parts], rows, len(self._c), -1))
 
-    def losses(self, truth: Rankings) -> LossBatch:
+    def losses(self, truth: Rankings) -> LossBatch[FloatArray]:
         if truth.relevance is None:
             raise DeclarationError("The loss of a ranking depends on relevances: give the labels of ground truth(Y).")
         coef, const = np.empty((2, len(self._c))), np.empty(self.n)
@@ -302,7 +302,7 @@ class Orders(BatchCodec[Rankings]):
             const[i] = coef[0, own] @ coef[1, own][truth.order[own]]
         return LossBatch(coef, const)
 
-    def loss_values(self, loss: LossBatch, labels: Rankings) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: Rankings) -> FloatArray:
         ranked, documents = self._ranked(labels.order)
         a, b = loss.coef
         return np.asarray(loss.const - np.bincount(self._query[ranked], a[ranked] * b[documents], minlength=self.n))
@@ -318,7 +318,12 @@ class RankingInference(BatchInference):
         self._prices = np.zeros(len(self._c))
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[FloatArray] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         begin = self.batch.starts[0]
         chosen = np.arange(self.batch.n) if some is None else some

@@ -311,16 +311,16 @@ class SegmentRows(BatchCodec[Segments]):
         counts = spread_rows([given], some, self.n, 0)
         return Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
 
-    def losses(self, truth: Segments) -> LossBatch:
+    def losses(self, truth: Segments) -> LossBatch[FloatArray]:
         _, span = self._spans(truth)
         states = np.repeat(truth.rows[:, 1], span)
         return LossBatch(self.model._position_loss.table(states, self._ptr), np.zeros(self.n))
 
-    def loss_steps(self, loss: LossBatch) -> FloatArray:
+    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
         owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
         return common_steps(loss.coef, owner, self.n)
 
-    def loss_values(self, loss: LossBatch, labels: Segments) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: Segments) -> FloatArray:
         owner, span = self._spans(labels)
         at, _ = rows_of(self._ptr, np.flatnonzero(np.diff(labels.ptr)))
         by_position = loss.coef[at, np.repeat(labels.rows[:, 1], span)]
@@ -336,7 +336,12 @@ class SegmentInference(BatchInference):
         self._ptr: IntArray = batch.starts[0].astype(np.int64)
 
     def maximize(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, some: IntArray | None, n_jobs: int
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[FloatArray] | None,
+        weight: Weight,
+        some: IntArray | None,
+        n_jobs: int,
     ) -> Maxima:
         chosen = np.arange(self.batch.n) if some is None else some
         pieces = self._pieces(chosen)
@@ -362,7 +367,7 @@ class SegmentInference(BatchInference):
         return [piece for piece in np.split(chosen, cuts) if piece.size]
 
     def _solve(
-        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, piece: IntArray
+        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray] | None, weight: Weight, piece: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         model, S, L = self.model, self.model.n_states, self.model.max_length
         at, ptr = rows_of(self._ptr, piece)
