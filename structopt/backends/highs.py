@@ -182,7 +182,7 @@ class Highs(Backend):
             for kind in _INTERRUPTS:
                 self._highs.startCallback(kind)
         self._cost_exponent = _MIP_COST_EXPONENT if self._integral else _LP_COST_EXPONENT
-        # `maximize` takes the straight way from this square norm on: never where runs are watched, nor past a
+        # `maximize` skips all checks from this squared norm on: never where runs are watched, nor past a
         # subclass that has a `run` of its own.
         own = type(self).run is Highs.run and type(self).set_costs is Highs.set_costs
         self._least_square = _LP_LEAST_SQUARE if own and n and not self._watched else np.inf
@@ -333,10 +333,10 @@ class Highs(Backend):
         return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
 
     def _second_look(self, status: Any) -> Solution:
-        settled = self._settled(status)
-        if settled is not None:
-            return settled
-        # Neither presolve nor the last basis is above suspicion: solve once more without them.
+        decided = self._decided(status)
+        if decided is not None:
+            return decided
+        # Presolve or the last basis may be the cause: solve once more without them.
         presolve = self._highs.getOptionValue("presolve")[1]
         self._highs.setOptionValue("presolve", "off")
         self._highs.clearSolver()
@@ -349,7 +349,7 @@ class Highs(Backend):
             return self._read(Status.OPTIMAL, status)
         if status == _MODEL_STATUS.kUnboundedOrInfeasible:
             return self._unbounded_or_infeasible()
-        return self._settled(status) or self._last_attempt()
+        return self._decided(status) or self._last_attempt()
 
     def _last_attempt(self) -> Solution:
         """The primal simplex, with an objective of norm 1.
@@ -370,9 +370,10 @@ class Highs(Backend):
         self._highs.setOptionValue("simplex_strategy", strategy)
         if status == _OPTIMAL:
             return self._read(Status.OPTIMAL, status)
-        return self._settled(status) or self._read(Status.FAILED, status)
+        return self._decided(status) or self._read(Status.FAILED, status)
 
-    def _settled(self, status: Any) -> Solution | None:
+    def _decided(self, status: Any) -> Solution | None:
+        """The answer where a status other than optimal leaves no doubt; None where it does."""
         if status == _MODEL_STATUS.kInfeasible:
             return Solution(Status.INFEASIBLE, None, message=self._words(status))
         if status == _MODEL_STATUS.kUnbounded:

@@ -136,7 +136,7 @@ class Pulp(RecordingBackend):
         constraints = _constraints(self._problem)
         for name in self._extra_names:
             del constraints[name]
-        # PuLP remembers every constraint ever added here, and nobody reads it.
+        # PuLP keeps every constraint ever added in a list that is not used.
         self._problem.modifiedConstraints.clear()
         before = set(constraints)
         self._extra_contradiction = False

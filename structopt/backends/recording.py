@@ -124,7 +124,7 @@ class RecordingBackend(Backend):
             found = self._solve(costs * self._scale, start)
         seconds = time.perf_counter() - begin
         if found.status in (Status.UNBOUNDED, Status.INFEASIBLE, Status.FAILED):
-            found = self._settle(found, costs, seconds)
+            found = self._arbitrated(found, costs, seconds)
         if found.z is None:
             return found
         finished = self._finish(found, costs, seconds)
@@ -132,7 +132,7 @@ class RecordingBackend(Backend):
             return finished
         return self._audit(finished, costs, seconds)
 
-    def _settle(self, found: Solution, costs: FloatArray, seconds: float) -> Solution:
+    def _arbitrated(self, found: Solution, costs: FloatArray, seconds: float) -> Solution:
         # "Infeasible", "unbounded", "unbounded or infeasible" and "undefined" are mixed up by file
         # interfaces: PuLP reads HiGHS's "unbounded or infeasible" as infeasible, glpsol calls both
         # undefined after its presolve. So HiGHS arbitrates: a ray and a label together prove

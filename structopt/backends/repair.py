@@ -65,7 +65,7 @@ def repaired(
     rows = with_rows(space, [] if extra is None else [extra])
     checker = Checker(rows)
     if found.status is Status.TIME_LIMIT:
-        label = _settled(rows, checker, costs, found.z)
+        label = _best_completion(rows, checker, costs, found.z)
         return replace(found, z=label, bound=found.bound if label is not None else math.inf)
     best: FloatArray | None = None
     value, bound = -math.inf, found.bound
@@ -83,7 +83,7 @@ def repaired(
             break
         bound = min(bound, max(next_best.bound, value))
         held = checker.holds(costs, next_best.z)
-        label = next_best.z if held else _settled(rows, checker, costs, next_best.z)
+        label = next_best.z if held else _best_completion(rows, checker, costs, next_best.z)
         if label is not None and float(costs @ label) > value:
             best, value = label, float(costs @ label)
         if best is not None and bound - value <= VALUE_TOLERANCE * float(np.abs(costs) @ np.abs(best)):
@@ -102,7 +102,7 @@ def repaired(
     )
 
 
-def _settled(rows: CompiledSpace, checker: Checker, costs: FloatArray, z: FloatArray) -> FloatArray | None:
+def _best_completion(rows: CompiledSpace, checker: Checker, costs: FloatArray, z: FloatArray) -> FloatArray | None:
     """The best label with the integer variables of `z`, or None if there is none."""
     whole = rows.integrality
     at = np.clip(np.rint(z), rows.lower, rows.upper)

@@ -184,7 +184,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
             name, why = "block_ascent", "a decomposable risk whose working sets fit into memory"
         _log.info("trainer='auto' chose %s: %s", name, why)
         if self.verbose:
-            with suppress(OSError, ValueError):  # nobody reads any more
+            with suppress(OSError, ValueError):  # the pipe or the file was closed
                 print(f"trainer: {name} ({why})")
         return train.get(name)
 

@@ -23,7 +23,7 @@ def is_clean(c: Any, shape: tuple[int, ...]) -> TypeGuard[FloatArray]:
     """Whether `c` can be taken as it is; a backend looks for NaN itself. (numpy is slow right after a run.)"""
     if type(c) is not np.ndarray or c.dtype != np.float64 or c.shape != shape or not c.flags.c_contiguous:
         return False
-    # A finite squared norm has finite terms; the few that overflow take the long way.
+    # A finite squared norm has finite terms; the few that overflow are checked entry by entry.
     return dot(c, c) < math.inf
 
 
@@ -55,11 +55,12 @@ def affine_costs(space: CompiledSpace, name: str, function: Any) -> tuple[FloatA
 def _check(space: CompiledSpace, costs: FloatArray) -> None:
     if costs.shape[-1] != space.n_variables:
         raise SpaceMismatch(
-            f"Costs have {costs.shape[-1]} entries; the space {space.name!r} has {space.n_variables} variables."
+            f"There are {costs.shape[-1]} objective coefficients; the space {space.name!r} has {space.n_variables} "
+            "variables."
         )
     if dot(costs.ravel(), costs.ravel()) <= _LARGE_COST**2:
         return  # so is every square
-    # The sum is finite iff all entries are (up to overflow, which the second test forgives).
+    # The sum is finite iff all entries are (up to overflow, which the second test allows for).
     with np.errstate(over="ignore", invalid="ignore"):
         total = costs.sum()
     if not np.isfinite(total) and not np.isfinite(costs).all():

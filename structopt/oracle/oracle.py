@@ -36,7 +36,7 @@ __all__ = ["Oracle"]
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
 _LISTED_INTEGERS = 60
-#: Integer variables and entries of a matrix beyond which nobody tries to compile a space by itself.
+#: Integer variables and entries of a matrix beyond which a space is not compiled unless that is asked for.
 _MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
 #: Seconds of a solver's call: of a plain one before one was measured, and of one with no-goods or side constraints.
 _PLAIN_CALL, _HARD_CALL = 1e-4, 5e-3
@@ -481,7 +481,7 @@ class Oracle(SumsOverLabels):
 
     @property
     def plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
-        """For a caller who looks at the point himself; None where a combinatorial algorithm, or a subclass, answers.
+        """A plain call without checks of its answer; None where a combinatorial algorithm, or a subclass, answers.
 
         It takes objective coefficients (a contiguous float64 vector) and their squared norm, and returns the best point
         as the solver has it, free for the caller to change, with a bound on its value.

@@ -163,7 +163,7 @@ class SolverPool(Algorithm):
     def _run_plain(self, c: FloatArray, square: float) -> Solution:
         """A program without side constraints, basis or start, in as few steps as will do.
 
-        Costs that are not finite, or whose square is not, take the long way, where they are looked at.
+        Coefficients that are not finite, or whose square is not, are checked one by one first.
         """
         solver = self._take()
         lp = solver.lp

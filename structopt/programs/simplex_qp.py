@@ -5,7 +5,7 @@
 (BMRM 2.3; G holds the inner products of the cuts.) Cuts come one by one and the answer moves little, so the
 solver is a warm pairwise ascent that stops as soon as its own duality gap is below what the caller needs.
 It never returns anything but a feasible point, hence every bound computed from it is valid. Where
-pairs crawl (ill-conditioned bundles) an interior-point method, piqp, finishes.
+the pair steps converge slowly (ill-conditioned bundles) an interior-point method, piqp, takes over.
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class _Worker:
         self._round_columns()
         for _ in range(MAX_ROUNDS):
             self._substitute_fixed()
-            self._settle_short_rows()
+            self._drop_short_rows()
             self._round_rows()
             self._round_columns()
             self._imply_upper_bounds()
@@ -259,7 +259,7 @@ class _Worker:
         self.row_lower, self.row_upper = self.row_lower - shift, self.row_upper - shift
         self._keep(~moved)
 
-    def _settle_short_rows(self) -> None:
+    def _drop_short_rows(self) -> None:
         """Rows without entries are checked, rows with one entry become column bounds; both are dropped."""
         count = np.bincount(self.row, minlength=self.n_rows)
         empty = self.alive & (count == 0)

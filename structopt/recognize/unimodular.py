@@ -100,7 +100,7 @@ def _unproved_blocks(entries: _Entries, proofs: set[str]) -> _Entries:
     block = row_label[entries.row]
     proved = np.zeros(size, dtype=bool)  # by block
 
-    def settle(name: str, failing_blocks: IntArray) -> None:
+    def record(name: str, failing_blocks: IntArray) -> None:
         bad = np.zeros(size, dtype=bool)
         bad[failing_blocks] = True
         new = ~bad[block] & ~proved[block]
@@ -108,14 +108,14 @@ def _unproved_blocks(entries: _Entries, proofs: set[str]) -> _Entries:
             proofs.add(name)
             proved[block[new]] = True
 
-    settle(_NETWORK, block[_fails_network(entries)])
+    record(_NETWORK, block[_fails_network(entries)])
     if not proved[block].all():
         flipped = entries.transpose()
         flipped_block = column_label[flipped.row]
-        settle(_TRANSPOSE, flipped_block[_fails_network(flipped)])
+        record(_TRANSPOSE, flipped_block[_fails_network(flipped)])
         if not proved[block].all():
-            settle(_ROW_INTERVALS, block[_fails_intervals(entries, column_label)])
-            settle(_COLUMN_INTERVALS, flipped_block[_fails_intervals(flipped, row_label)])
+            record(_ROW_INTERVALS, block[_fails_intervals(entries, column_label)])
+            record(_COLUMN_INTERVALS, flipped_block[_fails_intervals(flipped, row_label)])
     return entries.compress(~proved[block])
 
 

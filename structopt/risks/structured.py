@@ -46,12 +46,12 @@ _PRODUCT_SEARCHES = ("angular", "bisecting", "binary", "sarawagi")
 
 @dataclass(frozen=True, eq=False)
 class Violations:
-    """The most violated label of every example, and the plane that it gives.
+    """The most violated label of every example, and the cutting plane that it gives.
 
     The surrogate of example i at any w' is at least ``level_i - scale_i <w', phi(x_i, y_i) - phi(x_i, y)>``, y being
     the label found (the tangent in h of psi at it); at w it is at most ``upper_i``. Where examples have
-    weights all four numbers contain them, so that the mean of such planes bounds the weighted risk, and whoever works
-    with the planes need not know that there are weights.
+    weights all four numbers contain them, so that the mean of such cutting planes bounds the weighted risk, and a
+    trainer need not know that there are weights.
 
     Parameters
     ----------

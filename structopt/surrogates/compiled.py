@@ -3,8 +3,8 @@
 A kernel gets a surrogate as a *form*, a vector of eight numbers: a code that says which formula, its two parameters,
 the least g of its domain, and for a function of the user's own the addresses of machine code. So every kernel is
 compiled once, whatever the surrogate and its parameters. The addresses are those of functions that numba compiled
-(`from_numba`) or of a bridge into the interpreter (`from_python`): a ψ in Python takes the same road as all others,
-only slower.
+(`from_numba`) or of a bridge into the interpreter (`from_python`): a ψ in Python goes through the same kernels as all
+others, only slower.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class LinearBundle(Bundle):
         self._idle = np.zeros(0, dtype=np.int64)
         self._box = math.inf if math.isfinite(floor) else 10.0
         self._value = -math.inf  # of the last model, and how many solves it has not moved
-        self._settled = 0
+        self._unmoved = 0
         self._program = LinearProgram()
         self._basis: Basis | None = None
 
@@ -123,12 +123,12 @@ class LinearBundle(Bundle):
     def _watch_box(self, w: Vector, value: float) -> None:
         """Double the box if it binds and the model has converged inside it."""
         size = max(abs(value), *np.abs(self._b))
-        self._settled = self._settled + 1 if value - self._value <= 1e-3 * size else 0
+        self._unmoved = self._unmoved + 1 if value - self._value <= 1e-3 * size else 0
         self._value = value
-        if self._settled < 5 or not (np.abs(w) >= 0.999 * self._box).any():
+        if self._unmoved < 5 or not (np.abs(w) >= 0.999 * self._box).any():
             return
         self._box *= 2.0
-        self._settled, self._value = 0, -math.inf
+        self._unmoved, self._value = 0, -math.inf
 
     def _drop_idle(self) -> None:
         kept = self._idle < IDLE_LIMIT
@@ -150,7 +150,7 @@ class LinearBundle(Bundle):
             "rows": self._rows[: self.n_cuts].copy(),
             "b": np.array(self._b),
             "idle": self._idle.copy(),
-            "box": np.array([self._box, self._value, self._settled]),
+            "box": np.array([self._box, self._value, self._unmoved]),
             "basic_columns": columns,
             "basic_rows": rows,
         }
@@ -160,6 +160,6 @@ class LinearBundle(Bundle):
         self._b = [float(b) for b in state["b"]]
         self._idle = state["idle"].astype(np.int64)
         self._box, self._value = float(state["box"][0]), float(state["box"][1])
-        self._settled = int(state["box"][2])
+        self._unmoved = int(state["box"][2])
         columns, rows = state["basic_columns"], state["basic_rows"]
         self._basis = (columns, rows) if columns.size else None

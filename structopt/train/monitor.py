@@ -465,7 +465,7 @@ class Monitor:
             return
         try:
             self._draw(last)
-        except (OSError, ValueError):  # nobody reads any more: a closed pipe, a closed file
+        except (OSError, ValueError):  # the pipe or the file was closed
             self.verbose = False
 
     def _draw(self, last: bool) -> None:
@@ -515,7 +515,7 @@ class Monitor:
         if is_interrupt(error) and not isinstance(error, KeyboardInterrupt):
             raise KeyboardInterrupt from error  # nothing to keep yet, but no error of ours either
         if isinstance(error, Exception) and getattr(error, "partial", None) is None and self.w is not None:
-            with suppress(AttributeError):  # the model so far travels with the failure, whoever raised it
+            with suppress(AttributeError):  # the error carries the model so far, wherever it was raised
                 error.partial = self.result()  # type: ignore[attr-defined]
         return None
 
