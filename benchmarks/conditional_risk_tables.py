@@ -19,9 +19,9 @@ from structopt.estimators.conditional_risk import ConditionalRiskMinimizer, Regu
 from structopt.estimators.conditional_risk.averages import KernelAverages
 from structopt.estimators.conditional_risk.labels import encode_labels
 from structopt.estimators.conditional_risk.programs import risk_program
-from structopt.estimators.conditional_risk.projection import Projection
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, HierarchicalLoss, TaskLoss
+from structopt.programs.projection import Projection
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
 

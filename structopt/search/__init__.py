@@ -5,8 +5,7 @@ A search uses a plane, and no solver.
 
 from structopt.search.angular import angular
 from structopt.search.batch import BatchResult, search_batch
-from structopt.search.binary import binary
-from structopt.search.bisecting import bisecting
+from structopt.search.bisecting import binary, bisecting
 from structopt.search.exact import exact
 from structopt.search.hull import convex_hull
 from structopt.search.result import SearchResult, Step

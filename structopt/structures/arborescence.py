@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
-from structopt.algorithms.arborescence import spanning as kernels
+from structopt.algorithms import arborescence as kernels
 from structopt.algorithms.base import Algorithm, Capability, Optimum, RowAlgorithm, Solutions
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.algorithms.arborescence.spanning import arborescence, arborescence_batch, k_best
+from structopt.algorithms.arborescence import arborescence, arborescence_batch, k_best
 from structopt.errors import DeclarationError, InfeasibleSpace
 
 

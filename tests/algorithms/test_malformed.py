@@ -19,8 +19,7 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt._jit.csr import checked_csr
-from structopt.algorithms import assignment, paths
-from structopt.algorithms.arborescence import spanning as arborescence
+from structopt.algorithms import arborescence, assignment, paths
 from structopt.algorithms.cardinality import CardinalityAlgorithm
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.closure import ClosureGraph

@@ -23,12 +23,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structopt.errors import DeclarationError
 from structopt.estimators.conditional_risk.labels import dense, encode_labels
-from structopt.estimators.conditional_risk.projection import Projection
 from structopt.estimators.conditional_risk.separable import AbsoluteProgram
 from structopt.losses import Hamming, TaskLoss
 from structopt.losses.hierarchy import AffineForm, sparse_form
 from structopt.model import Model
 from structopt.oracle import Oracle
+from structopt.programs.projection import Projection
 from structopt.space.compiled import VALUE_TOLERANCE, FloatArray
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
 from structopt.structures.node_labels import LabelCodec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import structopt as so
-from structopt.estimators.conditional_risk.projection import Projection
+from structopt.programs.projection import Projection
 
 
 def polytope(equation=True, spare=0):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import highspy
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg as la
 import scipy.sparse as sp
 
 from structopt.backends.base import Status
+from structopt.backends.highs import Highs
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed
-from structopt.programs.quadratic import Quadratic
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["Projection"]
@@ -47,7 +48,7 @@ class Projection:
             raise DeclarationError("The squared loss over integer variables that are not 0/1 is not supported.")
         self.space = space
         self.columns = np.arange(space.n_variables)[columns]
-        self._backend = Quadratic(space)
+        self._backend = _Quadratic(space)
         self._backend.set_curvature(self.columns)
         self._hull = _affine_hull(space) if len(self.columns) == space.n_variables else None
 
@@ -149,3 +150,25 @@ def _satisfies(space: CompiledSpace, Z: FloatArray) -> npt.NDArray[np.bool_]:
     room = _ROUNDING * np.maximum(1.0, np.asarray(np.abs(Z) @ abs(space.matrix).T))
     rows = (activity >= space.row_lower - room) & (activity <= space.row_upper + room)
     return np.asarray(rows.all(axis=1) & (np.clip(Z, space.lower, space.upper) == Z).all(axis=1))
+
+
+class _Quadratic(Highs):
+    """HiGHS maximising ``c . z - |z[columns]|^2``."""
+
+    def set_curvature(self, columns: npt.NDArray[np.intp]) -> None:
+        """Say which variables count in the square."""
+        n = self.space.n_variables
+        diagonal = np.zeros(n)
+        diagonal[columns] = -2.0
+        matrix = sp.csc_array(sp.diags_array(diagonal, format="csc"))
+        matrix.eliminate_zeros()
+        hessian = highspy.HighsHessian()
+        hessian.dim_ = n
+        hessian.format_ = highspy.HessianFormat.kTriangular
+        hessian.start_, hessian.index_, hessian.value_ = matrix.indptr, matrix.indices, matrix.data
+        if self._highs.passHessian(hessian) == highspy.HighsStatus.kError:
+            raise DeclarationError(f"HiGHS refuses a quadratic objective on {self.space!r}.")
+
+    def row_duals(self) -> FloatArray:
+        """The dual variables of the rows at the last answer."""
+        return np.array(self._highs.getSolution().row_dual, dtype=np.float64)
