@@ -465,14 +465,15 @@ def _any_of(checks: list[Check], may_be_none: bool) -> Check:
     def check(name: str, value: Any) -> Any:
         if value is None and may_be_none:
             return value
-        first: DeclarationError | None = None
+        # The text, not the error: that one holds its traceback, and with it the arrays of every caller until a garbage
+        # collection.
+        text = ""
         for one in checks:
             try:
                 return one(name, value)
             except DeclarationError as error:
-                first = first or error
-        text = str(first).replace(" must be ", " must be None or ", 1) if may_be_none else str(first)
-        raise DeclarationError(text)
+                text = text or str(error)
+        raise DeclarationError(text.replace(" must be ", " must be None or ", 1) if may_be_none else text)
 
     return check
 

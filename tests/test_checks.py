@@ -1,6 +1,8 @@
 """Arguments are checked in one place: what is refused is named, what is the same in other clothes is taken."""
 
+import gc
 import pickle
+import weakref
 from decimal import Decimal
 
 import numpy as np
@@ -155,3 +157,24 @@ def test_other_matrices_give_the_same_weights(kind):
     wanted = so.StructuredSVM(model, lam=0.1, tol=1e-6).fit(X, y).coef_
     found = so.StructuredSVM(model, lam=0.1, tol=1e-6).fit(kind(X), y).coef_
     assert found == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_refused_alternative_keeps_nothing_of_the_callers():
+    """An error that is kept holds its traceback, and so the arrays of every caller until a garbage collection."""
+
+    @checks.checked
+    def either(a: str | dict[str, int]) -> None: ...
+
+    class Array:
+        pass
+
+    def caller():
+        array = Array()
+        either({})
+        return weakref.ref(array)
+
+    gc.disable()
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()

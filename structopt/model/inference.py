@@ -258,8 +258,11 @@ def blocks(chosen: IntArray, width: int, entries: int = _FRONT_POINTS) -> list[I
 
 
 def rows_or_all(array: Any, some: IntArray | None) -> Any:
-    """The rows of some examples; the array itself for all."""
-    return array if some is None else array[some]
+    """The rows of some examples; the array itself for all, and one row shown many times stays one."""
+    if some is None:
+        return array
+    shared = isinstance(array, np.ndarray) and array.ndim > 0 and array.strides[0] == 0
+    return array[: len(some)] if shared else array[some]
 
 
 def weighed(coef: Any, weight: Weight, some: IntArray | None, counts: IntArray | None = None) -> Any:

@@ -81,14 +81,18 @@ def mix_rows(
 
 
 @kernel
-def fill_rows(rows: Any, indptr: Any, indices: Any, data: Any) -> int:
-    """The nonzeros of a dense array as the arrays of a CSR matrix, which have room for all; returns their number."""
+def fill_rows(rows: Any, first: int, n_columns: int, indptr: Any, indices: Any, data: Any) -> int:
+    """The nonzeros of the columns of a dense array from `first` on as the arrays of a CSR matrix; returns their number.
+
+    The arrays have room for all.
+    """
     end = 0
     indptr[0] = 0
     for r in range(rows.shape[0]):
-        for column in range(rows.shape[1]):
-            if rows[r, column] != 0.0:
-                indices[end], data[end] = column, rows[r, column]
+        for column in range(n_columns):
+            value = rows[r, first + column]
+            if value != 0.0:
+                indices[end], data[end] = column, value
                 end += 1
         indptr[r + 1] = end
     return end

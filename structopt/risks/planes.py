@@ -309,5 +309,6 @@ def _mixed(
     size = int((indptr[row + 1] - indptr[row]).sum())
     out = np.empty(shape[0] + 1, dtype=np.int32), np.empty(size, dtype=np.int32), np.empty(size)
     end = mix_rows(sources, shares, start, first, indptr, indices, data, np.zeros(shape[1], dtype=np.int64), out)
-    # Copies: the room was that of all parts, and a table that is kept must not hold on to it.
-    return csr_table(out[2][:end].copy(), out[1][:end].copy(), out[0], shape)
+    if end < size:  # parts that several labels share: a table that is kept must not hold on to their room
+        out = out[0], out[1][:end].copy(), out[2][:end].copy()
+    return csr_table(out[2], out[1], out[0], shape)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt.checks import checked
-from structopt.plane.batch import IndexArray, PlaneBatch
+from structopt.plane.batch import BatchAnswers, IndexArray, PlaneBatch
 from structopt.search import walk
 from structopt.search.exact import exact
 from structopt.search.result import check_rtol
@@ -56,7 +56,8 @@ class BatchResult:
     lam : ndarray, shape (n,)
         The last λ of each, a good start for the next search; NaN where there was no query.
     near : ndarray of int, shape (k, n)
-        Numbers of the hull's vertices next to the best one, -1 where there are fewer: a warm start of the next search.
+        Numbers of the labels nearest to the tangent of ψ at the optimum, -1 where there are fewer: a warm start of the
+        next search.
     rounds : int
         Batch queries.
     queries : int
@@ -114,7 +115,7 @@ def search_batch(
     max_rounds : int
         Batch queries at most.
     n_near : int
-        How many vertices next to the best one to report.
+        How many labels next to the best one to report.
     each : callable
         ``each(visit, some)`` visits the planes that are searched one by one; in threads, for example.
 
@@ -167,6 +168,8 @@ class _Walks:
         self.codes, self.lams, self.upper = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         self.last = np.full(n, np.nan)
         self.n_known = len(H)
+        # All points seen, a row for each label known and each round.
+        self.seen_h, self.seen_g, self.seen_numbers = list(H), list(G), [np.full(n, k) for k in range(len(H))]
         self.rounds = self.queries = 0
         walk.begin_all(
             self.states, self.form.numbers, np.ascontiguousarray(H), np.ascontiguousarray(G), limits,
@@ -190,17 +193,32 @@ class _Walks:
                 step, offset, self.codes, self.lams, self.upper,
             )  # fmt: skip
             self.form.check()
+            self._see(some, answer)
             some = some[self.codes[some] == walk.ASK]
+
+    def _see(self, some: IndexArray, answer: BatchAnswers) -> None:
+        n = self.planes.n
+        for rows, values in ((self.seen_h, answer.h), (self.seen_g, answer.g)):
+            row = np.full(n, np.nan)
+            row[some] = values
+            rows.append(row)
+        numbers = np.full(n, -1)
+        numbers[some] = answer.number
+        self.seen_numbers.append(numbers)
 
     def result(self, n_near: int) -> BatchResult:
         n = self.planes.n
         values, places = np.empty((n, 2)), np.empty((n, 5))
         parts, near = np.empty((3, n), dtype=np.intp), np.empty((n_near, n), dtype=np.intp)
-        walk.summarize(self.states, self.form.numbers, values, places, parts, near)
+        walk.summarize(self.states, self.form.numbers, values, places, parts)
         self.form.check()
         mixed = values[:, 1] > values[:, 0]
         value = np.where(mixed, values[:, 1], values[:, 0])
         h, g = (np.where(mixed, places[:, 2 + k], places[:, k]) for k in range(2))
+        if n_near:
+            seen = np.array(self.seen_h), np.array(self.seen_g), np.array(self.seen_numbers)
+            walk.nearest(self.form.numbers, *seen, value, h, g, near)
+            self.form.check()
         share = np.where(mixed, places[:, 4], 0.0)
         numbers = np.where(mixed, parts[1:], parts[0])
         upper = np.maximum(self.upper, value)

@@ -38,6 +38,7 @@ __all__ = [
     "best_mixture",
     "lattice_peak",
     "make_room_for",
+    "nearest",
     "new_states",
     "summarize",
 ]
@@ -606,7 +607,7 @@ def advance_all(
 
 
 @kernel
-def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: FloatArray, parts: Any, near: Any) -> None:
+def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: FloatArray, parts: Any) -> None:
     """What the walks found.
 
     Parameters
@@ -617,23 +618,15 @@ def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: Flo
         Results: h and g of the label; h, g and the second share of the mixture.
     parts : ndarray of int, shape (3, n)
         Results: number of the label (-1: none), and of the two ends of the mixture.
-    near : ndarray of int, shape (n_near, n)
-        Results: numbers of the vertices next to the best one, -1 where there are fewer. A good start for the next walk.
     """
     for i in range(states.shape[0]):
         s = states[i]
         values[i, 0], parts[0, i] = s[0, _LABEL_VALUE], int(s[0, _LABEL_ID])
         places[i, 0], places[i, 1] = s[0, _LABEL_H], s[0, _LABEL_G]
         values[i, 1] = 0.0
-        n = int(s[0, _N_CHAIN])
-        top, best = -math.inf, 0
-        for k in range(n):
-            value = clipped(f, s[_CHAIN_H, k], s[_CHAIN_G, k])
-            if value > top:
-                top, best = value, k
         if s[0, _MIXES] != 0.0:
             highest = s[0, _LABEL_VALUE]
-            for k in range(n - 1):
+            for k in range(int(s[0, _N_CHAIN]) - 1):
                 h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
                 if clipped(f, max(h, h1), max(g, g1)) > highest:
                     t, mixed, _ = segment_maximum(f, h, g, h1, g1)
@@ -642,8 +635,47 @@ def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: Flo
                         values[i, 1] = mixed
                         places[i, 2], places[i, 3], places[i, 4] = h + t * (h1 - h), g + t * (g1 - g), t
                         parts[1, i], parts[2, i] = int(s[_CHAIN_ID, k]), int(s[_CHAIN_ID, k + 1])
-                        best = k
+
+
+@kernel
+def nearest(
+    f: FloatArray,
+    H: FloatArray,
+    G: FloatArray,
+    numbers: Any,
+    value: FloatArray,
+    h: FloatArray,
+    g: FloatArray,
+    near: Any,
+) -> None:
+    """The points seen that are nearest to the tangent of ψ at the optimum: after a small move one of them is on top.
+
+    Where nothing is violated they are those with the largest h.
+
+    Parameters
+    ----------
+    H, G, numbers : ndarray, shape (n_seen, n)
+        The points of each plane and their numbers; h is NaN where a plane has none.
+    value, h, g : ndarray, shape (n,)
+        The optimum of each plane.
+    near : ndarray of int, shape (n_near, n)
+        Results: numbers, -1 where there are fewer points.
+    """
+    chosen = np.empty(near.shape[0], np.int64)
+    for i in range(H.shape[1]):
+        slope_h, slope_g = gradient(f, h[i], g[i]) if value[i] > 0.0 else (1.0, 0.0)
         for j in range(near.shape[0]):
-            # The best first, then its neighbours on both sides in turn.
-            k = best + ((j + 1) // 2 if j % 2 == 1 else -(j // 2))
-            near[j, i] = int(s[_CHAIN_ID, k]) if 0 <= k < n else -1
+            top, best = -math.inf, -1
+            for k in range(H.shape[0]):
+                height = slope_h * H[k, i] + slope_g * G[k, i]
+                if not height > top:  # neither is NaN
+                    continue
+                known = False
+                for m in chosen[:j]:
+                    known |= H[m, i] == H[k, i] and G[m, i] == G[k, i]
+                if not known:
+                    top, best = height, k
+            if best < 0:
+                near[j:, i] = -1
+                break
+            chosen[j], near[j, i] = best, numbers[best, i]

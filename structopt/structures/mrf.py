@@ -136,7 +136,7 @@ class PairwisePoints(PointCodec):
         self._n_labels = batch.columns[0]
 
     def tables(self, labels: FloatArray) -> list[sp.csr_array]:
-        return [part_table(labels[:, : self._n_labels]), part_table(labels[:, self._n_labels :])]
+        return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
 
     def losses(self, truth: FloatArray) -> LossBatch[FloatArray]:
         model = self.batch.model
@@ -175,14 +175,7 @@ class PairwiseInference(BatchInference):
         return self._relaxed(unary, pair, some, n_jobs) if self.model.is_relaxed else self._exact(unary, pair, n_jobs)
 
     def _relaxed(self, unary: FloatArray, pair: FloatArray, some: IntArray | None, n_jobs: int) -> Maxima:
-        graph, flows = self.model.graph, self._flows
-        if flows is None or some is None or len(some) == self.batch.n:
-            Y, P, values = graph.solve_batch(unary, pair, state=flows, n_jobs=n_jobs)
-        else:
-            part = flows.take(some)
-            Y, P, values = graph.solve_batch(unary, pair, state=part, n_jobs=n_jobs)
-            flows.put(some, part)
-        return Maxima(np.hstack([Y, P]), values)
+        return Maxima(*self.model.graph.solve_points(unary, pair, state=self._flows, owner=some, n_jobs=n_jobs))
 
     def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
         Y, values, proved = self.model.graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)

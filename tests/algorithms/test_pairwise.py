@@ -184,6 +184,27 @@ def test_batches_are_the_single_calls(n_jobs):
     assert graph.solve_batch(U[:0], P[:0])[0].shape == (0, 7)
 
 
+def test_a_batch_of_some_examples_warms_their_own_rows():
+    rng = np.random.default_rng(6)
+    graph, state = full(7), full(7).warm_state(10)
+    U, shared = rng.normal(size=(10, 7)), np.broadcast_to(rng.normal(size=21), (10, 21))
+    some = np.array([1, 4, 8])
+    for _ in range(2):
+        Z, values = graph.solve_points(U[some], shared[:3], state=state, owner=some)
+        Y, pairs, expected = graph.solve_batch(U[some], shared[:3].copy())
+        assert_array_equal(Z, np.hstack([Y, pairs]))
+        assert_array_equal(values, expected)
+    assert state.flow.any(axis=1)[some].all()
+    assert not np.delete(state.flow, some, axis=0).any()
+    with pytest.raises(DeclarationError, match="2 examples"):
+        graph.solve_points(U[:2], shared[:2], state=state, owner=some)
+    with pytest.raises(DeclarationError, match="shapes"):
+        graph.solve_points(U[:2], shared)
+    U[1, 0] = np.nan
+    with pytest.raises(DeclarationError, match="example 1"):
+        graph.solve_points(U, shared)
+
+
 @pytest.mark.parametrize(("n", "coupling", "integral"), [(18, 0.5, False), (18, 1.0, True), (19, 0.15, False)])
 def test_branching_finds_the_best_label(n, coupling, integral):
     """More labels than are enumerated at once, so that bounds, persistency and branches all act."""

@@ -142,6 +142,27 @@ def test_a_good_start_saves_queries():
     assert warm.value == pytest.approx(cold.value, rel=1e-9)
 
 
+@pytest.mark.parametrize("integral", [True, False])
+def test_labels_near_the_optimum_are_those_next_to_its_tangent(integral):
+    planes = many(Slack(), 6)
+    known = PlaneList(planes)
+    found = search_batch(known, Slack(), integral=integral, n_near=3)
+    assert (found.value > 0).any()
+    for i, plane in enumerate(planes):
+        near = found.near[:, i]
+        assert (np.diff((near >= 0).astype(int)) <= 0).all()  # those there are come first
+        if found.proof[i] in ("front", "search"):
+            continue  # found after the walk
+        seen = [(p.h, p.g) for p in (plane.evaluate(label) for label in known.labels[i] if label is not None)]
+        a, b = Slack().gradient(found.h[i], found.g[i]) if found.value[i] > 0 else (1.0, 0.0)
+        best = sorted({a * h + b * g for h, g in seen}, reverse=True)
+        own = [plane.evaluate(known.labels[i][k]) for k in near[near >= 0]]
+        heights = [a * p.h + b * p.g for p in own]
+        assert len({(p.h, p.g) for p in own}) == len(own) == min(3, len(set(seen)))
+        assert heights == sorted(heights, reverse=True)
+        assert heights[:1] == best[:1]
+
+
 def test_no_planes():
     found = search_batch(PlaneList([]), "slack")
     assert found.value.size == 0 and found.statistics == {"rounds": 0, "queries": 0}

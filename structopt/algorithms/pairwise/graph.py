@@ -157,14 +157,13 @@ class PairwiseGraph:
     ) -> tuple[FloatArray, FloatArray, float]:
         u = self._vector(unary, self.n_labels, "unary")
         c = self._vector(pair, self.n_edges, "pair")
-        Y = np.empty((1, self.n_labels))
-        P = np.empty((1, self.n_edges))
-        values = np.empty(1)
-        relax_rows(self._ptr, self._edges, u[None], c[None], fewest, warm, *kept, index, 0, 1, Y, P, values)
+        Z, values = np.empty((1, self.n_labels + self.n_edges)), np.empty(1)
+        owner = np.array([index])
+        relax_rows(self._ptr, self._edges, u[None], c[None], fewest, warm, *kept, owner, 0, 1, Z, values)
         value = float(values[0])
         if value != value:
             _refuse(u, c)
-        return Y[0], P[0], value
+        return Z[0, : self.n_labels], Z[0, self.n_labels :], value
 
     def solve_batch(
         self,
@@ -175,24 +174,46 @@ class PairwiseGraph:
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """`solve` for all rows of ``unary`` (B, n_labels) and ``pair`` (B, n_edges); row k of the state warms row k."""
-        U, P = self._matrices(unary, pair)
+        Z, values = self.solve_points(unary, pair, fewest_halves, state, n_jobs=n_jobs)
+        return Z[:, : self.n_labels], Z[:, self.n_labels :], values
+
+    def solve_points(
+        self,
+        unary: npt.ArrayLike,
+        pair: npt.ArrayLike,
+        fewest_halves: bool = True,
+        state: FlowState | None = None,
+        owner: IntArray | None = None,
+        n_jobs: int = 1,
+    ) -> tuple[FloatArray, FloatArray]:
+        """`solve_batch` with the answers as points ``(y, p)``, the rows of one array, and their values.
+
+        Row ``owner[k]`` of the state warms row k: a batch of some examples needs no copy of their flows.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(2, [0], [1])
+        >>> graph.solve_points([[1, -0.5], [-1, 1]], [[1], [1]])
+        (array([[1., 1., 1.],
+               [0., 1., 0.]]), array([1.5, 1. ]))
+        """
+        U, P = self._matrices(unary, pair, one_for_all=True)
         B = U.shape[0]
+        rows = np.arange(B) if owner is None else owner
         if state is not None:
             state.check(2 * self.n_edges, self.n_edges)
-            if len(state) != B:
+            if (len(state) if owner is None else len(rows)) != B:
                 raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
         kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
-        Y = np.empty((B, self.n_labels))
-        pairs = np.empty((B, self.n_edges))
-        values = np.empty(B)
+        Z, values = np.empty((B, self.n_labels + self.n_edges)), np.empty(B)
 
         def work(first: int, last: int) -> None:
             warm = state is not None
-            relax_rows(self._ptr, self._edges, U, P, fewest_halves, warm, *kept, 0, first, last, Y, pairs, values)
+            relax_rows(self._ptr, self._edges, U, P, fewest_halves, warm, *kept, rows, first, last, Z, values)
 
         in_threads(work, B, n_jobs)
         _refuse_rows(U, P, values)
-        return Y, pairs, values
+        return Z, values
 
     def solve_exact(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000
@@ -364,10 +385,16 @@ class PairwiseGraph:
             raise DeclarationError(f"{name} must have {size} entries for {self!r}; it has {array.size}.")
         return array
 
-    def _matrices(self, unary: npt.ArrayLike, pair: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    def _matrices(
+        self, unary: npt.ArrayLike, pair: npt.ArrayLike, one_for_all: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Coefficients as kernels take them; with `one_for_all` pairs that all rows share are one row, not copies."""
         U = floats(unary, "unary", 2)
+        n_rows = len(U)
+        if one_for_all and isinstance(pair, np.ndarray) and pair.ndim == 2 and not pair.strides[0]:
+            pair, n_rows = pair[: 1 if len(pair) == n_rows else None], min(1, n_rows)
         P = floats(pair, "pair", 2)
-        if U.shape[1] != self.n_labels or P.shape != (U.shape[0], self.n_edges):
+        if U.shape[1] != self.n_labels or P.shape != (n_rows, self.n_edges):
             raise DeclarationError(
                 f"unary and pair must have shapes (B, {self.n_labels}) and (B, {self.n_edges}) for {self!r}; "
                 f"they have {U.shape} and {P.shape}."
@@ -422,6 +449,6 @@ def _refuse_rows(U: FloatArray, P: FloatArray, values: FloatArray) -> None:
     if wrong.size:
         row = int(wrong[0])
         try:
-            _refuse(U[row], P[row])
+            _refuse(U[row], P[row if len(P) > 1 else 0])
         except DeclarationError as error:
             raise DeclarationError(f"example {row}: {error}") from None

@@ -138,14 +138,18 @@ def _relax(
 @kernel
 def relax_rows(
     ptr: Any, edges: Any, U: Any, P: Any, fewest: bool, warm: bool, flow: Any, negative: Any, exponents: Any,
-    kept_from: int, first: int, last: int, Y: Any, pairs: Any, values: Any,
+    owner: Any, first: int, last: int, Z: Any, values: Any,
 ) -> None:  # fmt: skip
-    """Relax the rows ``first .. last-1``; row k owns row ``kept_from + k`` of the warm state."""
-    scratch = _scratch(U.shape[1], P.shape[1])
+    """Relax the rows ``first .. last-1`` into the rows ``(y, p)`` of Z; row k owns row ``owner[k]`` of the warm state.
+
+    P may have one row for all.
+    """
+    n = U.shape[1]
+    scratch = _scratch(n, P.shape[1])
     for k in range(first, last):
-        kept = kept_from + k
+        pair = P[k if P.shape[0] > 1 else 0]
         values[k] = _relax(
-            ptr, edges, U[k], P[k], fewest, warm, flow, negative, exponents, kept, scratch, Y[k], pairs[k]
+            ptr, edges, U[k], pair, fewest, warm, flow, negative, exponents, owner[k], scratch, Z[k, :n], Z[k, n:]
         )
 
 
