@@ -7,11 +7,11 @@ from structopt.data.arff import read_arff
 from structopt.data.benchmark import benchmark_folder, load_benchmark
 from structopt.data.conll import read_conll, token_features
 from structopt.data.flow import PathChoice, synthetic_flow
-from structopt.data.hierarchy import synthetic_hierarchy
 from structopt.data.npz import read_npz
 from structopt.data.openml import fetch
 from structopt.data.reading import read
 from structopt.data.svmlight import read_svmlight
+from structopt.data.synthetic_trees import synthetic_hierarchy
 from structopt.data.table import read_csv
 
 __all__ = [

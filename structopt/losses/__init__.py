@@ -5,7 +5,7 @@ inference, the λ-oracle and conditional risk.
 """
 
 from structopt.losses.base import TaskLoss
-from structopt.losses.hierarchy import HierarchicalLoss, LeafHamming, Normalized
+from structopt.losses.hierarchical import HierarchicalLoss, LeafHamming, Normalized
 from structopt.losses.permutations import Footrule
 from structopt.losses.thermometer import thermometer
 from structopt.losses.variables import CostMatrix, Hamming, ZeroOne

@@ -2,6 +2,6 @@
 
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.oracle import Oracle
-from structopt.oracle.shared import shared_oracle
+from structopt.oracle.sharing import shared_oracle
 
 __all__ = ["Label", "Oracle", "Statistics", "shared_oracle"]

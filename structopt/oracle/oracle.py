@@ -426,7 +426,7 @@ class Oracle(SumsOverLabels):
             return None
 
     def front(self, h: tuple[npt.ArrayLike, float], g: tuple[npt.ArrayLike, float]) -> FloatArray | None:
-        """Labels that hold the maximum of every ``psi(h, g)`` increasing in both, or None if too many to list.
+        """The Pareto front: labels among which every ``psi(h, g)`` increasing in both is largest; None if too many.
 
         Offered where the structure allows it without a search (enumeration of few labels, loss-indexed
         dynamic programs); `structopt.search.exact` then needs no λ at all.

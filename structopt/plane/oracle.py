@@ -60,5 +60,5 @@ class LinearOracle(Protocol):
         return None
 
     def front(self, h: tuple[npt.ArrayLike, float], g: tuple[npt.ArrayLike, float]) -> FloatArray | None:
-        """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both, or None."""
+        """The Pareto front: labels among which every ``psi(h, g)`` non-decreasing in both is largest; or None."""
         return None

@@ -55,7 +55,7 @@ def exact(
         The bound is certified when stopped here, too.
     cache : iterable of labels
     front : bool
-        Use the plane's list of all labels that matter, if it has one, in place of a search.
+        Use the plane's Pareto front, if it can list it, in place of a search.
 
     Returns
     -------

@@ -24,7 +24,7 @@ from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
 from structopt.hierarchy.leaf_tree import LeafTree
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
-from structopt.losses.hierarchy import sparse_form
+from structopt.losses.hierarchical import sparse_form
 from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, spread_rows

@@ -16,7 +16,7 @@ from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
 from structopt.losses import Hamming, HierarchicalLoss, LeafHamming, Normalized
-from structopt.losses.hierarchy import sparse_form
+from structopt.losses.hierarchical import sparse_form
 
 THING = [("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")]
 TREE = [(0, 1), (0, 2), (1, 3), (1, 4)]

@@ -25,7 +25,7 @@ from structopt.errors import DeclarationError
 from structopt.estimators.conditional_risk.labels import dense, encode_labels
 from structopt.estimators.conditional_risk.separable import AbsoluteProgram
 from structopt.losses import Hamming, TaskLoss
-from structopt.losses.hierarchy import AffineForm, sparse_form
+from structopt.losses.hierarchical import AffineForm, sparse_form
 from structopt.model import Model
 from structopt.oracle import Oracle
 from structopt.programs.projection import Projection
