@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
@@ -13,9 +14,6 @@ from structopt.errors import DeclarationError
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.base import Surrogate
 from structopt.surrogates.compiled import Form, clipped_all, from_numba
-from structopt.surrogates.micro_f1 import MicroF1
-from structopt.surrogates.rescaling import BetaScaling, GeneralizedScaling, Margin, Product, Slack
-from structopt.surrogates.smooth import LogLoss, ProbLoss
 
 __all__ = ["from_functions", "get", "names", "register"]
 
@@ -78,9 +76,25 @@ def _for_arrays(function: Callable[[float, float], float], h: Any, g: Any) -> An
     return np.array([function(a, b) for a, b in pairs]).reshape(h.shape)
 
 
-_REGISTRY: dict[str, Callable[..., Surrogate]] = {
-    cls.name: cls for cls in (Margin, Slack, Product, GeneralizedScaling, BetaScaling, LogLoss, ProbLoss, MicroF1)
+#: Classes by the name of the surrogate; those of structopt as ``module:class``, imported when they are asked for.
+_REGISTRY: dict[str, Callable[..., Surrogate] | str] = {
+    "beta": "rescaling:BetaScaling",
+    "generalized": "rescaling:GeneralizedScaling",
+    "log": "smooth:LogLoss",
+    "margin": "rescaling:Margin",
+    "micro_f1": "micro_f1:MicroF1",
+    "prob": "smooth:ProbLoss",
+    "product": "rescaling:Product",
+    "slack": "rescaling:Slack",
 }
+
+
+def _class(name: str) -> Callable[..., Surrogate]:
+    found = _REGISTRY[name]
+    if not isinstance(found, str):
+        return found
+    module, _, attribute = found.partition(":")
+    return cast(Callable[..., Surrogate], getattr(import_module(f"structopt.surrogates.{module}"), attribute))
 
 
 def names() -> list[str]:
@@ -120,7 +134,7 @@ def get(surrogate: str | Surrogate, **parameters: Any) -> Surrogate:
             f"There is no surrogate called {surrogate!r}. Registered: {', '.join(names())}. "
             "Add one with structopt.surrogates.register."
         )
-    return _REGISTRY[surrogate](**parameters)
+    return _class(surrogate)(**parameters)
 
 
 @checked
@@ -193,11 +207,8 @@ def register(surrogate: Surrogate | type[Surrogate], name: str | None = None, *,
     key = name or getattr(instance, "label", "") or instance.name
     if not key:
         raise DeclarationError(f"{instance!r} has no name: pass register(..., name='...').")
-    if key in _REGISTRY and not isinstance(_REGISTRY[key], type):
-        known = _REGISTRY[key]()
-    else:
-        known = None
-    if key in _REGISTRY and known != instance:
+    known = _class(key) if key in _REGISTRY else None
+    if known is not None and (isinstance(known, type) or known() != instance):
         raise DeclarationError(f"A surrogate called {key!r} is registered already. Choose another name.")
     check_surrogate(instance, random_state=random_state)
     _REGISTRY[key] = surrogate if isinstance(surrogate, type) else lambda: instance

@@ -148,6 +148,8 @@ def test_get_by_name():
     assert surrogates.get(Slack()) == Slack()
     assert hash(BetaScaling(0.5)) == hash(BetaScaling(0.5))
     assert {"margin", "slack", "beta", "generalized", "log", "prob", "micro_f1", "product"} <= set(surrogates.names())
+    for name in ("margin", "slack", "beta", "log", "prob", "micro_f1", "product"):
+        assert surrogates.get(name).name == name
     with pytest.raises(DeclarationError, match="Registered: beta"):
         surrogates.get("hinge")
 
