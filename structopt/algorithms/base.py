@@ -55,7 +55,7 @@ class Solutions(NamedTuple):
     values : ndarray, shape (n,)
         ``c . z``, computed from the labels.
     bounds : ndarray, shape (n,)
-        No label has a larger value.
+        No label has a larger value. The array `values` itself where every label is proved best.
     solved : ndarray of bool, shape (n,), optional
         False for the rows that the algorithm could not solve, whose other entries are undefined; None if it solved
         all of them.
@@ -89,7 +89,9 @@ class Solutions(NamedTuple):
             As the attribute.
         """
         values = Z @ C if C.ndim == 1 else np.einsum("ij,ij->i", C, Z)
-        return cls(Z, values, values.copy(), None if solved is None or solved.all() else solved)
+        if solved is None or solved.all():
+            return cls(Z, values, values)
+        return cls(Z, values, values.copy(), solved)
 
     @classmethod
     def stacked(cls, rows: Sequence[Optimum | None], n_variables: int) -> Solutions:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
+from structopt._jit import IntArray, kernel
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.backends.arrays import holding_rows
@@ -58,10 +59,8 @@ class Enumeration(Algorithm):
         return Optimum(self.labels[k].copy(), value, value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        products = C @ self.labels.T
-        best = products.argmax(axis=1)
-        values = products[np.arange(len(C)), best]
-        return Solutions(self.labels[best], values, values.copy())
+        places, values = largest_of_rows(C @ self.labels.T)
+        return Solutions(self.labels.take(places, axis=0), values, values)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions:
         values = self.labels @ c
@@ -104,3 +103,17 @@ class Enumeration(Algorithm):
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         return np.asarray(self.labels[rng.choice(len(self.labels), size=size, p=self._weights(c[None])[0][0])])
+
+
+@kernel
+def largest_of_rows(values: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The place of the first largest entry of every row, and this entry."""
+    n = len(values)
+    places, largest = np.zeros(n, dtype=np.int64), np.empty(n)
+    for i in range(n):
+        best = values[i, 0]
+        for k in range(1, values.shape[1]):
+            if values[i, k] > best:
+                best, places[i] = values[i, k], k
+        largest[i] = best
+    return places, largest

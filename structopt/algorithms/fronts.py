@@ -107,7 +107,7 @@ class ListedFronts(FrontPlan):
         if self._losses is None:
             return None
         places, h, g = _largest_products(H @ self._labels.T, h_const, self._losses)
-        return self._labels[places], h, g
+        return self._labels.take(places, axis=0), h, g
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         points = H @ self._labels.T

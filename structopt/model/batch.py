@@ -264,7 +264,7 @@ class Batch:
         some = self._some(examples)
         found = self.inference.maximize(tables, loss, weight, some, n_jobs)
         native = self.codec.spread([found.labels], some)
-        gaps = None if found.bounds is None else found.bounds - found.values
+        gaps = None if found.bounds is None or found.bounds is found.values else found.bounds - found.values
         if gaps is not None:
             gaps = np.maximum(gaps, 0.0) if gaps.max(initial=0.0) > 0.0 else None
         best = found.values

@@ -152,7 +152,7 @@ class OracleInference(BatchInference):
             C = rows_or_all(C, some) + weighed(rows_or_all(loss.coef, some), weight, some)
         else:
             C = rows_or_all(C, some)
-        keys = list(range(batch.n)) if some is None else some.tolist()
+        keys = range(batch.n) if some is None else some.tolist()
         found = batch.model.oracle().solve_batch(C, n_jobs, keys=keys)
         return Maxima(found.Z, found.values, found.bounds)
 

@@ -584,10 +584,11 @@ def _jobs(n_jobs: int) -> int:
 def _check_keys(keys: Sequence[Hashable], n: int) -> None:
     if isinstance(keys, Set):
         raise DeclarationError("keys must name the rows of C in their order, and a set has none; give a list.")
-    try:
-        hash(tuple(sequence("keys", keys)))  # of all at once
-    except TypeError:
-        for key in keys:
-            hashable("A key", key)
+    if not isinstance(keys, range):
+        try:
+            hash(tuple(sequence("keys", keys)))  # of all at once
+        except TypeError:
+            for key in keys:
+                hashable("A key", key)
     if len(keys) != n:
         raise DeclarationError(f"{len(keys)} keys for {n} rows of C.")

@@ -6,6 +6,7 @@ operation is a sparse-matrix operation on the whole array, so building takes O(n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -72,7 +73,7 @@ class Expression:
     @property
     def size(self) -> int:
         """Number of affine functions."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def ndim(self) -> int:
