@@ -295,6 +295,7 @@ class Batch:
         *,
         n_jobs: int = 1,
         examples: npt.NDArray[np.intp] | None = None,
+        between: tuple[FloatArray, FloatArray] | None = None,
     ) -> Iterator[BatchFronts]:
         """The exact Pareto fronts of (margin, loss) of all examples or of some, in blocks of examples.
 
@@ -304,6 +305,9 @@ class Batch:
             As in `argmax`.
         truth : LabelBatch
             The ground truths: margins are differences to their scores.
+        between : tuple of ndarray, optional
+            The smallest and the largest loss that matter, for each of `examples`, which are increasing: a front may
+            leave out labels of other losses.
 
         Yields
         ------
@@ -311,7 +315,10 @@ class Batch:
             ``examples``, increasing, and their ``fronts``: arrays ``h`` and ``g`` by example, and ``decode`` from one
             place of each to labels in compact form (place -1: the ground truth).
         """
-        return self.inference.fronts(tables, loss, truth.native, self._some(examples), n_jobs)
+        some = self._some(examples)
+        if between is not None and some is not None:
+            return self.inference.fronts_between(tables, loss, truth.native, some, n_jobs, *between)
+        return self.inference.fronts(tables, loss, truth.native, some, n_jobs)
 
     def argmax_surrogate(
         self,

@@ -119,6 +119,22 @@ class BatchInference(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no fronts.")
 
+    def fronts_between(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[Any],
+        truth: Any,
+        some: IntArray,
+        n_jobs: int,
+        low: FloatArray,
+        high: FloatArray,
+    ) -> Iterator[BatchFronts]:
+        """`fronts` where only labels with ``low <= loss <= high`` matter, limits for each of some examples.
+
+        The points may be more, or fewer: where that takes less time, those of other losses are left out.
+        """
+        return self.fronts(tables, loss, truth, some, n_jobs)
+
     def maximize_product(
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
     ) -> Best | None:

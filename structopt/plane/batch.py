@@ -56,6 +56,7 @@ class PlaneFronts(NamedTuple):
     h, g : ndarray
     take : callable
         Registers the labels of one point of each of these planes, given by their places, and returns their numbers.
+        Place -1 stands for any label.
     """
 
     planes: IndexArray
@@ -98,8 +99,11 @@ class PlaneBatch(Protocol):
         """The labels that maximise ``h + lam g`` in some planes (increasing), each at its own λ in [0, inf]."""
         ...
 
-    def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
-        """The fronts of those of some planes where they can be listed without a search, a block of planes at a time."""
+    def fronts(self, some: IndexArray, low: FloatArray, high: FloatArray) -> Iterator[PlaneFronts]:
+        """The fronts of those of some planes where they can be listed without a search, a block of planes at a time.
+
+        Only labels with ``low <= g <= high`` matter, limits for each of these planes; others may be left out.
+        """
         ...
 
     def plane(self, i: int) -> SearchPlane:
@@ -154,7 +158,7 @@ class PlaneList:
         h, g, bound = (np.array([getattr(p, name) for p in points]) for name in ("h", "g", "bound"))
         return BatchAnswers(h, g, bound, self.add(some, [p.label for p in points]))
 
-    def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
+    def fronts(self, some: IndexArray, low: FloatArray, high: FloatArray) -> Iterator[PlaneFronts]:
         for i in some.tolist():
             points = self.planes[i].front()
             if points:

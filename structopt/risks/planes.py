@@ -232,13 +232,13 @@ class PassPlanes:
         self.labels.append(label)
         return np.full(some.size, len(self.labels) - 1, dtype=np.intp)
 
-    def fronts(self, some: IndexArray) -> Iterator[PlaneFronts]:
+    def fronts(self, some: IndexArray, low: FloatArray, high: FloatArray) -> Iterator[PlaneFronts]:
         """The exact fronts of some examples, in blocks that fit into memory; none where the model has no fronts."""
         data = self._data
         if data.errors is not None or data.batch.front_cost(data.loss) is None:
             return
         for examples, front in data.batch.fronts(
-            self._tables, data.loss, data.truth, n_jobs=self._n_jobs, examples=some
+            self._tables, data.loss, data.truth, n_jobs=self._n_jobs, examples=some, between=(low, high)
         ):
             yield PlaneFronts(
                 examples, front.ptr, front.h + data.offset, front.g, partial(self._take, examples, front.decode)

@@ -116,7 +116,8 @@ class StructuredRisk(Risk):
         Numbers of these examples in the data set.
     statistics : Counter
         The searches so far, by what proved their labels best: ``"margin"`` (one inference), ``"enumeration"``,
-        ``"vertex"``, ``"hull"``, ``"levels"``, ``"front"``, ``"search"``; see `structopt.search.search_batch`.
+        ``"vertex"``, ``"hull"``, ``"levels"``, ``"front"``, ``"k_best"``, ``"side_constraints"``, ``"bound"``; see
+        `structopt.search.BatchResult` and `structopt.search.SearchResult`.
 
     Examples
     --------
@@ -422,7 +423,7 @@ class StructuredRisk(Risk):
             result = searches.sarawagi(plane, slack, cache=cache)
         else:
             result = searches.binary(plane)
-        self.statistics["front" if result.stopped == "front" else "search"] += 1
+        self.statistics[result.proof] += 1
         self._remember(i, result)
         offset = float(costs @ truth)
         return result, lambda z: float(costs @ z) - offset

@@ -7,7 +7,7 @@ do:
 1. ``"vertex"``: the optimum over the hull is a label, or no label between the λ-lines and the incumbent can be better;
 2. ``"levels"``: g takes values on a lattice, as a Hamming loss does, and below the lines no level holds a better label;
 3. ``"front"``: the plane lists all labels that matter;
-4. ``"search"``: the exact search of the one plane.
+4. what the exact search of the one plane needs: ``"k_best"`` or ``"side_constraints"``, or again one of the above.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ __all__ = ["BatchResult", "search_batch"]
 _MAX_ROUNDS = 60
 #: Room for this many labels of a plane besides those known; it grows.
 _ROOM = 8
+#: Relative to what could be violated, so much is no violation.
+_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class BatchResult:
         Their weights; 1 and 0 for a label that is no mixture.
     proof : ndarray of str, shape (n,)
         Why no label is better than `upper`: ``"vertex"``, ``"hull"`` (the optimum over the hull was requested),
-        ``"levels"``, ``"front"``, ``"search"``, or ``"bound"`` where the search ended with a gap.
+        ``"levels"``, ``"front"``, those of `SearchResult.proof`, or ``"bound"`` where the search ended with a gap.
     lam : ndarray, shape (n,)
         The last λ of each, a good start for the next search; NaN where there was no query.
     near : ndarray of int, shape (k, n)
@@ -145,7 +147,7 @@ def search_batch(
     else:
         some = np.flatnonzero(~np.isfinite(found.upper))  # a solver without a label to start from
     if some.size:
-        some = _compare_fronts(planes, psi, found, some)
+        some = _compare_fronts(run, psi, found, some)
     if some.size:
         _search_each(planes, psi, found, some, rtol, each)
     return found
@@ -164,6 +166,12 @@ class _Walks:
         )
         first = np.full(n, np.nan) if lam is None else np.ascontiguousarray(lam, dtype=float)
         self.mixes, self.rtol = mixes, rtol
+        # Where nothing is violated there is no value to compare a bound with: a tiny part of ψ at the ground truth's h
+        # and the largest g is rounding. NaN where there is no ground truth.
+        self._nothing = np.empty(n)
+        clipped_all(psi.form.numbers, np.ascontiguousarray(H[0]), box.g_upper, self._nothing)
+        self._nothing[np.isnan(H[0])] = np.nan
+        self._nothing *= _ROUNDING
         self.states = walk.new_states(n, len(H) + _ROOM)
         self.codes, self.lams, self.upper = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         self.last = np.full(n, np.nan)
@@ -206,6 +214,15 @@ class _Walks:
         numbers[some] = answer.number
         self.seen_numbers.append(numbers)
 
+    def open_levels(self, values: FloatArray, some: IndexArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Between which g labels better than `values` may lie, and what no label elsewhere exceeds."""
+        low, high, rest = np.empty((3, some.size))
+        walk.open_levels(
+            self.states, self.form.numbers, some, values, self.rtol, self.box.g_step, self.box.g_offset, low, high, rest
+        )
+        self.form.check()
+        return low, high, rest
+
     def result(self, n_near: int) -> BatchResult:
         n = self.planes.n
         values, places = np.empty((n, 2)), np.empty((n, 5))
@@ -222,20 +239,28 @@ class _Walks:
         share = np.where(mixed, places[:, 4], 0.0)
         numbers = np.where(mixed, parts[1:], parts[0])
         upper = np.maximum(self.upper, value)
-        proof = np.full(n, "bound", dtype="<U6")
+        proof = np.full(n, "bound", dtype="<U16")
         if self.mixes:
             proof[np.isin(self.codes, (walk.OPTIMAL, walk.GAP, walk.CLOSED))] = "hull"
         else:
             proof[np.isin(self.codes, (walk.OPTIMAL, walk.GAP))] = "vertex"
             proof[self.codes == walk.LEVELS] = "levels"
+            proof[(value <= 0.0) & (upper <= self._nothing)] = "vertex"
         shares = np.array([1.0 - share, share])
         return BatchResult(value, upper, h, g, numbers, shares, proof, self.last, near, self.rounds, self.queries)
 
 
-def _compare_fronts(planes: PlaneBatch, psi: Surrogate, found: BatchResult, some: IndexArray) -> IndexArray:
+def _compare_fronts(run: _Walks, psi: Surrogate, found: BatchResult, some: IndexArray) -> IndexArray:
     """Take the best of every front that is listed; returns the planes that are left."""
-    left = np.ones(planes.n, dtype=bool)
-    for some_of_them, start, h, g, take in planes.fronts(some):
+    planes, left = run.planes, np.ones(run.planes.n, dtype=bool)
+    low, high, rest = run.open_levels(found.value, some)
+    bounds = np.zeros(planes.n)
+    bounds[some] = rest
+    closed = low > high
+    done = some[closed]
+    found.upper[done], found.proof[done] = np.maximum(rest[closed], found.value[done]), "levels"
+    some, low, high = some[~closed], low[~closed], high[~closed]
+    for some_of_them, start, h, g, take in planes.fronts(some, low, high):
         values = np.empty(len(h))
         clipped_all(psi.form.numbers, h, g, values)
         psi.form.check()
@@ -243,10 +268,12 @@ def _compare_fronts(planes: PlaneBatch, psi: Surrogate, found: BatchResult, some
         owner = np.repeat(np.arange(len(some_of_them)), np.diff(start))
         winners = np.flatnonzero(values == best[owner])
         place = winners[np.unique(owner[winners], return_index=True)[1]]
-        found.numbers[:, some_of_them] = np.where(best > 0.0, take(place), -1)
-        found.shares[:, some_of_them] = [[1.0], [0.0]]
-        found.value[some_of_them] = found.upper[some_of_them] = best
-        found.h[some_of_them], found.g[some_of_them] = h[place], g[place]
+        better = best > found.value[some_of_them]
+        chosen = some_of_them[better]
+        found.numbers[:, chosen] = take(np.where(better, place, -1))[better]
+        found.shares[:, chosen] = [[1.0], [0.0]]
+        found.value[chosen], found.h[chosen], found.g[chosen] = best[better], h[place[better]], g[place[better]]
+        found.upper[some_of_them] = np.maximum(bounds[some_of_them], found.value[some_of_them])
         found.proof[some_of_them] = "front"
         left[some_of_them] = False
     return some[left[some]]
@@ -270,7 +297,7 @@ def _search_each(
             found.value[i], found.h[i], found.g[i] = result.value, result.point.h, result.point.g
             labels[i] = result.label
         found.upper[i] = max(min(found.upper[i], result.upper_bound), found.value[i])
-        found.proof[i] = "front" if result.stopped == "front" else "search"
+        found.proof[i] = result.proof
 
     each(visit, some)
     better = np.array(sorted(labels), dtype=np.intp)

@@ -78,6 +78,11 @@ class SearchResult:
         ``"stalled"`` or ``"max_queries"``. The first three are statements about `gap`: it is at most `rtol`,
         or nothing up to the plane's accuracy (1e-7 for a solver, 2e-5 where restricted queries were needed).
         A search that ends without that proof is ``"stalled"``; its bound holds all the same.
+    proof : str
+        Why no label is better than `upper_bound`: ``"vertex"`` (the optimum over the hull is a label, or nothing is
+        violated), ``"hull"`` (it is a mixture), ``"front"`` (all labels that matter were compared), ``"k_best"``
+        (labels were listed in order), ``"side_constraints"`` (queries restricted to angles or corners, or without
+        labels that were forbidden), or ``"bound"`` where the search ended with a gap.
     lam : float
         The last λ, a good start for the next search of the same example.
     parts : tuple of (weight, Point)
@@ -99,6 +104,7 @@ class SearchResult:
     trace: list[Step] = field(default_factory=list)
     surrogate: Any = None
     plane: Any = None
+    proof: str = "bound"
 
     @property
     def absolute_gap(self) -> float:
@@ -135,6 +141,7 @@ class SearchResult:
             ("relative gap", f"{self.gap:.3g}"),
             ("queries", ", ".join(f"{key}: {count}" for key, count in self.statistics.items())),
             ("stopped", self.stopped),
+            ("proof", self.proof),
             ("point", "none" if self.point is None else f"({self.point.h:.6g}, {self.point.g:.6g})"),
         ]
         body = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in rows)
@@ -305,6 +312,19 @@ class Run:
             nothing += 2.0 * max(plane.precision.h_min * box.g_upper, plane.precision.g_min * box.h_upper, 0.0)
         return "optimal" if bound <= nothing else "stalled"
 
+    def _proof(self, stopped: str, counts: Mapping[str, int]) -> str:
+        """The cheapest argument for the bound that was enough."""
+        if stopped == "front":
+            return "front"
+        if stopped not in ("optimal", "gap", "no violation"):
+            return "bound"
+        kinds = {step.kind for step in self.trace}
+        if kinds & {"angle", "corner"} or counts.get("forbidding", 0):
+            return "side_constraints"
+        if "list" in kinds:
+            return "k_best"
+        return "hull" if len(self.parts) > 1 else "vertex"
+
     def same_place(self, p: Point, q: Point) -> bool:
         """Whether two points are one, up to rounding in the units of the plane."""
         box = self.plane.bounds
@@ -333,6 +353,7 @@ class Run:
             trace=self.trace,
             surrogate=self.surrogate,
             plane=self.plane,
+            proof=self._proof(stopped, counts),
         )
 
 

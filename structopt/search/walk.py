@@ -40,6 +40,7 @@ __all__ = [
     "make_room_for",
     "nearest",
     "new_states",
+    "open_levels",
     "summarize",
 ]
 
@@ -604,6 +605,60 @@ def advance_all(
             if level <= value * (1.0 + 1e-10) or (value > 0.0 and value >= (1.0 - s[0, _RTOL]) * level):
                 code = LEVELS
         codes[i], lams[i] = code, lam
+
+
+@kernel
+def open_levels(
+    states: FloatArray,
+    f: FloatArray,
+    some: Any,
+    values: FloatArray,
+    rtol: float,
+    step: FloatArray,
+    offset: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    rest: FloatArray,
+) -> None:
+    """Where labels better than the incumbents may lie, in some planes of a batch.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        ψ of the incumbents.
+    step, offset : ndarray, shape (n,)
+        The levels of g, as in `advance_all`.
+    low, high : ndarray
+        Results: for each of some planes the smallest and the largest level with room for a better label, ``low > high``
+        where there is none; all g where the levels are unknown or too many.
+    rest : ndarray
+        Results: what no label of the other levels exceeds.
+    """
+    for k in range(some.size):
+        i = some[k]
+        s = states[i]
+        g_cap, g_floor, h_floor = s[0, _G_CAP], s[0, _G_FLOOR], s[0, _H_FLOOR]
+        low[k], high[k], rest[k] = -math.inf, math.inf, 0.0
+        if not (step[i] > 0.0 and g_cap - g_floor <= _MOST_LEVELS * step[i]):
+            continue
+        low[k], high[k] = math.inf, -math.inf
+        level = math.ceil((g_floor - offset[i]) / step[i] - 1e-6)
+        while True:
+            g = offset[i] + level * step[i]
+            if g > g_cap + 1e-6 * step[i]:
+                break
+            level += 1
+            blur = 1e-12 * max(abs(g), step[i])
+            h = s[0, _H_CAP]
+            for j in range(int(s[0, _N_LINES])):
+                h = min(h, s[_LINE_K, j] - s[_LINE_LAM, j] * (g - blur))
+            if h < h_floor:
+                continue
+            bound = clipped(f, h, g + blur)
+            if bound <= values[i] * (1.0 + 1e-10) or (values[i] > 0.0 and values[i] >= (1.0 - rtol) * bound):
+                rest[k] = max(rest[k], bound)
+            else:
+                low[k], high[k] = min(low[k], g), max(high[k], g)
 
 
 @kernel

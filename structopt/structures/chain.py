@@ -342,15 +342,49 @@ class ChainInference(BatchInference):
     ) -> Iterator[BatchFronts]:
         units = self._loss_units(loss)
         assert units is not None
+        return self._fronts(tables, loss, truth, some, n_jobs, units, np.zeros_like(units.levels), units.levels)
+
+    def fronts_between(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch,
+        truth: Any,
+        some: IntArray,
+        n_jobs: int,
+        low: FloatArray,
+        high: FloatArray,
+    ) -> Iterator[BatchFronts]:
+        units = self._loss_units(loss)
+        assert units is not None
+        lowest, levels = np.zeros_like(units.levels), units.levels.copy()
+        base, unit, last = loss.const[some] + units.base[some], units.unit[some], units.levels[some] - 1
+        lowest[some] = np.ceil(np.clip((low - base) / unit - 1e-6, 0, last))
+        levels[some] = np.floor(np.clip((high - base) / unit + 1e-6, 0, last)) + 1
+        return self._fronts(tables, loss, truth, some, n_jobs, units, np.minimum(lowest, levels - 1), levels)
+
+    def _fronts(
+        self,
+        tables: Sequence[FloatArray],
+        loss: LossBatch,
+        truth: Any,
+        some: IntArray | None,
+        n_jobs: int,
+        units: by_loss.LossUnits,
+        lowest: IntArray,
+        levels: IntArray,
+    ) -> Iterator[BatchFronts]:
+        """The points of ``lowest`` to ``levels - 1`` units of loss, limits for each example of the data set."""
         jobs = n_threads(n_jobs)
         U = np.asarray(tables[0], dtype=np.float64)
         steps, first = self._scores(tables, 0)
         chosen = np.arange(self.batch.n) if some is None else some
-        entries = by_loss.front_entries(np.diff(self._ptr), units.levels, self.model.n_states)
+        entries = by_loss.front_entries(np.diff(self._ptr), levels, self.model.n_states)
         for block in within(chosen, entries[chosen]):
             rows, ptr = rows_of(self._ptr, block)
             own = by_loss.sequence_scores(U[rows], ptr, steps, first, truth[rows])
-            found = by_loss.loss_front_batch(U[rows], ptr, steps, units.rows[rows], units.levels[block], first, jobs)
+            found = by_loss.loss_front_batch(
+                U[rows], ptr, steps, units.rows[rows], levels[block], first, jobs, lowest[block]
+            )
             level = np.arange(len(found.values)) - np.repeat(found.ptr[:-1], np.diff(found.ptr))
             width = np.diff(found.ptr)
             h = found.values - np.repeat(own, width)

@@ -45,8 +45,8 @@ __all__ = [
     "segment_maximum",
 ]
 
-#: Formulas: h + g; (h + p) g; h g^q + g^p; p g log(1 + e^h); ProbLoss and its convex variant; -h / g; a function of the
-#: user's own.
+#: Formulas: h + g; (h + p) g; h g^q + g^p; p g log(1 + e^h); ProbLoss of p h and its convex variant; -h / g; a function
+#: of the user's own.
 MARGIN, PRODUCT, GENERALIZED, LOG, PROB, PROB_CONVEX, RATIO, OWN = range(8)
 _CODE, _P, _Q, _G_LOWER, _VALUE_AT, _H_SLOPE_AT, _G_SLOPE_AT, _DIRECTION_AT = range(8)
 _ROOT_HALF_PI, _ROOT_TWO_PI, _ROOT_HALF = math.sqrt(math.pi / 2.0), math.sqrt(2.0 * math.pi), math.sqrt(0.5)
@@ -176,9 +176,9 @@ def clipped(f: FloatArray, h: float, g: float) -> float:
         elif g > 0.0:
             root = math.sqrt(g)
             if code == PROB_CONVEX and h > 0.0:
-                value = g + root * h
+                value = g + root * f[_P] * h
             else:
-                value = g * math.erfc(-h * _ROOT_HALF_PI * _ROOT_HALF / root)
+                value = g * math.erfc(-f[_P] * h * _ROOT_HALF_PI * _ROOT_HALF / root)
     return value if value > 0.0 else 0.0
 
 
@@ -207,11 +207,12 @@ def gradient(f: FloatArray, h: float, g: float) -> Any:
             slope += a * g ** (a - 1.0)
         return g**b, slope
     root = max(math.sqrt(max(g, 0.0)), 1e-150)
+    h *= f[_P]
     if code == PROB_CONVEX and h > 0.0:
-        return root, 1.0 + 0.5 * h / root
+        return f[_P] * root, 1.0 + 0.5 * h / root
     z = min(max(h * _ROOT_HALF_PI / root, -1e8), 1e8)  # the square of 1e8 is finite
     density = math.exp(-0.5 * z * z) / _ROOT_TWO_PI
-    return root * _ROOT_TWO_PI * density, math.erfc(-z * _ROOT_HALF) - z * density
+    return f[_P] * root * _ROOT_TWO_PI * density, math.erfc(-z * _ROOT_HALF) - z * density
 
 
 @kernel

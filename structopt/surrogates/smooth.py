@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from structopt.checks import checked
+from structopt.errors import DeclarationError
 from structopt.surrogates.base import Surrogate
 from structopt.surrogates.compiled import LOG, PROB, PROB_CONVEX, Form, form
 
@@ -53,31 +54,39 @@ class LogLoss(Surrogate):
 
 
 class ProbLoss(Surrogate):
-    r"""ProbLoss, ψ = 2 g N(z) with :math:`z = h \sqrt{\pi / (2 g)}` and N the normal distribution function.
+    r"""ProbLoss, ψ = 2 g N(z) with :math:`z = h \sqrt{\pi / (2 g)} / s` and N the normal distribution function.
 
-    The risk under Gaussian noise of every micro-label (thesis 3.3.2); its slope in h is at most sqrt(g).
+    The risk under Gaussian noise of every micro-label (thesis 3.3.2); its slope in h is at most sqrt(g) / s.
 
     Parameters
     ----------
     convex : bool
-        For h > 0 go on linearly, ψ = g + sqrt(g) h, which makes the trained objective convex.
+        For h > 0 go on linearly, ψ = g + sqrt(g) h / s, which makes the trained objective convex.
+    noise : float
+        The scale s of the noise: a micro-label has variance :math:`2 s^2 / \pi`. With 1 the slope at h = 0, g = 1 is
+        1, as that of the hinge loss; the smaller s, the closer ψ is to a step at margin 0.
 
     Examples
     --------
     >>> from structopt.surrogates import ProbLoss
     >>> round(ProbLoss().value(-0.5, 4.0), 10), ProbLoss(convex=True).value(0.5, 4.0)
     (3.0161242941, 5.0)
+    >>> ProbLoss(convex=True, noise=0.5).value(0.5, 4.0)
+    6.0
     """
 
     name = "prob"
 
     @checked
-    def __init__(self, convex: bool = False) -> None:
+    def __init__(self, convex: bool = False, noise: float = 1.0) -> None:
+        if not (0.0 < noise < math.inf):
+            raise DeclarationError(f"noise must be positive and finite, got {noise}.")
         self.convex = bool(convex)
+        self.noise = float(noise)
         self.convex_in_h = self.convex
 
     def psi(self, h: Any, g: Any) -> Any:
-        root = np.sqrt(g)
+        h, root = h / self.noise, np.sqrt(g)
         # At g = 0 the loss is 0 whatever the margin; the floor keeps 0/0 away.
         values = 2.0 * g * ndtr(h * math.sqrt(math.pi / 2.0) / np.maximum(root, 1e-150))
         if not self.convex:
@@ -85,16 +94,16 @@ class ProbLoss(Surrogate):
         return np.where(np.asarray(h) > 0.0, np.where(root > 0.0, g + root * h, 0.0), values)[()]
 
     def psi_gradient(self, h: Any, g: Any) -> tuple[Any, Any]:
-        root = np.maximum(np.sqrt(g), 1e-150)
+        h, root = h / self.noise, np.maximum(np.sqrt(g), 1e-150)
         z = np.clip(h * math.sqrt(math.pi / 2.0) / root, -1e8, 1e8)  # the square of 1e8 is finite
         density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
         # d/dh 2 g N(z) = sqrt(2 pi g) phi(z) = sqrt(g) exp(-pi h^2 / (4 g))
-        psi_h = root * math.sqrt(2.0 * math.pi) * density
+        psi_h = root * math.sqrt(2.0 * math.pi) * density / self.noise
         psi_g = 2.0 * ndtr(z) - z * density
         if not self.convex:
             return psi_h, psi_g
         right = np.asarray(h) > 0.0
-        return np.where(right, root, psi_h)[()], np.where(right, 1.0 + 0.5 * h / root, psi_g)[()]
+        return np.where(right, root / self.noise, psi_h)[()], np.where(right, 1.0 + 0.5 * h / root, psi_g)[()]
 
     def direction(self, h: float, g: float) -> float:
         # Far to the left both derivatives underflow; psi_g / psi_h -> -z / sqrt(2 pi g) * (1 + ...) stays finite.
@@ -104,7 +113,8 @@ class ProbLoss(Surrogate):
         return math.inf if h > 0.0 else -0.5 * h / g
 
     def compiled_form(self) -> Form | None:
-        return form(PROB_CONVEX if self.convex else PROB)
+        return form(PROB_CONVEX if self.convex else PROB, 1.0 / self.noise)
 
     def _parameters(self) -> dict[str, Any]:
-        return {"convex": self.convex}
+        parameters: dict[str, Any] = {"convex": self.convex}
+        return parameters if self.noise == 1.0 else {**parameters, "noise": self.noise}

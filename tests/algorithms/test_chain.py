@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.errors import DeclarationError, InfeasibleSpace
 
@@ -227,3 +228,27 @@ def test_wrong_bounds_ground_truth_and_excluded_labels_are_named():
         chain.k_best(U0, T0, 1, forbid=[[0, 0]])
     with pytest.raises(DeclarationError, match="at least 1"):
         chain.k_best(U0, T0, 0)
+
+
+@pytest.mark.parametrize("stride", [False, True])
+def test_fronts_of_a_few_losses_are_the_same_as_of_all(stride):
+    rng = np.random.default_rng(7)
+    for _ in range(30):
+        n, S = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+        lengths = rng.integers(1, 7, n)
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        U = rng.normal(size=(ptr[-1], S))
+        loss = rng.integers(0, 3, (ptr[-1], S))
+        T = rng.normal(size=(max(ptr[-1] - n, 0), S, S)) if stride else rng.normal(size=(S, S))
+        levels = np.add.reduceat(loss.max(axis=1), ptr[:-1]) + 1
+        whole = by_loss.loss_front_batch(U, ptr, T, loss, levels, np.zeros(S))
+        high = rng.integers(0, levels)
+        low = rng.integers(0, high + 1)
+        part = by_loss.loss_front_batch(U, ptr, T, loss, high + 1, np.zeros(S), lowest=low)
+        for i in range(n):
+            wanted = whole.values[whole.ptr[i] : whole.ptr[i + 1]][low[i] : high[i] + 1]
+            found = part.values[part.ptr[i] : part.ptr[i + 1]]
+            np.testing.assert_allclose(found[low[i] :], wanted, atol=1e-12)
+            assert np.isneginf(found[: low[i]]).all()
+        a, b = whole.decode(high), part.decode(high)
+        assert np.array_equal(a >= 0, b >= 0)

@@ -65,6 +65,8 @@ SHIPPED = (
     LogLoss(),
     ProbLoss(),
     ProbLoss(convex=True),
+    ProbLoss(noise=0.3),
+    ProbLoss(convex=True, noise=2.5),
     MicroF1(),
 )
 

@@ -226,7 +226,7 @@ def test_proofs_are_counted():
         "vertex",
         "levels",
         "front",
-        "search",
+        "side_constraints",
     }
     margin = StructuredRisk(model, X, Y, "margin")
     margin(np.zeros(margin.n_features))

@@ -25,12 +25,12 @@ class Levels(PlaneList):
 class Listed(PlaneList):
     """Planes that list their labels, all but every third one."""
 
-    def fronts(self, some):
+    def fronts(self, some, low, high):
         for plane in self.planes:
             plane.front = lambda plane=plane: [plane.evaluate(k) for k in range(len(plane.h))]
         for plane in self.planes[::3]:
             plane.front = lambda: None
-        return super().fronts(some)
+        return super().fronts(some, low, high)
 
 
 def many(psi, seed, n=60, scale=1.0, **options):
@@ -57,7 +57,7 @@ def test_labels_against_enumeration(psi, scale):
         assert (planes[i].h[label], planes[i].g[label]) == (found.h[i], found.g[i])
         assert found.shares[:, i].tolist() == [1.0, 0.0]
     assert (found.numbers[:, found.value == 0.0] == -1).all()
-    assert set(found.proof) <= {"vertex", "search"}
+    assert set(found.proof) <= {"vertex", "side_constraints"}
     assert sum(v for k, v in found.statistics.items() if k not in ("rounds", "queries")) == len(planes)
 
 
@@ -95,7 +95,7 @@ def test_levels_prove_what_lines_cannot(psi):
     assert found.value == pytest.approx(want, rel=1e-9)
     assert (found.upper >= want * (1 - 1e-12)).all() and found.upper == pytest.approx(want, rel=1e-8)
     plain = search_batch(PlaneList(planes), psi)
-    assert (found.proof == "search").sum() <= (plain.proof == "search").sum()
+    assert (found.proof == "side_constraints").sum() <= (plain.proof == "side_constraints").sum()
     if isinstance(psi, Slack):
         assert (found.proof == "levels").any()
 
@@ -108,7 +108,7 @@ def test_fronts_are_compared(psi):
     assert found.value == pytest.approx(best_of(psi, planes), rel=1e-9)
     assert not (found.proof[::3] == "front").any()
     if isinstance(psi, Slack):
-        assert (found.proof == "front").any() and (found.proof[1::3] != "search").all()
+        assert (found.proof == "front").any() and (found.proof[1::3] != "side_constraints").all()
 
 
 @pytest.mark.parametrize("psi", EVERY, ids=repr)

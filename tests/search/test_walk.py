@@ -52,6 +52,7 @@ EVERY = [
     LogLoss(),
     ProbLoss(),
     ProbLoss(convex=True),
+    ProbLoss(noise=0.4),
     MicroF1(),
     Root(),
     COMPILED,

@@ -35,6 +35,8 @@ SHIPPED = [
     LogLoss(bound=True),
     ProbLoss(),
     ProbLoss(convex=True),
+    ProbLoss(noise=0.3),
+    ProbLoss(convex=True, noise=2.5),
     MicroF1(),
 ]
 

@@ -35,6 +35,8 @@ TABLE = [
     (ProbLoss(), -0.5, 4, 3.0161242941, 1.9041958536, 0.8730433144, 0.4584839909),
     (ProbLoss(convex=True), -0.5, 4, 3.0161242941, 1.9041958536, 0.8730433144, 0.4584839909),
     (ProbLoss(convex=True), 0.5, 4, 5, 2, 1.125, 0.5625),
+    (ProbLoss(noise=2.0), -1.0, 4, 3.0161242941, 0.9520979268, 0.8730433144, 0.9169679818),
+    (ProbLoss(convex=True, noise=0.5), 0.25, 4, 5, 4, 1.125, 0.28125),
     (MicroF1(), 2, -4, 0.5, 0.25, 0.125, 0.5),
     (Product(), 5, 3, 15, 3, 5, 5 / 3),
 ]
@@ -200,3 +202,16 @@ def test_the_printed_range_of_the_thesis_is_wrong():
     printed = surrogates.from_functions("printed", lambda h, g: h * g + g**0.5, lambda h, g: (g, h + 0.5 / g**0.5))
     with pytest.raises(DeclarationError):
         check_surrogate(printed)
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, math.inf, math.nan])
+def test_noise_of_probloss_is_positive(noise):
+    with pytest.raises(DeclarationError, match="noise"):
+        ProbLoss(noise=noise)
+
+
+def test_noise_is_part_of_what_probloss_is():
+    assert ProbLoss(noise=2.0) != ProbLoss() == ProbLoss(noise=1.0)
+    assert repr(ProbLoss()) == "ProbLoss(convex=False)" and "noise=2.0" in repr(ProbLoss(noise=2.0))
+    # At a small noise it is the step of the task loss at margin 0.
+    assert ProbLoss(noise=1e-6).value(-0.1, 3.0) == 0.0 and ProbLoss(noise=1e-6).value(0.1, 3.0) == pytest.approx(6.0)

@@ -96,7 +96,14 @@ class LossFronts:
 
 
 def loss_front_batch(
-    U: FloatArray, ptr: IntArray, T: FloatArray, loss: IntArray, levels: IntArray, init: FloatArray, n_jobs: int = 1
+    U: FloatArray,
+    ptr: IntArray,
+    T: FloatArray,
+    loss: IntArray,
+    levels: IntArray,
+    init: FloatArray,
+    n_jobs: int = 1,
+    lowest: IntArray | None = None,
 ) -> LossFronts:
     """The best score for every number of units of loss, of every chain.
 
@@ -107,7 +114,10 @@ def loss_front_batch(
     loss : ndarray of int64, shape (positions, S)
         Units of loss, at least 0.
     levels : ndarray of int64, shape (n,)
-        One more than the largest loss of each chain.
+        One more than the largest loss of each chain, or than the largest that matters.
+    lowest : ndarray of int64, shape (n,), optional
+        The smallest loss of each chain that matters; sequences of less are left out. What the positions before cannot
+        make up for is not computed: of a few levels near either end the table is a narrow band.
 
     Examples
     --------
@@ -124,10 +134,11 @@ def loss_front_batch(
     at = np.concatenate([[0], np.cumsum(front_entries(np.diff(ptr), levels, n_states))])
     first = np.concatenate([[0], np.cumsum(levels)])
     table, values = np.empty(at[-1]), np.empty(first[-1])
+    least = np.zeros(len(levels), dtype=np.int64) if lowest is None else np.asarray(lowest, dtype=np.int64)
     statuses: list[tuple[int, int]] = []
 
     def work(a: int, b: int) -> None:
-        statuses.append(_fill(unary, ptr, steps, stride, start, loss, table, at, first, values, a, b))
+        statuses.append(_fill(unary, ptr, steps, stride, start, loss, least, table, at, first, values, a, b))
 
     in_threads(work, len(levels), n_jobs)
     for status, index in statuses:
@@ -144,6 +155,7 @@ def _fill(
     stride: int,
     init: FloatArray,
     loss: IntArray,
+    lowest: IntArray,
     table: FloatArray,
     at: IntArray,
     first: IntArray,
@@ -164,23 +176,32 @@ def _fill(
         size = first[i + 1] - first[i]
         B = table[at[i] : at[i + 1]].reshape(length, size, width)
         B[:] = -np.inf
+        before = 0  # what the positions before t may lose at most
+        for t in range(length - 1):
+            before += loss[low + t].max()
         room = 0
         for s in range(n_states):
-            B[length - 1, loss[low + length - 1, s], s] = U[low + length - 1, s]
-            room = max(room, loss[low + length - 1, s])
+            e = loss[low + length - 1, s]
+            room = max(room, e)
+            if e < size:
+                B[length - 1, e, s] = U[low + length - 1, s]
         for t in range(length - 2, -1, -1):
             if stride:
                 transpose(T[low - i + t], TT)
-            for e in range(room + 1):
+            for e in range(max(0, lowest[i] - before), min(room, size - 1) + 1):
                 relax(TT, B[t + 1, e], above)
                 for s in range(n_states):
-                    B[t, e + loss[low + t, s], s] = U[low + t, s] + above[s]
-            most = 0
-            for s in range(n_states):
-                most = max(most, loss[low + t, s])
+                    here = e + loss[low + t, s]
+                    if here < size:
+                        B[t, here, s] = U[low + t, s] + above[s]
+            most = loss[low + t].max()
+            before -= most
             room += most
         for e in range(size):
             best = -np.inf
+            if e < lowest[i]:
+                values[first[i] + e] = best
+                continue
             for s in range(n_states):
                 best = max(best, init[s] + B[0, e, s])
             values[first[i] + e] = best
