@@ -347,7 +347,7 @@ class ChainInference(BatchInference):
     def fronts_between(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch,
+        loss: LossBatch[FloatArray],
         truth: Any,
         some: IntArray,
         n_jobs: int,
@@ -365,7 +365,7 @@ class ChainInference(BatchInference):
     def _fronts(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch,
+        loss: LossBatch[FloatArray],
         truth: Any,
         some: IntArray | None,
         n_jobs: int,
