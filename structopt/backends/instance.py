@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from structopt.backends.base import Backend, Capability, SideConstraints, Solution, Status
-from structopt.backends.checking import Checker
-from structopt.backends.snapping import HOLDS
+from structopt.backends.checking import HOLDS, Checker
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.stopping import time_left
 

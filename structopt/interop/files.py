@@ -25,7 +25,7 @@ from structopt.interop.program import Program
 from structopt.interop.text import Header, text_of
 from structopt.space.compiled import CompiledSpace
 
-__all__ = ["read", "read_objective", "read_with_objective", "write"]
+__all__ = ["read", "read_objective", "write"]
 
 logger = logging.getLogger(__name__)
 
@@ -68,12 +68,6 @@ def read_objective(path: str | Path, compiled: CompiledSpace | None = None) -> L
     if compiled is not None and loaded.variable_names != list(compiled.variable_names):
         raise DeclarationError(f"{path} has other variables than the space; read both from one file.")
     return _objective(loaded)
-
-
-def read_with_objective(path: str | Path) -> tuple[CompiledSpace, LinearObjective | None]:
-    """`read` and `read_objective` in one pass over the file."""
-    loaded = _load(path)
-    return _compiled(loaded), _objective(loaded)
 
 
 def write(compiled: CompiledSpace, path: str | Path) -> None:

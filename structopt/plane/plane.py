@@ -18,8 +18,7 @@ import numpy.typing as npt
 from structopt.checks import checked, flag, floats, number, sequence, whole
 from structopt.errors import InfeasibleSpace, SpaceMismatch
 from structopt.oracle.label import Label
-from structopt.plane.affine import mixture
-from structopt.plane.coordinates import Affine, Coordinates
+from structopt.plane.coordinates import Affine, Coordinates, mixture
 from structopt.plane.free_queries import FreeAnswer, answer_by_free_queries
 from structopt.plane.halfplane import Halfplane, angle_sides, corner_sides
 from structopt.plane.oracle import LinearOracle

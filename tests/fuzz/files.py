@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from structopt.data import read as read_data
 from structopt.errors import StructoptError
-from structopt.interop.files import read, read_with_objective, write
+from structopt.interop.files import read, read_objective, write
 from structopt.interop.lp import _OBJECTIVES, _SECTIONS, _sections, _tokens, read_lp
 from structopt.interop.matrices import assemble
 from structopt.interop.mps import read_mps
@@ -252,7 +252,7 @@ def _check_whole(space: CompiledSpace, writer: str, path: Path) -> str:
 def _compared(path: Path, kind: str, *, refuse: bool = False) -> str:
     """A word on how structopt's reading compares with HiGHS's; an AssertionError where both read and differ."""
     try:
-        _, objective = read_with_objective(path)
+        objective = read_objective(path)
     except StructoptError as error:
         if refuse and "integer variable without a bound" not in str(error):  # HiGHS's writer leaves it open
             raise AssertionError(f"refused a whole file: {error}\n{path.read_text()}") from error

@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
-from structopt.interop.files import read, read_objective, read_with_objective, write
+from structopt.interop.files import read, read_objective, write
 from structopt.interop.matrices import assemble
 from structopt.interop.pyomo import read_pyomo
 from structopt.oracle import Oracle
@@ -202,7 +202,7 @@ def test_quadratic_objective_is_ignored_with_a_note(tmp_path: Path, caplog: pyte
 def test_objective(tmp_path: Path, space: CompiledSpace) -> None:
     path = lp(tmp_path, " r: a + b >= 1", objective="2 b + a + 3")
     path.write_text(path.read_text().replace("min", "max"))
-    found, objective = read_with_objective(path)
+    found, objective = read(path), read_objective(path)
     assert objective is not None
     assert dict(zip(found.variable_names, objective.coef.tolist(), strict=True)) == {"a": 1, "b": 2}
     assert (objective.constant, objective.sense) == (3, "maximize")
@@ -366,16 +366,15 @@ def test_mps_that_is_not_understood_is_refused(tmp_path: Path, parts: dict[str, 
 
 
 def test_mps_as_the_manuals_have_it(tmp_path: Path) -> None:
-    found, objective = read_with_objective(
-        mps(
-            tmp_path,
-            ROWS=" N obj\n N other\n G g\n L l\n E e\n E f\n",
-            COLUMNS=" x obj 1 g 1\n x l 1 e 1\n x other 7 f 1\n" + _INTEGER.replace("x r 1", "k g 2") + " w g 1\n",
-            RHS=" g 3 l 4\n e 5 obj 2\n",
-            RANGES=" RNG g -2 l 2\n RNG e -1 f 1.5\n",
-            BOUNDS=" MI B x\n UP B x -1\n LO B k 2\n FR B w 0\n",
-        )
+    path = mps(
+        tmp_path,
+        ROWS=" N obj\n N other\n G g\n L l\n E e\n E f\n",
+        COLUMNS=" x obj 1 g 1\n x l 1 e 1\n x other 7 f 1\n" + _INTEGER.replace("x r 1", "k g 2") + " w g 1\n",
+        RHS=" g 3 l 4\n e 5 obj 2\n",
+        RANGES=" RNG g -2 l 2\n RNG e -1 f 1.5\n",
+        BOUNDS=" MI B x\n UP B x -1\n LO B k 2\n FR B w 0\n",
     )
+    found, objective = read(path), read_objective(path)
     assert found.row_names == ("g", "l", "e", "f")
     assert found.row_lower.tolist() == [3, 2, 4, 0] and found.row_upper.tolist() == [5, 4, 5, 1.5]
     assert found.lower.tolist() == [-np.inf, 2, -np.inf] and found.upper.tolist() == [-1, np.inf, np.inf]

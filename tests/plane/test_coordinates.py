@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.plane.affine import blend, locate, mixture, ranges
+from structopt.plane.coordinates import blend, locate, mixture, ranges
 
 SEEDS = st.integers(0, 2**32 - 1)
 LAMBDAS = st.sampled_from([0.0, 1e-9, 0.7, 3.0, 1e9, math.inf])
