@@ -57,6 +57,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _WHOLE = (int, np.integer)
 _REAL = (int, float, np.integer, np.floating)
+_NO_NUMBER = (bool, np.timedelta64)  # subclasses of integers, both
 _NUMERIC_KINDS = "fiub"
 
 
@@ -89,7 +90,7 @@ def whole(name: str, value: Any, low: int | None = None, high: int | None = None
         ...
     structopt.errors.DeclarationError: k must be an integer, got 1.5.
     """
-    if isinstance(value, bool) or not isinstance(value, _WHOLE):
+    if isinstance(value, _NO_NUMBER) or not isinstance(value, _WHOLE):
         raise DeclarationError(f"{name} must be an integer, got {shown(value)}.")
     if (low is not None and value < low) or (high is not None and value > high):
         raise DeclarationError(f"{name} must be {_between(low, high)}, got {value}.")
@@ -116,7 +117,7 @@ def number(
         ...
     structopt.errors.DeclarationError: tol must be a number, got 'low'.
     """
-    if isinstance(value, bool) or not isinstance(value, _REAL):
+    if isinstance(value, _NO_NUMBER) or not isinstance(value, _REAL):
         raise DeclarationError(f"{name} must be a number, got {shown(value)}.")
     try:
         found = float(value)
@@ -465,17 +466,27 @@ def _any_of(checks: list[Check], may_be_none: bool) -> Check:
     def check(name: str, value: Any) -> Any:
         if value is None and may_be_none:
             return value
-        # The text, not the error: that one holds its traceback, and with it the arrays of every caller until a garbage
+        # Texts, not the errors: these hold their tracebacks, and with them the arrays of every caller until a garbage
         # collection.
-        text = ""
+        refused: list[str] = []
         for one in checks:
             try:
                 return one(name, value)
             except DeclarationError as error:
-                text = text or str(error)
-        raise DeclarationError(text.replace(" must be ", " must be None or ", 1) if may_be_none else text)
+                refused.append(str(error))
+        raise DeclarationError(_one_refusal(name, value, refused, may_be_none))
 
     return check
+
+
+def _one_refusal(name: str, value: Any, refused: list[str], may_be_none: bool) -> str:
+    """One sentence that names all kinds that an argument may have; the first refusal if they are of other forms."""
+    head, tail = f"{name} must be ", f", got {shown(value)}."
+    none = "None or " if may_be_none else ""
+    if any(not text.startswith(head) or not text.endswith(tail) for text in refused):
+        return refused[0].replace(" must be ", f" must be {none}", 1)
+    kinds = list(dict.fromkeys(text[len(head) : -len(tail)] for text in refused))
+    return f"{head}{none}{' or '.join(kinds)}{tail}"
 
 
 def _checks_of(function: Callable[..., Any]) -> dict[str, Check]:

@@ -273,6 +273,8 @@ class Tied(Term):
         self, index: npt.ArrayLike | Callable[[Any], npt.NDArray[np.intp]] | None = None, n_weights: int | None = None
     ) -> None:
         super().__init__()
+        if isinstance(index, type):
+            raise DeclarationError(f"Tied: index is the class {index.__name__}; give an array or a function index(x).")
         if callable(index):
             if n_weights is None:
                 raise DeclarationError("Tied(index=callable) needs n_weights=.")
@@ -386,6 +388,11 @@ def as_rows(x: Any) -> Matrix:
     if sp.issparse(x):
         return checked_csr(x, "X")
     rows = numeric("Features", x)
+    if not rows.ndim:
+        raise DeclarationError(
+            f"An input is the number {rows}, where a vector of features is due; X of one feature is a column: "
+            "X.reshape(-1, 1)."
+        )
     if rows.ndim < 2 and not rows.size:
         raise DeclarationError("An input has no features.")
     if rows.ndim >= 2 and rows.shape[-1] == 0:

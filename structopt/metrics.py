@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import metrics as skm
 
-from structopt.checks import checked, converted
+from structopt.checks import checked, converted, hashable
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
@@ -451,4 +451,4 @@ def _named(y_true: Any, y_pred: Any) -> tuple[sp.csr_array, sp.csr_array]:
 def _names(label: Any) -> Sequence[Any]:
     if isinstance(label, str | bytes) or not isinstance(label, Iterable):
         return [label]
-    return list(dict.fromkeys(label))
+    return list(dict.fromkeys(hashable("A name in a label", name) for name in label))

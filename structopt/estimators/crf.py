@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from structopt.checks import check_parameters, choice, instance
+from structopt.checks import check_parameters, choice, instance, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import named_inputs, taken, used_examples
@@ -311,7 +311,7 @@ class CRF(LinearEstimator):
         if self.model is not None:
             return label_score(self._batch(X), self.w_, y, self.n_jobs)
         found = self.predict(X)
-        truth = [list(label) for label in plain_labels(y)]
+        truth = [list(sequence(f"y[{i}]", label)) for i, label in enumerate(plain_labels(y))]
         if [len(label) for label in truth] != [len(label) for label in found]:
             raise DeclarationError("y needs a state for every position of every sequence of X.")
         pairs = [a == b for left, right in zip(found, truth, strict=True) for a, b in zip(left, right, strict=True)]

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
+from structopt.checks import choice
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearClassifier, append_constant, check_constant
 from structopt.risks.scalar import Hinge, SquaredHinge
@@ -157,10 +158,8 @@ class LinearSVM(LinearClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        if self.loss not in _LOSSES:
-            raise DeclarationError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}.")
-        if self.multi_class not in ("ovr", "crammer_singer"):
-            raise DeclarationError(f"multi_class must be 'ovr' or 'crammer_singer', got {self.multi_class!r}.")
+        choice("loss", self.loss, _LOSSES)
+        choice("multi_class", self.multi_class, ("ovr", "crammer_singer"))
         if self.multi_class == "crammer_singer" and self.loss != "hinge":
             raise DeclarationError("multi_class='crammer_singer' has the hinge loss only.")
 

@@ -241,7 +241,7 @@ class Hierarchy:
     def __contains__(self, name: object) -> bool:
         try:
             return name in self._place
-        except TypeError:
+        except (TypeError, ValueError):  # not hashable; a memoryview that can be written to says ValueError
             return False
 
     def index(self, name: Hashable) -> int:

@@ -8,6 +8,7 @@ compact form its family's `structopt.model.codec.BatchCodec` knows, which label 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -212,7 +213,7 @@ class Batch:
 
     def labels(self, native: Any, slack: FloatArray | None = None) -> LabelBatch:
         """Labels in the codec's compact form, with part tables made on demand."""
-        return LabelBatch(lambda: self.codec.tables(native), native, slack)
+        return LabelBatch(partial(self.codec.tables, native), native, slack)  # no lambda: a risk can be pickled
 
     def truth(self, Y: Sequence[Any]) -> LabelBatch:
         """The given labels, encoded; all that are not in their space are reported together."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from structopt.algorithms.base import Algorithm, Capability
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
 from structopt.algorithms.enumeration import Enumeration
-from structopt.checks import whole
+from structopt.checks import seed, whole
 from structopt.errors import DeclarationError, DiagramRefused
 from structopt.oracle.costs import cost_matrix, cost_vector
 from structopt.space.compiled import CompiledSpace, FloatArray
@@ -131,7 +131,7 @@ class SumsOverLabels(ABC):
         array([1., 1.])
         """
         return self._summing.sample(
-            cost_vector(self.space, c), whole("n", n, low=0), np.random.default_rng(random_state)
+            cost_vector(self.space, c), whole("n", n, low=0), np.random.default_rng(seed("random_state", random_state))
         )
 
     @property

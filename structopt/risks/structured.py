@@ -266,6 +266,7 @@ class StructuredRisk(Risk):
                 self.statistics["enumeration"] += len(self)
                 labels, margin, g = known
                 value = self.surrogate.clipped_array(margin, g)
+                self.surrogate.refuse_infinite(value, margin, g)
                 return self._tangents(labels, margin, margin, g, value, value)
         return self._search(tables) if self._planes is None else self._search_together(self._planes, tables)
 

@@ -150,6 +150,7 @@ def search_batch(
         some = _compare_fronts(run, psi, found, some)
     if some.size:
         _search_each(planes, psi, found, some, rtol, each)
+    psi.refuse_infinite(found.value, found.h, found.g)
     return found
 
 

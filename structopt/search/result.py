@@ -334,6 +334,8 @@ class Run:
 
     def result(self, stopped: str, **statistics: Any) -> SearchResult:
         """Close the run."""
+        if self.surrogate is not None and self.point is not None:
+            self.surrogate.refuse_infinite(self.value, self.point.h, self.point.g)
         stopped = self._verdict(stopped)
         counts = {kind: n - self._before.get(kind, 0) for kind, n in self.plane.counts.items()}
         if self.trace:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from structopt.checks import checked, converted, floats
+from structopt.checks import checked, converted, floats, hashable
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import TaskLoss
@@ -276,7 +276,7 @@ def _network(arcs: Sequence[tuple[Hashable, Hashable]]) -> tuple[tuple[Any, ...]
             start, end = arc
         except (TypeError, ValueError):
             raise DeclarationError(f"Arc {a} is {arc!r}; an arc is a pair (tail, head).") from None
-        if start == end:
+        if hashable(f"The tail of arc {a}", start) == hashable(f"The head of arc {a}", end):
             raise DeclarationError(f"Arc {a} leads from {start!r} to itself.")
         tail.append(places.setdefault(start, len(places)))
         head.append(places.setdefault(end, len(places)))

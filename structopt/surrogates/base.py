@@ -215,6 +215,22 @@ class Surrogate(ABC):
             at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
             raise DeclarationError(f"{self!r} is nan at (h, g) = ({h[at]:g}, {g[at]:g}).")
 
+    def refuse_infinite(self, value: Any, h: Any, g: Any) -> None:
+        """Refuse labels of infinite value: no other is compared with them, and no risk is made of them.
+
+        Bounds may be infinite, and micro-F1 is where nothing is on.
+
+        Parameters
+        ----------
+        value, h, g : float or ndarray
+            ψ of labels, and the labels in the plane.
+        """
+        wrong = np.isposinf(value)
+        if wrong.any() and not self.counts:
+            at = int(np.argmax(wrong))
+            h, g = np.ravel(h)[at], np.ravel(g)[at]
+            raise DeclarationError(f"{self!r} is inf at (h, g) = ({h:g}, {g:g}), where a label is.")
+
     def direction(self, h: float, g: float) -> float:
         r"""The λ of the contour's tangent at a point with ψ > 0: :math:`\psi_g / \psi_h`, in [0, inf].
 

@@ -20,6 +20,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from structopt._jit import FloatArray, kernel
+from structopt.errors import DeclarationError
 
 if TYPE_CHECKING:
     from structopt.surrogates.base import Surrogate
@@ -83,7 +84,7 @@ def form(code: int, p: float = 0.0, q: float = 0.0, g_lower: float = 0.0) -> For
     return Form(np.array([code, p, q, g_lower, 0.0, 0.0, 0.0, 0.0]))
 
 
-def from_numba(psi: Any, gradient: Any, g_lower: float = 0.0) -> Form:
+def from_numba(psi: Any, gradient: Any, g_lower: float = 0.0, name: str = "psi") -> Form:
     """The form of two functions that numba compiles: ψ(h, g) and its gradient, of two floats.
 
     Parameters
@@ -94,14 +95,32 @@ def from_numba(psi: Any, gradient: Any, g_lower: float = 0.0) -> Form:
         ``gradient(h, g) -> (float, float)``.
     g_lower : float
         ψ counts as 0 below.
+    name : str
+        For the message where ψ is NaN. At ``g = 0`` it counts as 0, as 0 log 0 does.
     """
+    errors: list[BaseException] = []
+
+    def tell(h: float, g: float) -> float:
+        errors.append(DeclarationError(f"{name} is nan at (h, g) = ({h:g}, {g:g})."))
+        return 0.0
+
+    told = _PROTOTYPE(tell)
+    address, least = ctypes.cast(told, ctypes.c_void_p).value or 0, max(g_lower, 0.0)
+
+    def value(h: float, g: float) -> Any:
+        found = psi(h, g)
+        if found != found and abs(h) < math.inf and least < g < math.inf:
+            return _call(address, h, g)
+        return found
+
     scalar = types.float64(types.float64, types.float64)
     made = (
-        numba.cfunc(scalar)(lambda h, g: psi(h, g)),
+        numba.cfunc(scalar)(value),
         numba.cfunc(scalar)(lambda h, g: gradient(h, g)[0]),
         numba.cfunc(scalar)(lambda h, g: gradient(h, g)[1]),
     )
-    return Form(np.array([OWN, 0.0, 0.0, g_lower, *(float(f.address) for f in made), 0.0]), made)
+    addresses = [float(f.address) for f in made]
+    return Form(np.array([OWN, 0.0, 0.0, g_lower, *addresses, 0.0]), (*made, told), errors)
 
 
 def from_python(surrogate: Surrogate) -> Form:

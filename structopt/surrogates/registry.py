@@ -58,12 +58,13 @@ class _CompiledSurrogate(_FunctionSurrogate):
         )
 
     def compiled_form(self) -> Form | None:
-        return from_numba(self._function, self._gradient)
+        return from_numba(self._function, self._gradient, name=repr(self))
 
     def clipped_array(self, h: FloatArray, g: FloatArray) -> FloatArray:
         h, g = np.broadcast_arrays(h, g)
         values = np.empty(h.size)
         clipped_all(self.form.numbers, np.array(h, dtype=float).ravel(), np.array(g, dtype=float).ravel(), values)
+        self.form.check()
         return values.reshape(h.shape)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt.checks import checked, whole
+from structopt.checks import checked, examples, whole
 from structopt.checks import seed as check_seed
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
@@ -27,6 +27,7 @@ class _Case:
     """A model with a small data set and random weights."""
 
     def __init__(self, model: Model, X: Any, Y: Any, trials: int, random_state: int) -> None:
+        X, Y = examples("X", X), examples("Y", Y)
         self.model, self.X, self.Y = model, X, Y
         self.trials = whole("trials", trials, 1, 1_000_000)
         self.n = n_examples(X)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from structopt.checks import checked, choice
+from structopt.checks import checked, choice, seed
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations
@@ -94,7 +94,7 @@ class _FrankWolfe(DualMethod):
     name = "bcfw"
 
     def __init__(self, risk: StructuredRisk, lam: float, average: str, random_state: int) -> None:
-        rng = np.random.default_rng(random_state)
+        rng = np.random.default_rng(seed("random_state", random_state))
         super().__init__(risk, _Mixtures(risk, rng.permutation(len(risk)), 2), lam, rng)
         self.average, self.mean, self.steps = average, np.zeros(risk.n_features), 0
         self.problem = {"risk": risk, "lam": lam, "average": average, "random_state": random_state}

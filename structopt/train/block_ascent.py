@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt.checks import checked
-from structopt.errors import DeclarationError
+from structopt.checks import checked, seed, whole
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations
@@ -28,7 +27,7 @@ from structopt.train.multiclass import is_multiclass, multiclass_ascent
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, run
 from structopt.train.warm import WarmStart
-from structopt.train.working_sets import DualMethod, WorkingSets, check_risk
+from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk
 
 __all__ = ["block_ascent"]
 
@@ -110,8 +109,8 @@ def block_ascent(
     check_l2(regularizer, "block_ascent")
     lam = check_lam(lam)
     check_risk(risk, "block_ascent")
-    if cached_passes < 0 or cached_labels < 2:
-        raise DeclarationError("cached_passes must be at least 0 and cached_labels at least 2.")
+    whole("cached_passes", cached_passes, 0)
+    whole("cached_labels", cached_labels, 2, MOST_CACHED)
     if is_multiclass(risk):  # exact block steps instead of pair steps
         return multiclass_ascent(
             risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
@@ -127,7 +126,7 @@ class _BlockAscent(DualMethod):
     def __init__(
         self, risk: StructuredRisk, lam: float, cached_passes: int, cached_labels: int, random_state: int
     ) -> None:
-        rng = np.random.default_rng(random_state)
+        rng = np.random.default_rng(seed("random_state", random_state))
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), cached_labels), lam, rng)
         self.cached_passes = cached_passes
         self.certify = True  # the next pass evaluates all oracles at one w

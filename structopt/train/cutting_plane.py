@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from structopt.checks import checked
+from structopt.checks import checked, seed, whole
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import L2, Regularizer, check_l2
 from structopt.risks.risk import check_lam
@@ -22,7 +22,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
-from structopt.train.working_sets import DualMethod, WorkingSets, check_risk, has_one_table
+from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk, has_one_table
 
 __all__ = ["n_slack", "one_slack"]
 
@@ -95,8 +95,7 @@ def one_slack(
         raise DeclarationError(f"one_slack needs a StructuredRisk with a convex surrogate, got {risk!r}; use sgd.")
     if not 0.0 < theta <= 1.0:
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
-    if cached_labels < 0:
-        raise DeclarationError(f"cached_labels must be at least 0, got {cached_labels!r}.")
+    whole("cached_labels", cached_labels, 0, MOST_CACHED)
     method = _OneSlack(risk, lam, theta, cached_labels)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
 
@@ -248,8 +247,7 @@ def n_slack(
     check_l2(regularizer, "n_slack")
     lam = check_lam(lam)
     check_risk(risk, "n_slack")
-    if cached_labels < 2:
-        raise DeclarationError(f"cached_labels must be at least 2, got {cached_labels!r}.")
+    whole("cached_labels", cached_labels, 2, MOST_CACHED)
     if not 0.0 < theta <= 1.0:
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
     method = _NSlack(risk, lam, theta, cached_labels, random_state)
@@ -261,7 +259,7 @@ class _NSlack(DualMethod):
     patience = 100
 
     def __init__(self, risk: StructuredRisk, lam: float, theta: float, cached_labels: int, random_state: int) -> None:
-        rng = np.random.default_rng(random_state)
+        rng = np.random.default_rng(seed("random_state", random_state))
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), cached_labels), lam, rng)
         self.theta = theta
         self.problem = {

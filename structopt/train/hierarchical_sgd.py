@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit.csr import checked_csr
-from structopt.checks import checked, choice
+from structopt.checks import checked, choice, seed
 from structopt.errors import DeclarationError
 from structopt.hierarchy.leaf_tree import LeafTree
 from structopt.risks.regularizers import Regularizer, check_l2
@@ -144,7 +144,7 @@ class _HierarchicalSgd(Method):
         tree = _leaf_tree(risk)
         default = 1 if tree is not None else default_batch_size(n)
         self.size = default if batch_size is None else check_batch_size(batch_size, n)
-        self.rng = np.random.default_rng(random_state)
+        self.rng = np.random.default_rng(seed("random_state", random_state))
         self.order = self.rng.permutation(n)
         self.leaves = _LeafSteps(risk, tree, lam) if tree is not None and self.size == 1 else None
         self.groups: Any = self.order

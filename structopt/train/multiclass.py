@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.checks import checked
+from structopt.checks import checked, seed
 from structopt.errors import DeclarationError
 from structopt.risks.risk import Risk, check_lam
 from structopt.risks.structured import StructuredRisk, check_scale
@@ -107,7 +107,7 @@ class _Multiclass(Method):
     def __init__(self, risk: StructuredRisk, lam: float, cached_passes: int, random_state: int) -> None:
         check_scale(risk, lam)
         self.dual, self.cached_passes = _Dual(risk, lam), cached_passes
-        self.rng = np.random.default_rng(random_state)
+        self.rng = np.random.default_rng(seed("random_state", random_state))
         self.problem = {
             "risk": risk,
             "lam": lam,

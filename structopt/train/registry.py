@@ -304,6 +304,7 @@ def register(
     *,
     needs: Sequence[str] = (),
     memory: Callable[[ProblemSize], Mapping[str, float]] | None = None,
+    replace: bool = False,
 ) -> None:
     """Let every estimator, configuration and command find a trainer of your own by its name.
 
@@ -316,6 +317,9 @@ def register(
         Methods that a risk must have for it, such as ``"violations"``; a risk without them is refused by name.
     memory : callable, optional
         ``memory(size: ProblemSize) -> {part: bytes}``; hierarchical estimators refuse a run that would not fit.
+    replace : bool
+        Take the place of another function that was registered under this name; without it that is refused. The same
+        function may be registered again.
 
     Examples
     --------
@@ -330,4 +334,8 @@ def register(
         raise DeclarationError("'auto' lets an estimator choose; register the trainer under another name.")
     if name in _OURS:
         raise DeclarationError(f"{name!r} is a trainer of structopt; register yours under another name.")
+    if name in _TRAINERS and _TRAINERS[name].function is not function and not replace:
+        raise DeclarationError(
+            f"A trainer called {name!r} is registered already; choose another name, or register(..., replace=True)."
+        )
     _TRAINERS[name] = Trainer(name, function, _methods(needs), memory)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import kernel
-from structopt.checks import checked
+from structopt.checks import checked, seed
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
@@ -120,7 +120,7 @@ class _Sgd(Method):
     ) -> None:
         check_scale(risk, lam)
         self.risk, self.lam, self.size, self.certify, self.n = risk, lam, size, certify, len(risk)
-        self.rng = np.random.default_rng(random_state)
+        self.rng = np.random.default_rng(seed("random_state", random_state))
         parts = np.array_split(self.rng.permutation(self.n), math.ceil(self.n / size))
         self.batches = [_MiniBatch(risk, part) for part in parts]
         self.point = _Iterate(risk.n_features, lam, average)

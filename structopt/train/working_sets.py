@@ -25,7 +25,7 @@ from structopt.train.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
 from structopt.train.run import Method
 
-__all__ = ["DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
+__all__ = ["MOST_CACHED", "DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
 
 # Examples are processed in groups: all oracles of a group at one w, in one batch. More groups mean fresher weights,
 # fewer mean less overhead per batch: at least so many groups, and more where they would be larger than this.
@@ -42,6 +42,8 @@ _LOOSENESS = 0.1
 _LEAST_INNER, _MOST_INNER = 50, 500
 # Parts per example that there is room for at first.
 _FIRST_ROOM = 160
+#: Labels that an example may keep: there is a table of their products.
+MOST_CACHED = 4096
 
 
 class WorkingSets:

@@ -110,7 +110,7 @@ def test_limits_warn_and_checkpoints_resume(tmp_path: Path) -> None:
     [
         ({"lam": 0.0}, "lam must be a positive"),
         ({"tol": -1.0}, "tol is a relative gap"),
-        ({"loss": "log"}, "loss must be one of 'hinge', 'squared_hinge'"),
+        ({"loss": "log"}, "loss must be 'hinge' or 'squared_hinge'"),
         ({"trainer": "sgd"}, "does not work with the trainer .sgd.: it has no violations_of"),
         ({"multi_class": "one"}, "multi_class must be"),
         ({"multi_class": "crammer_singer", "loss": "squared_hinge"}, "hinge loss only"),

@@ -51,6 +51,8 @@ def _outcome(seed: int) -> tuple[str, str]:
         values[key] = replaced[key][1]
     story = f"{name}({', '.join(f'{key}: {word} = {value!r:.60}' for key, (word, value, _) in replaced.items())})"
     verdicts = {verdict for _, _, verdict in replaced.values()}
+    if len(replaced) == 2 and len({word for word, _, _ in replaced.values()} & {"too short", "too long"}) == 1:
+        verdicts = {"odd"}  # examples and labels of one length again
     try:
         answer = call.run(values)
     except Exception as error:

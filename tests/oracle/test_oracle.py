@@ -447,3 +447,9 @@ def test_a_ray_of_the_relaxation_is_no_label(integral):
         so.Oracle(feasible, "highs", integral=integral).maximize([0.0, 0.0, 1.0])
     with pytest.raises(InfeasibleSpace):
         so.Oracle(feasible, "highs", integral=integral).maximize([0.0, 0.0, 1.0], rows=[([2, 2, 0], 1, 1)])
+
+
+def test_seeds_of_samples_are_checked():
+    oracle = so.Oracle(pairwise(3))
+    with pytest.raises(DeclarationError, match="random_state must be an integer, got 'x'"):
+        oracle.sample(np.zeros(6), random_state="x")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+
+import numba
 import numpy as np
 import pytest
 
@@ -166,17 +170,58 @@ def test_a_wrong_gradient_is_refused_at_fit():
     assert np.abs(fitted.coef_).max() > 0.0
 
 
+def _spoilt(odd, compiled):
+    """Slack rescaling that is `odd` far out."""
+    if compiled:
+        return from_functions(
+            "far",
+            numba.njit(lambda h, g: odd if abs(h) > 1e5 else (1.0 + h) * g),
+            numba.njit(lambda h, g: (g, 1.0 + h)),
+        )
+    return from_functions("far", lambda h, g: np.where(np.abs(h) > 1e5, odd, (1.0 + h) * g), Slack().psi_gradient)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
 @pytest.mark.parametrize("model", [so.structures.Multiclass(3), so.structures.MultiLabel(3)])
-def test_a_surrogate_that_is_nan_far_out_is_refused_there(model):
+def test_a_surrogate_that_is_no_number_far_out_is_refused_there(model, odd, compiled):
     """The trial before training does not look so far; counted as 0, NaN would make the bound of the risk wrong."""
-
-    def psi(h, g):
-        return np.where(np.abs(h) > 1e5, np.nan, (1.0 + h) * g)
-
     X = np.array([[1.0], [2.0]])
     Y = [0, 1] if isinstance(model, so.structures.Multiclass) else [[1, 0, 0], [0, 1, 0]]
-    risk = so.train.StructuredRisk(model, X, Y, from_functions("far", psi, Slack().psi_gradient))
+    risk = so.train.StructuredRisk(model, X, Y, _spoilt(odd, compiled))
     w = np.arange(1.0, 1.0 + risk.n_features)
     assert np.isfinite(risk.violations(w).upper).all()
-    with pytest.raises(DeclarationError, match=r"'far'> is nan at \(h, g\)"):
+    with pytest.raises(DeclarationError, match=rf"'far'> is {odd} at \(h, g\)"):
         risk.violations(1e6 * w)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_a_compiled_surrogate_that_is_no_number_at_a_label_is_refused_by_every_search(odd):
+    psi = _spoilt(odd, compiled=True)
+    for search in (so.search.exact, so.search.convex_hull):
+        with pytest.raises(DeclarationError, match=rf"'far'> is {odd} at \(h, g\) = \(1e\+06, 2\)"):
+            search(so.PointPlane([(1.0, 1.0), (1e6, 2.0)]), psi)
+    if math.isnan(odd):
+        assert psi.clipped_array(np.array([1.0, 1e6]), np.array([1.0, 0.0])).tolist() == [2.0, 0.0]  # as 0 log 0
+        with pytest.raises(DeclarationError, match="is nan"):
+            psi.clipped_array(np.array([1.0, 1e6]), np.ones(2))
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
+@pytest.mark.parametrize("model", [so.structures.Multiclass(3), so.structures.PairwiseMRF(3)])
+def test_a_risk_can_be_pickled(model, surrogate):
+    Y = [0, 2] if isinstance(model, so.structures.Multiclass) else [[1, 0, 0], [0, 1, 1]]
+    risk = so.risks.StructuredRisk(model, np.array([[1.0, 0.5], [2.0, -1.0]]), Y, surrogate)
+    w = np.linspace(-1.0, 1.0, risk.n_features)
+    value, slope = risk(w)
+    again, other = pickle.loads(pickle.dumps(risk))(w)
+    assert again == pytest.approx(value)
+    np.testing.assert_allclose(other, slope)
+
+
+def test_inputs_of_one_number_each_are_refused():
+    model = so.structures.Multiclass(2)
+    for kind in (so.risks.StructuredRisk, so.risks.SpaceCRF):
+        with pytest.raises(DeclarationError, match=r"the number 1\.0.*X\.reshape\(-1, 1\)"):
+            kind(model, np.ones(4), [0, 1, 0, 1])
+        assert kind(model, np.ones((4, 1)), [0, 1, 0, 1]).n_features == 2

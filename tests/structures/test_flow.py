@@ -226,3 +226,8 @@ def test_copies_and_reprs(rng):
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(twin.predict(w, [1.0]), model.predict(w, [1.0]))
         assert repr(twin) == "<Flow of 1 on 6 arcs between 4 nodes, with capacities>"
+
+
+def test_ends_of_arcs_are_names():
+    with pytest.raises(DeclarationError, match="The tail of arc 0 must be hashable"):
+        so.structures.Flow(np.ones((2, 2, 2)), {"s": 1, "t": -1})

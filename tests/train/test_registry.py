@@ -99,7 +99,10 @@ def test_registered_by_name(data):
     assert "everything" in svm.plan_
     with pytest.raises(DeclarationError, match="everything"):
         so.HierarchicalSVM([("r", "a"), ("r", "b")], trainer="patient", max_memory=8).fit(X, y)
-    train.register("patient", Halved())  # one's own may be replaced
+    train.register("patient", patient)  # the same again
+    with pytest.raises(DeclarationError, match=r"'patient' is registered already.*replace=True"):
+        train.register("patient", Halved())
+    train.register("patient", Halved(), replace=True)
     with pytest.raises(DeclarationError, match="is a trainer of structopt"):
         train.register("bmrm", patient)
     with pytest.raises(DeclarationError, match="auto"):

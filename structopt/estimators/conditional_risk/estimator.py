@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structopt.checks import check_parameters
+from structopt.checks import check_parameters, seed
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import validated
 from structopt.estimators.conditional_risk.averages import Averager, KernelAverages, owned
@@ -175,6 +175,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         self
         """
         check_parameters(self)
+        seed("random_state", self.random_state)
         lams = regularizations(self.lam)
         self._prepare(X, y, sample_weight)
         self.__dict__.pop("path_", None)

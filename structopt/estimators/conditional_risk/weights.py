@@ -65,6 +65,8 @@ def kernel_matrix(X: Any, Y: Any, kernel: Kernel = "linear", params: Mapping[str
            [9.]])
     """
     given = dict(params or {})
+    if isinstance(kernel, type):
+        raise DeclarationError(f"kernel is the class {kernel.__name__}; give an object of it, or a function.")
     if callable(kernel):
         found = np.asarray(kernel(X, Y, **given), dtype=np.float64)
         expected = (_length(X), _length(Y))

@@ -214,7 +214,8 @@ def plane_queries(rng: Rng) -> Call:
             tolerance=None,
         )
     if which == 1:
-        return Call(lambda lam, forbid: p.query(lam, forbid=forbid), {"lam": A(1.0, k.real), "forbid": A([], k.labels)})
+        forbid = A([], k.loose(k.labels) if isinstance(p, so.PointPlane) else k.labels)  # points have numbers
+        return Call(lambda lam, forbid: p.query(lam, forbid=forbid), {"lam": A(1.0, k.real), "forbid": forbid})
     if which == 2:
         valid = 1 if isinstance(p, so.PointPlane) else np.zeros(5)
         return Call(p.evaluate, {"label": A(valid, k.loose(k.label))}, tolerance=None)
@@ -272,7 +273,7 @@ def surrogates(rng: Rng) -> Call:
         return Call(
             s.from_functions,
             {
-                "name": A("mine", k.thing),
+                "name": A("mine", k.text),
                 "psi": A(lambda h, g: h + g, k.function),
                 "gradient": A(lambda h, g: (1.0, 1.0), k.function),
             },
