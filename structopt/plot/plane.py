@@ -77,8 +77,8 @@ def plane(
     ax.scatter(points[:, 0], points[:, 1], s=9 if len(points) > 200 else 16, color="0.35", linewidths=0, zorder=3)
     _hull(ax, points)
     shown = steps if step is None else steps[-1:]
-    for number, current in enumerate(shown, start=1 if step is None else step):
-        _draw_step(ax, current, number, box, strong=step is not None)
+    for current in shown:
+        _draw_step(ax, current, box, strong=step is not None)
     _draw_answers(ax, steps)
     if step is None or step == len(result.trace):
         _draw_optimum(ax, result)
@@ -193,7 +193,7 @@ def _hull(ax: Axes, points: FloatArray) -> None:
     ax.fill(*corners.T, facecolor="none", edgecolor="0.55", linewidth=0.9, linestyle=(0, (4, 3)), zorder=2)
 
 
-def _draw_step(ax: Axes, step: Step, number: int, box: tuple[float, float, float, float], strong: bool) -> None:
+def _draw_step(ax: Axes, step: Step, box: tuple[float, float, float, float], strong: bool) -> None:
     reach = 2.0 * max(abs(v) for v in box)
     alpha = 0.16 if strong else 0.04
     if step.bottom is not None and step.top is not None:

@@ -179,7 +179,7 @@ def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
     pairs, row_a, row_b = pairs[good], row_a[good], row_b[good]
     first, second = owner[row_a], owner[row_b]
     fail.columns_at(pairs[group[first] == group[second]])
-    _check_marginals(form, fail, group, owner, marginal, pairs, row_a, row_b)
+    _check_marginals(form, fail, group, owner, pairs, row_a, row_b)
     _check_totals(form, fail, group, owner, total, pairs, row_a, row_b)
     products = _products(form, fail, value, product, link, pairs, first, second)
 
@@ -445,7 +445,6 @@ def _check_marginals(
     fail: _Failures,
     group: IntArray,
     owner: IntArray,
-    marginal: BoolArray,
     pairs: IntArray,
     row_a: IntArray,
     row_b: IntArray,

@@ -191,10 +191,10 @@ def _reject_mixed_integrality(form: NormalForm, is_pair: BoolArray, ends: IntArr
     integers = count(form.integer)
     mixed = passed & (integers > 0) & (count(form.integer & ~is_pair) != count(~is_pair))
     if mixed.any():
-        passed &= ~mixed | _forest_blocks(form, is_pair, ends)
+        passed &= ~mixed | _forest_blocks(form, ends)
 
 
-def _forest_blocks(form: NormalForm, is_pair: BoolArray, ends: IntArray) -> BoolArray:
+def _forest_blocks(form: NormalForm, ends: IntArray) -> BoolArray:
     """Blocks in which the pairs of labels form a forest: edges = nodes - components."""
     n = form.n_columns
     count, label = components(ends[:, 0].copy(), ends[:, 1].copy(), n)
@@ -218,7 +218,7 @@ def build_pairwise(form: NormalForm) -> Pairwise:
     is_pair = np.zeros(n, dtype=bool)
     is_pair[pair] = True
     position = np.cumsum(~is_pair) - 1
-    forest = bool(_forest_blocks(form, is_pair, ends).all())
+    forest = bool(_forest_blocks(form, ends).all())
     return Pairwise(
         np.flatnonzero(~is_pair),
         pair,

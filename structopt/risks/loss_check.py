@@ -39,8 +39,7 @@ def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch[Any], search: 
     if wrong.size:
         i = int(wrong[0])
         raise DeclarationError(
-            f"example {i}: the task loss of the true label itself is {values[i]:g}, and must be 0"
-            f"{_culprit(batch, truth, i)}."
+            f"example {i}: the task loss of the true label itself is {values[i]:g}, and must be 0{_culprit(batch, i)}."
         )
     if search:
         _check_least(batch, loss, const)
@@ -59,13 +58,12 @@ def _check_least(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> None:
     if not some.size:
         return
     tables = [np.zeros((rows.shape[0], k)) for rows, k in zip(batch.rows, batch.columns, strict=True)]
-    labels, negated = batch.argmax(tables, loss, -1.0, examples=some)
+    _, negated = batch.argmax(tables, loss, -1.0, examples=some)
     wrong = some[negated[some] > scale[some]]
     if wrong.size:
         i = int(wrong[0])
         raise DeclarationError(
-            f"example {i}: a label has the task loss {-negated[i]:g}, which must not be negative"
-            f"{_culprit(batch, labels, i)}."
+            f"example {i}: a label has the task loss {-negated[i]:g}, which must not be negative{_culprit(batch, i)}."
         )
 
 
@@ -89,7 +87,7 @@ def _least_in_the_box(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> 
     return total
 
 
-def _culprit(batch: Batch, labels: LabelBatch, i: int) -> str:
+def _culprit(batch: Batch, i: int) -> str:
     """Which block it is, and what to do about integers; nothing where the model does not say."""
     from structopt.losses.variables import CURE, Hamming
 

@@ -46,7 +46,7 @@ class LeafSetOracle(Algorithm):
 
     Notes ----- What hangs on single parents folds into its parents, for the linear and the integer program alike
     (`structopt.algorithms.leaf_sets.core`). On the core that is left, sweeps over the graph look for a label and for
-    multipliers of the rows whose bound it reaches (`structopt.algorithms.leaf_sets.prices`): it is then an optimum of
+    multipliers of the rows whose bound it reaches (`structopt.algorithms.leaf_sets.proof`): it is then an optimum of
     the linear program, and of the integer one. Where they do not meet, as at fractional optima, HiGHS solves the core,
     from the basis of the previous example: only the objective changes. For labels, a bound for each leaf first leaves
     out those that no better label has (`structopt.algorithms.leaf_sets.candidates`); often none is left. Pieces of a
