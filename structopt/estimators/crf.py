@@ -50,8 +50,8 @@ class CRF(LinearEstimator):
     initial_weights : bool
         Learn a weight for the first state.
     trainer : str or callable
-        ``"auto"`` (the bundle method `structopt.train.bmrm`), a name of `structopt.train.names` that takes such a
-        risk, or a function ``f(risk, *, lam, ...) -> TrainResult`` of your own.
+        ``"auto"`` (the quasi-Newton method `structopt.train.lbfgs`), a name of `structopt.train.names` that takes such
+        a risk, or a function ``f(risk, *, lam, ...) -> TrainResult`` of your own.
     tol : float
         Certified relative gap of the objective at which to stop.
     n_jobs : int
@@ -161,7 +161,7 @@ class CRF(LinearEstimator):
         self.model_ = self._chain(y) if self.model is None else self._given(self.model)
         risk = likelihood(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
         automatic = isinstance(self.trainer, str) and self.trainer == "auto"
-        result = self._minimise(risk, "bmrm" if automatic else self.trainer)
+        result = self._minimise(risk, "lbfgs" if automatic else self.trainer)
         self.w_ = np.array(result.w)
         if self.model is None or getattr(X, "ndim", 0) == 2:
             first = X if getattr(X, "ndim", 0) == 2 else X[0]

@@ -39,6 +39,7 @@ class StructuredLikelihood(Risk):
     """Mean negative log-likelihood of the labels of a model; a subclass sums over all of them."""
 
     lower_bound = 0.0
+    is_smooth = True
 
     @checked
     def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
@@ -242,6 +243,8 @@ class PathSoftmax(VectorRisk):
     >>> round(value, 6), gradient.round(4) + 0                 # thing, animal, oak, cat, dog
     (1.098612, array([ 0.    , -0.3333,  0.3333, -0.6667,  0.3333]))
     """
+
+    is_smooth = True
 
     @checked
     def __init__(

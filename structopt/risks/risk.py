@@ -90,6 +90,9 @@ class Risk(ABC):
     #: A lower bound of the risk at all weights; ``-inf`` if none is known.
     lower_bound: float = -math.inf
 
+    #: Whether the risk is differentiable everywhere, so that quasi-Newton steps (`structopt.train.lbfgs`) make sense.
+    is_smooth: bool = False
+
     #: Length of the weight vector.
     n_features: int
 

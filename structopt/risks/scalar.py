@@ -127,6 +127,8 @@ class SquaredHinge(BinaryRisk):
     (0.625, array([0.5]))
     """
 
+    is_smooth = True
+
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         slack = np.maximum(1.0 - self.y * f, 0.0)
         return 0.5 * slack * slack, -self.y * slack
@@ -143,6 +145,8 @@ class Logistic(BinaryRisk):
     >>> round(value, 7), gradient.round(7)
     (0.5543552, array([-0.4255575]))
     """
+
+    is_smooth = True
 
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         margin = self.y * f
@@ -163,6 +167,8 @@ class Exponential(BinaryRisk):
     >>> value, gradient
     (1.0, array([0.]))
     """
+
+    is_smooth = True
 
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         values, growth = _exp(-self.y * f, _LARGEST_EXPONENT)
@@ -220,6 +226,8 @@ class LeastSquares(ScalarRisk):
     >>> value, gradient
     (1.0, array([2.]))
     """
+
+    is_smooth = True
 
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         residual = f - self.y
@@ -345,6 +353,8 @@ class Huber(ScalarRisk):
     (1.3125, array([0.75]))
     """
 
+    is_smooth = True
+
     def _pointwise(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         residual = f - self.y
         clipped = np.clip(residual, -1.0, 1.0)
@@ -374,6 +384,8 @@ class Poisson(ScalarRisk):
     >>> value, gradient, round(risk.lower_bound, 6)
     (1.0, array([0.]), -0.147918)
     """
+
+    is_smooth = True
 
     def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
         super().__init__(X, y, sample_weight=sample_weight)

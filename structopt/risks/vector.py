@@ -132,6 +132,8 @@ class Softmax(VectorRisk):
     (0.693147, array([0., 0.]))
     """
 
+    is_smooth = True
+
     _parameters: ClassVar[tuple[str, ...]] = ("n_classes",)
 
     @checked
@@ -171,6 +173,8 @@ class MultivariateRegression(VectorRisk):
     >>> value, gradient
     (1.0, array([-2., -1.]))
     """
+
+    is_smooth = True
 
     def __init__(self, X: Any, Y: Any, M: Any = None, *, sample_weight: Any = None) -> None:
         super().__init__(X, sample_weight)

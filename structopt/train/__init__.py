@@ -13,6 +13,7 @@ from structopt.train.checkpoint import Checkpoint
 from structopt.train.coordinate import coordinate_descent
 from structopt.train.cutting_plane import n_slack, one_slack
 from structopt.train.hierarchical_sgd import hierarchical_sgd
+from structopt.train.lbfgs import lbfgs
 from structopt.train.monitor import Monitor
 from structopt.train.multiclass import multiclass_ascent
 from structopt.train.proximal import proximal_bundle
@@ -42,6 +43,7 @@ __all__ = [
     "coordinate_descent",
     "get",
     "hierarchical_sgd",
+    "lbfgs",
     "multiclass_ascent",
     "n_slack",
     "names",

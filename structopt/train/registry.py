@@ -24,6 +24,7 @@ from structopt.train.bmrm import bmrm
 from structopt.train.coordinate import coordinate_descent
 from structopt.train.cutting_plane import n_slack, one_slack
 from structopt.train.hierarchical_sgd import hierarchical_sgd
+from structopt.train.lbfgs import lbfgs
 from structopt.train.multiclass import multiclass_ascent
 from structopt.train.proximal import proximal_bundle
 from structopt.train.result import TrainResult
@@ -183,6 +184,13 @@ def _cuts(size: ProblemSize) -> dict[str, float]:
     return {"features": size.features, "cuts": cuts, "score tables": _score_tables(size)}
 
 
+def _curvature_pairs(size: ProblemSize) -> dict[str, float]:
+    # Pairs of vectors, 10 at least; six cuts, and the points between which a step is found.
+    pairs = max(160.0 * size.weights, min(640.0 * size.weights, float(1 << 28)))
+    own = {"curvature pairs": pairs, "weights": 8.0 * 16 * size.weights}
+    return {"features": size.features, **own, "score tables": _score_tables(size)}
+
+
 def _frank_wolfe(size: ProblemSize) -> dict[str, float]:
     return {"features": 2 * size.features, "weights": 32.0 * size.weights, "score tables": _score_tables(size)}
 
@@ -214,6 +222,7 @@ _TRAINERS: dict[str, Trainer] = {
         Trainer("sgd", sgd, ("violations_of", "part"), _steps),
         Trainer("hierarchical_sgd", hierarchical_sgd, ("violations_of", "part"), _stored_steps),
         Trainer("proximal_bundle", proximal_bundle, ("cut",), _cuts),
+        Trainer("lbfgs", lbfgs, ("cut",), _curvature_pairs),
         Trainer("multiclass_ascent", multiclass_ascent, ("violations",), _working_sets),
         Trainer("coordinate_descent", coordinate_descent, ("predictions", "pull_back")),
     )

@@ -252,3 +252,35 @@ def test_fronts_of_a_few_losses_are_the_same_as_of_all(stride):
             assert np.isneginf(found[: low[i]]).all()
         a, b = whole.decode(high), part.decode(high)
         assert np.array_equal(a >= 0, b >= 0)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 30.0, 1000.0])
+def test_scaled_sums_of_a_batch_are_those_of_the_log_domain(size):
+    rng = np.random.default_rng(int(size))
+    for trial in range(30):
+        n_states, lengths = int(rng.integers(1, 5)), rng.integers(1, 9, 3)
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        U, init = size * rng.normal(size=(ptr[-1], n_states)), size * rng.normal(size=n_states)
+        T = size * rng.normal(size=(n_states, n_states))
+        if trial % 2:
+            T[rng.random(T.shape) < 0.2] = -np.inf
+            U[rng.random(U.shape) < 0.05] = -np.inf
+        try:
+            log_z, node, pairs = chain.marginals_batch(U, ptr, T, init)
+        except InfeasibleSpace:
+            continue
+        for i in range(3):
+            one = slice(ptr[i], ptr[i + 1])
+            value, states, steps = chain.marginals(U[one], T, init)
+            assert log_z[i] == pytest.approx(value, rel=1e-12, abs=1e-12)
+            np.testing.assert_allclose(node[one], states, rtol=0, atol=1e-9)
+            np.testing.assert_allclose(pairs[i], steps.sum(axis=0), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("length", [6, 60, 2000])
+def test_mass_that_a_scaled_sum_would_lose_comes_back(length):
+    # Two sequences without a way between them, equally likely in the end; halfway one is ahead by e^(30 length).
+    U = np.zeros((length, 2))
+    U[: length // 2, 1] = U[length // 2 :, 0] = -60.0
+    _, node, _ = chain.marginals_batch(U, [0, length], [[0.0, -np.inf], [-np.inf, 0.0]])
+    np.testing.assert_allclose(node, 0.5, atol=1e-9)
