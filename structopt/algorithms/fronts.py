@@ -76,6 +76,13 @@ class FrontPlan(ABC):
         Decoded labels are points ``z``.
         """
 
+    def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """The label of largest ``(1 + h) g`` of every example, its h and its g; None where fronts are no slower.
+
+        Where no product is positive h and g are 0, and the row of labels holds anything.
+        """
+        return None
+
 
 class ListedFronts(FrontPlan):
     """All labels of a small space: products with every one of them.
@@ -100,10 +107,6 @@ class ListedFronts(FrontPlan):
         return np.asarray(self._G[some] @ self._labels.T + self._g_const[some, None])
 
     def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """The label of largest ``(1 + h) g`` of every example, its h and its g; None where losses are not kept.
-
-        Where no product is positive h and g are 0, and the label is any.
-        """
         if self._losses is None:
             return None
         places, h, g = _largest_products(H @ self._labels.T, h_const, self._losses)

@@ -12,6 +12,7 @@ import numpy as np
 from structopt.backends.base import Backend, Capability, SideConstraints, Solution, Status
 from structopt.backends.checking import HOLDS, Checker
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.exact_rows import with_exact_rows
 from structopt.stopping import time_left
 
 __all__ = ["SolverInstance"]
@@ -19,6 +20,10 @@ __all__ = ["SolverInstance"]
 
 class SolverInstance:
     """The LP and, where needed, the MIP of one space, used by one thread at a time.
+
+    The tolerances of solvers are absolute, that of `contains` grows with the terms of a row. So that both mean the same
+    labels, solvers get the rows where it matters with the tolerance built in (`with_exact_rows`), except where the
+    relaxation is what was asked for.
 
     After an exception that is not structopt's own (Ctrl-C above all) its models may hold rows of the call that was
     interrupted: whoever owns the instance drops it then (`structopt.oracle.pool`).
@@ -29,6 +34,7 @@ class SolverInstance:
         self._make = make
         self._relax_only = integral == "relax" or not space.is_integral
         self._mip_only = integral == "force" and space.is_integral
+        self._program = space if self._relax_only else with_exact_rows(space)
         self._checker = Checker(space) if space.is_integral else None
         self._lp: Backend | None = None
         self._mip: Backend | None = None
@@ -38,12 +44,12 @@ class SolverInstance:
 
     def _lp_backend(self) -> Backend:
         if self._lp is None:
-            self._lp = self._make(self._space.relaxed() if self._space.is_integral else self._space)
+            self._lp = self._make(self._program.relaxed() if self._space.is_integral else self._program)
         return self._lp
 
     def _mip_backend(self) -> Backend:
         if self._mip is None:
-            self._mip = self._make(self._space)
+            self._mip = self._make(self._program)
         return self._mip
 
     def forget(self) -> None:
@@ -128,7 +134,7 @@ class SolverInstance:
         from structopt.backends.repair import repaired
 
         limit = min(float(self._mip_backend().options.get("time_limit", math.inf)), time_left())
-        return repaired(self._space, extra, costs, found, self._checker.complaint(code), limit)
+        return repaired(self._space, self._program, extra, costs, found, self._checker.complaint(code), limit)
 
     @staticmethod
     def _run(

@@ -156,7 +156,7 @@ class RecordingBackend(Backend):
         from structopt.backends.highs import Highs
 
         with deadline(max(_LEAST_PATIENCE, 10.0 * seconds) if math.isinf(self._limit) else self._limit):
-            status = Highs(self._current()).run().status
+            status = Highs(self._current(), self._strictness).run().status
         return {Status.OPTIMAL: False, Status.INFEASIBLE: True}.get(status)
 
     def _audit(self, found: Solution, costs: FloatArray, seconds: float) -> Solution:
@@ -169,7 +169,7 @@ class RecordingBackend(Backend):
 
         assert found.z is not None
         if self._auditor is None:
-            self._auditor = Highs(self.space)
+            self._auditor = Highs(self.space, self._strictness)
         auditor = self._auditor
         try:
             auditor.set_costs(costs)
@@ -198,6 +198,13 @@ class RecordingBackend(Backend):
         if found.status is Status.TIME_LIMIT or self._may_stop_early:
             return replace(found, bound=max(value, second.bound))
         return found
+
+    @property
+    def _strictness(self) -> dict[str, float]:
+        """Options of the HiGHS that judges others: a label that it has by its tolerance only refutes nobody."""
+        if not (self.space.integrality | (self.space.lower == self.space.upper)).all():
+            return {}  # continuous variables are never exact
+        return {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 
     @property
     def _may_stop_early(self) -> bool:

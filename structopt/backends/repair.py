@@ -36,6 +36,7 @@ _MOST_ASSIGNMENTS = 64
 
 def repaired(
     space: CompiledSpace,
+    program: CompiledSpace,
     extra: SideConstraints | None,
     costs: FloatArray,
     found: Solution,
@@ -47,6 +48,9 @@ def repaired(
     Parameters
     ----------
     space : CompiledSpace
+        As it was declared, by which answers are checked.
+    program : CompiledSpace
+        The rows that solvers get.
     extra : SideConstraints or None
         Rows of this call.
     costs : ndarray
@@ -62,8 +66,9 @@ def repaired(
         Naming the row, if no label could be proved best.
     """
     assert found.z is not None
-    rows = with_rows(space, [] if extra is None else [extra])
-    checker = Checker(rows)
+    added = [] if extra is None else [extra]
+    rows = with_rows(program, added)
+    checker = Checker(with_rows(space, added))
     if found.status is Status.TIME_LIMIT:
         label = _best_completion(rows, checker, costs, found.z)
         return replace(found, z=label, bound=found.bound if label is not None else math.inf)

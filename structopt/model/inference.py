@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from structopt._jit import IntArray
-from structopt.algorithms.fronts import FrontPlan, Fronts, ListedFronts
+from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.model.codec import LossBatch, RaggedRows
 from structopt.space.compiled import FloatArray
 
@@ -232,7 +232,7 @@ class OracleInference(BatchInference):
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
     ) -> Best | None:
         plan = self._plan(loss)
-        if not isinstance(plan, ListedFronts):
+        if plan is None:
             return None
         costs = self.batch.costs(tables)
         found = plan.best_products(costs, -np.einsum("ij,ij->i", costs, truth))

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from structopt.recognize._kernels import components
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.exact_rows import with_exact_rows
 
 __all__ = ["NormalForm", "Normalized", "is_whole", "normalize", "unit_rows"]
 
@@ -209,6 +210,12 @@ class _Worker:
 
     def __init__(self, space: CompiledSpace) -> None:
         matrix, magnitude = unit_rows(space.matrix)
+        lower, upper, unit = _divide(space.row_lower, space.row_upper, magnitude)
+        fractional = unit & ~(is_whole(lower) & is_whole(upper))
+        if fractional.any():
+            # Which integers a fractional bound allows is for one rule to say.
+            space = with_exact_rows(space, fractional)
+            matrix, magnitude = unit_rows(space.matrix)
         self.n_rows, self.n_columns = matrix.shape
         self.row: IntArray = np.repeat(np.arange(self.n_rows), np.diff(matrix.indptr))
         self.column: IntArray = matrix.indices.astype(np.int64)
@@ -221,7 +228,9 @@ class _Worker:
         self.integer = space.integrality
         self.alive: BoolArray = ~(np.isneginf(self.row_lower) & np.isposinf(self.row_upper))
         self.fixed = np.zeros(self.n_columns, dtype=bool)
-        self.tightened = False
+        self.tightened = bool(fractional.any()) and bool(
+            (lower != self.row_lower).any() or (upper != self.row_upper).any()
+        )
         self.conflict = ""
 
     def run(self) -> None:
@@ -282,7 +291,11 @@ class _Worker:
         """Integer rows have integral activities: round their bounds inwards (same labels, tighter LP)."""
         continuous = np.bincount(self.row[~self.integer[self.column]], minlength=self.n_rows)
         rows = self.alive & self.unit & (continuous == 0)
-        self.row_lower, self.row_upper, changed = _round_inwards(self.row_lower, self.row_upper, rows)
+        reach = np.maximum(np.abs(self.lower), np.abs(self.upper))[self.column]
+        size = np.bincount(self.row, np.where(np.isfinite(reach), reach, 0.0), self.n_rows)
+        self.row_lower, self.row_upper, changed = _round_inwards(
+            self.row_lower, self.row_upper, rows, 2.0 * FEASIBILITY_TOLERANCE * np.maximum(1.0, size)
+        )
         self.tightened |= changed
 
     def _round_columns(self) -> None:
@@ -417,16 +430,18 @@ def _divide(lower: FloatArray, upper: FloatArray, magnitude: FloatArray) -> tupl
     return np.where(unit, new_lower, lower), np.where(unit, new_upper, upper), unit
 
 
-def _round_inwards(lower: FloatArray, upper: FloatArray, mask: BoolArray) -> tuple[FloatArray, FloatArray, bool]:
+def _round_inwards(
+    lower: FloatArray, upper: FloatArray, mask: BoolArray, tolerance: FloatArray | float = FEASIBILITY_TOLERANCE
+) -> tuple[FloatArray, FloatArray, bool]:
     """Fractional bounds rounded inwards where `mask` is set.
 
-    A bound within the feasibility tolerance of an integer is left fractional (and so unrecognised): whether
+    A bound within the tolerance of an integer is left fractional (and so unrecognised): whether
     that integer is a label would hang on the tolerance.
     """
     if is_whole(lower).all() and is_whole(upper).all():
         return lower, upper, False
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which compares as "not fractional"
-        low = mask & (np.abs(lower - np.rint(lower)) > FEASIBILITY_TOLERANCE)
-        high = mask & (np.abs(upper - np.rint(upper)) > FEASIBILITY_TOLERANCE)
+        low = mask & (np.abs(lower - np.rint(lower)) > tolerance)
+        high = mask & (np.abs(upper - np.rint(upper)) > tolerance)
     new_lower, new_upper = np.where(low, np.ceil(lower), lower), np.where(high, np.floor(upper), upper)
     return new_lower, new_upper, bool(low.any() or high.any())

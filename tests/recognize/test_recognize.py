@@ -183,10 +183,15 @@ def test_integer_rows_are_rounded_inwards_and_say_so(kit):
     assert recognize(space.relaxed()).kind != "cardinality"
 
 
-def test_a_bound_within_tolerance_of_an_integer_is_left_alone(kit):
-    # 0.3 / 0.1 is just below 3: whether three ones are a label hangs on the tolerance of whoever asks.
-    structure = recognize(kit.space([[0.1] * 4], -np.inf, 0.3))
-    assert structure.kind == "flow" and structure.oracle == "mip" and not structure.tightened
+def test_a_bound_within_tolerance_of_an_integer_means_what_contains_says(kit):
+    # 0.3 / 0.1 is just below 3, and three ones are a label.
+    space = kit.space([[0.1] * 4], -np.inf, 0.3)
+    structure = recognize(space)
+    assert structure.kind == "cardinality" and structure.tightened
+    kit.check(space, structure, np.random.default_rng(0), objectives=5)
+    # With terms of both signs the tolerance grows with them, and no integer row says the same.
+    structure = recognize(kit.space([[0.1, 0.1, -0.1, -0.1]], -np.inf, 0.1 - 2e-8))
+    assert structure.oracle == "mip" and not structure.tightened
 
 
 def test_division_that_would_free_a_row_is_not_made(kit):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +12,12 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.diagram.fronts import (
-    CHUNK,
+    LEVELS_AT_ONCE,
     DiagramFronts,
-    LossLevels,
     decode_levels,
     front_chunk,
     loss_levels,
+    maximize_levels,
     pareto_front,
     quanta_of,
 )
@@ -63,6 +64,7 @@ class DiagramAlgorithm(Algorithm):
     def __init__(self, diagram: Diagram) -> None:
         self.diagram = diagram
         self._arrays = diagram.arrays
+        self._packed = diagram.packed
 
     def seconds_per_call(self, batch: bool) -> float:
         """What a call takes, by a fit over many spaces: one by itself, or one of a large batch."""
@@ -75,8 +77,10 @@ class DiagramAlgorithm(Algorithm):
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         """The best label; of equal ones that of the first arcs."""
-        z = np.empty(len(c))
-        value = best_label(self._arrays, _writable(c), z)
+        if not c.flags.carray:  # contiguous and writable, as `_writable` makes it
+            c = _writable(c)
+        z = np.empty(c.size)
+        value = best_label(*self._packed, c, z)
         return Optimum(z, value, value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
@@ -207,58 +211,23 @@ class DiagramAlgorithm(Algorithm):
         h0, g0 = np.broadcast_to(h_const, len(H)), np.broadcast_to(g_const, len(H))
         Z = np.empty(H.shape)
         quanta = quanta_of(self._arrays, G)
-        done = 0
-        while done < len(H):
-            if quanta[done] == 0.0:
-                points = pareto_front(self._arrays, H[done], G[done], _MOST_PAIRS)
-                if not len(points):
-                    return None
-                Z[done] = points[np.argmax(psi(points @ H[done] + h0[done], points @ G[done] + g0[done]))]
-                done += 1
-                continue
-            integral = np.flatnonzero(quanta[done:] == 0.0)
-            stop = done + int(integral[0]) if integral.size else len(H)
-            here = slice(done, min(stop, done + max(1, CHUNK // self.diagram.n_nodes)))
+        listed = np.flatnonzero(quanta == 0.0)
+        for i in listed.tolist():
+            points = pareto_front(self._arrays, H[i], G[i], _MOST_PAIRS)
+            if not len(points):
+                return None
+            Z[i] = points[np.argmax(psi(points @ H[i] + h0[i], points @ G[i] + g0[i]))]
+        tabled = np.flatnonzero(quanta > 0.0)
+        size = max(1, LEVELS_AT_ONCE // (self.diagram.n_nodes + self.diagram.n_labels))
+        for first in range(0, len(tabled), size):
+            # As views where all examples have tables: copies of the costs take as long as small diagrams.
+            here: Any = tabled[first : first + size] if listed.size else slice(first, first + size)
             levels = loss_levels(self._arrays, G[here], quanta[here])
-            # Columns are worth more than the cache.
-            room = min(_MOST_ENTRIES, max(CHUNK, 16 * int(levels[3][-1] + levels[3][1])))
-            chunk = front_chunk(self._arrays, H[here], levels, room)
-            if not chunk[0]:
-                here = slice(done, done + 1)
-                levels = loss_levels(self._arrays, G[here], quanta[here])
-                chunk = front_chunk(self._arrays, H[here], levels, _MOST_ENTRIES)
-                if not chunk[0]:
-                    return None
-            here = slice(done, done + chunk[0])
-            chosen = self._winners(psi, chunk, levels, H[here], h0[here], G[here], g0[here], quanta[here])
-            decode_levels(self._arrays, H[here], levels, chunk, chosen, Z[here])
-            done += chunk[0]
+            if levels[3][-1] + levels[3][1] > _MOST_ENTRIES:
+                return None
+            Z[here] = maximize_levels(self.diagram, psi, H[here], h0[here], G[here], g0[here], quanta[here], levels)[0]
         values = psi(np.einsum("ij,ij->i", H, Z) + h0, np.einsum("ij,ij->i", G, Z) + g0)
         return Z, np.asarray(values)
-
-    def _winners(
-        self,
-        psi: Callable[[FloatArray, FloatArray], FloatArray],
-        chunk: tuple[int, FloatArray, npt.NDArray[np.int64], npt.NDArray[np.int64]],
-        loss_levels: LossLevels,
-        H: FloatArray,
-        h_const: FloatArray,
-        G: FloatArray,
-        g_const: FloatArray,
-        quanta: FloatArray,
-    ) -> npt.NDArray[np.int64]:
-        """The level of the largest psi for each example of a chunk."""
-        done, tables, places, steps = chunk
-        loss, _, least, start = loss_levels
-        loss = loss[:done]
-        levels = np.arange(start[1])
-        h = tables[places[:, None] + levels * steps[:, None]]
-        const = self.diagram.const
-        g = (least[loss, :1] + levels) * quanta[:, None] + (G @ const + g_const)[:, None]
-        reached = np.isfinite(h)
-        values = np.full(h.shape, -np.inf)
-        values[reached] = psi((h + (H @ const + h_const)[:, None])[reached], g[reached])
-        return np.asarray(values.argmax(axis=1))
 
     # ---- sums over all labels --------------------------------------------------------------------
 

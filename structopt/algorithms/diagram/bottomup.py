@@ -1,4 +1,4 @@
-"""Bottom-up reduction: dead ends removed, equal nodes merged, nodes with one arc spliced into the arcs before them."""
+"""Bottom-up reduction: dead ends removed, equal nodes merged, nodes with one short arc spliced into those before."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from structopt.algorithms.diagram.labels import grown, joined_label
 from structopt.algorithms.diagram.propagation import NO_VALUE
 
 __all__ = ["bottom_up"]
+
+#: Pairs that splicing a node may add to the labels of the arcs before it: more of them take longer than its own arc.
+_MOST_COPIES = 4
 
 _HASH_1, _HASH_2 = -4658895280553007687, -7723592293110705685
 
@@ -43,6 +46,9 @@ def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: An
     node_table = np.full(1024, -1, np.int32)
     n_reduced, n_arcs = 1, 0
     ptr[0] = ptr[1] = 0
+    entering = np.zeros(n_nodes, np.int64)
+    for e in range(arc_ptr[n_nodes]):
+        entering[arc_head[e]] += 1
     longest = 1
     scratch_variable, scratch_value = np.empty(64, np.int64), np.empty(64, np.float64)
     for v in range(n_nodes - 2, -1, -1):
@@ -69,7 +75,9 @@ def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: An
             n_arcs += 1
         if n_arcs == first:
             continue
-        if n_arcs == first + 1:
+        of_arc: Any = np.int64(label[first])
+        copies = entering[v] * (label_ptr[of_arc + 1] - label_ptr[of_arc])
+        if n_arcs == first + 1 and (v == 0 or copies <= _MOST_COPIES):
             goes_to[v], by_label[v] = head[first], label[first]
             n_arcs = first
             continue

@@ -66,12 +66,13 @@ class DiagramCache:
         entry = self._entry(space)
         with entry.lock:
             if entry.diagram is None and entry.refusal is None:
+                # Ctrl-C leaves the entry as it was: the next one who asks compiles.
                 try:
                     entry.diagram = compile_diagram(space)
-                    self._balance = max(0, self._balance - 1)
                 except (DiagramRefused, InfeasibleSpace) as refusal:
                     entry.refusal = refusal.with_traceback(None)
-                    self._balance += 1
+                with self._lock:
+                    self._balance = max(0, self._balance + (-1 if entry.refusal is None else 1))
         self._make_room()
         if entry.refusal is not None:
             raise entry.refusal

@@ -85,7 +85,16 @@ def compile_diagram(
     >>> compile_diagram(so.LabelSpace.from_matrices([[1, 1, 1]], 1, 2).compiled)
     <Diagram: 6 labels, 5 nodes, 8 arcs, width 3>
     """
-    program = program_of(space)
+    try:
+        return _compiled(program_of(space), max_nodes, max_width, max_arcs, max_work)
+    except SystemError as error:
+        # Ctrl-C while a kernel ran: numba makes the results, and Python complains that an exception was pending.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
+
+
+def _compiled(program: Program, max_nodes: int, max_width: int, max_arcs: int, max_work: int) -> Diagram:
     const = program.const.copy()
     _settle_constant_components(program, const)
     blocks: list[Block] = []

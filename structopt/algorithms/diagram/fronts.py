@@ -7,7 +7,7 @@ the winner's path is followed. For a real loss each node keeps its non-dominated
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,26 +18,31 @@ from structopt.algorithms.diagram.longest_path import arc_weights, weight_column
 from structopt.algorithms.fronts import FrontPlan, Fronts
 
 __all__ = [
-    "CHUNK",
+    "LEVELS_AT_ONCE",
     "DiagramFronts",
     "LossLevels",
     "decode_levels",
     "front_chunk",
     "loss_levels",
+    "maximize_levels",
     "pareto_front",
     "quanta_of",
 ]
 
 #: Losses of examples as levels: each example's loss; of every loss the levels of the arcs' labels and the least level
-#: of each node; and where the nodes' parts of a table start, which have room for any of the losses.
-LossLevels = tuple[IntArray, IntArray, IntArray, IntArray]
+#: of each node; where the nodes' parts of a table start, which have room for any of the losses; and a power of two, as
+#: its exponent, of which all differences of levels are multiples (2 for Hamming over one-of-many groups): tables have
+#: rows for these alone.
+LossLevels = tuple[IntArray, IntArray, IntArray, IntArray, int]
 
 #: Examples that go through the diagram side by side, at most.
 _COLUMNS = 32
+#: Instead of the h of no label: a surrogate need not take -inf.
+_LOWEST = -1e300
 #: Numbers in the tables of a chunk of examples (1 MB).
-CHUNK = 1 << 17
-#: Numbers of loss levels that a plan keeps (64 MB).
-_KEPT_LEVELS = 1 << 23
+_CHUNK = 1 << 17
+#: Numbers of loss levels that a plan keeps (64 MB), and those of a batch that is solved once (8 MB).
+_KEPT_LEVELS, LEVELS_AT_ONCE = 1 << 23, 1 << 20
 
 
 class DiagramFronts(FrontPlan):
@@ -67,7 +72,7 @@ class DiagramFronts(FrontPlan):
         work = float(np.diff(start)[diagram.head].sum())
         alone = len(first) / max(1, len(G))
         fill = diagram.n_arcs + (0.6 + 0.5 * alone) * work
-        if len(G) * self.size > CHUNK:
+        if len(G) * self.size > _CHUNK:
             fill *= 2.0  # tables are made again for decoding
         self.cost = (2000.0 + fill + (0.0 if keep else 4.0 * diagram.n_arcs)) / (2000.0 + 0.5 * diagram.n_arcs)
 
@@ -77,13 +82,27 @@ class DiagramFronts(FrontPlan):
         while first < len(H):
             own = (levels[0][first:], *levels[1:])
             # Columns are worth more than the cache.
-            chunk = front_chunk(self._diagram.arrays, H[first:], own, max(CHUNK, min(_KEPT_LEVELS, 32 * self.size)))
+            chunk = front_chunk(self._diagram.arrays, H[first:], own, max(_CHUNK, min(_KEPT_LEVELS, 32 * self.size)))
             if not chunk[0]:
                 chunk = front_chunk(self._diagram.arrays, H[first : first + 1], own, 2 * self.size)
             last = first + chunk[0]
             _copy_fronts(chunk, ptr[first : last + 1], best)
             yield first, last, chunk
             first = last
+
+    def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        if self._levels is None:
+            return None
+        order = np.argsort(self._loss, kind="stable")
+        levels = (self._loss[order], *self._levels[1:])
+        H = np.ascontiguousarray(H[order])
+        const = self._diagram.const
+        Z, h, g = np.empty(H.shape), h_const[order] + H @ const, self._g_const[order] + self._G[order] @ const
+        largest_products(self._diagram.arrays, H, levels, self._quanta[order], Z, h, g)
+        found = np.empty(H.shape), np.empty(len(H)), np.empty(len(H))
+        for sorted_points, points in zip((Z, h, g), found, strict=True):
+            points[order] = sorted_points
+        return found
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         arrays, const = self._diagram.arrays, self._diagram.const
@@ -97,7 +116,7 @@ class DiagramFronts(FrontPlan):
             levels = loss_levels(arrays, G[order], quanta[order])
         else:
             levels = (self._loss[some][order], *self._levels[1:])
-        loss, _, least, start = levels
+        loss, _, least, start, exponent = levels
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         size = np.full(len(some), start[1])
@@ -109,7 +128,7 @@ class DiagramFronts(FrontPlan):
         ptr = own_ptr
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], size)
         h = best[np.repeat(own_ptr[:-1][rank], size) + within] + np.repeat((H @ const)[rank] + h_const, size)
-        g = (np.repeat(least[loss, 0][rank], size) + within) * np.repeat(quanta, size)
+        g = (np.repeat(least[loss, 0][rank], size) + (within << exponent)) * np.repeat(quanta, size)
         g += np.repeat(G @ const + self._g_const[some], size)
 
         def decode(chosen: IntArray) -> FloatArray:
@@ -123,6 +142,46 @@ class DiagramFronts(FrontPlan):
             return np.asarray(Z[rank])
 
         return Fronts(ptr, h, g, decode)
+
+
+def maximize_levels(
+    diagram: Diagram,
+    psi: Callable[[FloatArray, FloatArray], FloatArray],
+    H: FloatArray,
+    h_const: FloatArray,
+    G: FloatArray,
+    g_const: FloatArray,
+    quanta: FloatArray,
+    levels: LossLevels,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The label of the largest ``psi(h, g)`` of each example, its h and its g, by tables of losses that have levels.
+
+    Tables are dropped once their winners are decoded: a chunk of them stays in the cache.
+    """
+    arrays, const = diagram.arrays, diagram.const
+    loss, level, least, start, exponent = levels
+    steps_up = np.arange(start[1])
+    Z, h_best, g_best = np.empty(H.shape), np.empty(len(H)), np.empty(len(H))
+    h_base = h_const + H @ const if const.any() else h_const
+    g_base = g_const + G @ const if const.any() else g_const
+    # At least sixteen examples side by side: columns are worth more than the cache.
+    room = max(_CHUNK, 16 * int(start[-1] + start[1]))
+    done = 0
+    while done < len(H):
+        own = (loss[done:], level, least, start, exponent)
+        chunk = front_chunk(arrays, H[done:], own, room)
+        count, tables, places, steps = chunk
+        here = slice(done, done + count)
+        h = tables[places[:, None] + steps_up * steps[:, None]]
+        h += h_base[here, None]
+        g = (least[own[0][:count], :1] + (steps_up << exponent)) * quanta[here, None] + g_base[here, None]
+        values = np.where(h > -np.inf, psi(np.maximum(h, _LOWEST), g), -np.inf)
+        chosen = values.argmax(axis=1)
+        decode_levels(arrays, H[here], own, chunk, chosen, Z[here])
+        winners = np.arange(count)
+        h_best[here], g_best[here] = h[winners, chosen], g[winners, chosen]
+        done += count
+    return Z, h_best, g_best
 
 
 @kernel
@@ -170,8 +229,8 @@ def _quantum(weight: Any) -> float:
 
 
 @kernel
-def _ranges(arrays: Any, level: Any, low: Any, high: Any) -> None:
-    """The least and the largest level of each node's completions, a column for each loss."""
+def _ranges(arrays: Any, level: Any, low: Any, high: Any) -> int:
+    """The least and largest level of each node's completions, a column for each loss; the bits in which they differ."""
     ptr, head, label, _, _, _, _ = arrays
     n, columns = low.shape
     for k in range(columns):
@@ -186,6 +245,14 @@ def _ranges(arrays: Any, level: Any, low: Any, high: Any) -> None:
                 low_v[k] = min(low_v[k], own[k] + low_w[k])
             for k in range(columns):
                 high_v[k] = max(high_v[k], own[k] + high_w[k])
+    bits: Any = np.int64(0)
+    for v in range(n - 2, -1, -1):
+        low_v = low[v]
+        for e in range(ptr[v], ptr[v + 1]):
+            own, low_w = level[label[e]], low[head[e]]
+            for k in range(columns):
+                bits |= own[k] + low_w[k] - low_v[k]
+    return bits  # type: ignore[no-any-return]
 
 
 @kernel
@@ -202,6 +269,7 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
     kept = count if keep else 0
     level, least = np.empty((kept, n_labels), np.int64), np.empty((kept, n), np.int64)
     size, start = np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
+    bits = np.int64(0)
     for done in range(0, count, _COLUMNS):
         some = first[done : min(count, done + _COLUMNS)]
         columns = len(some)
@@ -211,7 +279,7 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
         for name in range(n_labels):
             for k in range(columns):
                 own[name, k] = np.int64(np.rint(weight[name, k] / quanta[some[k]]))
-        _ranges(arrays, own, low, high)
+        bits |= _ranges(arrays, own, low, high)
         for v in range(n):
             for k in range(columns):
                 size[v] = max(size[v], high[v, k] - low[v, k] + 1)
@@ -221,14 +289,19 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
                     least[done + k, v] = low[v, k]
                 for name in range(n_labels):
                     level[done + k, name] = own[name, k]
+    exponent = 0
+    while bits and not (bits >> exponent) & 1:
+        exponent += 1
     for v in range(n):
-        start[v + 1] = start[v] + size[v]
-    return loss, level, least, start
+        start[v + 1] = start[v] + ((size[v] - 1) >> exponent) + 1
+    return loss, level, least, start, exponent
 
 
 # No NaN occurs, and no sum is reordered: without that promise the inner loop is not vectorised.
 @fast("nnan", "nsz")
-def _fill(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, table: Any) -> None:
+def _fill(
+    ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, exponent: int, table: Any
+) -> None:
     """Tables of examples of one loss, a column each."""
     # Not a constant: a loop of few known steps is unrolled, and then not vectorised.
     columns = table.shape[1]
@@ -238,7 +311,7 @@ def _fill(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, 
         for e in range(ptr[v], ptr[v + 1]):
             w = head[e]
             gain = weight[label[e]]
-            to = start[v] + level[label[e]] + least[w] - least[v]
+            to = start[v] + ((level[label[e]] + least[w] - least[v]) >> exponent)
             for x in range(min(start[w + 1] - start[w], start[v + 1] - to)):
                 mine, rest = table[to + x], table[start[w] + x]
                 for k in range(columns):
@@ -246,7 +319,9 @@ def _fill(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, 
 
 
 @fast("nnan", "nsz")
-def _fill_each(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, table: Any) -> None:
+def _fill_each(
+    ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, exponent: int, table: Any
+) -> None:
     """Tables of examples of different losses, a column each: the same steps, to other rows."""
     columns = table.shape[1]
     n = len(ptr) - 1
@@ -259,7 +334,7 @@ def _fill_each(ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: 
             w = head[e]
             gain, own, rest_low = weight[label[e]], level[label[e]], least[w]
             for k in range(columns):
-                to[k] = (start[v] + own[k] + rest_low[k] - low[k]) * columns + k
+                to[k] = (start[v] + ((own[k] + rest_low[k] - low[k]) >> exponent)) * columns + k
             for x in range(start[w + 1] - start[w]):
                 rest = table[start[w] + x]
                 for k in range(columns):
@@ -294,66 +369,110 @@ def front_chunk(arrays: Any, H: Any, levels: Any, max_entries: int) -> Any:
         Entry x of the table of example i is ``tables[places[i] + x * steps[i]]``: neighbours of one loss are side by
         side.
     """
-    ptr, head, label, _, _, _, _ = arrays
-    loss, level, least, start = levels
-    n, n_labels = len(ptr) - 1, level.shape[1]
-    size = start[n]
+    start = levels[3]
     # An arc into a node with more room than its own levels need may reach beyond the last part of the table.
-    rows = size + start[1]
+    rows = start[-1] + start[1]
     count = min(len(H), max_entries // rows)
     places, steps = np.empty(count, np.int64), np.empty(count, np.int64)
     tables = np.empty(count * rows)
-    most = max(8, min(_COLUMNS, CHUNK // rows))
-    low, own = np.empty((n, most), np.int64), np.empty((n_labels, most), np.int64)
-    done = 0
-    while done < count:
+    most = max(8, min(_COLUMNS, _CHUNK // rows))
+    for done in range(0, count, most):
         columns = min(most, count - done)
-        weights = weight_columns(arrays, H[done : done + columns])
         table = tables[done * rows : (done + columns) * rows].reshape(rows, columns)
-        first, same = loss[done], True
+        _fill_columns(arrays, weight_columns(arrays, H[done : done + columns]), levels, done, table)
         for k in range(columns):
             places[done + k], steps[done + k] = done * rows + k, columns
-            same = same and loss[done + k] == first
-        if same:
-            _fill(ptr, head, label, weights, level[first], least[first], start, table)
-        else:
-            for k in range(columns):
-                at = loss[done + k]
-                for v in range(n):
-                    low[v, k] = least[at, v]
-                for name in range(n_labels):
-                    own[name, k] = level[at, name]
-            _fill_each(ptr, head, label, weights, own, low, start, table)
-        done += columns
-    return done, tables, places[:done], steps[:done]
+    return count, tables, places, steps
+
+
+@kernel
+def _fill_columns(arrays: Any, weights: Any, levels: Any, first: int, table: Any) -> None:
+    """The table of some examples from the `first` one on, of which `weights` has a column each."""
+    ptr, head, label, _, _, _, _ = arrays
+    loss, level, least, start, exponent = levels
+    n, (n_labels, columns) = len(ptr) - 1, weights.shape
+    same = True
+    for k in range(columns):
+        same = same and loss[first + k] == loss[first]
+    if same:
+        _fill(ptr, head, label, weights, level[loss[first]], least[loss[first]], start, exponent, table)
+        return
+    low, own = np.empty((n, columns), np.int64), np.empty((n_labels, columns), np.int64)
+    for k in range(columns):
+        at = loss[first + k]
+        for v in range(n):
+            low[v, k] = least[at, v]
+        for name in range(n_labels):
+            own[name, k] = level[at, name]
+    _fill_each(ptr, head, label, weights, own, low, start, exponent, table)
+
+
+@kernel
+def largest_products(arrays: Any, H: Any, levels: Any, quanta: Any, Z: Any, h: Any, g: Any) -> None:
+    """The label of largest ``(1 + h) g`` of each example; zeros for h and g where none is positive.
+
+    `h` and `g` hold what the criteria are at the constants of the diagram. All examples go through one table, which
+    stays in the cache: columns side by side, filled, searched for the best level, and decoded.
+    """
+    loss, _, least, start, exponent = levels
+    rows = start[-1] + start[1]
+    most = max(8, min(_COLUMNS, _CHUNK // rows))
+    room = np.empty(rows * most)
+    for done in range(0, len(H), most):
+        columns = min(most, len(H) - done)
+        table = room[: rows * columns].reshape(rows, columns)
+        weights = weight_columns(arrays, H[done : done + columns])
+        _fill_columns(arrays, weights, levels, done, table)
+        for k in range(columns):
+            i = done + k
+            best: Any = 0.0
+            at: Any = np.int64(-1)
+            for x in range(start[1]):
+                if table[x, k] > -np.inf:
+                    value = (1.0 + h[i] + table[x, k]) * (g[i] + (least[loss[i], 0] + (x << exponent)) * quanta[i])
+                    if value > best:
+                        best, at = value, np.int64(x)
+            if at < 0:
+                h[i] = g[i] = 0.0
+                Z[i] = arrays[6]
+                continue
+            h[i] += table[at, k]
+            g[i] += (least[loss[i], 0] + (at << exponent)) * quanta[i]
+            _decode(arrays, weights[:, k], levels, loss[i], table[:, k], at, Z[i])
 
 
 @kernel
 def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: Any) -> None:
     """The best label of a chosen level above the least loss, for each example of a chunk."""
-    ptr, head, label, _, _, _, const = arrays
-    n = len(ptr) - 1
-    loss, level, least, start = levels
+    loss = levels[0]
     done, tables, places, steps = chunk
     for i in range(done):
-        weight = arc_weights(arrays, H[i])
-        own, place, step = loss[i], places[i], steps[i]
-        z = Z[i]
-        for j in range(len(const)):
-            z[j] = const[j]
-        v, k = 0, chosen[i]
-        while v < n - 1:
-            top, at, rest = -np.inf, -1, np.int64(0)
-            for e in range(ptr[v], ptr[v + 1]):
-                w = head[e]
-                left = k - (level[own, label[e]] + least[own, w] - least[own, v])
-                if left < 0 or left >= start[w + 1] - start[w]:
-                    continue
-                value = weight[label[e]] + tables[place + (start[w] + left) * step]
-                if value > top:
-                    top, at, rest = value, e, left
-            write_pairs(arrays, at, z)
-            v, k = head[at], rest
+        table = tables[places[i] :: steps[i]]
+        _decode(arrays, arc_weights(arrays, H[i]), levels, loss[i], table, chosen[i], Z[i])
+
+
+@kernel
+def _decode(arrays: Any, weight: Any, levels: Any, loss: int, table: Any, chosen: int, z: Any) -> None:
+    """The best label of a level, by one column of a table."""
+    ptr, head, label, _, _, _, const = arrays
+    n = len(ptr) - 1
+    _, level, least, start, exponent = levels
+    for j in range(len(const)):
+        z[j] = const[j]
+    v, k = 0, chosen
+    while v < n - 1:
+        top, at = -np.inf, -1
+        rest: Any = np.int64(0)
+        for e in range(ptr[v], ptr[v + 1]):
+            w = head[e]
+            left = k - ((level[loss, label[e]] + least[loss, w] - least[loss, v]) >> exponent)
+            if left < 0 or left >= start[w + 1] - start[w]:
+                continue
+            value = weight[label[e]] + table[start[w] + left]
+            if value > top:
+                top, at, rest = value, e, left
+        write_pairs(arrays, at, z)
+        v, k = head[at], rest
 
 
 @kernel

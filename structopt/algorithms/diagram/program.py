@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import kernel
-from structopt.algorithms.diagram.rows import ExactRows, exact_rows
 from structopt.errors import DiagramRefused, InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.enumeration import propagated_bounds
+from structopt.space.exact_rows import LARGEST_COEFFICIENT, ExactRows, exact_rows
 
 __all__ = ["Components", "Items", "Program", "Rows", "program_of"]
 
@@ -134,11 +134,21 @@ def program_of(space: CompiledSpace) -> Program:
     if not space.is_integral:
         raise DiagramRefused(f"{space!r} has no integer variables, so its labels are not a finite set.", "no integers")
     lower, upper = _bounds(space)
+    matrix = space.matrix
+    row_of = np.repeat(np.arange(space.n_rows), np.diff(matrix.indptr))
+    magnitude = np.abs(matrix.data)
+    extreme = np.flatnonzero((magnitude > LARGEST_COEFFICIENT) | (magnitude < 1.0 / LARGEST_COEFFICIENT))
+    if extreme.size:
+        name = space.row_names[int(row_of[extreme[0]])]
+        raise DiagramRefused(
+            f"Row {name} has the coefficient {matrix.data[extreme[0]]:g}, of which multiples overflow: multiply the "
+            "row by a constant, or leave out a coefficient that is nearly 0.",
+            "tolerance",
+            rows=(name,),
+        )
     exact = exact_rows(space, lower, upper)
     fixed = lower == upper
     const = np.where(fixed, lower, 0.0) + 0.0
-    matrix = space.matrix
-    row_of = np.repeat(np.arange(space.n_rows), np.diff(matrix.indptr))
     loose = ~space.integrality & ~fixed
     continuous_rows = np.zeros(space.n_rows, dtype=bool)
     continuous_rows[row_of[loose[matrix.indices]]] = True

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import structopt as so
-from structopt.algorithms.diagram import DIAGRAMS, DiagramCache
+from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, DiagramCache, fronts
 from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace
 
 
@@ -142,6 +145,109 @@ def test_a_diagram_is_made_once_by_many_threads(monkeypatch):
     assert len(made) == 1 and len(found) == 8 and all(diagram is found[0] for diagram in found)
 
 
+def test_many_threads_share_a_small_cache():
+    """Diagrams come and go while others are asked for: every answer is right, and the limit holds."""
+    spaces = [two_knapsacks(12, seed) for seed in range(6)]
+    labels = [space.enumerate() for space in spaces]
+    cache = DiagramCache(max_bytes=3 * DiagramCache().get(spaces[0].compiled).nbytes)
+    rng = np.random.default_rng(0)
+    costs = rng.normal(size=(96, 12))
+
+    def ask(k):
+        diagram = cache.get(spaces[k % 6].compiled)
+        return DiagramAlgorithm(diagram).maximize(costs[k]).value
+
+    with ThreadPoolExecutor(8) as pool:
+        values = list(pool.map(ask, range(96)))
+    np.testing.assert_allclose(values, [(labels[k % 6] @ costs[k]).max() for k in range(96)])
+    assert cache.nbytes <= cache.max_bytes
+
+
+def test_oracles_in_many_threads_compile_one_space_once(monkeypatch):
+    from structopt.algorithms.diagram import cache as module
+
+    made = []
+    compile_diagram = module.compile_diagram
+    monkeypatch.setattr(module, "compile_diagram", lambda space: made.append(1) or compile_diagram(space))
+    space, costs = two_knapsacks(), np.random.default_rng(1).normal(size=(32, 18))
+    best = (space.enumerate() @ costs.T).max(axis=0)
+    oracles = [so.Oracle(two_knapsacks()) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        values = list(pool.map(lambda k: oracles[k % 8].maximize(costs[k]).value, range(32)))
+    np.testing.assert_allclose(values, best)
+    assert len(made) == 1 and {oracle.algorithm for oracle in oracles} == {"decision diagram"}
+
+
+def test_one_refusal_for_all_threads(monkeypatch):
+    from structopt.algorithms.diagram import cache as module
+
+    made = []
+    compile_diagram = module.compile_diagram
+    monkeypatch.setattr(module, "compile_diagram", lambda space: made.append(1) or compile_diagram(space, max_nodes=50))
+    cache, space = DiagramCache(), two_knapsacks().compiled
+
+    def ask(_):
+        with pytest.raises(DiagramRefused) as caught:
+            cache.get(space)
+        return caught.value.reason
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(ask, range(16))) == {"width"}
+    assert len(made) == 1 and cache.refused(space)
+
+
+def test_ctrl_c_while_a_diagram_is_compiled_leaves_the_cache_usable(monkeypatch):
+    from structopt.algorithms.diagram import cache as module
+
+    compile_diagram = module.compile_diagram
+    begun, go_on = threading.Event(), threading.Event()
+
+    def interrupted(space):
+        begun.set()
+        go_on.wait(10)
+        monkeypatch.setattr(module, "compile_diagram", compile_diagram)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "compile_diagram", interrupted)
+    cache, space, found = DiagramCache(), two_knapsacks().compiled, []
+    caught = []
+
+    def first():
+        try:
+            cache.get(space)
+        except KeyboardInterrupt:
+            caught.append(True)
+
+    one = threading.Thread(target=first)
+    one.start()
+    begun.wait(10)
+    others = [threading.Thread(target=lambda: found.append(cache.get(space))) for _ in range(3)]
+    for thread in others:
+        thread.start()  # they wait for the one who compiles
+    go_on.set()
+    for thread in (one, *others):
+        thread.join()
+    assert caught and len(found) == 3 and found[0] is found[1] is found[2]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+def test_a_real_interrupt_during_compilation():
+    space, cache = two_knapsacks(24).compiled, DiagramCache()
+    cache.get(space)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                cache.clear()
+                cache.get(space)
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)
+    assert cache.get(space).count() == cache.get(space).count() > 0
+
+
 def test_many_refusals_make_the_cache_patient():
     cache = DiagramCache()
     for k in range(8):
@@ -209,6 +315,60 @@ def test_labels_of_integer_variables_are_forbidden_without_a_row():
             oracle.maximize(c, rows=[(np.ones(4), 0, 3)], forbid=labels[order[:3]])
     with pytest.raises(so.errors.NoGoodNotExpressible):
         so.Oracle(space, "highs").maximize(c, forbid=labels[order[:3]])
+
+
+def groups_with_capacities():
+    space = so.LabelSpace()
+    y = space.binary("y", (6, 3))
+    space.subject_to(y.sum(axis=1) == 1, y.sum(axis=0) <= 3, y[0] + y[1] <= 1)
+    return space
+
+
+@pytest.mark.parametrize("make", [two_knapsacks, groups_with_capacities])
+@pytest.mark.parametrize("truths, scale", [(1, 1.0), (40, 1.0), (40, 0.3)])
+def test_largest_products(make, truths, scale):
+    """Over one-of-many groups all Hamming losses are even, and tables have half of the rows."""
+    space, rng = make(), np.random.default_rng(truths)
+    labels, n = space.enumerate(), 40
+    Y = labels[rng.integers(0, len(labels), truths)][rng.integers(0, truths, n)]
+    H, G, G0 = rng.normal(size=(n, 18)), scale * (1.0 - 2.0 * Y), scale * Y.sum(axis=1)
+    H0 = -np.einsum("ij,ij->i", H, Y)
+    H0[:5] -= 100.0  # no product is positive
+    plan = so.Oracle(space, "diagram")._algorithm.front_plan(G, G0)
+    Z, h, g = plan.best_products(H, H0)
+    products = (1.0 + labels @ H.T + H0) * (labels @ G.T + G0)
+    np.testing.assert_allclose((1.0 + h) * g, np.maximum(products.max(axis=0), 0.0), atol=1e-9)
+    violated = g > 0.0
+    assert not violated[:5].any() and violated.any() and all(space.contains(z) for z in Z[violated])
+    np.testing.assert_allclose((np.einsum("ij,ij->i", H, Z) + H0)[violated], h[violated])
+    np.testing.assert_allclose((np.einsum("ij,ij->i", G, Z) + G0)[violated], g[violated])
+
+
+def test_fronts_whose_levels_are_not_kept(monkeypatch):
+    """Of many different losses the levels are found anew for each pass."""
+    space, rng = two_knapsacks(), np.random.default_rng(3)
+    labels, n = space.enumerate(), 30
+    Y = labels[rng.integers(0, len(labels), n)]
+    H, H0, G, G0 = rng.normal(size=(n, 18)), rng.normal(size=n), 1.0 - 2.0 * Y, Y.sum(axis=1)
+    algorithm, some = so.Oracle(space, "diagram")._algorithm, np.arange(3, n, 2)
+    kept = algorithm.front_plan(G, G0)
+    monkeypatch.setattr(fronts, "_KEPT_LEVELS", 0)
+    plan = algorithm.front_plan(G, G0)
+    assert plan._levels is None and plan.best_products(H, H0) is None and plan.cost > kept.cost
+    one, other = plan.fronts(H[some], H0[some], some), kept.fronts(H[some], H0[some], some)
+    for i, example in enumerate(some.tolist()):
+        points = []
+        for front in (one, other):
+            part = slice(front.ptr[i], front.ptr[i + 1])
+            reached = np.isfinite(front.h[part])
+            points.append((front.g[part][reached], front.h[part][reached]))
+        np.testing.assert_allclose(points[0], points[1])
+        g = labels @ G[example] + G0[example]
+        np.testing.assert_array_equal(points[0][0], np.unique(g))
+    places = one.best((2.0 + one.h) * one.g)
+    Z = one.decode(places)
+    np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], one.h[places])
+    np.testing.assert_allclose(np.einsum("ij,ij->i", G[some], Z) + G0[some], one.g[places])
 
 
 @pytest.mark.parametrize("truths", [1, 3, 70])
