@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import TypeVar
 
-__all__ = ["Stop", "current_stop", "deadline", "map_in_threads", "time_left"]
+__all__ = ["Stop", "current_stop", "deadline", "is_interrupt", "map_in_threads", "time_left"]
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -114,3 +114,20 @@ def map_in_threads(function: Callable[[_A], _B], items: Iterable[_A], n_jobs: in
             for future in futures:
                 future.cancel()
             raise
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether the user has requested to stop.
+
+    Ctrl-C that arrives while a compiled kernel takes or gives back its arguments is noticed only after the call, as a
+    `SystemError` ("returned a result with an exception set") that has the interrupt for its cause.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        if not isinstance(error, SystemError):
+            return False
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False

@@ -34,10 +34,11 @@ from numpy.typing import NDArray
 
 from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed
 from structopt.risks.identity import same
+from structopt.stopping import is_interrupt
 from structopt.train.checkpoint import Checkpoint, State, read_checkpoint, write_checkpoint
 from structopt.train.result import TINY, History, Record, TrainResult, relative_gap
 
-__all__ = ["Callback", "Monitor", "OutOfTime", "check_tol", "is_interrupt"]
+__all__ = ["Callback", "Monitor", "OutOfTime", "check_tol"]
 
 Vector = NDArray[np.float64]
 
@@ -521,23 +522,6 @@ class Monitor:
 
     def __repr__(self) -> str:
         return f"<Monitor of {self.trainer}: {self.stopped}, gap {self.gap:.3g}, {self.passes:g} passes>"
-
-
-def is_interrupt(error: BaseException | None) -> bool:
-    """Whether the user has requested to stop.
-
-    Ctrl-C that arrives while a compiled kernel takes or gives back its arguments is noticed only after the call, as a
-    `SystemError` ("returned a result with an exception set") that has the interrupt for its cause.
-    """
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, KeyboardInterrupt):
-            return True
-        if not isinstance(error, SystemError):
-            return False
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def check_tol(tol: float) -> float:

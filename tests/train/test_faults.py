@@ -16,9 +16,10 @@ import pytest
 
 import structopt as so
 from structopt.errors import CheckpointWarning
+from structopt.stopping import is_interrupt
 from structopt.train import checkpoint as files
 from structopt.train.checkpoint import Checkpoint, read_checkpoint
-from structopt.train.monitor import Monitor, is_interrupt
+from structopt.train.monitor import Monitor
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3))

@@ -19,6 +19,7 @@ from structopt.checks import checked, instance, whole
 from structopt.errors import DiagramRefused, InfeasibleSpace
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.stopping import is_interrupt
 
 __all__ = ["MAX_ARCS", "MAX_NODES", "MAX_WIDTH", "MAX_WORK", "compile_diagram", "compile_space"]
 
@@ -88,9 +89,8 @@ def compile_diagram(
     try:
         return _compiled(program_of(space), max_nodes, max_width, max_arcs, max_work)
     except SystemError as error:
-        # Ctrl-C while a kernel ran: numba makes the results, and Python complains that an exception was pending.
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise error.__cause__ from None
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         raise
 
 
