@@ -32,7 +32,7 @@ from structopt.space.values import space_from_values, space_values
 from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
-from structopt.structures.sequences import PositionLoss, Rules
+from structopt.structures.sequences import EntityErrors, PositionLoss, Rules
 from structopt.surrogates.base import Surrogate
 from structopt.train.result import History, TrainResult
 
@@ -61,7 +61,7 @@ def _registry() -> dict[str, type]:
     modules = (structures, losses, surrogates, features, ranking_measures, regularizers)
     offered = [getattr(module, name) for module in modules for name in module.__all__]
     classes = [cls for cls in offered if isinstance(cls, type) and issubclass(cls, _DECLARED)]
-    classes += [PositionLoss, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss, WrongHeads]
+    classes += [PositionLoss, EntityErrors, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss, WrongHeads]
     return {cls.__qualname__: cls for cls in classes if not inspect.isabstract(cls)}
 
 

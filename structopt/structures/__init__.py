@@ -10,7 +10,7 @@ from structopt.structures.mrf import PairwiseMRF
 from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
 from structopt.structures.ranking import Ranking
-from structopt.structures.segmentation import Segmentation
+from structopt.structures.segmentation import Segmentation, bio_of_segments, segments_of_bio
 
 __all__ = [
     "Arborescence",
@@ -24,5 +24,7 @@ __all__ = [
     "PairwiseMRF",
     "Ranking",
     "Segmentation",
+    "bio_of_segments",
     "bio_rules",
+    "segments_of_bio",
 ]

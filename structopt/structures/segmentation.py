@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple, cast
 
@@ -18,11 +19,12 @@ from structopt.checks import checked, floats
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, LossBatch, common_steps, spread_rows
+from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, spread_rows
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
+    EntityErrors,
     PositionLoss,
     SequenceModel,
     States,
@@ -33,7 +35,7 @@ from structopt.structures.sequences import (
     rows_of,
 )
 
-__all__ = ["Segmentation", "SegmentTable", "Segments"]
+__all__ = ["Segmentation", "SegmentTable", "Segments", "bio_of_segments", "segments_of_bio"]
 
 # Segment scores of a batch are made piece by piece, each of about this many entries.
 _PIECE = 1 << 21
@@ -57,12 +59,15 @@ class Segmentation(SequenceModel):
         What the first segment may be.
     pooling : {"sum", "mean"}
         How the feature rows of its positions make the features of a segment.
-    loss : {"hamming", "normalized"} or array_like or PositionLoss, optional
-        As in `Chain`: by position, which is linear in the segments.
+    loss : {"hamming", "normalized", "entities"} or array_like or PositionLoss, optional
+        As in `Chain`: by position, which is linear in the segments. ``"entities"`` counts whole segments: those of a
+        state other than `outside` that only one of label and ground truth has.
     intercept : bool
         Append the constant 1 to every feature row (a segment's intercept with ``pooling="mean"``).
     initial_weights, length_weights : bool
         Learn a weight for the first segment's state; for every length and state.
+    outside : object
+        The state of positions that belong to no entity; for ``loss="entities"``.
     solver : str, path or Backend
         ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
@@ -71,6 +76,10 @@ class Segmentation(SequenceModel):
     -----
     An input is a (T, d) matrix, a data set a list of them; a label is a list of pairs (start, state). The weights are
     one row of length d a state, then ``T[s, s']``, then the initial weights, then those of ``(length, state)``.
+
+    With ``loss="entities"`` the surrogate ``"micro_f1"`` is that of entities: at margin 0 it is 1 - F1 of a sentence's
+    entities, exactly, where a chain of BIO tags can only count tags. It is a loss of each sentence, and the mean of
+    these is not 1 - F1 of all entities of a corpus. `segments_of_bio` and `bio_of_segments` convert tags.
 
     Examples
     --------
@@ -95,9 +104,11 @@ class Segmentation(SequenceModel):
         *,
         initial_weights: bool = False,
         length_weights: bool = False,
+        outside: Hashable = "O",
         solver: Any = "auto",
     ) -> None:
         self.states = states
+        self.outside = outside
         self.max_length = max_length
         self.transitions = transitions
         self.initial = initial
@@ -110,9 +121,13 @@ class Segmentation(SequenceModel):
         if pooling not in ("sum", "mean"):
             raise DeclarationError(f"pooling must be 'sum' or 'mean', got {pooling!r}.")
         S = len(States(states))
-        task = position_loss(loss, S)
-        if not isinstance(task, PositionLoss):
-            raise DeclarationError(f"A segmentation's loss is by position (hamming, costs), got {task!r}.")
+        task = self._entity_errors() if isinstance(loss, str) and loss == "entities" else position_loss(loss, S)
+        if not isinstance(task, PositionLoss | EntityErrors):
+            raise DeclarationError(
+                f"A segmentation's loss is by position (hamming, costs) or 'entities', got {task!r}."
+            )
+        if isinstance(task, EntityErrors) and len(task.entities) != S:
+            raise DeclarationError(f"{task!r} is of {len(task.entities)} states; the model has {S}.")
         features: dict[str, Term] = {
             "segment": SegmentTable(max_length, pooling == "mean", intercept=intercept),
             "transition": self._tied_transitions(S),
@@ -122,8 +137,16 @@ class Segmentation(SequenceModel):
         if length_weights:
             features["length"] = Tied()
         super().__init__(states, transitions, initial, features, task, max_length)
-        self._position_loss = task
         self.solver = solver
+
+    def _entity_errors(self) -> EntityErrors:
+        names = list(States(self.states).names)
+        if self.outside not in names:
+            raise DeclarationError(
+                f"loss='entities' needs the state of positions outside of all entities: {self.outside!r} is none of "
+                f"the states {', '.join(map(repr, names[:8]))}; give outside=."
+            )
+        return EntityErrors([name != self.outside for name in names])
 
     def _declare_sequence(self, x: Any) -> LabelSpace:
         T, S, L = n_positions(x), self.n_states, self.max_length
@@ -207,10 +230,17 @@ class Segmentation(SequenceModel):
         return self._oracle_of(T).point(self.numbers_of(label, T))
 
     def counted(self, x: Any = None) -> FloatArray:
-        """Refused: the variables are segments, the loss counts positions."""
+        """The segments that are entities; refused where the loss counts positions, and the variables are segments."""
+        if isinstance(self._task, EntityErrors):
+            space = self.space(x)
+            block = space["segment"]
+            weights = np.zeros(space.n_variables)
+            weights[block.slice] = self._task.counted(block.size)
+            return weights
         raise DeclarationError(
             "Micro-F1 counts variables that are on, and those of a segmentation are segments, while its loss counts "
-            "positions. Use another surrogate, or a Chain, whose variables are states of positions."
+            "positions. Use loss='entities', which counts segments, another surrogate, or a Chain, whose variables are "
+            "states of positions."
         )
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> list[tuple[int, Any]]:
@@ -227,12 +257,20 @@ class Segmentation(SequenceModel):
     def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
         """The task loss of a ground truth that is encoded already: the losses of a segment's positions add up."""
         T = n_positions(x)
+        coef, task = np.zeros(len(z)), self._task
+        if isinstance(task, EntityErrors):
+            size = len(segment_rows(T, self.max_length)[0]) * self.n_states
+            coef[:size], const = task.linear(z[:size])
+            return coef, const
         pairs = self._pairs_at(z, T)
         truth = np.repeat(pairs[:, 1], np.diff(pairs[:, 0], append=T))
-        coef = np.zeros(len(z))
-        by_segment = cover(T, self.max_length) @ self._position_loss.table(truth, np.array([0, T]))
+        by_segment = cover(T, self.max_length) @ self._by_position.table(truth, np.array([0, T]))
         coef[: by_segment.size] = by_segment.ravel()
         return coef, 0.0
+
+    @property
+    def _by_position(self) -> PositionLoss:
+        return cast("PositionLoss", self._task)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Rows (start, state).
@@ -247,6 +285,65 @@ class Segmentation(SequenceModel):
             f"<Segmentation into {self._told()}; at most {self.max_length} positions each; {self.pooling} of features; "
             f"loss {self._task}>"
         )
+
+
+@checked
+def segments_of_bio(tags: Sequence[str]) -> list[tuple[int, str]]:
+    """BIO tags as a label of `Segmentation`: a segment for each entity, and one for each position outside.
+
+    Parameters
+    ----------
+    tags : sequence of str
+        ``"O"``, ``"B-PER"``, ``"I-PER"``, ...; an ``"I-PER"`` that continues nothing begins an entity.
+
+    Returns
+    -------
+    list of (start, state)
+        States are the types of entities, and ``"O"``.
+
+    Examples
+    --------
+    >>> segments_of_bio(["B-PER", "I-PER", "O", "B-PER", "B-LOC"])
+    [(0, 'PER'), (2, 'O'), (3, 'PER'), (4, 'LOC')]
+    """
+    label: list[tuple[int, str]] = []
+    for position, tag in enumerate(tags):
+        kind, dash, name = tag.partition("-") if isinstance(tag, str) else ("", "", "")
+        if kind not in ("O", "B", "I") or (kind == "O") == bool(dash):
+            raise DeclarationError(f"Tag {position} is {tag!r}; write O, B-TYPE or I-TYPE.")
+        if kind == "O":
+            label.append((position, "O"))
+        elif kind == "B" or not label or label[-1][1] != name:
+            label.append((position, name))
+    return label
+
+
+@checked
+def bio_of_segments(label: Sequence[tuple[int, str]], length: int) -> list[str]:
+    """A label of `Segmentation` as BIO tags, the inverse of `segments_of_bio`.
+
+    Parameters
+    ----------
+    label : list of (start, state)
+        The state ``"O"`` marks positions outside of all entities.
+    length : int
+        Number of positions.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> bio_of_segments([(0, "PER"), (2, "O"), (4, "LOC")], 5)
+    ['B-PER', 'I-PER', 'O', 'O', 'B-LOC']
+    """
+    tags: list[str] = []
+    starts = [start for start, _ in label]
+    for (start, state), end in zip(label, [*starts[1:], length], strict=True):
+        first, rest = ("O", "O") if state == "O" else (f"B-{state}", f"I-{state}")
+        tags += [first, *[rest] * (end - start - 1)]
+    return tags
 
 
 class Segments(NamedTuple):
@@ -311,20 +408,104 @@ class SegmentRows(BatchCodec[Segments]):
         counts = spread_rows([given], some, self.n, 0)
         return Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
 
-    def losses(self, truth: Segments) -> LossBatch[FloatArray]:
+    def losses(self, truth: Segments) -> LossBatch[Any]:
+        task = self.model._task
+        if isinstance(task, EntityErrors):
+            return self._entities(truth, task, -2.0)
         _, span = self._spans(truth)
         states = np.repeat(truth.rows[:, 1], span)
-        return LossBatch(self.model._position_loss.table(states, self._ptr), np.zeros(self.n))
+        return LossBatch(self.model._by_position.table(states, self._ptr), np.zeros(self.n))
 
-    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
+    def _entities(self, truth: Segments, task: EntityErrors, right: float) -> LossBatch[Any]:
+        """Entities in a label and in its ground truth, plus `right` for each that both have."""
+        owner, span = self._spans(truth)
+        wanted = task.entities[truth.rows[:, 1]]
+        keys = self._keys(truth, owner, span)[wanted]
+        each = np.tile(task.entities.astype(np.float64), (self.n, 1))
+        known = np.bincount(owner[wanted], minlength=self.n).astype(np.float64)
+        return LossBatch(SegmentLosses(each, owner[wanted], keys, np.full(len(keys), right)), known)
+
+    def _keys(self, labels: Segments, owner: IntArray, span: IntArray) -> IntArray:
+        """A number for each segment of a label, increasing: by its first position, its length and its state."""
+        S, L = self.model.n_states, self.model.max_length
+        keys: IntArray = ((self._ptr[owner] + labels.rows[:, 0]) * L + span - 1) * S + labels.rows[:, 1]
+        return keys
+
+    def counts(self, truth: Segments) -> Counts | None:
+        task = self.model._task
+        self.model.counted(self.batch.input(0))  # refuses losses of positions
+        assert isinstance(task, EntityErrors)
+        errors, on = self._entities(truth, task, -2.0), self._entities(truth, task, 0.0)
+        return Counts(errors, LossBatch(on.coef.times(-1.0), -on.const), 1.0)
+
+    def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
+        return LossBatch(first.coef.plus(second.coef, factors), first.const + factors * second.const)
+
+    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
+        if isinstance(loss.coef, SegmentLosses):
+            return np.ones(self.n)  # a count
         owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
         return common_steps(loss.coef, owner, self.n)
 
-    def loss_values(self, loss: LossBatch[FloatArray], labels: Segments) -> FloatArray:
+    def loss_values(self, loss: LossBatch[Any], labels: Segments) -> FloatArray:
         owner, span = self._spans(labels)
+        if isinstance(loss.coef, SegmentLosses):
+            found = loss.coef.of_segments(owner, labels.rows[:, 1], self._keys(labels, owner, span))
+            return np.bincount(owner, weights=found, minlength=self.n) + loss.const
         at, _ = rows_of(self._ptr, np.flatnonzero(np.diff(labels.ptr)))
         by_position = loss.coef[at, np.repeat(labels.rows[:, 1], span)]
         return np.bincount(np.repeat(owner, span), weights=by_position, minlength=self.n) + loss.const
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentLosses:
+    """A loss of whole segments: one for each state and example, and more for the segments of the ground truths.
+
+    Attributes
+    ----------
+    each : ndarray, shape (n, S)
+        Of every segment of an example, by its state.
+    owner, keys : ndarray of int
+        Segments of the ground truths, in increasing order of `SegmentRows._keys`.
+    more : ndarray
+        What each of these has in addition.
+    """
+
+    each: FloatArray
+    owner: IntArray
+    keys: IntArray
+    more: FloatArray
+
+    def times(self, factor: float) -> SegmentLosses:
+        """All losses times a number."""
+        return SegmentLosses(factor * self.each, self.owner, self.keys, factor * self.more)
+
+    def plus(self, other: SegmentLosses, factors: FloatArray) -> SegmentLosses:
+        """The sum with another loss of the same ground truths, times a factor for each example."""
+        more = self.more + factors[self.owner] * other.more
+        return SegmentLosses(self.each + factors[:, None] * other.each, self.owner, self.keys, more)
+
+    def of_segments(self, owner: IntArray, state: IntArray, keys: IntArray) -> FloatArray:
+        """The losses of some segments."""
+        found: FloatArray = self.each[owner, state]
+        if self.keys.size:
+            at = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+            found = found + np.where(self.keys[at] == keys, self.more[at], 0.0)
+        return found
+
+    def add_to(self, scores: FloatArray, examples: IntArray, factors: FloatArray, ptr: IntArray) -> None:
+        """Add the weighted losses of some examples (increasing) to their segments' scores (position, length, state)."""
+        lengths = ptr[examples + 1] - ptr[examples]
+        scores += np.repeat(factors[examples][:, None] * self.each[examples], lengths, axis=0)[:, None, :]
+        own = np.flatnonzero(np.isin(self.owner, examples))
+        if own.size:
+            L, S = scores.shape[1:]
+            place, state = np.divmod(self.keys[own], S)
+            position, length = np.divmod(place, L)
+            shift = np.zeros(len(ptr) - 1, dtype=np.int64)  # from positions of all examples to those of these
+            shift[examples] = ptr[examples] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
+            owner = self.owner[own]
+            scores[position - shift[owner], length, state] += factors[owner] * self.more[own]
 
 
 class SegmentInference(BatchInference):
@@ -338,7 +519,7 @@ class SegmentInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch[Any] | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -367,18 +548,22 @@ class SegmentInference(BatchInference):
         return [piece for piece in np.split(chosen, cuts) if piece.size]
 
     def _solve(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray] | None, weight: Weight, piece: IntArray
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any] | None, weight: Weight, piece: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         model, S, L = self.model, self.model.n_states, self.model.max_length
         at, ptr = rows_of(self._ptr, piece)
         unary = np.asarray(tables[0][at], dtype=np.float64)
         mean = model.pooling == "mean"
-        losses = None if loss is None else weighed(loss.coef[at], weight, piece, np.diff(ptr))
+        by_segment = loss is not None and isinstance(loss.coef, SegmentLosses)
+        losses = None if loss is None or by_segment else weighed(loss.coef[at], weight, piece, np.diff(ptr))
         if losses is not None and not mean:
             unary = unary + losses
         scores = window_sums(unary, L, mean)
         if losses is not None and mean:
             scores += window_sums(losses, L)
+        if loss is not None and by_segment:
+            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)
+            loss.coef.add_to(scores, piece, factors, self._ptr)
         # Tied weights are the same for all examples; any one's row will do.
         tied = [np.asarray(table[piece[0]]) for table in tables[1:]]
         if model.length_weights:

@@ -51,6 +51,10 @@ def make(family, rng):
     if family == "chain":
         X = [rows(rng, t) for t in RAGGED]
         return so.structures.Chain(3), X, [rng.integers(0, 3, len(x)) for x in X]
+    if family == "segments":
+        model = so.structures.Segmentation(["O", "PER", "LOC"], max_length=2, loss="entities", length_weights=True)
+        X = [rows(rng, t) for t in RAGGED]
+        return model, X, [model.predict(rng.normal(size=model.n_weights(x)), x) for x in X]
     if family == "assignment":
         X = [rng.normal(size=(3, 3, 2)) for _ in range(5)]
         return so.structures.Assignment(), X, [rng.permutation(3) for _ in range(5)]
@@ -102,7 +106,17 @@ def brute_force(risk, w):
     return np.array(values)
 
 
-FAMILIES = ["mrf", "multi-label", "chain", "assignment", "partial assignment", "tree", "closure", "declared"]
+FAMILIES = [
+    "mrf",
+    "multi-label",
+    "chain",
+    "assignment",
+    "partial assignment",
+    "tree",
+    "closure",
+    "segments",
+    "declared",
+]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

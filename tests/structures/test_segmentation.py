@@ -259,3 +259,77 @@ def test_pickle_copy_and_repr(model, rng):
         np.testing.assert_array_equal(twin.batch(X).argmax(batch.tables(w))[1], batch.argmax(batch.tables(w))[1])
         assert twin.space(X[0]).fingerprint == model.space(X[0]).fingerprint
     assert "Segmentation into" in repr(model) and "6 examples, 18 rows" in repr(batch)
+
+
+def entities_of(label, length):
+    ends = [start for start, _ in label[1:]] + [length]
+    return {(start, end, state) for (start, state), end in zip(label, ends, strict=True) if state != "O"}
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_entities_are_counted_whole(pooling, rng):
+    """The loss is the number of entities that only one of two labels has, for points, batches and inference."""
+    model = Segmentation(["PER", "O"], 2, loss="entities", pooling=pooling)
+    lengths = (3, 1, 4, 2)
+    X, Y = data(model, rng, lengths)
+    batch = model.batch(X)
+    truth = batch.truth(Y)
+    loss = batch.loss(truth)
+    np.testing.assert_array_equal(batch.loss_values(loss, truth), 0.0)
+    others = [list(labels_of(model, T)) for T in lengths]
+    for k in range(10):
+        chosen = [labels[(7 * k + i) % len(labels)] for i, labels in enumerate(others)]
+        wanted = [len(entities_of(a, T) ^ entities_of(b, T)) for a, b, T in zip(chosen, Y, lengths, strict=True)]
+        np.testing.assert_array_equal(batch.loss_values(loss, batch.truth(chosen)), wanted)
+        for x, y, label, count in zip(X, Y, chosen, wanted, strict=True):
+            coef, const = model.loss(y, x)
+            assert coef @ model.encode(label, x) + const == count
+    w = rng.normal(size=batch.n_weights)
+    for some, weight in ((None, 2.0), (np.array([1, 2]), np.array([1.0, 0.5, 3.0, 1.0]))):
+        _, values = batch.argmax(batch.tables(w), loss, weight, examples=some)
+        for i in range(4) if some is None else some:
+            coef, const = model.loss(Y[i], X[i])
+            factor = weight if np.isscalar(weight) else weight[i]
+            scores = [
+                (model.scores(w, X[i]) + factor * coef) @ model.encode(label, X[i]) + factor * const
+                for label in others[i]
+            ]
+            assert values[i] == pytest.approx(max(scores), abs=1e-9)
+
+
+def test_micro_f1_of_entities_is_their_f1(rng):
+    """At margin 0 the surrogate is the largest 1 - F1 of entities that a label has."""
+    model = Segmentation(["O", "PER"], 2, loss="entities")
+    X, Y = data(model, rng, (3, 4, 2))
+    risk = so.train.StructuredRisk(model, X, Y, "micro_f1", rtol=1e-9)
+    found = risk.violations(np.zeros(risk.n_features)).value
+    for i, x in enumerate(X):
+        truth, best = entities_of(Y[i], len(x)), 0.0
+        for label in labels_of(model, len(x)):
+            guess = entities_of(label, len(x))
+            if guess or truth:
+                best = max(best, 1.0 - 2.0 * len(guess & truth) / (len(guess) + len(truth)))
+        assert found[i] == pytest.approx(best, abs=1e-12)
+    with pytest.raises(DeclarationError, match="entities"):
+        so.train.StructuredRisk(Segmentation(["O", "PER"], 2), X, Y, "micro_f1")
+
+
+def test_entities_need_a_state_outside(rng):
+    with pytest.raises(DeclarationError, match="outside"):
+        Segmentation(["PER", "LOC"], 2, loss="entities")
+    model = Segmentation(["none", "PER"], 2, loss="entities", outside="none")
+    X, Y = data(model, rng)
+    est = so.StructuredSVM(model, lam=0.1, tol=0.1).fit(X, Y)
+    again = pickle.loads(pickle.dumps(est))
+    assert again.predict(X) == est.predict(X)
+
+
+def test_tags_and_segments():
+    tags = ["O", "B-PER", "I-PER", "B-PER", "I-LOC", "O"]
+    label = so.structures.segments_of_bio(tags)
+    assert label == [(0, "O"), (1, "PER"), (3, "PER"), (4, "LOC"), (5, "O")]
+    assert so.structures.bio_of_segments(label, 6) == ["O", "B-PER", "I-PER", "B-PER", "B-LOC", "O"]
+    assert so.structures.segments_of_bio([]) == []
+    for bad in (["X"], ["B"], ["O-PER"], [3]):
+        with pytest.raises(DeclarationError, match="Tag 0"):
+            so.structures.segments_of_bio(bad)
