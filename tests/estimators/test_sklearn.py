@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import joblib
+import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import structopt as so
 from structopt.estimators import AUCMaximizer, FBetaSVM, LinearSVM, OrdinalRegressor, QuantileRegressor, RankSVM
 
 ESTIMATORS = [
@@ -40,3 +44,15 @@ def test_estimator(estimator: Any, check: Any) -> None:
         # share one estimator, and the others want the tolerance as it is.
         estimator = clone(estimator).set_params(tol=1e-12)
     check(estimator)
+
+
+def test_a_search_in_threads_is_the_search() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
+    for model in (so.structures.MultiLabel(3), so.structures.PairwiseMRF(3)):
+        search = GridSearchCV(so.StructuredSVM(model, surrogate="slack"), {"lam": [1e-2, 0.1, 1.0]}, cv=3)
+        alone = search.fit(X, Y).cv_results_["mean_test_score"]
+        with joblib.parallel_config(backend="threading"):
+            together = search.set_params(n_jobs=2).fit(X, Y).cv_results_["mean_test_score"]
+        np.testing.assert_allclose(together, alone)
