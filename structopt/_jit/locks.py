@@ -138,7 +138,8 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     try:
         dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError:  # no directory can be written, neither beside the source nor the user's
-        _warn_uncached()
+        if Path(function.__code__.co_filename).is_file():  # not a function typed at a prompt, which is never cached
+            _warn_uncached()
         dispatcher = numba.njit(nogil=True, **options)(function)
     if not isinstance(dispatcher, Dispatcher):
         return dispatcher
