@@ -28,7 +28,7 @@ __all__ = [
 
 PAGE = Path(__file__).parent / "api" / "parameters.md"
 
-#: Parameters that mean the same wherever they stand; in the docstrings one may be told more, and nothing else.
+#: Parameters that mean the same everywhere; a docstring may say more about one, and nothing else.
 COMMON = {
     "X": "The inputs: a matrix with a row per example, or a list (see the structure).",
     "absolute_tol": "Absolute gap at which to stop; only where there is no scale to be relative to.",
@@ -289,8 +289,8 @@ def public_callables() -> Iterator[tuple[str, list[Any], Callable[..., Any]]]:
             for method, value in _own(found).items():
                 function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
                 if not method.startswith("_") and inspect.isfunction(function):
-                    told = [vars(base)[method] for base in found.__mro__ if method in vars(base)]
-                    yield f"{prefix}{name}.{method}", told, function
+                    found_in = [vars(base)[method] for base in found.__mro__ if method in vars(base)]
+                    yield f"{prefix}{name}.{method}", found_in, function
 
 
 def _own(found: type) -> dict[str, Any]:
@@ -332,25 +332,25 @@ def parameters_of(function: Callable[..., Any]) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
 
-def is_result(told_by: list[Any]) -> bool:
+def is_result(sources: list[Any]) -> bool:
     """Whether a class is made by structopt and not by its users: its fields are attributes, and no parameters."""
-    own = sections(told_by[0].__doc__)
-    return inspect.isclass(told_by[0]) and "Attributes" in own and "Parameters" not in own
+    own = sections(sources[0].__doc__)
+    return inspect.isclass(sources[0]) and "Attributes" in own and "Parameters" not in own
 
 
 def meanings() -> dict[str, tuple[str, list[str]]]:
     """The meaning of every parameter, one sentence, and who takes it."""
     takers: dict[str, list[str]] = {}
     found: dict[str, list[str]] = {}
-    for name, told_by, function in public_callables():
-        if is_result(told_by):
+    for name, sources, function in public_callables():
+        if is_result(sources):
             continue
-        told: dict[str, list[str]] = {}
-        for part in (sections(source.__doc__) for source in reversed(told_by)):
-            told |= documented(part.get("Attributes", [])) | documented(part.get("Parameters", []))
+        texts: dict[str, list[str]] = {}
+        for part in (sections(source.__doc__) for source in reversed(sources)):
+            texts |= documented(part.get("Attributes", [])) | documented(part.get("Parameters", []))
         for parameter in parameters_of(function):
             takers.setdefault(parameter, []).append(name)
-            text = _sentence((told.get(parameter) or [""])[0])
+            text = _sentence((texts.get(parameter) or [""])[0])
             if text not in found.setdefault(parameter, []):
                 found[parameter].append(text)
     given = COMMON | NOTATION | MEANINGS

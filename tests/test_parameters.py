@@ -16,20 +16,20 @@ assert spec is not None and spec.loader is not None
 script = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(script)
 
-CALLABLES = {name: (told_by, function) for name, told_by, function in script.public_callables()}
+CALLABLES = {name: (sources, function) for name, sources, function in script.public_callables()}
 
 
 @pytest.mark.parametrize("name", CALLABLES)
 def test_every_parameter_is_documented_once(name):
-    told_by, function = CALLABLES[name]
-    found = [script.sections(source.__doc__) for source in told_by]
+    sources, function = CALLABLES[name]
+    found = [script.sections(source.__doc__) for source in sources]
     own = script.documented(found[0].get("Parameters", []))
     assert not [parameter for parameter, texts in own.items() if len(texts) > 1], "documented twice"
-    kinds = ("Parameters", "Attributes") if inspect.isclass(told_by[0]) else ("Parameters",)
+    kinds = ("Parameters", "Attributes") if inspect.isclass(sources[0]) else ("Parameters",)
     told = {parameter for part in found for kind in kinds for parameter in script.documented(part.get(kind, []))}
     assert not [parameter for parameter in script.parameters_of(function) if parameter not in told], "not documented"
     nothing = (None, "None", inspect.Signature.empty)
-    if not inspect.isclass(told_by[0]) and inspect.signature(function).return_annotation not in nothing:
+    if not inspect.isclass(sources[0]) and inspect.signature(function).return_annotation not in nothing:
         assert any({"Returns", "Yields"} & part.keys() for part in found), "it does not say what it returns"
 
 
