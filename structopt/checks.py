@@ -424,6 +424,8 @@ def _check_for(hint: Any) -> Check | None:
         return numeric
     if hint is Path or origin is os.PathLike:
         return _check_path
+    if origin is typing.Annotated:  # the check stands beside the type
+        return typing.cast(Check, hint.__metadata__[0])
     if origin is Literal:
         options = typing.get_args(hint)
         return lambda name, value: choice(name, value, options)

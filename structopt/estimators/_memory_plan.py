@@ -46,7 +46,7 @@ def make_plan(
     X: Any,
     labels: sp.csr_array,
     *,
-    trainer: str | TrainerFunction,
+    trainer: str | TrainerFunction | Trainer,
     support: str,
     itemsize: int,
     max_memory: float | None,

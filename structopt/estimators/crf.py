@@ -21,7 +21,7 @@ from structopt.model.batch import Batch
 from structopt.risks.crf import chain_marginals
 from structopt.risks.space_crf import bayes_labels, likelihood, means_of
 from structopt.structures.chain import Chain
-from structopt.train.registry import TrainerFunction
+from structopt.train.registry import TrainerOption
 
 __all__ = ["CRF"]
 
@@ -108,7 +108,7 @@ class CRF(LinearEstimator):
         *,
         intercept: bool = False,
         initial_weights: bool = False,
-        trainer: str | TrainerFunction = "auto",
+        trainer: TrainerOption = "auto",
         tol: float = 1e-3,
         n_jobs: int = 1,
         max_passes: float | None = None,

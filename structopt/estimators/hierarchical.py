@@ -12,7 +12,7 @@ from structopt.estimators._memory_plan import make_plan
 from structopt.hierarchy import Hierarchy
 from structopt.norms.normalization import maxmin, normalization
 from structopt.space.compiled import FloatArray
-from structopt.train.registry import TrainerFunction
+from structopt.train.registry import TrainerOption
 from structopt.train.result import TrainResult
 
 __all__ = ["HierarchicalSVM"]
@@ -140,7 +140,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         divided: bool = False,
         kind: Kind = "leaf",
         lam: float = 1e-3,
-        trainer: str | TrainerFunction = "auto",
+        trainer: TrainerOption = "auto",
         tol: float = 1e-3,
         intercept: bool = True,
         dtype: Any = "float64",

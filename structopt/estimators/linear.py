@@ -16,7 +16,7 @@ from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearClassifier, append_constant, check_constant
 from structopt.risks.scalar import Hinge, SquaredHinge
 from structopt.risks.vector import Multiclass
-from structopt.train.registry import TrainerFunction
+from structopt.train.registry import TrainerOption
 from structopt.train.result import History, Record, TrainResult, relative_gap
 
 __all__ = ["LinearSVM"]
@@ -88,7 +88,7 @@ class LinearSVM(LinearClassifier):
         loss: str = "hinge",
         *,
         multi_class: str = "ovr",
-        trainer: str | TrainerFunction = "auto",
+        trainer: TrainerOption = "auto",
         tol: float = 1e-3,
         intercept: bool = True,
         intercept_scaling: float = 1.0,
@@ -184,7 +184,7 @@ class LinearSVM(LinearClassifier):
         trainer = self._choose("coordinate_descent" if sp.issparse(X) else "bmrm")
         return self._minimise(risk, trainer, random_state=self._seed(), **options)
 
-    def _choose(self, automatic: str) -> str | TrainerFunction:
+    def _choose(self, automatic: str) -> TrainerOption:
         return automatic if isinstance(self.trainer, str) and self.trainer == "auto" else self.trainer
 
     def _seed(self) -> int:

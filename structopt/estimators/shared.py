@@ -15,7 +15,7 @@ from structopt.estimators._memory_plan import make_plan
 from structopt.norms.normalization import normalization
 from structopt.norms.shared import shared_alpha
 from structopt.space.compiled import FloatArray
-from structopt.train.registry import TrainerFunction
+from structopt.train.registry import TrainerOption
 from structopt.train.result import TrainResult, relative_gap
 
 __all__ = ["SharedSVM"]
@@ -96,7 +96,7 @@ class SharedSVM(HierarchicalEstimator):
         rounds_tol: float = 1e-3,
         floor: float = 1e-8,
         shares: Literal["optimal", "published"] = "optimal",
-        trainer: str | TrainerFunction = "auto",
+        trainer: TrainerOption = "auto",
         tol: float = 1e-3,
         intercept: bool = True,
         dtype: Any = "float64",

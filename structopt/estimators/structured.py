@@ -25,7 +25,7 @@ from structopt.risks.loss_check import check_losses
 from structopt.risks.space_crf import bayes_labels
 from structopt.surrogates import Surrogate
 from structopt.train import StructuredRisk, TrainResult
-from structopt.train.registry import ProblemSize, Trainer, TrainerFunction
+from structopt.train.registry import ProblemSize, Trainer, TrainerOption
 
 __all__ = ["StructuredSVM"]
 
@@ -101,7 +101,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         model: Model,
         surrogate: str | Surrogate = "margin",
         search: str = "auto",
-        trainer: str | TrainerFunction = "auto",
+        trainer: TrainerOption = "auto",
         lam: float = 1e-2,
         tol: float = 1e-3,
         n_jobs: int = 1,

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,7 @@ from structopt.train.proximal import proximal_bundle
 from structopt.train.result import TrainResult
 from structopt.train.sgd import sgd
 
-__all__ = ["ProblemSize", "Trainer", "TrainerFunction", "get", "names", "problem_size", "register"]
+__all__ = ["ProblemSize", "Trainer", "TrainerFunction", "TrainerOption", "get", "names", "problem_size", "register"]
 
 #: What `StructuredSVM(trainer=...)` takes besides a name.
 TrainerFunction = Callable[..., TrainResult]
@@ -164,6 +164,19 @@ class Trainer:
         if not np.isfinite(w).all():
             raise DeclarationError(f"The trainer {self.name!r} returned weights that are not finite.")
 
+
+def check_trainer(name: str, value: Any) -> Any:
+    """What an estimator takes for a trainer; whether there is one of that name is found out later."""
+    if not isinstance(value, str | Trainer) and not callable(value):
+        raise DeclarationError(
+            f"{name} must be a name ('auto', {', '.join(map(repr, names()))}) or a function "
+            f"f(risk, *, lam, ...) -> TrainResult, got {shown(value)}."
+        )
+    return value
+
+
+#: `trainer=` of an estimator.
+TrainerOption = Annotated[str | TrainerFunction | Trainer, check_trainer]
 
 #: Options that change what a run means: a trainer without them must not seem to have them.
 _NOT_IGNORED = ("max_passes", "max_seconds", "checkpoint", "warm")

@@ -166,3 +166,22 @@ def test_an_estimator_takes_a_trainer_of_the_registry(data):
         for trainer in ("bmrm", train.get("bmrm"))
     ]
     np.testing.assert_allclose(fits[0].coef_, fits[1].coef_)
+
+
+def test_what_a_trainer_may_be_is_said():
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    for estimator in (so.LinearSVM(trainer=3), so.StructuredSVM(so.structures.Multiclass(2), trainer=3)):
+        with pytest.raises(
+            DeclarationError, match=r"trainer must be a name \('auto', .*'bmrm'.*\) or a function f\(risk"
+        ):
+            estimator.fit(X, y)
+
+
+def test_a_trainer_object_is_taken_by_every_estimator():
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
+    bmrm = train.get("bmrm")
+    names = np.array(["a", "b"])[y]
+    assert so.LinearSVM(trainer=bmrm).fit(X, y).result_.converged
+    assert so.StructuredSVM(so.structures.Multiclass(2), trainer=bmrm).fit(X, y).trainer_ == "bmrm"
+    assert so.HierarchicalSVM([("r", "a"), ("r", "b")], trainer=bmrm).fit(X, names).result_.converged
+    assert so.CRF(trainer=bmrm, lam=0.1).fit([X[:4], X[4:]], [y[:4].tolist(), y[4:].tolist()]).result_.converged
