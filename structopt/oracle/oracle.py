@@ -40,6 +40,8 @@ _LISTED_INTEGERS = 60
 _MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
 #: Seconds of a solver's call: of a plain one before one was measured, and of one with no-goods or side constraints.
 _PLAIN_CALL, _HARD_CALL = 1e-4, 5e-3
+#: Seconds of an example in a batch by a list of labels below which nothing is faster (about 250 labels).
+_SHORT_CALL = 5e-7
 
 # The default of the sequences of a call: one object, so that a plain call is known at once.
 _NOTHING: tuple[Any, ...] = ()
@@ -137,8 +139,9 @@ class Oracle(SumsOverLabels):
             found = self._recognise()
         self._algorithm: Algorithm = self._solvers if found is None else found
         space = self.space
+        many = isinstance(found, Enumeration) and found.seconds_per_call(batch=True) > _SHORT_CALL
         self._may_compile = (
-            found is None
+            (found is None or many)
             and self.solver == "auto"
             and self.integral != "relax"
             and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
@@ -158,10 +161,14 @@ class Oracle(SumsOverLabels):
         return isinstance(self.solver, str) and self.solver in ("auto", "diagram")
 
     def _consider_diagram(self, calls: int, *, hard: bool = False) -> None:
-        """Before `calls` more calls go to the solver (`hard`: with no-goods, side constraints or a front): compile?
+        """Before `calls` more calls (`hard`: with no-goods, side constraints or a front): compile?
 
-        A diagram is used if it is expected to answer in half of the time.
+        A diagram is used if it is expected to answer in half of the time of the solver, or in less than that of the
+        products with all labels where they are listed.
         """
+        listed = self._algorithm if isinstance(self._algorithm, Enumeration) else None
+        if hard and listed is not None:
+            return
         diagram = DIAGRAMS.used(self.space, calls)
         if diagram is None:
             self._may_compile = not DIAGRAMS.refused(self.space)
@@ -171,7 +178,8 @@ class Oracle(SumsOverLabels):
         measured = self._solvers.statistics
         if measured.calls and not hard:
             expected = measured.seconds / measured.calls
-        if algorithm.seconds_per_call(batch=calls > 1) < 0.5 * expected:
+        limit = 0.5 * expected if listed is None else listed.seconds_per_call(batch=calls > 1)
+        if algorithm.seconds_per_call(batch=calls > 1) < limit:
             self._algorithm, self._may_compile = algorithm, False
 
     # ---- one program -----------------------------------------------------------------------------
@@ -552,7 +560,9 @@ class Oracle(SumsOverLabels):
 
     @property
     def algorithm(self) -> str:
-        """What answers a plain call: the name of the combinatorial algorithm, or the solver's profile."""
+        """What answers the next plain call: the name of the combinatorial algorithm, or the solver's profile."""
+        if self._may_compile and DIAGRAMS.known(self.space) is not None:  # made for another oracle
+            self._consider_diagram(0)
         return self._algorithm.name
 
     @property

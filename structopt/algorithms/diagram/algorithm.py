@@ -70,8 +70,8 @@ class DiagramAlgorithm(Algorithm):
         """What a call takes, by a fit over many spaces: one by itself, or one of a large batch."""
         arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
         if batch:
-            return 7e-8 + 0.5e-9 * arcs + 0.3e-9 * pairs
-        return 2.3e-6 + 2.4e-9 * arcs + 1.5e-9 * pairs
+            return 1e-7 + 0.9e-9 * arcs + 0.5e-9 * pairs
+        return 1.6e-6 + 2.4e-9 * arcs + 1.5e-9 * pairs
 
     # ---- the best label --------------------------------------------------------------------------
 

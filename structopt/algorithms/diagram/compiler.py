@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,8 +100,21 @@ def _compiled(program: Program, max_nodes: int, max_width: int, max_arcs: int, m
     _settle_constant_components(program, const)
     blocks: list[Block] = []
     left = max_nodes
+    # Equal blocks (a week of equal days, a sentence of equal words) are compiled once.
+    known: dict[Hashable, tuple[Block, IntArray]] = {}
+    place = np.empty(program.space.n_variables, dtype=np.int32)
     for items in program.blocks:
-        block = _compile_block(program, items, left, max_width, max_arcs, max_work)
+        content, variables = _content(program, items) if len(program.blocks) > 1 else (None, items)
+        if content in known:
+            equal, its_variables = known[content]
+            place[its_variables] = variables
+            block = equal._replace(label_variable=place[equal.label_variable])
+            if block.layered_nodes > left:
+                raise DiagramRefused(f"The diagram of {program.space!r} has more than {max_nodes} nodes.", "width")
+        else:
+            block = _compile_block(program, items, left, max_width, max_arcs, max_work)
+            if content is not None:
+                known[content] = block, variables
         variables, values = block.root_pairs()
         const[variables] = values
         blocks.append(block)
@@ -178,6 +192,37 @@ def _settle_constant_components(program: Program, const: FloatArray) -> None:
         if ended != POINT:
             raise _undetermined(program, c, ended == UNDETERMINED_BOX)
         const[variables] = point
+
+
+def _content(program: Program, block: IntArray) -> tuple[Hashable | None, IntArray]:
+    """What the diagram of a block depends on besides the names of its variables, and these; None if it has others."""
+    items, rows = program.items, program.rows
+
+    def spans(first: IntArray, count: IntArray) -> IntArray:
+        return np.concatenate([np.arange(a, a + n) for a, n in zip(first.tolist(), count.tolist(), strict=True)])
+
+    n_options = items.option_ptr[block + 1] - items.option_ptr[block]
+    n_touched = items.touched_ptr[block + 1] - items.touched_ptr[block]
+    options = spans(items.option_ptr[block], n_options)
+    touched = items.touched[spans(items.touched_ptr[block], n_touched)]
+    own_rows, place = np.unique(touched, return_inverse=True)
+    variables = items.option_variable[options]
+    if (rows.component[own_rows] >= 0).any():
+        return None, variables  # continuous variables, too
+    # Rows by first use: their numbers in the space do not matter.
+    _, first = np.unique(place, return_index=True)
+    order = np.argsort(np.argsort(first))
+    arrays = (
+        n_options,
+        items.option_value[options],
+        n_touched,
+        order[place],
+        items.effects[spans(items.effect_ptr[block], n_options * n_touched)],
+        rows.lower[own_rows[np.argsort(first)]],
+        rows.upper[own_rows[np.argsort(first)]],
+        np.unique(variables, return_inverse=True)[1],
+    )
+    return tuple(array.tobytes() for array in arrays), variables
 
 
 def _compile_block(

@@ -23,8 +23,9 @@ IntArray = npt.NDArray[np.int64]
 
 #: Beyond this many entries of the graph of items that share a row, only the declared order and the greedy ones count.
 _MOST_ENTRIES = 2_000_000
-#: Starts of the greedy orders: all five where the work is small.
-_MOST_WORK = 3_000_000
+#: Starts of the greedy orders: all five where the work is small; one, and one order, where it is large (a row of
+#: thousands of items, which is refused, or narrow in every order).
+_MOST_WORK, _LARGE_WORK = 3_000_000, 30_000_000
 
 
 def best_orders(program: Program, block: IntArray) -> list[IntArray]:
@@ -47,7 +48,7 @@ def best_orders(program: Program, block: IntArray) -> list[IntArray]:
     by_degree = np.argsort(degree, kind="stable")
     starts = dict.fromkeys([int(by_degree[0]), int(by_degree[-1]), 0, n - 1, n // 2])
     work = float(n) * float(len(structure[1]))
-    chosen = list(starts)[: 5 if work <= _MOST_WORK else 2]
+    chosen = list(starts)[: 5 if work <= _MOST_WORK else 2 if work <= _LARGE_WORK else 1]
     for start in chosen:
         for separators in (False, True):
             candidates.append(_greedy(structure, start, separators))
@@ -57,7 +58,7 @@ def best_orders(program: Program, block: IntArray) -> list[IntArray]:
         order = block[candidates[k]]
         if not any(np.array_equal(order, other) for other in found):
             found.append(order)
-        if len(found) == 2:
+        if len(found) == 2 or work > _LARGE_WORK:
             break
     return found
 

@@ -96,6 +96,25 @@ def test_independent_blocks_add_up():
     assert DiagramAlgorithm(together).maximize(c).value == pytest.approx(value)
 
 
+def test_equal_blocks_are_compiled_once(monkeypatch):
+    from structopt.algorithms.diagram import compiler
+
+    made = []
+    compile_block = compiler._compile_block
+    monkeypatch.setattr(compiler, "_compile_block", lambda *args: made.append(1) or compile_block(*args))
+    space = so.LabelSpace()
+    y = space.binary("y", (5, 3))
+    weight, most = np.array([[3.0, 5, 2], [3, 5, 2], [5, 3, 2], [3, 5, 2], [3, 5, 2]]), [5, 5, 5, 6, 5]
+    for k in range(5):
+        space.subject_to(weight[k] @ y[k] <= most[k])
+    group = space.binary("group", (2, 4))
+    space.subject_to(group.sum(axis=1) == 1, group[:, 0] + group[:, 1] <= 1)
+    diagram = check_everything(space)
+    # Rows 0, 1 and 4 are equal; 5 3 2 is another order of the same weights, 6 another bound; the groups are equal.
+    assert len(made) == 4
+    assert diagram.count() == len(space.enumerate())
+
+
 def test_free_variables_and_fixed_ones():
     space = so.LabelSpace.from_matrices(
         [[1, 1, 0, 0, 0]], 1, 1, lower=[0, 0, -1, 2, 0], upper=[1, 1, 1, 2, 1], integrality=1

@@ -259,6 +259,44 @@ def test_many_refusals_make_the_cache_patient():
     assert cache.used(good, 100) is not None
 
 
+def test_a_long_list_of_labels_gives_way_to_a_diagram():
+    """A list answers until the second use; few labels stay listed."""
+    rng = np.random.default_rng(0)
+    W = rng.integers(1, 10, (2, 14)).astype(float)
+    space = so.LabelSpace.from_matrices(W, -np.inf, np.floor(W.sum(axis=1) * 0.4))
+    labels, oracle = space.enumerate(), so.Oracle(space)
+    assert 1000 < len(labels) <= 4096 and oracle.algorithm == "enumeration"
+    for _ in range(3):
+        c = rng.normal(size=14)
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max())
+    assert oracle.algorithm == "decision diagram" == so.Oracle(space).algorithm
+    few = so.Oracle(so.LabelSpace.from_matrices(W[:, :8], -np.inf, 12.0))
+    few.maximize_batch(rng.normal(size=(50, 8)))
+    assert few.algorithm == "enumeration"
+
+
+def test_an_oracle_names_the_diagram_that_another_one_has_made():
+    """A risk works with a private copy of the model, so that this one's own oracle was never asked."""
+    loaded = so.load_model("shift_rota")
+    X, Y = loaded.data(8)
+    so.StructuredSVM(loaded.model, lam=1.0).fit(X, Y)
+    assert loaded.model.oracle().algorithm == "decision diagram"
+
+
+def test_conditional_risk_minimization_predicts_by_the_diagram():
+    space, rng = two_knapsacks(), np.random.default_rng(0)
+    labels = space.enumerate()
+    X, Y = rng.normal(size=(40, 3)), labels[rng.integers(0, len(labels), 40)]
+    predictions = []
+    for solver in ("auto", "highs"):
+        model = so.Model(space, {"z": so.features.Linear()}, so.losses.Hamming())
+        fitted = so.ConditionalRiskMinimizer(model, lam=0.1, solver=solver).fit(X, Y)
+        predictions.append(np.array(fitted.predict(X[:20])))
+        expected = "decision diagram" if solver == "auto" else "highs"
+        assert fitted.program_.oracle.algorithm == expected
+    np.testing.assert_array_equal(*predictions)
+
+
 def test_sums_of_a_space_that_is_too_large_to_list():
     space = two_knapsacks()
     oracle = so.Oracle(space)
