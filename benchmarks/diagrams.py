@@ -354,14 +354,8 @@ def train() -> None:
 def coupling() -> None:
     """A diagram without its widest row, which each call brings along, against HiGHS on the complete space."""
     rng = np.random.default_rng(0)
-    for make in (
-        lambda: knapsacks(20, 2, 10),
-        lambda: knapsacks(30, 2, 10),
-        lambda: rota(5, 7, 2),
-        lambda: exams(12, 6),
-        lambda: entities(50, 5, False),
-    ):
-        space = make()
+    spaces = (knapsacks(20, 2, 10), knapsacks(30, 2, 10), rota(5, 7, 2), exams(12, 6), entities(50, 5, False))
+    for space in spaces:
         n = space.n_variables
         weight = rng.integers(1, 1000, n).astype(float)
         costs = rng.normal(size=(20, n))

@@ -41,6 +41,9 @@ Weight = float | FloatArray
 # Points of fronts that are held at a time: 32 MB of values; and entries of the tables behind them, 64 MB.
 _FRONT_POINTS = 1 << 22
 _FRONT_ENTRIES = 1 << 23
+#: Work of fronts in batch inferences above which the products of all examples take longer than a search of the hulls;
+#: they take half of that, because tables are filled once.
+_MOST_PRODUCT_COST = 16.0
 
 
 class Maxima(NamedTuple):
@@ -232,7 +235,7 @@ class OracleInference(BatchInference):
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
     ) -> Best | None:
         plan = self._plan(loss)
-        if plan is None:
+        if plan is None or plan.cost > _MOST_PRODUCT_COST:
             return None
         costs = self.batch.costs(tables)
         found = plan.best_products(costs, -np.einsum("ij,ij->i", costs, truth))
