@@ -188,7 +188,7 @@ CLASSES = 'train = "classes.csv"'
         ("LinearSVM", CLASSES, "lmd = 1", "", "did you mean 'lam'"),
         ("LinearSVM", CLASSES, "lam = -1", "", "lam"),
         ("AUCMaximizer", CLASSES, "tol = -1", "", "tol"),
-        ("LinearSVM", CLASSES, 'loss = "nope"', "", "loss must be one of"),
+        ("LinearSVM", CLASSES, 'loss = "nope"', "", "loss must be 'hinge' or 'squared_hinge'"),
         ("LinearSVM", CLASSES, "intercept = 1", "", "intercept must be true or false, got 1"),
         ("LinearSVM", 'train = "rows.csv"\nlabels = -3', "", "", "[data] of config.toml: LinearSVM learns one label"),
         ("LinearSVM", 'train = "tags.conll"', "", "", "labels = gives sequences"),
