@@ -65,7 +65,7 @@ COMMON = {
     "tol": "Relative gap, certified, at which training stops. (Of a `LabelSpace`: by how much a row may be missed.)",
     "trainer": '`"auto"`, a name of `so.train.names()`, or a function of your own.',
     "verbose": "Show one progress bar with the certified gap.",
-    "w0": "Weights at which the first cutting plane is taken.",
+    "w0": "Weights at which training begins.",
     "warm": "Where the last run of a trainer ended, and where this one begins.",
     "warm_start": "Begin where the last fit of this estimator ended.",
 }

@@ -47,16 +47,16 @@ ESTIMATORS = {
 _NUMBER = (int, float)
 #: What a configuration may write for a constructor's parameter, whichever estimator has it.
 _KEYS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("surrogate", "search", "trainer", "checkpoint", "loss", "multi_class", "measure"), (str,)),
+    **dict.fromkeys(("search", "trainer", "checkpoint", "loss", "multi_class", "measure"), (str,)),
     **dict.fromkeys(("normalization", "margin", "shares", "kind", "dtype", "support"), (str,)),
     **dict.fromkeys(("kernel", "solver", "method", "joint_kernel"), (str,)),
     **dict.fromkeys(("lam", "tol", "max_passes", "max_seconds", "max_memory", "intercept_scaling"), _NUMBER),
     **dict.fromkeys(("rho", "tolerance", "rounds_tol", "floor", "tau", "beta", "decay"), _NUMBER),
     **dict.fromkeys(("gamma", "degree", "coef0", "rtol"), _NUMBER),
-    **dict.fromkeys(("n_jobs", "random_state", "max_rounds", "n_landmarks", "max_programs"), (int,)),
+    **dict.fromkeys(("n_jobs", "random_state", "max_rounds", "n_landmarks", "max_programs", "n_starts"), (int,)),
     **dict.fromkeys(("divided", "certify", "intercept", "initial_weights"), (bool,)),
     **dict.fromkeys(("states", "initial"), (list,)),
-    **dict.fromkeys(("transitions", "cost"), (str, list)),
+    **dict.fromkeys(("transitions", "cost", "surrogate"), (str, list)),
     "hierarchy": (list, dict),
     "kernel_params": (dict,),
 }

@@ -143,16 +143,20 @@ class Fitting:
         *,
         part: str = "",
         w0: FloatArray | None = None,
+        start: FloatArray | None = None,
         **options: Any,
     ) -> TrainResult:
-        """Run a trainer with this estimator's limits; `part` distinguishes the runs of one fit, `w0` is of its last."""
+        """Run a trainer with this estimator's limits; `part` distinguishes the runs of one fit, `w0` is of its last.
+
+        `start` is where it begins whatever the fit before.
+        """
         wanted: dict[str, Any] = {
             "lam": self.lam,
             "tol": self.tol,
             "max_seconds": self.max_seconds,
             "checkpoint": self._checkpoint(part),
             "verbose": self.verbose,
-            "warm": self._warm(part, w0),
+            "warm": self._warm(part, w0) if start is None else self._begin_at(part, start),
         }
         if self.max_passes is not None:  # None: the trainer's own limit
             wanted["max_passes"] = self.max_passes
@@ -177,8 +181,8 @@ class Fitting:
     def _tell_early_end(self) -> None:
         """Warn where the certified gap falls short of the tolerance: by how much, why the run ended, and the cure."""
         result = self.result_
-        if result.converged:
-            return
+        if result.converged or (result.info.get("convex") is False and result.stopped == "passes"):
+            return  # without convexity there is no gap to fall short of
         if math.isfinite(result.gap):
             gap = f"with a relative gap of {result.gap:.2g} above tol={result.tol:g}"
         else:
@@ -196,6 +200,13 @@ class Fitting:
             start = known.w if w is None and known is not None and not part else w
             runs[part] = WarmStart(None if start is None else np.array(start))
         return runs[part]
+
+    def _begin_at(self, part: str, w: FloatArray) -> WarmStart:
+        """Where run `part` of this fit begins: at `w`."""
+        start = WarmStart(np.array(w, dtype=np.float64))
+        if self.warm_start:
+            self.__dict__.setdefault("_runs", {})[part] = start
+        return start
 
     def _refuse_other(self, what: str, before: Any, now: Any) -> None:
         """A warm start goes on with the same weights, so that what they belong to must be the same."""

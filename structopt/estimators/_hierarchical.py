@@ -154,9 +154,15 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     # ---- training --------------------------------------------------------------------------------
 
     def _train(
-        self, plan: Plan, model: HierarchicalLabels, X: Any, labels: sp.csr_array, weights: FloatArray | None
+        self,
+        plan: Plan,
+        model: HierarchicalLabels,
+        X: Any,
+        labels: sp.csr_array,
+        weights: FloatArray | None,
+        start: FloatArray | None = None,
     ) -> tuple[Any, TrainResult]:
-        """Node weights (nodes, features) and the result of the run."""
+        """Node weights (nodes, features) and the result of the run, which may begin at some weights."""
         surrogate: Any = Divided() if isinstance(model, DividedLabels) else "margin"
         risk = StructuredRisk(model, X, labels, surrogate, n_jobs=self.n_jobs, sample_weight=weights)
         options: dict[str, Any] = {}
@@ -164,7 +170,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
             # Every node has the constant, also one without examples: it must be able to lose.
             everywhere = [X.shape[1] - 1] if self.intercept else []
             options = {"support": plan.support, "everywhere": everywhere, "dtype": np.dtype(self.dtype)}
-        result = self._minimise(risk, plan.trainer, **options)
+        result = self._minimise(risk, plan.trainer, start=start, **options)
         if plan.support == "all":
             return result.w.reshape(len(model.hierarchy), -1), result
         info = dict(result.info)

@@ -70,8 +70,8 @@ class SharedSVM(HierarchicalEstimator):
 
     Notes
     -----
-    Training restarts at each alpha, because trainers start from 0; a run that ends above the objective already known
-    (its tolerance allows that) is not taken, and ends the alternation.
+    Training at a new alpha begins at the vectors of the round before, in the scale of that alpha. A run that ends above
+    the objective already known (its tolerance allows that) is not taken, and ends the alternation.
 
     Examples
     --------
@@ -157,11 +157,11 @@ class SharedSVM(HierarchicalEstimator):
         error = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
         self.n_rounds_, passes = 0, 0.0
 
-        def train() -> Trained:
+        def train(start: FloatArray | None = None) -> Trained:
             nonlocal passes
             self.n_rounds_ += 1
             model = node_model(self.hierarchy_, self.kind, self.alpha_, error, solver=self.solver)
-            W, result = self._train(plan, model, X, labels, weights)
+            W, result = self._train(plan, model, X, labels, weights, None if start is None else start.ravel())
             passes += result.passes
             return W, result
 
@@ -181,7 +181,7 @@ class SharedSVM(HierarchicalEstimator):
         return self
 
     def _descend(
-        self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
+        self, train: Callable[..., Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
         """Alternate while the objective falls; also returns whether it has stopped falling."""
         while self.n_rounds_ < self.max_rounds and result.stopped != "interrupted":
@@ -191,7 +191,7 @@ class SharedSVM(HierarchicalEstimator):
                 return W, result, True
             result = better
             objectives.append(result.objective)
-            new_W, new = train()
+            new_W, new = train(W)
             if not new.objective < result.objective:
                 # The old vectors are as good as this run's; its bound holds for them, too.
                 gap = relative_gap(result.objective, new.lower_bound)
@@ -204,7 +204,7 @@ class SharedSVM(HierarchicalEstimator):
         return W, result, False
 
     def _follow(
-        self, train: Callable[[], Trained], W: FloatArray, result: TrainResult, objectives: list[float]
+        self, train: Callable[..., Trained], W: FloatArray, result: TrainResult, objectives: list[float]
     ) -> tuple[FloatArray, TrainResult, bool]:
         """Alternate until the published shares stand still; also returns whether they do."""
         while self.n_rounds_ < self.max_rounds and result.stopped != "interrupted":
@@ -212,8 +212,9 @@ class SharedSVM(HierarchicalEstimator):
             moved = float(np.abs(alpha - self.alpha_).max())
             if moved <= self.rounds_tol:
                 return W, result, True
+            ratio = np.divide(self.alpha_, alpha, out=np.zeros_like(alpha), where=alpha > 0)
             self.alpha_ = alpha
-            W, result = train()
+            W, result = train(W * np.sqrt(ratio)[:, None])
             objectives.append(result.objective)
             self._tell(f"round {self.n_rounds_}: alpha moved by {moved:.3g}, objective {result.objective:.6g}")
         return W, result, False

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structopt import train
-from structopt.checks import check_parameters, choice
+from structopt import surrogates, train
+from structopt.checks import check_parameters, choice, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import Fitting, named_inputs
 from structopt.estimators.persistence import Persistent
@@ -23,6 +24,7 @@ from structopt.model.batch import Batch
 from structopt.plane import Plane
 from structopt.risks.loss_check import check_losses
 from structopt.risks.space_crf import bayes_labels
+from structopt.space.compiled import FloatArray
 from structopt.surrogates import Surrogate
 from structopt.train import StructuredRisk, TrainResult
 from structopt.train.registry import ProblemSize, Trainer, TrainerOption
@@ -42,8 +44,11 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
     ----------
     model : Model
         From `structopt.structures`, or your own.
-    surrogate : str or Surrogate
-        ``"margin"``, ``"slack"``, or another of `structopt.surrogates`.
+    surrogate : str, Surrogate or sequence of them
+        ``"margin"``, ``"slack"``, or another of `structopt.surrogates`. Several are trained one after the other, each
+        from the weights of the one before (thesis 5.3.4), and the last one counts. One that is not convex in the
+        weights, such as ``"prob"``, learns next to nothing from zero: it is trained after ``"margin"``, which
+        ``result_.info["stages"]`` tells; ``["prob"]``, a sequence of one, begins at zero.
     search : str
         How most violated labels are found (`structopt.train.StructuredRisk`).
     trainer : str or callable
@@ -59,7 +64,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         Threads over examples.
     random_state : int
     max_passes, max_seconds : float, optional
-        Limits on the training.
+        Limits on the training, of each of several surrogates.
     verbose : bool
         Say which trainer was chosen and show one progress bar with the gap and the oracle calls.
     checkpoint : path, optional
@@ -67,14 +72,19 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
     warm_start : bool
         Begin at the weights of the last fit, and from the planes that its trainer knew where the data are the same: a
         fit to a smaller `tol`, with another `lam`, or after Ctrl-C takes fewer passes. The data must need as many
-        weights as before.
+        weights as before. Of several surrogates the last alone is trained again.
+    n_starts : int
+        Of a last surrogate that is not convex in the weights, so many runs, from the weights of the one before times
+        1, 2, 1/2, 4, ...; the one of least objective counts. It is a local minimum all the same: the lower bound is
+        that of the surrogate's values, the gap certifies nothing (``result_.info["convex"]`` is False).
 
     Attributes
     ----------
     coef_ : ndarray
         The weights.
     result_ : TrainResult
-        Objective, certified bound and gap, history.
+        Objective, certified bound and gap, history; of several surrogates that of the last. ``info["stages"]`` has the
+        surrogates before it with their results, ``info["objectives"]`` the objectives of several starts.
     trainer_ : str
         The trainer that ran.
     n_iter_ : int
@@ -99,7 +109,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
     def __init__(
         self,
         model: Model,
-        surrogate: str | Surrogate = "margin",
+        surrogate: str | Surrogate | Sequence[str | Surrogate] = "margin",
         search: str = "auto",
         trainer: TrainerOption = "auto",
         lam: float = 1e-2,
@@ -111,6 +121,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         verbose: bool = False,
         checkpoint: Any = None,
         warm_start: bool = False,
+        n_starts: int = 1,
     ) -> None:
         self.model = model
         self.surrogate = surrogate
@@ -125,6 +136,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self.verbose = verbose
         self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.n_starts = n_starts
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
         """Train on a data set (the structure's docstring says what X and Y look like).
@@ -147,12 +159,23 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         check_parameters(self)
         X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
         self._begin_fit()
-        risk = StructuredRisk(
-            self.model, X, Y, self.surrogate, self.search, self.n_jobs, sample_weight=sample_weight
-        )  # fmt: skip
+        if self.n_starts < 1:
+            raise DeclarationError(f"n_starts must be at least 1, got {self.n_starts!r}.")
+        *first, last = self._schedule()
+        risk = StructuredRisk(self.model, X, Y, last, self.search, self.n_jobs, sample_weight=sample_weight)
         trainer = self._choose(risk)
+        stages: list[tuple[Surrogate, TrainResult]] = []
         try:
-            result = self._minimise(risk, trainer)
+            for number, surrogate in enumerate(first):
+                stage = StructuredRisk(
+                    self.model, X, Y, surrogate, self.search, self.n_jobs, sample_weight=sample_weight
+                )
+                start = stages[-1][1].w if stages else None
+                found = self._minimise(stage, self._choose(stage), part=f"stage{number}", start=start)
+                stages.append((surrogate, found))
+            result = self._minimise_from(risk, trainer, stages[-1][1].w if stages else None)
+            if stages:
+                result = replace(result, info={**result.info, "stages": stages})
         except Exception as error:
             partial = getattr(error, "partial", None)
             if isinstance(partial, TrainResult):
@@ -162,6 +185,31 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self._keep(result, trainer, X)
         self._tell_early_end()
         return self
+
+    def _schedule(self) -> list[Surrogate]:
+        """The surrogates to train, in turn; after a fit with ``warm_start`` the last one alone."""
+        given = self.surrogate
+        if isinstance(given, str | Surrogate):
+            last = surrogates.get(given)
+            found = [last] if last.convex_in_h else [surrogates.get("margin"), last]
+        else:
+            found = [surrogates.get(surrogate) for surrogate in sequence("surrogate", given)]
+            if not found:
+                raise DeclarationError("surrogate is an empty sequence; give at least one surrogate.")
+        return found[-1:] if self.warm_start and "result_" in self.__dict__ else found
+
+    def _minimise_from(self, risk: StructuredRisk, trainer: Trainer, start: FloatArray | None) -> TrainResult:
+        """Train the last surrogate; one that is not convex from several multiples of `start`."""
+        if self.n_starts == 1 or risk.is_convex or start is None:
+            return self._minimise(risk, trainer, start=start)
+        results = []
+        for k in range(self.n_starts):
+            factor = 2.0 ** ((k + 1) // 2 if k % 2 else -(k // 2))
+            results.append(self._minimise(risk, trainer, part=f"start{k}" if k else "", start=factor * start))
+            if results[-1].stopped == "interrupted":
+                break
+        best = min(results, key=lambda result: result.objective)
+        return replace(best, info={**best.info, "objectives": [result.objective for result in results]})
 
     def _keep(self, result: TrainResult, trainer: Trainer, X: Any) -> None:
         self._keep_result(result)
@@ -261,10 +309,8 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         Plane
         """
         check_is_fitted(self, "coef_")
-        from structopt import surrogates
-
         truth = self.model.encode(y, x)
-        psi = surrogates.get(self.surrogate)
+        psi = self._schedule()[-1]
         options = {"counted": self.model.counted(x)} if psi.counts else {}
         score = self.model.scores(self.coef_, x)
         return psi.plane(self.model.oracle(x), score, self.model.loss_at(truth, x), truth, **options)

@@ -38,6 +38,7 @@ def bcfw(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by Frank-Wolfe steps in the dual, one example at a time.
@@ -58,7 +59,7 @@ def bcfw(
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     average : {"weighted", "none"}
         Which weights are returned: the mean of the iterates weighted by t, which has the better objective, or the last.
-    max_passes, max_seconds, callback, checkpoint, verbose, warm
+    max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
         Of the groups of examples and of the order of the visits.
@@ -87,7 +88,7 @@ def bcfw(
     check_risk(risk, "bcfw")
     choice("average", average, ("weighted", "none"))
     method = _FrankWolfe(risk, lam, average, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _FrankWolfe(DualMethod):

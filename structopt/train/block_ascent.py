@@ -62,6 +62,7 @@ def block_ascent(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by ascent in its dual, one example's cuts at a time.
@@ -84,7 +85,7 @@ def block_ascent(
         it is slow (slack rescaling of sequences) or ``lam n`` is below 1.
     cached_labels : int
         Labels kept per example, as cutting planes of its surrogate: the size of a working set.
-    max_passes, max_seconds, callback, checkpoint, verbose, warm
+    max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
         Order of the visits.
@@ -114,10 +115,11 @@ def block_ascent(
     if is_multiclass(risk):  # exact block steps instead of pair steps
         return multiclass_ascent(
             risk, lam=lam, tol=tol, cached_passes=cached_passes, max_passes=max_passes, max_seconds=max_seconds,
-            callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state, warm=warm,
+            callback=callback, checkpoint=checkpoint, verbose=verbose, random_state=random_state, w0=w0,
+            warm=warm,
         )  # fmt: skip
     method = _BlockAscent(risk, lam, cached_passes, cached_labels, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _BlockAscent(DualMethod):

@@ -94,9 +94,11 @@ def bmrm(
     verbose : bool
         Show a progress bar with the certified gap.
     w0 : ndarray, optional
-        Where the first cut is taken; by default at the minimiser of the regulariser.
+        Weights to begin at, where the first cut is taken; by default the minimiser of the regulariser. All trainers
+        take it, and return nothing worse than these weights where they evaluate them.
     warm : WarmStart, optional
-        Begin where the last run with this object ended, and keep there where this one ends. All trainers take it.
+        Begin where the last run with this object ended, and keep there where this one ends. All trainers take it; it
+        comes before `w0`.
 
     Returns
     -------

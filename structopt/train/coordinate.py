@@ -46,6 +46,7 @@ def coordinate_descent(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: Vector | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` for a `Hinge` or `SquaredHinge` risk, one dual variable at a time.
@@ -77,7 +78,7 @@ def coordinate_descent(
         Show a progress bar with the certified gap.
     random_state : int
         Seed of the order of the visits.
-    warm : WarmStart, optional
+    w0, warm
         As in `bmrm`.
 
     Returns
@@ -101,7 +102,7 @@ def coordinate_descent(
     """
     lam = check_lam(lam)
     method = _Descent(risk, lam, bool(shrinking), _seed(random_state))
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _Descent(Method):

@@ -46,6 +46,7 @@ def one_slack(
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of the whole risk, some of them from a cache of labels.
@@ -67,7 +68,7 @@ def one_slack(
         Where the next cut is taken, ``(1 - theta) w_best + theta w_t``, in (0, 1].
     cached_labels : int
         Labels kept per example; 0 calls the oracle every time. Models with several tables of features have no cache.
-    max_passes, max_seconds, callback, checkpoint, verbose, warm
+    max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example, cuts from the cache are free.
 
     Returns
@@ -97,7 +98,7 @@ def one_slack(
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
     whole("cached_labels", cached_labels, 0, MOST_CACHED)
     method = _OneSlack(risk, lam, theta, cached_labels)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _OneSlack(Method):
@@ -195,6 +196,7 @@ def n_slack(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of every example's surrogate.
@@ -219,7 +221,7 @@ def n_slack(
     cached_labels : int
         Labels kept per example, as cutting planes of its surrogate; those without mass make room, then the
         lightest are merged.
-    max_passes, max_seconds, callback, checkpoint, verbose, warm
+    max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example.
     random_state : int
         Order of the block steps.
@@ -251,7 +253,7 @@ def n_slack(
     if not 0.0 < theta <= 1.0:
         raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
     method = _NSlack(risk, lam, theta, cached_labels, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _NSlack(DualMethod):

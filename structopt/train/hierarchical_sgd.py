@@ -58,6 +58,7 @@ def hierarchical_sgd(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||W||^2 + risk(W)`` over node weights, for sparse examples.
@@ -86,7 +87,7 @@ def hierarchical_sgd(
         Of the weights while they are learned. There is a lower bound in float64 only: rounding would invalidate it.
     certify : bool
         Spend one more pass on the objective at the returned weights; without it the objective is unknown (``inf``).
-    max_seconds, callback, checkpoint, verbose, warm
+    max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`.
     random_state : int
         Which examples go together, and the order of the steps.
@@ -111,7 +112,7 @@ def hierarchical_sgd(
     lam = check_lam(lam)
     choice("support", support, ("all", "seen"))
     method = _HierarchicalSgd(risk, lam, batch_size, support, everywhere, dtype, certify, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _HierarchicalSgd(Method):

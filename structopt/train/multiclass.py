@@ -48,6 +48,7 @@ def multiclass_ascent(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` of a multiclass model (Crammer and Singer, any cost matrix).
@@ -65,7 +66,7 @@ def multiclass_ascent(
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
     cached_passes : int
         At most so many passes over the active classes after each full pass.
-    max_passes, max_seconds, callback, checkpoint, verbose, warm
+    max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass scores all classes of every example.
     random_state : int
         Order of the visits.
@@ -97,7 +98,7 @@ def multiclass_ascent(
     if cached_passes < 0:
         raise DeclarationError(f"cached_passes must be at least 0, got {cached_passes!r}.")
     method = _Multiclass(risk, lam, cached_passes, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _Multiclass(Method):

@@ -295,6 +295,8 @@ class TrainResult:
 
     def __repr__(self) -> str:
         words = "converged" if self.converged else f"stopped: {self.stopped}"
+        if self.info.get("convex") is False:
+            words += ", no certificate: not convex"
         return (
             f"TrainResult({self.trainer or 'trainer'}, {words}, objective={self.objective:.6g}, "
             f"lower_bound={self.lower_bound:.6g}, gap={self.gap:.3g}, passes={self.passes:g}, "

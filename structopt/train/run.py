@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.errors import TimeLimitReached
+from structopt.risks.risk import check_start
 from structopt.risks.watch import never as _never
 from structopt.stopping import deadline
 from structopt.train.checkpoint import Checkpoint, State
@@ -99,6 +100,7 @@ class Limits(NamedTuple):
     checkpoint: str | os.PathLike[str] | Checkpoint | None
     verbose: bool | int
     warm: WarmStart | None = None
+    w0: NDArray[np.float64] | None = None
 
 
 def run(method: Method, limits: Limits) -> TrainResult:
@@ -108,7 +110,9 @@ def run(method: Method, limits: Limits) -> TrainResult:
     if limits.checkpoint is not None:
         problem |= risk.identity()
     given = limits._asdict()
-    warm = given.pop("warm")
+    warm, w0 = given.pop("warm"), given.pop("w0")
+    if w0 is not None:
+        w0 = check_start(w0, np.zeros(method.n_weights))
     with (
         deadline(limits.max_seconds),
         Monitor(
@@ -124,7 +128,7 @@ def run(method: Method, limits: Limits) -> TrainResult:
             if state is not None:
                 method.restore(state)
             else:
-                _in_time(method, monitor, partial(_begin, method, monitor, warm))
+                _in_time(method, monitor, partial(_begin, method, monitor, warm, w0))
             while monitor.running:
                 _in_time(method, monitor, partial(method.iterate, monitor))
                 monitor.record(method.state)
@@ -135,10 +139,14 @@ def run(method: Method, limits: Limits) -> TrainResult:
     return result
 
 
-def _begin(method: Method, monitor: Monitor, warm: WarmStart | None) -> None:
-    if warm is None or not warm.begin(method, monitor):
+def _begin(method: Method, monitor: Monitor, warm: WarmStart | None, w0: NDArray[np.float64] | None) -> None:
+    known = warm is not None and warm.begin(method, monitor)
+    if not known and w0 is not None:
+        method.begin_at(monitor, w0)
+    elif not known:
         method.start(monitor)
-    elif math.isfinite(monitor.objective):
+        return
+    if math.isfinite(monitor.objective):
         monitor.record(method.state)  # the gap may be closed already
 
 

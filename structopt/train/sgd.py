@@ -44,6 +44,7 @@ def sgd(
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     verbose: bool | int = False,
     random_state: int = 0,
+    w0: FloatArray | None = None,
     warm: WarmStart | None = None,
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by steps of length ``1/(lam t)`` along subgradients of mini-batches.
@@ -69,7 +70,7 @@ def sgd(
         Which weights are returned: the mean of the iterates weighted by t, their plain mean, or the last.
     certify : bool
         Spend one more pass on the objective at the returned weights; without it the objective is unknown (``inf``).
-    max_seconds, callback, checkpoint, verbose, warm
+    max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`.
     random_state : int
         Which examples go together, and the order of the steps.
@@ -77,7 +78,8 @@ def sgd(
     Returns
     -------
     TrainResult
-        For a convex surrogate with a certified lower bound: see Notes.
+        For a convex surrogate with a certified lower bound: see Notes. For another one ``info["convex"]`` is False: its
+        bound is that of the surrogate's values, 0, and the gap says nothing about how good a minimum was found.
 
     Notes
     -----
@@ -109,7 +111,7 @@ def sgd(
     lam = check_lam(lam)
     size = _check(risk, batch_size, average)
     method = _Sgd(risk, lam, size, average, certify, random_state)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
 class _Sgd(Method):
@@ -201,7 +203,7 @@ class _Sgd(Method):
         self.rng.bit_generator.state = state["random"]
 
     def info(self) -> dict[str, Any]:
-        return {"steps": self.point.t, "batch_size": self.size}
+        return {"steps": self.point.t, "batch_size": self.size, "convex": self.risk.is_convex}
 
 
 def _check(risk: StructuredRisk, batch_size: int | None, average: str) -> int:

@@ -206,3 +206,70 @@ class TestBadInput:
         resumed = mrf(tol=1e-6, checkpoint=so.train.Checkpoint(path, every=0)).fit(X, Y)
         np.testing.assert_allclose(resumed.coef_, whole.coef_, atol=1e-3)
         assert resumed.result_.converged and resumed.result_.passes > 5
+
+
+# ---- schedules of surrogates ---------------------------------------------------------------------
+
+
+def schedule_data(n=60):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 5))
+    return X, (X @ rng.normal(size=(5, 4)) + rng.normal(size=(n, 4))).argmax(axis=1)
+
+
+def test_surrogates_are_trained_one_after_the_other():
+    X, y = schedule_data()
+    model = so.structures.Multiclass(4)
+    alone = so.StructuredSVM(model, "slack", lam=0.01).fit(X, y)
+    both = so.StructuredSVM(model, ["margin", so.surrogates.Slack()], lam=0.01).fit(X, y)
+    margin = so.StructuredSVM(model, lam=0.01).fit(X, y)
+    assert both.result_.converged and both.result_.lower_bound <= alone.result_.objective
+    assert alone.result_.lower_bound <= both.result_.objective
+    ((surrogate, before),) = both.result_.info["stages"]
+    assert repr(surrogate) == repr(so.surrogates.Margin()) and np.array_equal(before.w, margin.coef_)
+    assert "stages" not in alone.result_.info
+    np.testing.assert_allclose(both.predict_plane(X[0], int(y[0])).query(1.0).g, 0.0, atol=4)
+
+
+def test_a_surrogate_that_is_not_convex_begins_at_the_weights_of_the_margin():
+    X, y = schedule_data()
+    model = so.structures.Multiclass(4)
+    svm = so.StructuredSVM(model, "prob", lam=0.01, n_starts=3).fit(X, y)
+    cold = so.StructuredSVM(model, ["prob"], lam=0.01).fit(X, y)
+    ((_, margin),) = svm.result_.info["stages"]
+    assert "stages" not in cold.result_.info
+    assert svm.result_.info["convex"] is False and "no certificate" in repr(svm.result_)
+    assert svm.result_.objective == min(svm.result_.info["objectives"]) and len(svm.result_.info["objectives"]) == 3
+    risk = so.train.StructuredRisk(model, X, y, "prob")
+    assert svm.result_.objective <= risk(margin.w)[0] + 0.005 * margin.w @ margin.w + 1e-9  # no worse than its start
+
+
+def test_a_warm_start_trains_the_last_surrogate_alone():
+    X, y = schedule_data()
+    svm = so.StructuredSVM(so.structures.Multiclass(4), ["margin", "slack"], lam=0.01, warm_start=True).fit(X, y)
+    first = svm.result_
+    again = svm.fit(X, y).result_
+    assert "stages" in first.info and "stages" not in again.info and again.passes <= first.passes
+
+
+@pytest.mark.parametrize(("surrogate", "message"), [([], "empty"), (["margin", "nonsense"], "nonsense"), ([3], "3")])
+def test_schedules_that_are_none_are_refused(surrogate, message):
+    X, y = schedule_data(12)
+    with pytest.raises(so.errors.DeclarationError, match=message):
+        so.StructuredSVM(so.structures.Multiclass(4), surrogate).fit(X, y)
+    with pytest.raises(so.errors.DeclarationError, match="n_starts"):
+        so.StructuredSVM(so.structures.Multiclass(4), n_starts=0).fit(X, y)
+
+
+@pytest.mark.parametrize("trainer", ["block_ascent", "bcfw", "n_slack", "one_slack", "bmrm", "proximal_bundle", "sgd"])
+def test_every_trainer_begins_where_it_is_told(trainer):
+    X, y = schedule_data()
+    for model in (so.structures.Multiclass(4), so.structures.Chain(4)):
+        data = (X, y) if isinstance(model, so.structures.Multiclass) else (list(X.reshape(12, 5, 5)), y.reshape(12, 5))
+        risk = so.train.StructuredRisk(model, *data)
+        best = so.train.bmrm(risk, lam=0.02, tol=1e-3)
+        function = so.train.get(trainer).function
+        result = function(risk, lam=0.02, tol=2e-2, w0=best.w)
+        assert result.objective <= best.objective * (1 + 1e-9) and result.lower_bound <= best.objective
+        with pytest.raises(so.errors.DeclarationError, match="w0"):
+            function(risk, lam=0.02, w0=best.w[1:])
