@@ -175,7 +175,8 @@ def test_micro_f1_of_all_examples_takes_few_inferences(family):
     assert set(risk.statistics) == {"vertex"}
 
 
-def test_micro_f1_where_variables_that_do_not_count_are_on():
+@pytest.mark.parametrize("search", ["exact", "convex_hull"])
+def test_micro_f1_where_variables_that_do_not_count_are_on(search):
     """With an empty ground truth there are labels with nothing on and any margin: they are left out."""
     rng = np.random.default_rng(5)
     space = so.LabelSpace("two blocks")
@@ -187,7 +188,7 @@ def test_micro_f1_where_variables_that_do_not_count_are_on():
     Z = labels[rng.integers(0, len(labels), 12)]
     Z[:6, :3] = 0.0
     Y = [{"y": z[:3].astype(int), "free": z[3:].astype(int)} for z in Z]
-    risk = StructuredRisk(model, rows(rng, 12), Y, "micro_f1", rtol=1e-9)
+    risk = StructuredRisk(model, rows(rng, 12), Y, "micro_f1", search, rtol=1e-9)
     for size in (0.1, 1.0, 4.0):
         w = size * rng.normal(size=risk.n_features)
         found, wanted = risk.violations(w), brute_force(risk, w)
