@@ -283,8 +283,8 @@ class StructuredRisk(Risk):
             c = costs[0][i] if costs else self.batch.costs_of(i, tables)
             return self._plane(self.surrogate, x, c, truth, loss)
 
-        # The optimum of micro-F1 over the hull is a label: where it is not proved, as beside labels with nothing on, each
-        # plane is searched.
+        # The optimum of micro-F1 over the hull is a label; where that is not proved, as beside labels with nothing on,
+        # each plane is searched.
         over_labels = self._effective_search() == "exact" or (self.surrogate.counts and not data.convex)
         planes = data.at(tables, self.n_jobs, plane)
         found = searches.search_batch(
