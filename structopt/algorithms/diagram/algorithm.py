@@ -71,7 +71,7 @@ class DiagramAlgorithm(Algorithm):
         arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
         if batch:
             return 1e-7 + 0.9e-9 * arcs + 0.5e-9 * pairs
-        return 1.6e-6 + 2.4e-9 * arcs + 1.5e-9 * pairs
+        return 1.6e-6 + 1.5e-9 * arcs + 1.2e-9 * pairs
 
     # ---- the best label --------------------------------------------------------------------------
 

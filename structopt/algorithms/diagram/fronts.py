@@ -339,7 +339,7 @@ def _fill_each(
                 rest = table[start[w] + x]
                 for k in range(columns):
                     # Beyond a loss's own levels there are no labels: what lands on the next node's part is -inf.
-                    at = to[k] + x * columns
+                    at = np.uint64(to[k] + x * columns)  # not negative: see `longest_path`
                     flat[at] = max(flat[at], gain[k] + rest[k])
 
 

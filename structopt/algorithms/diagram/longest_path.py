@@ -11,6 +11,10 @@ from structopt._jit.products import dot
 
 __all__ = ["arc_weights", "best_label", "best_labels", "completions", "weight_columns", "write_pairs"]
 
+#: The type of numbers of nodes, labels and variables where arrays are indexed by them: whether a number is negative,
+#: which Python allows, is otherwise asked each time, and takes as long as the sums.
+_U = np.uint32
+
 #: Examples of a batch that go through the diagram side by side.
 _COLUMNS = 16
 
@@ -23,7 +27,7 @@ def arc_weights(arrays: Any, c: Any) -> Any:
     for k in range(len(weight)):
         total = 0.0
         for p in range(label_ptr[k], label_ptr[k + 1]):
-            total += label_value[p] * c[label_variable[p]]
+            total += label_value[p] * c[_U(label_variable[p])]
         weight[k] = total
     return weight
 
@@ -56,7 +60,7 @@ def completions(arrays: Any, weight: Any) -> Any:
     for v in range(n - 2, -1, -1):
         top = -np.inf
         for e in range(ptr[v], ptr[v + 1]):
-            value = weight[label[e]] + best[head[e]]
+            value = weight[_U(label[e])] + best[_U(head[e])]
             if value > top:
                 top = value
         best[v] = top
@@ -87,13 +91,13 @@ def best_label(packed: Any, real: Any, c: Any, z: Any) -> float:
     for k in range(n_labels):
         total = 0.0
         for p in range(label_ptr[k], label_ptr[k + 1]):
-            total += label_value[p] * c[label_variable[p]]
+            total += label_value[p] * c[_U(label_variable[p])]
         weight[k] = total
     best[n - 1] = 0.0
     for v in range(n - 2, -1, -1):
         top = -np.inf
         for e in range(ptr[v], ptr[v + 1]):
-            value = weight[label[e]] + best[head[e]]
+            value = weight[_U(label[e])] + best[_U(head[e])]
             if value > top:
                 top = value
         best[v] = top
@@ -104,7 +108,7 @@ def best_label(packed: Any, real: Any, c: Any, z: Any) -> float:
         # The maximum is found again, rather than looked up: no expression has to round alike twice.
         top, at = -np.inf, ptr[v]
         for e in range(ptr[v], ptr[v + 1]):
-            value = weight[label[e]] + best[head[e]]
+            value = weight[_U(label[e])] + best[_U(head[e])]
             if value > top:
                 top, at = value, e
         for p in range(label_ptr[label[at]], label_ptr[label[at] + 1]):
@@ -124,8 +128,8 @@ def _best_columns(ptr: Any, head: Any, label: Any, weight: Any, best: Any, top: 
         for k in range(_COLUMNS):
             top[k] = -np.inf
         for e in range(ptr[v], ptr[v + 1]):
-            own = weight[label[e]]
-            rest = best[head[e]]
+            own = weight[_U(label[e])]
+            rest = best[_U(head[e])]
             for k in range(_COLUMNS):
                 top[k] = max(top[k], own[k] + rest[k])
         for k in range(_COLUMNS):
