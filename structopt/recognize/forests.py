@@ -116,18 +116,21 @@ def _read(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
 
 
 def _attempt(form: NormalForm) -> tuple[BoolArray, _Reading | None]:
+    # Pair variables may be declared without an upper bound: their rows imply 1.
+    bounded = (form.lower == 0) & (form.upper >= 1)
+    whole = form.row_lower == form.row_upper
+    once = form.unit & (form.minus == 0) & whole & (form.row_lower == 1)
+    marginal = form.unit & whole & (form.row_lower == 0) & (np.minimum(form.plus, form.minus) == 1)
+    passed = form.passing(form.unit & (~whole | once | marginal), bounded)
+    if not passed.any():
+        return passed, None
     value, upper = _as_upper_rows(form)
     inequality = form.unit & (np.isneginf(form.row_lower) != np.isposinf(form.row_upper))
     plus = np.bincount(form.row[value > 0], minlength=form.n_rows)
     minus = np.bincount(form.row[value < 0], minlength=form.n_rows)
-    whole = form.row_lower == form.row_upper
-    once = form.unit & (form.minus == 0) & whole & (form.row_lower == 1)
-    marginal = form.unit & whole & (form.row_lower == 0) & (np.minimum(form.plus, form.minus) == 1)
     clique = inequality & (minus == 0) & (upper == 1)
     follow = inequality & (minus > 0) & (plus > 0) & (upper == 0)
     product = inequality & (plus == 2) & (minus == 1) & (upper == 1)
-    # Pair variables may be declared without an upper bound: their rows imply 1.
-    bounded = (form.lower == 0) & (form.upper >= 1)
     passed = form.passing(once | marginal | clique | follow | product, bounded)
     # A block of rows `once` alone is a simplex, and has been recognised before.
     passed &= np.bincount(form.row_block[~once], minlength=form.n_blocks) > 0

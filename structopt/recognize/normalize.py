@@ -195,11 +195,12 @@ def unit_rows(matrix: sp.csr_array) -> tuple[sp.csr_array, FloatArray]:
     counts = np.diff(matrix.indptr)
     magnitude = np.ones(matrix.shape[0])
     size = np.abs(matrix.data)
-    if not (size == 1.0).all():
-        filled = counts > 0
-        starts = matrix.indptr[:-1][filled]
-        smallest, largest = np.minimum.reduceat(size, starts), np.maximum.reduceat(size, starts)
-        magnitude[filled] = np.where(smallest == largest, largest, 0.0)
+    if (size == 1.0).all():
+        return matrix.astype(np.float64, copy=False), magnitude
+    filled = counts > 0
+    starts = matrix.indptr[:-1][filled]
+    smallest, largest = np.minimum.reduceat(size, starts), np.maximum.reduceat(size, starts)
+    magnitude[filled] = np.where(smallest == largest, largest, 0.0)
     unit = np.repeat(magnitude != 0, counts)
     data = np.where(unit, np.sign(matrix.data), matrix.data).astype(np.float64)
     return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape), magnitude
@@ -223,7 +224,8 @@ class _Worker:
         self.row_lower, self.row_upper, self.unit = _divide(space.row_lower, space.row_upper, magnitude)
         # A row that could not be divided must get its own entries back.
         undone = (magnitude != 0) & ~self.unit
-        self.value = np.where(undone[self.row], self.value * magnitude[self.row], self.value)
+        if undone.any():
+            self.value = np.where(undone[self.row], self.value * magnitude[self.row], self.value)
         self.lower, self.upper = space.lower.astype(float), space.upper.astype(float)
         self.integer = space.integrality
         self.alive: BoolArray = ~(np.isneginf(self.row_lower) & np.isposinf(self.row_upper))
@@ -289,6 +291,8 @@ class _Worker:
 
     def _round_rows(self) -> None:
         """Integer rows have integral activities: round their bounds inwards (same labels, tighter LP)."""
+        if is_whole(self.row_lower).all() and is_whole(self.row_upper).all():
+            return
         continuous = np.bincount(self.row[~self.integer[self.column]], minlength=self.n_rows)
         rows = self.alive & self.unit & (continuous == 0)
         reach = np.maximum(np.abs(self.lower), np.abs(self.upper))[self.column]
@@ -317,8 +321,10 @@ class _Worker:
         least = np.bincount(self.row, self.value * np.where(self.value > 0, low, high), self.n_rows)
         most = np.bincount(self.row, self.value * np.where(self.value > 0, high, low), self.n_rows)
         # The sums are exact only over integral bounds; elsewhere the row is left as it is.
-        rough = ~(is_whole(low) & is_whole(high))
-        exact = self.unit & (np.bincount(self.row[rough], minlength=self.n_rows) == 0)
+        rough = ~(is_whole(self.lower) & is_whole(self.upper))
+        exact = self.unit
+        if rough.any():
+            exact = exact & (np.bincount(self.row[rough[self.column]], minlength=self.n_rows) == 0)
         self.row_lower = np.where(exact & (self.row_lower <= least), -np.inf, self.row_lower)
         self.row_upper = np.where(exact & (self.row_upper >= most), np.inf, self.row_upper)
         broken = self.alive & exact & ((self.row_lower > most) | (self.row_upper < least))
@@ -332,10 +338,13 @@ class _Worker:
     def _merge_repeated_rows(self) -> None:
         """A row that repeats another one, up to its sign, tightens that one's bounds: ``a z <= b`` and ``a z >= b``."""
         count = np.bincount(self.row, minlength=self.n_rows)
+        start = np.concatenate([[0], np.cumsum(count)])
         rows = np.flatnonzero(self.alive & self.unit & (count > 1))
-        if rows.size < 2:
+        # Rows that repeat one another are as long and begin and end in the same columns: in most spaces no two do.
+        ends = self.column[start[rows]] * self.n_columns + self.column[start[rows + 1] - 1]
+        rows = rows[_repeated(ends * (1 + int(count.max(initial=0))) + count[rows])]
+        if not rows.size:
             return
-        start = np.searchsorted(self.row, np.arange(self.n_rows + 1))
         sign = self.value[start[rows]]
         # Rows of equal sums of random numbers are compared entry by entry.
         weight = np.random.default_rng(0).integers(1, 2**62, self.n_columns, dtype=np.int64)
@@ -422,12 +431,24 @@ def _form(worker: _Worker, free: BoolArray) -> NormalForm:
 
 def _divide(lower: FloatArray, upper: FloatArray, magnitude: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Row bounds divided by the rows' magnitudes, and which rows could be divided."""
+    if (magnitude == 1.0).all():
+        return lower, upper, np.ones(magnitude.size, dtype=np.bool_)
     divisor = np.where(magnitude > 0, magnitude, 1.0)
     with np.errstate(over="ignore", under="ignore"):
         new_lower, new_upper = lower / divisor, upper / divisor
     # A finite bound that overflows would silently free its row.
     unit = (magnitude > 0) & (np.isinf(new_lower) == np.isinf(lower)) & (np.isinf(new_upper) == np.isinf(upper))
     return np.where(unit, new_lower, lower), np.where(unit, new_upper, upper), unit
+
+
+def _repeated(keys: IntArray) -> BoolArray:
+    """Which integers occur more than once."""
+    # Most are alone in their slot of a table, so that few are left to sort.
+    slot = (keys * 0x9E3779B97F4A7C1 >> 20) & ((4 << keys.size.bit_length()) - 1)
+    found = np.bincount(slot)[slot] > 1
+    ordered = np.sort(keys[found])
+    found[found] = np.isin(keys[found], ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.asarray(found)
 
 
 def _round_inwards(

@@ -98,7 +98,8 @@ class DiagramCache:
     def known(self, space: CompiledSpace) -> Diagram | None:
         """The diagram of a space if there is one already."""
         with self._lock:
-            entry = self._entries.get(space.fingerprint)
+            # The fingerprint of a large space takes milliseconds.
+            entry = self._entries.get(space.fingerprint) if self._entries else None
         return None if entry is None else entry.diagram
 
     def refused(self, space: CompiledSpace) -> bool:
