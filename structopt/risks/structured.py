@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -243,7 +244,25 @@ class StructuredRisk(Risk):
         -------
         Violations
         """
+        self._check_scores(tables)
         return self._most_violated(tables).times(self.weight)
+
+    def _check_scores(self, tables: Sequence[FloatArray]) -> None:
+        """Refuse scores that are NaN or infinite: no comparison with them is true, and nothing would seem violated."""
+        for scores, start in zip(tables, self.batch.starts, strict=True):
+            # A sum is finite only if all entries are; where it is not, or overflows, they are looked at.
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = scores[: 1 if scores.strides[0] == 0 else None].sum()
+            if math.isfinite(total):
+                continue
+            wrong = ~np.isfinite(scores)
+            if wrong.any():
+                row, part = np.argwhere(wrong)[0]
+                i = int(self.examples[np.searchsorted(start, row, side="right") - 1])
+                raise DeclarationError(
+                    f"The score of part {part} of example {i} is {scores[row, part]}: weights that are not finite, or "
+                    "too large for the features."
+                )
 
     def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:
         """Of every example by itself, without weights."""

@@ -225,3 +225,24 @@ def test_inputs_of_one_number_each_are_refused():
         with pytest.raises(DeclarationError, match=r"the number 1\.0.*X\.reshape\(-1, 1\)"):
             kind(model, np.ones(4), [0, 1, 0, 1])
         assert kind(model, np.ones((4, 1)), [0, 1, 0, 1]).n_features == 2
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+@pytest.mark.parametrize(
+    ("model", "Y"),
+    [
+        (so.structures.Multiclass(3), [0, 2]),
+        (so.structures.MultiLabel(3), [[1, 0, 0], [0, 1, 1]]),
+        (so.structures.HierarchicalLabels(so.Hierarchy([("r", "a"), ("r", "b")])), ["a", "b"]),
+        (so.structures.PairwiseMRF(3), [[1, 0, 0], [0, 1, 1]]),
+    ],
+)
+def test_scores_that_are_not_finite_are_refused(model, Y, surrogate):
+    """Of NaN nothing is larger: slack rescaling called a risk 0, the least that it can be."""
+    risk = so.risks.StructuredRisk(model, np.array([[1.0, 0.5], [2.0, -1.0]]), Y, surrogate)
+    for odd in (math.nan, math.inf, 1.7e308):
+        w = np.full(risk.n_features, odd)
+        w[0] = -0.9 * odd
+        with np.errstate(all="ignore"), pytest.raises(DeclarationError, match=r"The score of part \d of example \d is"):
+            risk(w)
+    assert np.isfinite(risk(np.full(risk.n_features, 1e150))[0])
