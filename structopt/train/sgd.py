@@ -27,6 +27,11 @@ __all__ = ["sgd"]
 
 Averaging = Literal["weighted", "uniform", "none"]
 
+# Passes that seem to have led to the start of a surrogate that is not convex. On 1,000 sentences of wnut17 ProbLoss
+# fell within ten passes from 0.472 at the weights of the margin to 0.420; with 1 to 30 it did not fall, with 400 to
+# 0.434.
+_TRUSTED_PASSES = 100
+
 
 @checked
 def sgd(
@@ -67,7 +72,8 @@ def sgd(
     batch_size : int, optional
         Examples per step, whose oracles are evaluated in one batch; half the root of their number by default.
     average : {"weighted", "uniform", "none"}
-        Which weights are returned: the mean of the iterates weighted by t, their plain mean, or the last.
+        Which weights are returned: the mean of the iterates weighted by t, their plain mean, or the last; of a
+        surrogate that is not convex, begun at given weights, the last.
     certify : bool
         Spend one more pass on the objective at the returned weights; without it the objective is unknown (``inf``).
     max_seconds, callback, checkpoint, verbose, w0, warm
@@ -110,6 +116,8 @@ def sgd(
     check_l2(regularizer, "sgd")
     lam = check_lam(lam)
     size = _check(risk, batch_size, average)
+    if not risk.is_convex and (w0 is not None or (warm is not None and warm.w is not None)):
+        average = "none"  # a mean with the start would hardly leave it
     method = _Sgd(risk, lam, size, average, certify, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
@@ -143,14 +151,17 @@ class _Sgd(Method):
         return self.point.v.size
 
     def begin_at(self, monitor: Monitor, w: FloatArray) -> None:
-        """Go on after the steps that led here, or, where these are not known, as if one pass had led to `w`."""
+        """Go on after the steps that led here, or, where these are not known, as if one pass had led to `w`.
+
+        Of a surrogate that is not convex the start is all there is: steps as after many passes do not lose it.
+        """
         if self.certify:  # the result is then never worse than the start
             monitor.count(oracle_calls=self.n, passes=1)
             self._evaluate(monitor, w)
         else:
             monitor.offer(w)
         if self.point.t == 0:
-            self.point.restart(w, len(self.batches))
+            self.point.restart(w, len(self.batches) * (1 if self.risk.is_convex else _TRUSTED_PASSES))
             self.whole = False  # no dual point is known that belongs to w
 
     def take_over(self, state: dict[str, Any], lam: float) -> None:

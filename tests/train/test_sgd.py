@@ -127,3 +127,15 @@ def test_odd_data_and_arguments(helpers):
             sgd(risk, **wrong)
     with pytest.raises(DeclarationError, match="StructuredRisk"):
         sgd(so.risks.Hinge(np.ones((2, 1)), np.array([1, -1])), lam=LAM)
+
+
+def test_a_surrogate_that_is_not_convex_improves_on_good_weights():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(80, 6))
+    y = (X @ rng.normal(size=(6, 5)) + rng.normal(size=(80, 5))).argmax(axis=1)
+    model = so.structures.Multiclass(5)
+    start = so.train.block_ascent(so.train.StructuredRisk(model, X, y), lam=1e-3)
+    risk = so.train.StructuredRisk(model, X, y, "prob")
+    result = so.train.sgd(risk, lam=1e-3, max_passes=10, w0=start.w)
+    before = risk(start.w)[0] + 0.5e-3 * start.w @ start.w
+    assert result.objective < 0.999 * before and result.info["convex"] is False
