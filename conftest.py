@@ -1,5 +1,6 @@
 """Set-up shared by tests and doctests."""
 
+import contextlib
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,10 @@ from typing import Any
 # small factorisations of the tests take three times as long with them.
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+# Before PuLP: where PuLP is imported first, OSQP 1.1.3 (a solver of cvxpy's) crashes in its set-up.
+with contextlib.suppress(ImportError):
+    import cvxpy  # noqa: F401
 
 import hypothesis  # noqa: E402
 import matplotlib  # noqa: E402
