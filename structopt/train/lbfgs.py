@@ -90,7 +90,7 @@ def lbfgs(
     >>> risk = so.risks.Logistic([[2.0], [1.0], [-1.0], [-3.0]], [1, 1, -1, -1])
     >>> result = so.train.lbfgs(risk, lam=0.1, tol=1e-8)
     >>> result.converged, round(float(result.w[0]), 4)
-    (True, 1.1246)
+    (True, 1.3949)
     """
     regularizer = L2() if regularizer is None else regularizer
     lam = check_lam(lam)
