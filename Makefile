@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test coverage test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz bench clean
+.PHONY: demo test coverage test-torch test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -37,6 +37,11 @@ unit: $(VENV)/.dev
 
 coverage: $(VENV)/.dev  ## the same tests with the lines that they reach, at twice the time
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term -q
+
+# A build without CUDA where the package index has one for this version; plain `torch` may bring gigabytes.
+test-torch: $(VENV)/.dev  ## losses and layers for PyTorch, which is installed first
+	$(PIP) torch==2.13.0
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q tests/torch structopt/torch
 
 test-all: lint types  ## everything, the slow tests too, with examples that no run has seen
 	STRUCTOPT_EXAMPLES=explore $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term -q

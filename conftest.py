@@ -1,6 +1,7 @@
 """Set-up shared by tests and doctests."""
 
 import contextlib
+import importlib.util
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,9 @@ import structopt.plot  # noqa: E402, F401
 from structopt._jit.locks import Locks  # noqa: E402
 
 matplotlib.use("Agg")
+
+# PyTorch is an extra: without it the doctests of its package cannot be collected. `make test-torch` installs it.
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["structopt/torch/*"]
 
 # Green means green: the same examples on every machine and in every run, and no limit of time anywhere. New ones are
 # looked for by `make test-all`, and by `make fuzz`.

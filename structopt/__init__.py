@@ -8,6 +8,7 @@ The usual import is ``import structopt as so``. Data flows one way, and each ste
 - learn: `train`, `risks`, `regularizers`, `norms`
 - use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
 - look: `plot`, `metrics`, `data`, `testing`
+- beside them, with the extra ``torch``: `structopt.torch`, losses and layers for scores from a neural network
 """
 
 from importlib import import_module
@@ -71,7 +72,7 @@ _LAZY_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES:
+    if name in _LAZY_MODULES or name == "torch":  # which is an extra, and not in __all__
         return import_module(f"structopt.{name}")
     if name in _LAZY_NAMES:
         return getattr(import_module(_LAZY_NAMES[name]), name)

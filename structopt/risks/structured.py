@@ -19,7 +19,7 @@ from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
-from structopt.model.batch import LabelBatch
+from structopt.model.batch import Batch, LabelBatch
 from structopt.plane.points import SearchPlane
 from structopt.risks.identity import digest
 from structopt.risks.loss_check import check_losses
@@ -156,12 +156,48 @@ class StructuredRisk(Risk):
                 raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(Y)} labels.")
             X, Y = _taken(X, kept), _taken(Y, kept)
             self.weight = relative_weights(self.weight[kept], len(kept), "StructuredRisk")
-        self.X, self.Y = X, Y
+        self._prepare(model.batch(X), Y, surrogate, search, n_jobs, rtol)
+        self._check_losses()
+        self.examples = kept  # their numbers in the data set, of which this may be a part
+
+    @classmethod
+    def of_batch(
+        cls,
+        batch: Batch,
+        Y: Any,
+        surrogate: str | Surrogate = "margin",
+        search: str = "auto",
+        n_jobs: int = 1,
+        rtol: float = 1e-3,
+    ) -> StructuredRisk:
+        """The risk of a batch whose scores come from elsewhere, for `violations_of`; its losses are not checked.
+
+        Parameters
+        ----------
+        batch : Batch
+            Of a model with oracles of its own (`Model.private_twin`).
+        Y, surrogate, search, n_jobs, rtol
+            As of the class.
+
+        Returns
+        -------
+        StructuredRisk
+        """
+        risk = cls.__new__(cls)
+        risk.model, risk.weight = batch.model, None
+        risk._prepare(batch, Y, surrogate, search, n_jobs, rtol)
+        risk.examples = np.arange(batch.n)
+        return risk
+
+    def _prepare(self, batch: Batch, Y: Any, surrogate: str | Surrogate, search: str, n_jobs: int, rtol: float) -> None:
+        """What the searches of a batch need besides the scores."""
+        model = batch.model
+        self.X, self.Y = batch.X, Y
         self.surrogate = _check_surrogate(surrogates.get(surrogate))
         self.search = _check_search(search, self.surrogate)
         self.n_jobs = n_jobs
         self.rtol = rtol
-        self.batch = model.batch(X)
+        self.batch = batch
         self.truth = self.batch.truth(Y)
         self.loss = self.batch.loss(self.truth)
         if self.surrogate.counts:
@@ -173,8 +209,6 @@ class StructuredRisk(Risk):
         self._lams: list[float | None] = [None] * self.batch.n
         self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
         self._planes = self._plane_batch()
-        self._check_losses()
-        self.examples = kept  # their numbers in the data set, of which this may be a part
 
     def __len__(self) -> int:
         return self.batch.n
@@ -184,7 +218,7 @@ class StructuredRisk(Risk):
 
     def _plane_batch(self) -> DataPlanes | None:
         """The planes of all examples, where one inference can query them all; None where each is searched by itself."""
-        if self._effective_search() not in ("exact", "convex_hull"):
+        if self._effective_search() not in ("exact", "convex_hull") or self.surrogate.form.numbers[0] == MARGIN:
             return None
         # Over a relaxation every mixture is a label.
         convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()

@@ -220,7 +220,25 @@ class StateSequences(BatchCodec[IntArray]):
 
     def encode(self, Y: Any) -> IntArray:
         lengths = np.diff(self._ptr).tolist()
+        together = self._encode_numbers(Y, lengths)
+        if together is not None:
+            return together
         return np.concatenate(self.encode_each(Y, lambda label, i: self.model.numbers_of(label, lengths[i])))
+
+    def _encode_numbers(self, Y: Any, lengths: list[int]) -> IntArray | None:
+        """Arrays of state numbers, checked all at once; None for other labels, and where one of them is wrong."""
+        if not self.model.alphabet.numbered or not isinstance(Y, list) or len(Y) != self.n:
+            return None
+        if not all(
+            type(y) is np.ndarray and y.dtype.kind in "iu" and y.shape == (T,) for y, T in zip(Y, lengths, strict=True)
+        ):
+            return None
+        states, rules = np.concatenate(Y).astype(np.int64, copy=False), self.model.rules
+        if states.min() < 0 or states.max() >= self.model.n_states:
+            return None
+        allowed = rules.transitions[states[:-1], states[1:]]
+        allowed[self._ptr[1:-1] - 1] = True  # the last of one sequence and the first of the next
+        return states if allowed.all() and rules.initial[states[self._ptr[:-1]]].all() else None
 
     def decode(self, labels: IntArray) -> list[Any]:
         parts = np.split(labels, self._ptr[1:-1])

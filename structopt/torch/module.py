@@ -1,0 +1,134 @@
+"""What all losses and layers have in common: the layout of the scores, errors that name an example, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from structopt.checks import choice, whole
+from structopt.errors import DeclarationError, SolverFailed, StructoptError
+from structopt.model import Model
+from structopt.torch.scores import Arrangement, Group, layout_of
+
+__all__ = ["DoubleBackward", "Reduction", "StructuredLoss", "StructuredModule", "differentiable_once"]
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+class DoubleBackward(StructoptError, RuntimeError):
+    """A second derivative was requested of a loss or a layer that has only a first one."""
+
+
+class StructuredModule(nn.Module):
+    """A module over the labels of a model.
+
+    Parameters
+    ----------
+    model : Model
+        From `structopt.structures`, or your own; its features are not used, scores come from the network.
+    n_jobs : int
+        Threads over examples, where the algorithm runs without the GIL; -1 means one per core.
+    """
+
+    def __init__(self, model: Model, n_jobs: int = 1) -> None:
+        super().__init__()
+        if whole("n_jobs", n_jobs) < -1 or n_jobs == 0:
+            raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
+        self.layout = layout_of(model)
+        self.n_jobs = n_jobs
+
+    @property
+    def model(self) -> Model:
+        """The model whose labels these are."""
+        return self.layout.model
+
+    def extra_repr(self) -> str:
+        """What `repr` shows besides the name."""
+        return repr(self.model)
+
+    # A compiled network calls these modules as they are: what is inside is not PyTorch's to compile.
+    @torch.compiler.disable
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return super().__call__(*arguments, **options)
+
+
+class StructuredLoss(StructuredModule):
+    """A loss of scores and ground truths, one number for each example.
+
+    Parameters
+    ----------
+    model, n_jobs
+        As of `StructuredModule`.
+    reduction : {"mean", "sum", "none"}
+    """
+
+    def __init__(self, model: Model, reduction: Reduction = "mean", n_jobs: int = 1) -> None:
+        super().__init__(model, n_jobs)
+        self.reduction: Reduction = choice("reduction", reduction, ("mean", "sum", "none"))
+
+    def _reduced(self, values: Tensor) -> Tensor:
+        if self.reduction == "mean":
+            return values.mean()
+        return values.sum() if self.reduction == "sum" else values
+
+
+def truths(arrangement: Arrangement, group: Group, Y: Any) -> Tensor:
+    """The ground truths of a group of examples as points; those that are not in the space are named."""
+    model, batch = arrangement.model, arrangement.batch
+    rows = []
+    for i in group.examples.tolist():
+        with naming(i):
+            rows.append(model.encode(Y[i], batch.input(i)))
+    return torch.from_numpy(np.array(rows))
+
+
+@contextmanager
+def naming(example: int) -> Iterator[None]:
+    """Errors in this block are those of one example, and say so."""
+    try:
+        yield
+    except SolverFailed as error:
+        raise type(error)(f"example {example}: {error}", error.status, error.partial) from error
+    except StructoptError as error:
+        raise type(error)(f"example {example}: {error}") from error
+
+
+@contextmanager
+def finding(examples: Any, solve: Callable[[int], Any]) -> Iterator[None]:
+    """Where a solver fails in this block, which is over all examples, find the example for which it does."""
+    try:
+        yield
+    except SolverFailed:
+        for i in np.asarray(examples).tolist():
+            with naming(i):
+                solve(i)
+        raise
+
+
+class _FirstOnly(torch.autograd.Function):
+    """A gradient that has no gradient of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, gradient: Tensor, anchor: Tensor) -> Tensor:
+        ctx.name = name
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        raise DoubleBackward(
+            f"{ctx.name} has a first derivative only: it is piecewise, and its pieces change where labels do. Leave "
+            "out create_graph=True, or the penalty that differentiates a gradient."
+        )
+
+
+def differentiable_once(name: str, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """Gradients, which refuse by name to be differentiated again, where that might happen (``create_graph=True``)."""
+    if not torch.is_grad_enabled():
+        return gradients
+    anchor = torch.zeros((), requires_grad=True)  # something to differentiate by, so that the refusal is reached
+    return [None if gradient is None else _FirstOnly.apply(name, gradient, anchor) for gradient in gradients]
