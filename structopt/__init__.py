@@ -49,33 +49,29 @@ if TYPE_CHECKING:
 
 # Imported when first used: scikit-learn, matplotlib and the trainers take longer to import than most programs to run.
 _LAZY_MODULES = ("data", "estimators", "metrics", "norms", "plot", "risks", "testing", "train")
-_LAZY_NAMES = {
-    "regularizers": "structopt.risks",
-    **dict.fromkeys(
-        (
-            "AUCMaximizer",
-            "CRF",
-            "ConditionalRiskMinimizer",
-            "FBetaSVM",
-            "HierarchicalSVM",
-            "LinearSVM",
-            "OrdinalRegressor",
-            "QuantileRegressor",
-            "RankSVM",
-            "SharedSVM",
-            "StructuredSVM",
-            "load",
-        ),
-        "structopt.estimators",
-    ),
-}
+_LAZY_ESTIMATORS = (
+    "AUCMaximizer",
+    "CRF",
+    "ConditionalRiskMinimizer",
+    "FBetaSVM",
+    "HierarchicalSVM",
+    "LinearSVM",
+    "OrdinalRegressor",
+    "QuantileRegressor",
+    "RankSVM",
+    "SharedSVM",
+    "StructuredSVM",
+    "load",
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES or name == "torch":  # which is an extra, and not in __all__
         return import_module(f"structopt.{name}")
-    if name in _LAZY_NAMES:
-        return getattr(import_module(_LAZY_NAMES[name]), name)
+    if name == "regularizers":
+        return import_module("structopt.risks.regularizers")
+    if name in _LAZY_ESTIMATORS:
+        return getattr(import_module("structopt.estimators"), name)
     raise AttributeError(f"module 'structopt' has no attribute {name!r}")
 
 

@@ -334,6 +334,18 @@ class Highs(Backend):
         return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
 
     def _second_look(self, status: Any) -> Solution:
+        found = self._solved_again(status)
+        solver = self._highs.getOptionValue("solver")[1]
+        if found.status is Status.INFEASIBLE and not self._integral and solver in ("ipm", "ipx", "pdlp"):
+            # Where the interior is empty such methods may miss the only point: the simplex method decides.
+            self._highs.setOptionValue("solver", "simplex")
+            try:
+                return self._last_attempt()
+            finally:
+                self._highs.setOptionValue("solver", solver)
+        return found
+
+    def _solved_again(self, status: Any) -> Solution:
         decided = self._decided(status)
         if decided is not None:
             return decided

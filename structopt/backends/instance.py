@@ -13,6 +13,7 @@ from structopt.backends.base import Backend, Capability, SideConstraints, Soluti
 from structopt.backends.checking import HOLDS, Checker
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.exact_rows import with_exact_rows
+from structopt.space.tightening import with_tight_coefficients
 from structopt.stopping import time_left
 
 __all__ = ["SolverInstance"]
@@ -22,8 +23,8 @@ class SolverInstance:
     """The LP and, where needed, the MIP of one space, used by one thread at a time.
 
     The tolerances of solvers are absolute, that of `contains` grows with the terms of a row. So that both mean the same
-    labels, solvers get the rows where it matters with the tolerance built in (`with_exact_rows`), except where the
-    relaxation is what was asked for.
+    labels, solvers get the rows where it matters with the tolerance built in (`with_exact_rows`), and without constants
+    that are beyond their precision (`with_tight_coefficients`), except where the relaxation is what was asked for.
 
     After an exception that is not structopt's own (Ctrl-C above all) its models may hold rows of the call that was
     interrupted: whoever owns the instance drops it then (`structopt.oracle.pool`).
@@ -34,7 +35,7 @@ class SolverInstance:
         self._make = make
         self._relax_only = integral == "relax" or not space.is_integral
         self._mip_only = integral == "force" and space.is_integral
-        self._program = space if self._relax_only else with_exact_rows(space)
+        self._program = space if self._relax_only else with_tight_coefficients(with_exact_rows(space))
         self._checker = Checker(space) if space.is_integral else None
         self._lp: Backend | None = None
         self._mip: Backend | None = None

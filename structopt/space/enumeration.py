@@ -17,6 +17,8 @@ __all__ = ["complete", "enumerate_labels", "propagated_bounds"]
 
 # Partial assignments held at once; beyond it the frontier is split and searched depth first.
 _CHUNK = 1 << 14
+#: Rounds of bound propagation, and the width (of 1 or of the value) at which two bounds have met.
+_MOST_ROUNDS, _MET = 50, 1e-12
 
 
 def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
@@ -158,6 +160,17 @@ def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray
     activity = np.asarray((space.matrix @ labels.T).T)
     tol = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, np.asarray((abs(space.matrix) @ np.abs(labels).T).T))
     fits = ((activity <= space.row_upper + tol) & (activity >= space.row_lower - tol)).all(axis=1)
+    if continuous.size and not fits.all():
+        # Bounds that approach each other slowly are not close enough for large coefficients: no proof of emptiness.
+        vague = ~fits & (up - low > 1e-9 * np.maximum(1.0, np.abs(middle))).any(axis=1)
+        if vague.any():
+            label = int(np.argmax(vague))
+            variable = int(np.argmax((up - low)[label]))
+            raise DeclarationError(
+                f"The value of the continuous variable {space.variable_names[continuous[variable]]} is found by bound "
+                f"propagation only to [{low[label, variable]:.12g}, {up[label, variable]:.12g}], too rough for its "
+                "rows: this space cannot be enumerated."
+            )
     return np.asarray(labels[fits])
 
 
@@ -173,7 +186,8 @@ def _propagate(
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds of some variables implied by the rows, to a fixed point, for all labels at once.
 
-    `integer` marks those of them that are integers: their bounds are, too.
+    `integer` marks those of them that are integers: their bounds are, too. A label whose bounds cross has no
+    completion and keeps them crossed.
     """
     part = space.matrix[:, continuous].tocoo()
     rows, columns, values = part.coords[0], part.coords[1], part.data
@@ -185,7 +199,8 @@ def _propagate(
     order = np.argsort(columns, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(columns[order]) > 0]) if len(order) else np.empty(0, dtype=int)
     touched = columns[order][starts] if len(order) else np.empty(0, dtype=int)
-    for _ in range(50):
+    empty = np.zeros(len(labels), dtype=np.bool_)
+    for _ in range(_MOST_ROUNDS):
         ends = (
             np.where(values > 0, low[:, columns], up[:, columns]) * values,
             np.where(values > 0, up[:, columns], low[:, columns]) * values,
@@ -204,7 +219,17 @@ def _propagate(
             whole = integer[touched]
             tighter_up[:, whole] = np.floor(tighter_up[:, whole] + FEASIBILITY_TOLERANCE)
             tighter_low[:, whole] = np.ceil(tighter_low[:, whole] - FEASIBILITY_TOLERANCE)
-        moved = (tighter_up < up[:, touched] - 1e-12).any() or (tighter_low > low[:, touched] + 1e-12).any()
+        # Bounds that have met, and those of a label without completion, stay: a crossing by rounding alone would grow
+        # from round to round.
+        was_up, was_low = up[:, touched], low[:, touched]
+        size = np.where(np.isfinite(was_low), np.maximum(1.0, np.abs(was_low)), 1.0)
+        open_ = (was_up - was_low > _MET * size) & ~empty[:, None]
+        met = (tighter_low > tighter_up) & (tighter_low <= tighter_up + FEASIBILITY_TOLERANCE * size)
+        middle = np.clip((np.where(met, tighter_low, 0.0) + np.where(met, tighter_up, 0.0)) / 2, was_low, was_up)
+        tighter_up = np.where(open_, np.where(met, middle, tighter_up), was_up)
+        tighter_low = np.where(open_, np.where(met, middle, tighter_low), was_low)
+        empty |= (tighter_low > tighter_up).any(axis=1)
+        moved = ((tighter_up < was_up - _MET) | (tighter_low > was_low + _MET))[~empty].any()
         up[:, touched], low[:, touched] = tighter_up, tighter_low
         if not moved:
             break

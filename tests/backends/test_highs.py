@@ -235,3 +235,11 @@ def test_where_the_dual_simplex_is_unsure_the_primal_one_decides(gap):
             # On the plane z2 = (0.5 - z0 + 2 z1) / 3 the objective is 5/6 + z0 / 3 + 13/3 z1.
             assert found.status is Status.OPTIMAL and row @ found.z == pytest.approx(0.5)
             assert found.bound == pytest.approx(5 / 6 + 0.5 / 3 + 13 / 3)
+
+
+def test_what_the_interior_point_method_calls_infeasible_is_asked_of_the_simplex_method():
+    """The only point of this polytope, with costs of 5e11, which HiGHS's interior point method does not find."""
+    rows = [[2.5, 0.0, -10.0], [-3.0, -3.0, 1.0], [0.0, -7.5, 0.0]]
+    space = space_of(rows, [-10.0, -7.0, -np.inf], [-10.0, -2.0, -7.375], 0.0, 1.0, True)
+    found = so.Oracle(space, "highs-ipm").maximize([-5e11, 5e11, -5e11], rows=[([3e-8, 0.0, 0.0], -np.inf, 2.5e-9)])
+    np.testing.assert_array_equal(found.z, [0.0, 1.0, 1.0])

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt as so
-from structopt.errors import InfeasibleSpace, NoGoodNotExpressible, UnboundedObjective
+from structopt.errors import InfeasibleSpace, NoGoodNotExpressible, SolverFailed, UnboundedObjective
 from structopt.space.compiled import CompiledSpace
 from structopt.space.feasibility import contains, violations
 
@@ -165,6 +165,10 @@ def case(seed: int) -> str:
             found = oracle.k_best(costs, k)
         except NoGoodNotExpressible:
             return f"{kind}, not expressible"
+        except SolverFailed as error:  # CBC ends with a wrong optimum next to coefficients of 1e9, which is noticed
+            if solver in PROGRAMS and "where HiGHS has a label" in str(error):
+                return f"{kind}, {solver} was wrong and refused"
+            raise
         assert len(found) == min(k, len(ranked)), f"{what}: {len(found)} labels of {len(ranked)}, {k} asked for"
         for label, best in zip(found, ranked, strict=False):
             check(made, label, costs, best, error, what)

@@ -320,6 +320,29 @@ class TestEnumerationLimits:
         labels = s.enumerate()
         np.testing.assert_array_equal(labels[:, 3], labels[:, :3].sum(axis=1))
 
+    def test_bounds_that_meet_stay_while_other_labels_go_on(self):
+        """Crossed by rounding, the bounds of x drifted apart as long as an impossible label was still propagated."""
+        s = so.LabelSpace()
+        x, y = s.continuous("x", 2, 0, 2), s.integer("y", 1, 0, 2)
+        s.subject_to(15 * x[0] - 3 * x[1] + 6 * y[0] == 15)
+        s.subject_to(4 * x[0] - 10 * x[1] == -16)
+        np.testing.assert_allclose(s.enumerate(), [[1, 2, 1], [13 / 23, 42 / 23, 2]])
+
+    def test_values_that_propagation_only_approaches(self):
+        """Bounds 1e-7 apart are no proof that a row with a coefficient of 1e4 fails."""
+        s = so.LabelSpace()
+        y, x = s.binary("y", 1), s.continuous("x", 2, 0, 1)
+        s.subject_to(x[0] - 0.72 * x[1] == 0.05 * y[0])
+        s.subject_to(x[1] - x[0] == 0)
+        s.subject_to(1e4 * x[0] - 1e4 * x[1] == 0)
+        try:
+            found = s.enumerate()
+        except DeclarationError as error:
+            assert "propagation" in str(error) or "any value" in str(error)
+        else:
+            np.testing.assert_allclose(found[:, 0], [0, 1])
+            np.testing.assert_allclose(found[:, 1:], np.outer([0, 0.05 / 0.28], [1, 1]), atol=1e-6)
+
     def test_unbounded_integer(self):
         s = so.LabelSpace()
         s.integer("k")
