@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
 import numpy.typing as npt
 
+from structopt.algorithms.base import Solutions
 from structopt.oracle.label import Label
 from structopt.oracle.side_constraints import Row
 from structopt.space.compiled import CompiledSpace, FloatArray
@@ -44,6 +46,13 @@ class LinearOracle(Protocol):
     def maximize(self, c: npt.ArrayLike, rows: Sequence[Row] = (), forbid: Sequence[npt.ArrayLike] = ()) -> Label:
         """The best label within side constraints, and none of the forbidden ones; raises `InfeasibleSpace`."""
         ...
+
+    def solve_batch(self, C: npt.ArrayLike) -> Solutions:
+        """The best label of every row of objective coefficients, with proved bounds."""
+        rows = np.asarray(C, dtype=float)
+        labels = [self.maximize(c) for c in rows]
+        values, bounds = np.array([label.value for label in labels]), np.array([label.bound for label in labels])
+        return Solutions(np.array([label.z for label in labels]).reshape(rows.shape), values, bounds)
 
     @property
     def prefers_free_calls(self) -> bool:

@@ -58,8 +58,8 @@ class Plane:
         Every point that a query has returned.
     counts : dict
         The queries by kind: free, constrained (an angle or a corner), forbidding (with no-good cuts), and where they
-        occur listed (`k_best`) and replaced (an angle, answered by free calls). The free calls that it took to answer
-        angles, or to try, are no queries; their number is ``counts["trials"]``.
+        occur listed (`k_best`), branches (with fixed variables) and replaced (an angle, answered by free calls). The
+        free calls that it took to answer angles, or to try, are no queries; their number is ``counts["trials"]``.
 
     Notes
     -----
@@ -172,11 +172,11 @@ class Plane:
     def bounds(self) -> Bounds:
         """Box bounds from the variables' own bounds; no query."""
         if self._bounds is None:
-            self._bounds = self.coordinates.bounds(self._lattice)
+            self._bounds = self.coordinates.bounds(self.lattice_step)
         return self._bounds
 
     @property
-    def _lattice(self) -> float:
+    def lattice_step(self) -> float:
         """The step of g among the labels, 0 if there is none."""
         if self._step is None:
             self._step = 0.0 if self.convex else self.coordinates.lattice_step()
@@ -187,7 +187,7 @@ class Plane:
         """What a restricted query may miss. A loss on a lattice is never missed."""
         if self._precision is None:
             h_scale, g_scale = self.coordinates.scales()
-            g_step = 0.0 if self._lattice else self.shrink * g_scale
+            g_step = 0.0 if self.lattice_step else self.shrink * g_scale
             self._precision = Precision(self.shrink, self.h_min * h_scale, g_step, self.shrink * h_scale, g_step)
         return self._precision
 
@@ -366,7 +366,7 @@ class Plane:
             )
         if above is not None:
             sides += corner_sides(
-                pair(above, "above"), self.precision.h_step, 0.5 * self._lattice or self.precision.g_step
+                pair(above, "above"), self.precision.h_step, 0.5 * self.lattice_step or self.precision.g_step
             )
         return sides
 

@@ -117,8 +117,8 @@ class StructuredRisk(Risk):
         Numbers of these examples in the data set.
     statistics : Counter
         The searches so far, by what proved their labels best: ``"margin"`` (one inference), ``"enumeration"``,
-        ``"vertex"``, ``"hull"``, ``"levels"``, ``"front"``, ``"k_best"``, ``"side_constraints"``, ``"bound"``; see
-        `structopt.search.BatchResult` and `structopt.search.SearchResult`.
+        ``"vertex"``, ``"hull"``, ``"levels"``, ``"front"``, ``"branch_and_bound"``, ``"k_best"``,
+        ``"side_constraints"``, ``"bound"``; see `structopt.search.BatchResult` and `structopt.search.SearchResult`.
 
     Examples
     --------

@@ -7,7 +7,8 @@ do:
 1. ``"vertex"``: the optimum over the hull is a label, or no label between the λ-lines and the incumbent can be better;
 2. ``"levels"``: g takes values on a lattice, as a Hamming loss does, and below the lines no level holds a better label;
 3. ``"front"``: the plane lists all labels that matter;
-4. what the exact search of the one plane needs: ``"k_best"`` or ``"side_constraints"``, or again one of the above.
+4. ``"branch_and_bound"``: variables fixed in turn, where free queries are the cheap ones;
+5. what the exact search of the one plane needs: ``"k_best"`` or ``"side_constraints"``, or again one of the above.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ import numpy.typing as npt
 
 from structopt.checks import checked
 from structopt.plane.batch import BatchAnswers, IndexArray, PlaneBatch
+from structopt.plane.branches import Branches
+from structopt.plane.points import SearchPlane
 from structopt.search import walk
+from structopt.search.branching import branch_and_bound
 from structopt.search.exact import exact
 from structopt.search.result import check_rtol
 from structopt.space.compiled import FloatArray
@@ -54,7 +58,8 @@ class BatchResult:
         Their weights; 1 and 0 for a label that is no mixture.
     proof : ndarray of str, shape (n,)
         Why no label is better than `upper`: ``"vertex"``, ``"hull"`` (the optimum over the hull was requested),
-        ``"levels"``, ``"front"``, those of `SearchResult.proof`, or ``"bound"`` where the search ended with a gap.
+        ``"levels"``, ``"front"``, ``"branch_and_bound"``, those of `SearchResult.proof`, or ``"bound"`` where the
+        search ended with a gap.
     lam : ndarray, shape (n,)
         The last λ of each, a good start for the next search; NaN where there was no query.
     near : ndarray of int, shape (k, n)
@@ -148,6 +153,8 @@ def search_batch(
         some = np.flatnonzero(~np.isfinite(found.upper))  # a solver without a label to start from
     if some.size:
         some = _compare_fronts(run, psi, found, some)
+    if some.size and integral and not planes.convex:
+        some = _branch(run, psi, found, some, rtol)
     if some.size:
         _search_each(planes, psi, found, some, rtol, each)
     psi.refuse_infinite(found.value, found.h, found.g)
@@ -280,6 +287,42 @@ def _compare_fronts(run: _Walks, psi: Surrogate, found: BatchResult, some: Index
     return some[left[some]]
 
 
+def _branch(run: _Walks, psi: Surrogate, found: BatchResult, some: IndexArray, rtol: float) -> IndexArray:
+    """Branch and bound of those planes that have cheap free queries, from their hulls; returns the planes left."""
+    by_oracle: dict[int, list[tuple[int, SearchPlane]]] = {}
+    for i in some.tolist():
+        plane = run.planes.plane(i)
+        by_oracle.setdefault(id(getattr(plane, "oracle", None)), []).append((i, plane))
+    left = []
+    labels: dict[int, FloatArray] = {}
+    for members in by_oracle.values():
+        which = np.array([i for i, _ in members])
+        branches = Branches.of([plane for _, plane in members])
+        if branches is None:
+            left.append(which)
+            continue
+        result = branch_and_bound(branches, psi, run.states[which], found.value[which], found.upper[which], rtol)
+        better = np.flatnonzero(result.better)
+        chosen = which[better]
+        found.value[chosen], found.h[chosen], found.g[chosen] = (
+            array[better] for array in (result.value, result.h, result.g)
+        )
+        labels.update(zip(chosen.tolist(), result.Z[better], strict=True))
+        found.upper[which] = result.upper
+        found.proof[which[result.proved]] = "branch_and_bound"
+        left.append(which[~result.proved])
+    _register(run.planes, found, labels)
+    return np.sort(np.concatenate(left)) if left else some[:0]
+
+
+def _register(planes: PlaneBatch, found: BatchResult, labels: dict[int, Any]) -> None:
+    """Name labels that a search of single planes found."""
+    better = np.array(sorted(labels), dtype=np.intp)
+    if better.size:
+        numbers = planes.add(better, [labels[i] for i in better.tolist()])
+        found.numbers[:, better], found.shares[:, better] = numbers, [[1.0], [0.0]]
+
+
 def _search_each(
     planes: PlaneBatch,
     psi: Surrogate,
@@ -301,7 +344,4 @@ def _search_each(
         found.proof[i] = result.proof
 
     each(visit, some)
-    better = np.array(sorted(labels), dtype=np.intp)
-    if better.size:
-        numbers = planes.add(better, [labels[i] for i in better.tolist()])
-        found.numbers[:, better], found.shares[:, better] = numbers, [[1.0], [0.0]]
+    _register(planes, found, labels)

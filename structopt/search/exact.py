@@ -1,4 +1,7 @@
-"""Exact search for any surrogate: the hull with cheap free queries, then restricted ones where it leaves room.
+"""Exact search for any surrogate: the hull with cheap free queries, then what is between the hull and the labels.
+
+Where free queries are answered by a combinatorial algorithm and restricted ones are not, that is branch and bound
+(`structopt.search.branching`). Elsewhere queries are restricted to corners, as follows.
 
 Let φ be the best value known. The set ``C = {ψ > φ}`` is convex and closed upwards, and no known label is in it.
 Suppose that labels p and q of C lay on both sides of a known hull vertex v: both are below the λ-line through v,
@@ -19,8 +22,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from structopt.checks import checked
+from structopt.plane.branches import Branches
 from structopt.plane.points import Point, SearchPlane
+from structopt.search.branching import branch_and_bound
 from structopt.search.envelope import Envelope, Peak
 from structopt.search.hull import HullWalk
 from structopt.search.result import Run, SearchResult, check_rtol
@@ -86,8 +93,27 @@ def exact(
         walk.mix()
         return run.result("optimal" if stopped == "closed" else stopped)
     if stopped in ("closed", "stalled"):
-        stopped = _search_corners(run, walk, psi, rtol, proved_edge=stopped == "closed")
+        stopped = _branch(run, walk, psi, rtol) or _search_corners(
+            run, walk, psi, rtol, proved_edge=stopped == "closed"
+        )
     return run.result(stopped)
+
+
+def _branch(run: Run, walk: HullWalk, psi: Surrogate, rtol: float) -> str | None:
+    """Branch and bound, where the plane's free queries are the cheap ones; None if it was not, or not to the end."""
+    branches = Branches.of([run.plane])
+    if branches is None or run.left < 3:
+        return None
+    state, value, upper = walk.state.array[None], np.array([run.value]), np.array([run.upper])
+    before = run.plane.queries
+    found = branch_and_bound(branches, psi, state, value, upper, rtol, run.left)
+    run.limit -= run.plane.queries - before
+    if found.better[0]:
+        run.offer(Point(float(found.h[0]), float(found.g[0]), found.Z[0]), float(found.value[0]))
+    if not found.proved[0]:
+        return None
+    run.tighten(float(found.upper[0]))
+    return "optimal" if run.bound <= run.value * (1.0 + 1e-10) else "gap"
 
 
 @dataclass(slots=True)

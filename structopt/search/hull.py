@@ -113,7 +113,14 @@ class HullWalk:
     lam : float, optional
         First λ.
     rtol : float
+
+    Attributes
+    ----------
+    state : State
+        That of the compiled walk.
     """
+
+    state: compiled.State
 
     @checked
     def __init__(self, run: Run, surrogate: Surrogate, lam: float | None, rtol: float) -> None:
@@ -209,7 +216,7 @@ class HullWalk:
         f = form.numbers
         plane, psi, trace = run.plane, run.psi, run.trace
         convex = plane.convex
-        state = compiled.State(known)
+        self.state = state = compiled.State(known)
         code, lam, upper, value = compiled.begin(
             state.array,
             f,

@@ -81,8 +81,9 @@ class SearchResult:
     proof : str
         Why no label is better than `upper_bound`: ``"vertex"`` (the optimum over the hull is a label, or nothing is
         violated), ``"hull"`` (it is a mixture), ``"front"`` (all labels that matter were compared), ``"k_best"``
-        (labels were listed in order), ``"side_constraints"`` (queries restricted to angles or corners, or without
-        labels that were forbidden), or ``"bound"`` where the search ended with a gap.
+        (labels were listed in order), ``"branch_and_bound"`` (variables were fixed in turn), ``"side_constraints"``
+        (queries restricted to angles or corners, or without labels that were forbidden), or ``"bound"`` where the
+        search ended with a gap.
     lam : float
         The last λ, a good start for the next search of the same example.
     parts : tuple of (weight, Point)
@@ -323,6 +324,8 @@ class Run:
             return "side_constraints"
         if "list" in kinds:
             return "k_best"
+        if counts.get("branches", 0):
+            return "branch_and_bound"
         return "hull" if len(self.parts) > 1 else "vertex"
 
     def same_place(self, p: Point, q: Point) -> bool:

@@ -41,6 +41,9 @@ __all__ = [
     "nearest",
     "new_states",
     "open_levels",
+    "peak_edges",
+    "raise_values",
+    "split_all",
     "summarize",
 ]
 
@@ -56,7 +59,9 @@ _VALUE, _UPPER, _TOLERANCE, _RTOL, _MIXES, _CLOSING = 7, 8, 9, 10, 11, 12
 _N_ANSWERS = 13
 # The best label of all, which may lie below the chain: its ψ, its place among the points known, h and g.
 _LABEL_VALUE, _LABEL_ID, _LABEL_H, _LABEL_G = 14, 15, 16, 17
-_N_SCALARS = 18
+# Whether the incumbent may be a label of another part of the plane.
+_IS_PART = 18
+_N_SCALARS = 19
 # Further rows: lines h + λ g <= K in increasing λ; two chains of vertices in increasing g, each with their place among
 # the points known, one of all points and one of answers alone; every λ queried; the last three are scratch for the
 # lower envelope of the lines.
@@ -344,8 +349,67 @@ def _edge_of_mixture(s: FloatArray, f: FloatArray) -> float:
 
 
 @kernel
+def _pruning_lam(s: FloatArray, f: FloatArray, h: float, g: float, edge: float, right: bool, enough: float) -> float:
+    """The λ nearest to `edge` whose line through the vertex (h, g) leaves no ψ above `enough` on one side of it.
+
+    If no label of that side lies above the line, that side is done with by one query, and if one does, it is the label
+    to know. λ is above that of the edge for the labels to the right of the vertex (larger g), below it for the others.
+    """
+    good = direction(f, h, g) if clipped(f, h, g) > 0.0 else math.inf if right else 0.0
+    if (right and not good > edge) or (not right and not good < edge):
+        return edge
+    if good == math.inf:
+        good = 1e6 * edge
+    if good == 0.0:
+        good = 1e-6 * edge
+    bad = edge
+    far = s[0, _G_CAP] if right else max(s[0, _G_FLOOR], g - 1e6)
+    if not math.isfinite(far):
+        return math.sqrt(good * bad)
+    for _ in range(12):
+        if abs(good - bad) <= 1e-3 * edge:
+            break
+        lam = math.sqrt(good * bad)
+        if segment_maximum(f, h, g, h - lam * (far - g), far)[2] > enough:
+            bad = lam
+        else:
+            good = lam
+    return good
+
+
+@kernel
+def _next_of_part(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
+    """The λ that shows whether a part has a label better than the incumbent, which lies elsewhere; -1 if unknown.
+
+    Between two vertices it is that of their chord, beside the last one that of a line through it. The second result
+    says whether it is a chord's.
+    """
+    n = int(s[0, _N_CHAIN])
+    if n == 0 or math.isnan(peak_h):
+        return -1.0, False
+    k = 0
+    while k < n and s[_CHAIN_G, k] < peak_g:
+        k += 1
+    if 0 < k < n:
+        chord: float = (s[_CHAIN_H, k - 1] - s[_CHAIN_H, k]) / (s[_CHAIN_G, k] - s[_CHAIN_G, k - 1])
+        return chord, True
+    k = min(k, n - 1)
+    value = s[0, _VALUE]
+    enough = max(value / (1.0 - s[0, _RTOL]), value * (1.0 + 1e-10))
+    right = peak_g > s[_CHAIN_G, k]
+    lam = _pruning_lam(s, f, s[_CHAIN_H, k], s[_CHAIN_G, k], direction(f, peak_h, peak_g), right, enough)
+    return lam, False
+
+
+@kernel
 def _next(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
     """`HullWalk._next`: the next λ, whether an answer that is nothing new ends the walk, if it is an edge's."""
+    if s[0, _IS_PART] != 0.0:
+        lam, is_chord = _next_of_part(s, f, peak_h, peak_g)
+        if 0.0 < lam < math.inf and not _was_asked(s, lam):
+            return lam, is_chord, is_chord
+        if is_chord:
+            return lam, True, True
     n = int(s[0, _N_CHAIN])
     highest, best = 0.0, -1
     for k in range(n):
@@ -439,7 +503,7 @@ def begin(
     s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR] = h_cap, g_cap, h_floor, g_floor
     s[0, _VALUE], s[0, _UPPER], s[0, _TOLERANCE], s[0, _RTOL] = value, math.inf, tolerance, rtol
     s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _LABEL_H], s[0, _LABEL_G] = 0.0, -1.0, 0.0, 0.0
-    s[0, _MIXES] = 1.0 if mixes else 0.0
+    s[0, _MIXES], s[0, _IS_PART] = 1.0 if mixes else 0.0, 0.0
     if mixes:
         s[0, _VALUE] = best_mixture(s, f, s[0, _VALUE])[0]
     upper, h, g = _peak(s, f, s[0, _VALUE])
@@ -659,6 +723,85 @@ def open_levels(
                 rest[k] = max(rest[k], bound)
             else:
                 low[k], high[k] = min(low[k], g), max(high[k], g)
+
+
+@kernel
+def split_all(
+    parents: FloatArray,
+    which: Any,
+    f: FloatArray,
+    H: FloatArray,
+    G: FloatArray,
+    values: FloatArray,
+    edges: FloatArray,
+    states: FloatArray,
+    codes: Any,
+    lams: FloatArray,
+    uppers: FloatArray,
+) -> None:
+    """States of parts of planes, in which some of the labels are left: the lines of the whole hold for a part, too.
+
+    Parameters
+    ----------
+    parents : ndarray, shape (n_parents, rows, room)
+    which : ndarray of int, shape (n,)
+        The parent of each part.
+    H, G : ndarray, shape (n_known, n)
+        Labels known to be in the part, which keep their row as number; h is NaN where there is none.
+    values : ndarray, shape (n,)
+            The incumbent's ψ, which need not be in the part.
+    edges : ndarray, shape (n,)
+        The λ of the edge between the first two labels known, of which each part has one.
+    states : ndarray, shape (n, rows, room)
+        Results, as are `codes`, `lams` and `uppers` (what to do, the next query, and the bound).
+    """
+    room = parents.shape[2]
+    for i in range(which.size):
+        s, parent = states[i], parents[which[i]]
+        n = int(parent[0, _N_LINES])
+        s[0, :room] = parent[0]
+        s[_LINE_LAM : _LINE_K + 1, :n] = parent[_LINE_LAM : _LINE_K + 1, :n]
+        s[0, _N_ASKED], s[0, _CLOSING], s[0, _N_CHAIN], s[0, _N_ANSWERS] = 0.0, 0.0, 0.0, 0.0
+        s[0, _VALUE], s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _IS_PART] = values[i], 0.0, -1.0, 1.0
+        for k in range(H.shape[0]):
+            if not math.isnan(H[k, i]):
+                _insert(s, _CHAIN_H, _N_CHAIN, H[k, i], G[k, i], k)
+        uppers[i], _, _ = _peak(s, f, values[i])
+        right = not math.isnan(H[0, i])
+        end = 0 if right else 1
+        enough = max(values[i] / (1.0 - s[0, _RTOL]), values[i] * (1.0 + 1e-10))
+        lam = _pruning_lam(s, f, H[end, i], G[end, i], edges[i], right, enough)
+        codes[i], lams[i], _, _ = _ask(s, lam, False, uppers[i])
+
+
+def raise_values(states: FloatArray, values: FloatArray) -> None:
+    """Tell planes of an incumbent that was found elsewhere."""
+    states[:, 0, _VALUE] = np.maximum(states[:, 0, _VALUE], values)
+
+
+@kernel
+def peak_edges(states: FloatArray, f: FloatArray, numbers: Any, lams: FloatArray) -> None:
+    """The edge of each chain above which the largest ψ below the lines lies.
+
+    Parameters
+    ----------
+    numbers : ndarray of int, shape (2, n)
+        Results: its ends, the one of smaller g first; -1 where the chain has no edge.
+    lams : ndarray, shape (n,)
+        Results: the λ of the edge.
+    """
+    for i in range(states.shape[0]):
+        s = states[i]
+        n = int(s[0, _N_CHAIN])
+        numbers[0, i], numbers[1, i], lams[i] = -1, -1, math.nan
+        _, _, peak_g = _peak(s, f, 0.0)
+        if n < 2 or math.isnan(peak_g):
+            continue
+        k = 1
+        while k < n - 1 and s[_CHAIN_G, k] < peak_g:
+            k += 1
+        numbers[0, i], numbers[1, i] = int(s[_CHAIN_ID, k - 1]), int(s[_CHAIN_ID, k])
+        lams[i] = (s[_CHAIN_H, k - 1] - s[_CHAIN_H, k]) / (s[_CHAIN_G, k] - s[_CHAIN_G, k - 1])
 
 
 @kernel
