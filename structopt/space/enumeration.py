@@ -219,16 +219,17 @@ def _propagate(
             whole = integer[touched]
             tighter_up[:, whole] = np.floor(tighter_up[:, whole] + FEASIBILITY_TOLERANCE)
             tighter_low[:, whole] = np.ceil(tighter_low[:, whole] - FEASIBILITY_TOLERANCE)
-        # Bounds that have met, and those of a label without completion, stay: a crossing by rounding alone would grow
-        # from round to round.
+        # Bounds that have met stay, and so do those of a label without completion: a crossing by rounding alone would
+        # grow from round to round.
         was_up, was_low = up[:, touched], low[:, touched]
         size = np.where(np.isfinite(was_low), np.maximum(1.0, np.abs(was_low)), 1.0)
-        open_ = (was_up - was_low > _MET * size) & ~empty[:, None]
-        met = (tighter_low > tighter_up) & (tighter_low <= tighter_up + FEASIBILITY_TOLERANCE * size)
+        met = tighter_low > tighter_up
+        crossed = tighter_low > tighter_up + FEASIBILITY_TOLERANCE * size
+        kept = empty[:, None] | ((was_up - was_low <= _MET * size) & ~crossed)
         middle = np.clip((np.where(met, tighter_low, 0.0) + np.where(met, tighter_up, 0.0)) / 2, was_low, was_up)
-        tighter_up = np.where(open_, np.where(met, middle, tighter_up), was_up)
-        tighter_low = np.where(open_, np.where(met, middle, tighter_low), was_low)
-        empty |= (tighter_low > tighter_up).any(axis=1)
+        tighter_up = np.where(kept, was_up, np.where(met & ~crossed, middle, tighter_up))
+        tighter_low = np.where(kept, was_low, np.where(met & ~crossed, middle, tighter_low))
+        empty |= crossed.any(axis=1)
         moved = ((tighter_up < was_up - _MET) | (tighter_low > was_low + _MET))[~empty].any()
         up[:, touched], low[:, touched] = tighter_up, tighter_low
         if not moved:

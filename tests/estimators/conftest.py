@@ -107,7 +107,9 @@ def _cases() -> dict[str, Case]:
         "RankSVM ndcg": (e.RankSVM, {"lam": 0.05, "measure": "ndcg"}, X, level, query),
         "CRF": (e.CRF, {"lam": 0.05}, words, tags, None),
         "HierarchicalSVM": (e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05}, X, leaves, None),
-        "HierarchicalSVM sgd": (e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05, **sgd}, X, leaves, None),
+        "HierarchicalSVM sgd": (
+            e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05, **sgd, "max_passes": 12}, X, leaves, None
+        ),
         "HierarchicalSVM divided": (
             e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05, "divided": True}, X, leaves, None
         ),
