@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from structopt.recognize._kernels import components
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
-from structopt.space.exact_rows import with_exact_rows
+from structopt.space.exact_rows import only_rows, small_integers, with_exact_rows
 
 __all__ = ["NormalForm", "Normalized", "is_whole", "normalize", "unit_rows"]
 
@@ -211,12 +211,6 @@ class _Worker:
 
     def __init__(self, space: CompiledSpace) -> None:
         matrix, magnitude = unit_rows(space.matrix)
-        lower, upper, unit = _divide(space.row_lower, space.row_upper, magnitude)
-        fractional = unit & ~(is_whole(lower) & is_whole(upper))
-        if fractional.any():
-            # Which integers a fractional bound allows is for one rule to say.
-            space = with_exact_rows(space, fractional)
-            matrix, magnitude = unit_rows(space.matrix)
         self.n_rows, self.n_columns = matrix.shape
         self.row: IntArray = np.repeat(np.arange(self.n_rows), np.diff(matrix.indptr))
         self.column: IntArray = matrix.indices.astype(np.int64)
@@ -228,12 +222,43 @@ class _Worker:
             self.value = np.where(undone[self.row], self.value * magnitude[self.row], self.value)
         self.lower, self.upper = space.lower.astype(float), space.upper.astype(float)
         self.integer = space.integrality
-        self.alive: BoolArray = ~(np.isneginf(self.row_lower) & np.isposinf(self.row_upper))
         self.fixed = np.zeros(self.n_columns, dtype=bool)
-        self.tightened = bool(fractional.any()) and bool(
-            (lower != self.row_lower).any() or (upper != self.row_upper).any()
-        )
+        self.tightened = False
         self.conflict = ""
+        fractional = self.unit & ~(is_whole(self.row_lower) & is_whole(self.row_upper))
+        if fractional.any():
+            self._read_exactly(space, fractional, magnitude)
+        self.alive: BoolArray = ~(np.isneginf(self.row_lower) & np.isposinf(self.row_upper))
+
+    def _read_exactly(self, space: CompiledSpace, fractional: BoolArray, magnitude: FloatArray) -> None:
+        """Read some unit rows as `structopt.LabelSpace.contains` means them.
+
+        Which integers a fractional bound allows is for one rule to say, except that ``3 x + 3 y <= 20`` has a
+        fractional bound only since it was divided: `_round_rows` will do.
+        """
+        rows, size = np.flatnonzero(fractional), magnitude[fractional]
+        reach = max(np.abs(space.lower).max(initial=0.0), np.abs(space.upper).max(initial=0.0))
+        with np.errstate(over="ignore"):
+            most = size * reach * np.diff(space.matrix.indptr)[rows]
+        rows = rows[~small_integers(size == np.rint(size), space.row_lower[rows], space.row_upper[rows], most)]
+        if not rows.size:
+            return
+        exact = with_exact_rows(only_rows(space, rows), certified_only=True)
+        matrix, magnitude = unit_rows(exact.matrix)
+        lower, upper, _ = _divide(exact.row_lower, exact.row_upper, magnitude)
+        self.tightened = bool((lower != self.row_lower[rows]).any() or (upper != self.row_upper[rows]).any())
+        self.row_lower, self.row_upper = self.row_lower.copy(), self.row_upper.copy()
+        self.row_lower[rows], self.row_upper[rows] = lower, upper
+        chosen = np.zeros(self.n_rows, dtype=bool)
+        chosen[rows] = True
+        entries = chosen[self.row]
+        if np.count_nonzero(entries) == matrix.nnz:
+            return  # no fixed column has left its row, and the signs are what they were
+        row = np.concatenate([self.row[~entries], np.repeat(rows, np.diff(matrix.indptr))])
+        order = np.argsort(row, kind="stable")
+        self.row = row[order]
+        self.column = np.concatenate([self.column[~entries], matrix.indices.astype(np.int64)])[order]
+        self.value = np.concatenate([self.value[~entries], matrix.data])[order]
 
     def run(self) -> None:
         self._keep(self.alive[self.row])
@@ -252,7 +277,8 @@ class _Worker:
 
     def _keep(self, entries: BoolArray) -> None:
         if not entries.all():
-            self.row, self.column, self.value = self.row[entries], self.column[entries], self.value[entries]
+            kept = np.flatnonzero(entries)
+            self.row, self.column, self.value = self.row.take(kept), self.column.take(kept), self.value.take(kept)
 
     def _pending(self) -> bool:
         """Whether columns became fixed that are not substituted yet."""
@@ -291,12 +317,14 @@ class _Worker:
 
     def _round_rows(self) -> None:
         """Integer rows have integral activities: round their bounds inwards (same labels, tighter LP)."""
-        if is_whole(self.row_lower).all() and is_whole(self.row_upper).all():
+        rows = self.alive & self.unit & ~(is_whole(self.row_lower) & is_whole(self.row_upper))
+        if not rows.any():
             return
-        continuous = np.bincount(self.row[~self.integer[self.column]], minlength=self.n_rows)
-        rows = self.alive & self.unit & (continuous == 0)
-        reach = np.maximum(np.abs(self.lower), np.abs(self.upper))[self.column]
-        size = np.bincount(self.row, np.where(np.isfinite(reach), reach, 0.0), self.n_rows)
+        entries = np.flatnonzero(rows[self.row])
+        row, column = self.row[entries], self.column[entries]
+        rows &= np.bincount(row[~self.integer[column]], minlength=self.n_rows) == 0
+        reach = np.maximum(np.abs(self.lower[column]), np.abs(self.upper[column]))
+        size = np.bincount(row, np.where(np.isfinite(reach), reach, 0.0), self.n_rows)
         self.row_lower, self.row_upper, changed = _round_inwards(
             self.row_lower, self.row_upper, rows, 2.0 * FEASIBILITY_TOLERANCE * np.maximum(1.0, size)
         )

@@ -24,8 +24,17 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.naming import ChainedNames, ChosenNames
 
-__all__ = ["LARGEST_COEFFICIENT", "UNBOUNDED", "ExactRows", "exact_rows", "with_exact_rows"]
+__all__ = [
+    "LARGEST_COEFFICIENT",
+    "UNBOUNDED",
+    "ExactRows",
+    "exact_rows",
+    "only_rows",
+    "small_integers",
+    "with_exact_rows",
+]
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -198,7 +207,7 @@ def _denominator(value: float) -> int:
     return fraction.denominator if abs(float(fraction) - value) <= 1e-12 * abs(value) else 0
 
 
-def with_exact_rows(space: CompiledSpace, certified_among: BoolArray | None = None) -> CompiledSpace:
+def with_exact_rows(space: CompiledSpace, *, certified_only: bool = False) -> CompiledSpace:
     """The same labels, as `contains` knows them, in rows that mean the same within any small tolerance.
 
     Only rows over integer variables (and fixed ones) change, and of them those where a tolerance matters. A certified
@@ -210,8 +219,8 @@ def with_exact_rows(space: CompiledSpace, certified_among: BoolArray | None = No
     Parameters
     ----------
     space : CompiledSpace
-    certified_among : bool array of shape (n_rows,), optional
-        All other rows, and those of them that are not certified, stay as they were declared.
+    certified_only : bool
+        Whether rows that are not certified stay as they were declared.
 
     Returns
     -------
@@ -242,19 +251,15 @@ def with_exact_rows(space: CompiledSpace, certified_among: BoolArray | None = No
     def every(entries: BoolArray) -> BoolArray:
         return np.asarray(np.bincount(row_of[~entries], minlength=n_rows) == 0)
 
-    # Sums of small integers, bounded by integers, depend on no tolerance.
-    plain = every(data == np.rint(data)) & _whole(space.row_lower) & _whole(space.row_upper)
-    plain &= 4.0 * FEASIBILITY_TOLERANCE * size < 1.0
-    if certified_among is not None:
-        plain |= ~certified_among
+    plain = small_integers(every(data == np.rint(data)), space.row_lower, space.row_upper, size)
     if plain.all() or (lower > upper).any():
         return space
     moderate = (magnitude < LARGEST_COEFFICIENT) & (magnitude > 1.0 / LARGEST_COEFFICIENT)
     in_question = ~plain & (size > 0.0) & (size < LARGEST_COEFFICIENT) & every(moderate & (integer | fixed)[column])
     if not in_question.any():
         return space
-    exact = exact_rows(_rows_of(space, in_question), lower, upper)
     rows = np.flatnonzero(in_question)
+    exact = exact_rows(only_rows(space, rows), lower, upper)
     free_size = np.bincount(row_of, np.where(in_question[row_of] & ~fixed[column], reach, 0.0), n_rows)[rows]
     empty = exact.lower > exact.upper  # as it was declared, no label meets such a row either
     sure = exact.certified & ~empty & (free_size * exact.scale <= _LARGEST_SUM)
@@ -271,7 +276,7 @@ def with_exact_rows(space: CompiledSpace, certified_among: BoolArray | None = No
     changed.eliminate_zeros()  # of fixed variables
     found = replace(space, matrix=changed, row_lower=row_lower, row_upper=row_upper)
     unsure = rows[~sure & ~empty]
-    if certified_among is not None or not unsure.size:
+    if certified_only or not unsure.size:
         return found
     return _with_tolerance(found, space, unsure, lower, upper, size)
 
@@ -328,19 +333,22 @@ def _with_tolerance(
         matrix=sides,
         row_lower=np.concatenate([row_lower, lower_sides]),
         row_upper=np.concatenate([row_upper, np.full(bounded.size, np.inf)]),
-        row_names=[*space.row_names, *(space.row_names[row] for row in mixed[bounded].tolist())],
+        row_names=ChainedNames([space.row_names, ChosenNames(space.row_names, mixed[bounded])]),
     )
 
 
-def _rows_of(space: CompiledSpace, chosen: BoolArray) -> CompiledSpace:
+def only_rows(space: CompiledSpace, rows: IntArray) -> CompiledSpace:
+    """The space with these rows and no others."""
     return replace(
         space,
-        matrix=sp.csr_array(space.matrix[chosen]),
-        row_lower=space.row_lower[chosen],
-        row_upper=space.row_upper[chosen],
-        row_names=[space.row_names[row] for row in np.flatnonzero(chosen).tolist()],
+        matrix=sp.csr_array(space.matrix[rows]),
+        row_lower=space.row_lower[rows],
+        row_upper=space.row_upper[rows],
+        row_names=ChosenNames(space.row_names, rows),
     )
 
 
-def _whole(bounds: FloatArray) -> BoolArray:
-    return np.asarray((bounds == np.rint(bounds)) | np.isinf(bounds))
+def small_integers(whole: BoolArray, lower: FloatArray, upper: FloatArray, size: FloatArray) -> BoolArray:
+    """Rows that depend on no tolerance: with entries marked `whole`, activities up to `size` and integral bounds."""
+    whole_bounds = ((lower == np.rint(lower)) | np.isinf(lower)) & ((upper == np.rint(upper)) | np.isinf(upper))
+    return np.asarray(whole & whole_bounds & (4.0 * FEASIBILITY_TOLERANCE * size < 1.0))

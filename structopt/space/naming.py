@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["ArrayNames", "ChainedNames"]
+__all__ = ["ArrayNames", "ChainedNames", "ChosenNames"]
 
 
 class _Names(Sequence[str]):
@@ -47,6 +48,20 @@ class ArrayNames(_Names):
             return self.name
         place = np.unravel_index(position, self.shape)
         return f"{self.name}[{','.join(str(int(k)) for k in place)}]"
+
+
+@dataclass(frozen=True)
+class ChosenNames(_Names):
+    """Some names of a sequence, by their positions in it."""
+
+    names: Sequence[str]
+    positions: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.positions.size
+
+    def _name(self, position: int) -> str:
+        return self.names[int(self.positions[position])]
 
 
 class ChainedNames(_Names):

@@ -194,6 +194,16 @@ def test_a_bound_within_tolerance_of_an_integer_means_what_contains_says(kit):
     assert structure.oracle == "mip" and not structure.tightened
 
 
+def test_fractional_bounds_beside_other_rows_and_fixed_columns(kit):
+    # Only the second row needs the rule of `contains`; its entry in the fixed column moves into the bound.
+    rows = [[1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.1, 0.1, 0.1], [3.0, 3.0, 0.0, 0.0, 0.0]]
+    space = kit.space(rows, -np.inf, [1.0, 0.2, 5.0], lower=[0, 0, 0, 0, 1])
+    structure = recognize(space)
+    assert structure.kind == "simplices" and structure.tightened
+    assert structure.fixed_columns.tolist() == [4] and structure.fixed_values.tolist() == [1.0]
+    kit.check(space, structure, np.random.default_rng(0), objectives=20)
+
+
 def test_division_that_would_free_a_row_is_not_made(kit):
     structure = recognize(kit.space([[1e-300, 1e-300]], -np.inf, 1e10))
     assert structure.kind == "general" and not structure.integral
