@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import FloatArray, IntArray, integers, kernel
-from structopt.algorithms.base import Algorithm, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.lawler import BoolArray
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.recognize import Cardinality, Simplices, Structure
@@ -61,12 +61,21 @@ class CardinalityAlgorithm(Algorithm):
             lower, upper = arrays.lower, arrays.upper
         return cls(structure.columns.size, arrays.ptr, arrays.order, lower, upper)
 
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        Z, values = self._choose(c[None, :])
+        value = values.item(0)
+        return Optimum(Z[0], value, value)
+
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        Z, values = self._choose(C)
+        return Solutions(Z, values, values.copy())
+
+    def _choose(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         chosen, values, finite = choose_rows(np.ascontiguousarray(C), *self._groups)
         if not finite:
             row, j = (int(i) for i in np.argwhere(~np.isfinite(C))[0])
             raise DeclarationError(f"Coefficient {j} of example {row} is {C[row, j]}; coefficients must be finite.")
-        return Solutions(chosen.astype(np.float64), values, values.copy())
+        return chosen.astype(np.float64), values
 
 
 def _check_groups(n: int, ptr: IntArray, columns: IntArray, lower: IntArray, upper: IntArray) -> None:

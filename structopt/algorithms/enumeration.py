@@ -57,9 +57,9 @@ class Enumeration(Algorithm):
         return 2e-9 * len(self.labels) if batch else 2e-6 + 3e-9 * len(self.labels)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        values = self.labels @ c
+        values = self.labels.dot(c)  # less overhead than @ has
         k = int(values.argmax())
-        value = float(values[k])
+        value = values.item(k)
         return Optimum(self.labels[k].copy(), value, value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:

@@ -99,14 +99,19 @@ class Statistics:
     seconds: float = 0.0
     iterations: int = 0
 
-    def add(self, fast: int, lp: int, mip: int, seconds: float, iterations: int) -> None:
-        """Count one call, or a batch of `fast` calls."""
-        self.calls += fast or 1
-        self.fast += fast
+    def add(self, lp: int, mip: int, seconds: float, iterations: int) -> None:
+        """Count one call of the backend."""
+        self.calls += 1
         self.lp += lp
         self.mip += mip
         self.seconds += seconds
         self.iterations += iterations
+
+    def add_fast(self, calls: int, seconds: float) -> None:
+        """Count calls of a combinatorial algorithm."""
+        self.calls += calls
+        self.fast += calls
+        self.seconds += seconds
 
     def include(self, other: Statistics) -> None:
         """Add the figures of another thread, or of another kind of call."""

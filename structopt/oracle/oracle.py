@@ -137,7 +137,7 @@ class Oracle(SumsOverLabels):
             found = checked_algorithm(self._given, self.space, relaxed=self.integral == "relax")
         elif self._chooses:
             found = self._recognise()
-        self._algorithm: Algorithm = self._solvers if found is None else found
+        self._use(self._solvers if found is None else found)
         space = self.space
         many = isinstance(found, Enumeration) and found.seconds_per_call(batch=True) > _SHORT_CALL
         self._may_compile = (
@@ -147,6 +147,11 @@ class Oracle(SumsOverLabels):
             and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
             and space.matrix.nnz <= _MOST_ENTRIES
         )
+
+    def _use(self, algorithm: Algorithm) -> None:
+        self._algorithm = algorithm
+        # Known of all labels, or found out for each when it is asked.
+        self._labels_integral = True if algorithm.integral and self._solvers.integral else None
 
     def _recognise(self) -> Algorithm | None:
         """The combinatorial algorithm that the space's structure proves exact, or None."""
@@ -180,7 +185,8 @@ class Oracle(SumsOverLabels):
             expected = measured.seconds / measured.calls
         limit = 0.5 * expected if listed is None else listed.seconds_per_call(batch=calls > 1)
         if algorithm.seconds_per_call(batch=calls > 1) < limit:
-            self._algorithm, self._may_compile = algorithm, False
+            self._use(algorithm)
+            self._may_compile = False
 
     # ---- one program -----------------------------------------------------------------------------
 
@@ -220,12 +226,14 @@ class Oracle(SumsOverLabels):
         """
         self._check_current()
         costs = c if is_clean(c, self._shape) else cost_vector(self.space, c)
-        if rows is not _NOTHING or forbid is not _NOTHING:
+        free = rows is _NOTHING and forbid is _NOTHING
+        if not free:
             rows, forbid = sequence("rows", rows), sequence("forbid", forbid)
+            free = not len(rows) and not len(forbid)
         if key is not None:
             hashable("key", key)
         first = None if start is None else floats("start", start, self._shape)
-        if not len(rows) and not len(forbid):
+        if free:
             return self._label(self._maximize_freely(costs, key, first))
         return self._label(self._maximize_constrained(costs, rows, forbid, key, first))
 
@@ -512,9 +520,8 @@ class Oracle(SumsOverLabels):
 
     def _label(self, found: Optimum) -> Label:
         """An answer as a label; whether it is integral is computed lazily, unless that is known."""
-        integral = True if self._algorithm.integral and self._solvers.integral else None
-        status = "optimal" if found.optimal else "time limit"
-        return Label(found.z, found.value, integral, status, found.bound, self._integer)
+        z, value, bound, optimal = found
+        return Label(z, value, self._labels_integral, "optimal" if optimal else "time limit", bound, self._integer)
 
     # ---- inputs ----------------------------------------------------------------------------------
 
@@ -540,7 +547,7 @@ class Oracle(SumsOverLabels):
 
     def _count_fast(self, calls: int, seconds: float) -> None:
         with self._lock:
-            self._fast_calls.add(calls, 0, 0, seconds, 0)
+            self._fast_calls.add_fast(calls, seconds)
 
     @property
     def statistics(self) -> Statistics:

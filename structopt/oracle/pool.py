@@ -157,7 +157,7 @@ class SolverPool(Algorithm):
         solution, lp_runs, mip_runs = solver.instance.solve(c, side_constraints, basis, start)
         if key is not None:
             self._remember(key, solver.instance.basis())
-        solver.statistics.add(0, lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
+        solver.statistics.add(lp_runs, mip_runs, perf_counter() - begun, solution.iterations)
         return solution
 
     def _run_plain(self, c: FloatArray, square: float) -> Solution:
@@ -175,7 +175,7 @@ class SolverPool(Algorithm):
                 solution = lp.maximize(c, square)
                 if self._snaps:
                     solver.instance.snap(c, solution)
-                solver.statistics.add(0, 1, 0, perf_counter() - begun, solution.iterations)
+                solver.statistics.add(1, 0, perf_counter() - begun, solution.iterations)
         except StructoptError:
             self._idle.append(solver)
             raise
