@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from structopt.cli import bench, inspecting, models, predict, solve, solvers, train
+from structopt.cli import bench, inspecting, models, predict, solve, solvers, train, warm
 from structopt.cli._output import Formatter, print_json
 from structopt.errors import DeclarationError, StructoptError
 
 __all__ = ["main", "make_parser"]
 
-COMMANDS = (solve, inspecting, train, predict, bench, solvers, models)
+COMMANDS = (solve, inspecting, train, predict, warm, bench, solvers, models)
 
 _EPILOG = """\
 examples:
@@ -27,6 +27,7 @@ examples:
   structopt solve named_entities                     the best label of a shipped model's first example
   structopt train config.toml                        train a model to a certified gap and save it
   structopt predict model.npz test.arff              labels of new examples, one a line
+  structopt warm config.toml                         compile what it needs, for an image or a cluster
 
 exit codes: 0 done; 1 failed or infeasible; 2 wrong usage, file or configuration
 """

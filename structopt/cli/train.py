@@ -22,7 +22,7 @@ from structopt.cli._problem import load_source
 from structopt.cli._scaling import learn_scale, scale_hint, scaled
 from structopt.errors import DeclarationError
 
-__all__ = ["add", "run"]
+__all__ = ["add", "run", "training_data"]
 
 _WANTS = {
     "model": "labels of the model in [model]",
@@ -130,10 +130,17 @@ def _overrides(words: list[str]) -> dict[str, Any]:
 
 
 def _data(config: Config) -> tuple[DataSet, DataSet | None]:
-    seed = config.data.get("seed", 0)
+    data, test = training_data(config), config.data.get("test")
+    if isinstance(test, float):
+        return split(data, test, config.data.get("seed", 0))
+    return data, None if test is None else read_data(test, _aligned(config, data))
+
+
+def training_data(config: Config) -> DataSet:
+    """The examples that [data] names, checked: there are some, with labels, and no number is missing."""
     if "generate" in config.data:
         assert config.source is not None
-        data = DataSet(*load_source(config.source).data(config.data["generate"], seed))
+        data = DataSet(*load_source(config.source).data(config.data["generate"], config.data.get("seed", 0)))
     else:
         data = read_data(config.data["train"], config.reader_options)
     if not len(data) or 0 in getattr(data.X, "shape", ()):
@@ -150,10 +157,7 @@ def _data(config: Config) -> tuple[DataSet, DataSet | None]:
         raise DeclarationError(
             f"[data] of {config.where}: example {row} has missing numbers; say with missing = a number what to put."
         )
-    test = config.data.get("test")
-    if isinstance(test, float):
-        return split(data, test, seed)
-    return data, None if test is None else read_data(test, _aligned(config, data))
+    return data
 
 
 def _scale(config: Config, data: DataSet, test: DataSet | None) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -32,6 +32,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt._jit.watching import compilations_told_to
 from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed
 from structopt.risks.identity import same
 from structopt.stopping import is_interrupt
@@ -125,6 +126,7 @@ class Monitor:
             checkpoint = Checkpoint(checkpoint)
         self.checkpoint = checkpoint
         self.verbose = bool(verbose)
+        self._watching = ExitStack()
         self.problem = {"trainer": trainer, **(problem or {})}
         self.patience = patience
 
@@ -469,7 +471,16 @@ class Monitor:
         except (OSError, ValueError):  # the pipe or the file was closed
             self.verbose = False
 
-    def _draw(self, last: bool) -> None:
+    def _show_compilation(self, kernel: str) -> None:
+        """Say why nothing moves: a kernel's first use on a machine takes up to seconds, most of a first fit."""
+        if not self.verbose:
+            return
+        try:
+            self._open_bar().set_postfix_str(f"compiling {kernel} (once on this machine)")
+        except (OSError, ValueError):
+            self.verbose = False
+
+    def _open_bar(self) -> Any:
         if self._bar is None:
             from tqdm.auto import tqdm
 
@@ -477,6 +488,10 @@ class Monitor:
                 total=100, desc=self.trainer, bar_format="{desc} {percentage:3.0f}%|{bar}| {postfix} [{elapsed}]"
             )
             self._bar.start_t -= self.seconds  # the run began before its first picture
+        return self._bar
+
+    def _draw(self, last: bool) -> None:
+        self._open_bar()
         if math.isinf(self._first_gap):
             self._first_gap = self.gap
         now = time.perf_counter()
@@ -499,11 +514,14 @@ class Monitor:
         return math.log(self._first_gap / gap) / math.log(self._first_gap / max(self.tol, _PRECISION))
 
     def __enter__(self) -> Monitor:
+        if self.verbose:
+            self._watching.enter_context(compilations_told_to(self._show_compilation))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[True] | None:
+        self._watching.close()
         if self._bar is not None:
             self._show(last=True)
             with suppress(OSError, ValueError):

@@ -338,6 +338,21 @@ def test_train_on_a_shipped_model(ask, run, tmp_path):
     assert code == 0 and "test score" in out and "lower bound" in out
 
 
+def test_warm(ask, run, tmp_path):
+    """A rehearsal of a model or a configuration: what it reached is compiled, and nothing is saved."""
+    config = _config(
+        tmp_path,
+        'output = "ner.npz"\n[model]\nname = "named_entities"\n'
+        '[data]\ngenerate = 40\ntest = 0.25\n[train]\nsurrogate = "slack"\ncheckpoint = "run.npz"\n',
+    )
+    assert ask("warm", config)["kernels_compiled"] >= 0
+    assert ask("warm", config)["kernels_compiled"] == 0  # they are there
+    assert not (tmp_path / "ner.npz").exists() and not (tmp_path / "run.npz").exists()
+    assert ask("warm", "vertex_cover", "--surrogate", "margin")["kernels_compiled"] >= 0
+    code, _, err = run("warm", "no_such_model")
+    assert code == 2 and "no_such_model" in err
+
+
 def test_models_that_only_their_file_can_rebuild(ask, run, tmp_path):
     """A declared model is saved whole; one with functions by its name, and its file runs only if the user names it."""
     text = 'output = "m.npz"\n[model]\n{}\n[data]\ngenerate = 20\n[train]\ntol = 0.2\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
@@ -170,6 +171,17 @@ def test_progress_bar_shows_the_certified_gap(capsys):
     shown = capsys.readouterr().err
     assert "halving" in shown and "gap 6.25e-02" in shown and "100%" in shown
     assert "halving" in repr(Monitor("halving"))
+
+
+def test_progress_bar_says_when_it_compiles(capsys):
+    fresh = numba.njit(lambda x: x + 1.0)
+    with Monitor("t", tol=0.1, verbose=True) as monitor:
+        fresh(1.0)
+        monitor.offer(np.ones(1), 1.0)
+        monitor.record()
+    assert "compiling <lambda>" in capsys.readouterr().err
+    numba.njit(lambda x: x + 2.0)(1.0)  # after the run nobody is told
+    assert not capsys.readouterr().err
 
 
 def test_progress_in_a_file_is_a_few_lines(capsys):
