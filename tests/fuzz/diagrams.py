@@ -249,12 +249,19 @@ def check_side_constraints(
 def check_fronts(rng: np.random.Generator, algorithm: DiagramAlgorithm, labels: np.ndarray) -> None:
     n = labels.shape[1]
     kind = rng.random()
-    H = rng.normal(size=(3, n))
-    G = rng.integers(-2, 4, (3, n)).astype(float)
+    # Sixteen examples go side by side, fewer than five do not; each has its own loss, or some share one.
+    count = int(rng.choice([1, 3, 6, 17, 40]))
+    H = rng.normal(size=(count, n))
+    most = int(rng.choice([4, 4, 4, 50]))  # far more levels than labels
+    G = rng.integers(-2, most, (count, n)).astype(float)
     if kind < 0.3:
-        G = rng.normal(size=(3, n))
+        G = rng.normal(size=(count, n))
     elif kind < 0.5:
         G *= 0.3
+    elif kind < 0.6:
+        G *= 2.0
+    if rng.random() < 0.5:
+        G = G[rng.integers(int(rng.integers(1, count + 1)), size=count)]
     points_h, points_g = labels @ H.T, labels @ G.T
     front = algorithm.front(H[0], 0.0, G[0], 0.0)
     assert front is not None
@@ -271,7 +278,20 @@ def check_fronts(rng: np.random.Generator, algorithm: DiagramAlgorithm, labels: 
 
     best = algorithm.maximize_psi(product, H, shift, G, 1.0)
     assert best is not None
-    np.testing.assert_allclose(best[1], product(points_h + shift, points_g + 1.0).max(axis=0), rtol=1e-9, atol=1e-9)
+    expected = product(points_h + shift, points_g + 1.0).max(axis=0)
+    np.testing.assert_allclose(best[1], expected, rtol=1e-9, atol=1e-9)
+    plan = algorithm.front_plan(G, np.ones(count))
+    if plan is None:
+        assert kind < 0.5 or (labels != np.rint(labels)).any()  # no multiples of one number
+        return
+    found = plan.best_products(H, np.full(count, shift - 1.0))
+    assert found is not None
+    Z, h, g = found
+    np.testing.assert_allclose((1.0 + h) * g, expected, rtol=1e-9, atol=1e-9)
+    positive = expected > 0.0
+    np.testing.assert_allclose(h[positive], (np.einsum("ij,ij->i", H, Z) + shift - 1.0)[positive], atol=1e-9)
+    np.testing.assert_allclose(g[positive], (np.einsum("ij,ij->i", G, Z) + 1.0)[positive], atol=1e-9)
+    assert all(algorithm.diagram.contains(z) for z in Z[positive][:5])
 
 
 def case(seed: int) -> str:

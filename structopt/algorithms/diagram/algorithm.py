@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from structopt._jit.lanes import LANES
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.diagram.diagram import Diagram
@@ -70,7 +71,7 @@ class DiagramAlgorithm(Algorithm):
         """What a call takes, by a fit over many spaces: one by itself, or one of a large batch."""
         arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
         if batch:
-            return 1e-7 + 0.9e-9 * arcs + 0.5e-9 * pairs
+            return 1e-7 + 0.3e-9 * arcs + 0.5e-9 * pairs
         return 1.6e-6 + 1.5e-9 * arcs + 1.2e-9 * pairs
 
     # ---- the best label --------------------------------------------------------------------------
@@ -84,7 +85,7 @@ class DiagramAlgorithm(Algorithm):
         return Optimum(z, value, value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        """The best label for every row of `C`, sixteen rows at a time through the diagram."""
+        """The best label for every row of `C`, sixteen rows side by side through the diagram."""
         costs = _writable(C)
         Z, values = np.empty(costs.shape), np.empty(len(costs))
 
@@ -152,7 +153,7 @@ class DiagramAlgorithm(Algorithm):
             levels = loss_levels(self._arrays, g[None], quanta)
             chunk = front_chunk(self._arrays, h[None], levels, _MOST_ENTRIES)
             if chunk[0]:
-                best = chunk[1][: levels[3][1]]
+                best = chunk[1][: levels[3][1]]  # of one example, which is in no lane
                 # From the largest loss down, a level counts if its h exceeds all before it.
                 places = np.arange(len(best))[::-1]
                 before = np.concatenate([[-np.inf], np.maximum.accumulate(best[::-1])[:-1]])
@@ -218,12 +219,12 @@ class DiagramAlgorithm(Algorithm):
                 return None
             Z[i] = points[np.argmax(psi(points @ H[i] + h0[i], points @ G[i] + g0[i]))]
         tabled = np.flatnonzero(quanta > 0.0)
-        size = max(1, LEVELS_AT_ONCE // (self.diagram.n_nodes + self.diagram.n_labels))
+        size = LANES * max(1, LEVELS_AT_ONCE // LANES // max(1, self.diagram.n_arcs))
         for first in range(0, len(tabled), size):
             # As views where all examples have tables: copies of the costs take as long as small diagrams.
             here: Any = tabled[first : first + size] if listed.size else slice(first, first + size)
             levels = loss_levels(self._arrays, G[here], quanta[here])
-            if levels[3][-1] + levels[3][1] > _MOST_ENTRIES:
+            if levels[3][-1] > _MOST_ENTRIES:
                 return None
             Z[here] = maximize_levels(self.diagram, psi, H[here], h0[here], G[here], g0[here], quanta[here], levels)[0]
         values = psi(np.einsum("ij,ij->i", H, Z) + h0, np.einsum("ij,ij->i", G, Z) + g0)

@@ -12,9 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, IntArray, fast, kernel
+from structopt._jit import FloatArray, IntArray, kernel
+from structopt._jit.lanes import (
+    EVERY_LANE,
+    LANES,
+    everywhere,
+    lanes_equal,
+    larger,
+    load,
+    lowest_lane,
+    minus,
+    plus,
+    room,
+    smaller,
+    store,
+    store_whole,
+    where,
+)
 from structopt.algorithms.diagram.diagram import Diagram
-from structopt.algorithms.diagram.longest_path import arc_weights, weight_columns, write_pairs
+from structopt.algorithms.diagram.longest_path import arc_weights, weight_lanes, write_pairs
 from structopt.algorithms.fronts import FrontPlan, Fronts
 
 __all__ = [
@@ -29,20 +45,22 @@ __all__ = [
     "quanta_of",
 ]
 
-#: Losses of examples as levels: each example's loss; of every loss the levels of the arcs' labels and the least level
-#: of each node; where the nodes' parts of a table start, which have room for any of the losses; and a power of two, as
-#: its exponent, of which all differences of levels are multiples (2 for Hamming over one-of-many groups): tables have
-#: rows for these alone.
-LossLevels = tuple[IntArray, IntArray, IntArray, IntArray, int]
+#: Losses of examples as levels: each example's loss; of every loss by how many levels an arc lies above the least
+#: completion of its tail, sixteen losses side by side (arc e of loss l has entry ``e * LANES + l % LANES`` of row
+#: ``l // LANES``), and the least level of all labels; where the nodes' parts of a table start, which have room for any
+#: of the losses; and a power of two, as its exponent, of which all differences of losses are multiples (2 for Hamming
+#: over one-of-many groups): levels count these.
+LossLevels = tuple[IntArray, IntArray, FloatArray, IntArray, int]
 
-#: Examples that go through the diagram side by side, at most.
-_COLUMNS = 32
+#: Examples from which on sixteen lanes, some of them idle, take less time than one example after the other.
+_FEW = 5
 #: Instead of the h of no label: a surrogate need not take -inf.
 _LOWEST = -1e300
-#: Numbers in the tables of a chunk of examples (1 MB).
+#: Numbers in the tables of a chunk of examples (1 MB), where sixteen of them take less.
 _CHUNK = 1 << 17
-#: Numbers of loss levels that a plan keeps (64 MB), and those of a batch that is solved once (8 MB).
-_KEPT_LEVELS, LEVELS_AT_ONCE = 1 << 23, 1 << 20
+#: Numbers of loss levels that a plan keeps (64 MB), and those of a batch that is solved once (8 MB); numbers in the
+#: tables of a chunk, at most (64 MB).
+_KEPT_LEVELS, LEVELS_AT_ONCE, _MOST_ENTRIES = 1 << 24, 1 << 21, 1 << 23
 
 
 class DiagramFronts(FrontPlan):
@@ -62,7 +80,12 @@ class DiagramFronts(FrontPlan):
         # Examples of the same ground truth have the same loss.
         _, first, loss = np.unique(np.column_stack([G, quanta]), axis=0, return_index=True, return_inverse=True)
         self._loss = loss.astype(np.int64).ravel()
-        keep = len(first) * (diagram.n_nodes + diagram.n_labels) <= _KEPT_LEVELS
+        # One example of each loss comes first, in the order in which the shifts are kept, then the others, those of one
+        # loss as neighbours: few examples side by side need copies of their shifts.
+        other = np.ones(len(G), dtype=bool)
+        other[first] = False
+        self._order = np.lexsort((self._loss, other))
+        keep = len(first) * diagram.n_arcs <= _KEPT_LEVELS
         levels: LossLevels = loss_levels(diagram.arrays, G[first], quanta[first], keep)
         self._levels = levels if keep else None
         start = levels[3]
@@ -71,18 +94,20 @@ class DiagramFronts(FrontPlan):
         # Measured: nanoseconds of an inference in a batch, and of a front, for an example.
         work = float(np.diff(start)[diagram.head].sum())
         alone = len(first) / max(1, len(G))
-        fill = diagram.n_arcs + (0.6 + 0.5 * alone) * work
+        fill = 0.3 * diagram.n_arcs + (0.3 + 0.1 * alone) * work
         if len(G) * self.size > _CHUNK:
             fill *= 2.0  # tables are made again for decoding
-        self.cost = (2000.0 + fill + (0.0 if keep else 4.0 * diagram.n_arcs)) / (2000.0 + 0.5 * diagram.n_arcs)
+        self.cost = (2000.0 + fill + (0.0 if keep else 2.0 * diagram.n_arcs)) / (2000.0 + 0.3 * diagram.n_arcs)
 
     def _chunks(self, H: FloatArray, levels: LossLevels, best: FloatArray, ptr: IntArray) -> Iterator[Any]:
         """Tables of examples, as many at a time as stay in the cache; their fronts are written to `best`."""
         first = 0
         while first < len(H):
             own = (levels[0][first:], *levels[1:])
-            # Columns are worth more than the cache.
-            chunk = front_chunk(self._diagram.arrays, H[first:], own, max(_CHUNK, min(_KEPT_LEVELS, 32 * self.size)))
+            # Lanes are worth more than the cache.
+            chunk = front_chunk(
+                self._diagram.arrays, H[first:], own, max(_CHUNK, min(_MOST_ENTRIES, 2 * LANES * self.size))
+            )
             if not chunk[0]:
                 chunk = front_chunk(self._diagram.arrays, H[first : first + 1], own, 2 * self.size)
             last = first + chunk[0]
@@ -93,7 +118,7 @@ class DiagramFronts(FrontPlan):
     def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         if self._levels is None:
             return None
-        order = np.argsort(self._loss, kind="stable")
+        order = self._order
         levels = (self._loss[order], *self._levels[1:])
         H = np.ascontiguousarray(H[order])
         const = self._diagram.const
@@ -128,7 +153,7 @@ class DiagramFronts(FrontPlan):
         ptr = own_ptr
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], size)
         h = best[np.repeat(own_ptr[:-1][rank], size) + within] + np.repeat((H @ const)[rank] + h_const, size)
-        g = (np.repeat(least[loss, 0][rank], size) + (within << exponent)) * np.repeat(quanta, size)
+        g = (np.repeat(least[loss][rank], size) + (within << exponent)) * np.repeat(quanta, size)
         g += np.repeat(G @ const + self._g_const[some], size)
 
         def decode(chosen: IntArray) -> FloatArray:
@@ -159,22 +184,22 @@ def maximize_levels(
     Tables are dropped once their winners are decoded: a chunk of them stays in the cache.
     """
     arrays, const = diagram.arrays, diagram.const
-    loss, level, least, start, exponent = levels
+    loss, _, least, start, exponent = levels
     steps_up = np.arange(start[1])
     Z, h_best, g_best = np.empty(H.shape), np.empty(len(H)), np.empty(len(H))
     h_base = h_const + H @ const if const.any() else h_const
     g_base = g_const + G @ const if const.any() else g_const
-    # At least sixteen examples side by side: columns are worth more than the cache.
-    room = max(_CHUNK, 16 * int(start[-1] + start[1]))
+    # Lanes are worth more than the cache.
+    max_entries = max(_CHUNK, LANES * int(start[-1]))
     done = 0
     while done < len(H):
-        own = (loss[done:], level, least, start, exponent)
-        chunk = front_chunk(arrays, H[done:], own, room)
+        own = (loss[done:], *levels[1:])
+        chunk = front_chunk(arrays, H[done:], own, max_entries)
         count, tables, places, steps = chunk
         here = slice(done, done + count)
         h = tables[places[:, None] + steps_up * steps[:, None]]
         h += h_base[here, None]
-        g = (least[own[0][:count], :1] + (steps_up << exponent)) * quanta[here, None] + g_base[here, None]
+        g = (least[loss[here], None] + (steps_up << exponent)) * quanta[here, None] + g_base[here, None]
         values = np.where(h > -np.inf, psi(np.maximum(h, _LOWEST), g), -np.inf)
         chosen = values.argmax(axis=1)
         decode_levels(arrays, H[here], own, chunk, chosen, Z[here])
@@ -229,36 +254,30 @@ def _quantum(weight: Any) -> float:
 
 
 @kernel
-def _ranges(arrays: Any, level: Any, low: Any, high: Any) -> int:
-    """The least and largest level of each node's completions, a column for each loss; the bits in which they differ."""
+def _measure(arrays: Any, level: Any, low: Any, high: Any, span: Any, shifts: Any) -> None:
+    """The shifts of arcs for sixteen losses, given the levels of the labels; `span` grows to the range of each node."""
     ptr, head, label, _, _, _, _ = arrays
-    n, columns = low.shape
-    for k in range(columns):
-        low[n - 1, k] = high[n - 1, k] = 0
+    n = len(ptr) - 1
+    store(low, (n - 1) * LANES, everywhere(0.0))
+    store(high, (n - 1) * LANES, everywhere(0.0))
     for v in range(n - 2, -1, -1):
-        low_v, high_v = low[v], high[v]
-        for k in range(columns):
-            low_v[k], high_v[k] = np.int64(1) << 60, -(np.int64(1) << 60)
+        low_v, high_v = everywhere(np.inf), everywhere(-np.inf)
         for e in range(ptr[v], ptr[v + 1]):
-            own, low_w, high_w = level[label[e]], low[head[e]], high[head[e]]
-            for k in range(columns):
-                low_v[k] = min(low_v[k], own[k] + low_w[k])
-            for k in range(columns):
-                high_v[k] = max(high_v[k], own[k] + high_w[k])
-    bits: Any = np.int64(0)
-    for v in range(n - 2, -1, -1):
-        low_v = low[v]
+            own = load(level, label[e] * LANES)
+            low_v = smaller(plus(own, load(low, head[e] * LANES)), low_v)
+            high_v = larger(plus(own, load(high, head[e] * LANES)), high_v)
         for e in range(ptr[v], ptr[v + 1]):
-            own, low_w = level[label[e]], low[head[e]]
-            for k in range(columns):
-                bits |= own[k] + low_w[k] - low_v[k]
-    return bits  # type: ignore[no-any-return]
+            own = load(level, label[e] * LANES)
+            store_whole(shifts, e * LANES, minus(plus(own, load(low, head[e] * LANES)), low_v))
+        store(low, v * LANES, low_v)
+        store(high, v * LANES, high_v)
+        store(span, v * LANES, larger(minus(high_v, low_v), load(span, v * LANES)))
 
 
 @kernel
 def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
     """`LossLevels` of examples; neighbours with equal rows share them. Without `keep` only the parts of a table."""
-    n, n_labels = len(arrays[0]) - 1, len(arrays[3]) - 1
+    n, n_arcs, n_labels = len(arrays[0]) - 1, len(arrays[1]), len(arrays[3]) - 1
     loss, first = np.zeros(len(G), np.int64), np.zeros(len(G), np.int64)
     count = 0
     for i in range(len(G)):
@@ -266,94 +285,180 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
             first[count] = i
             count += 1
         loss[i] = count - 1
-    kept = count if keep else 0
-    level, least = np.empty((kept, n_labels), np.int64), np.empty((kept, n), np.int64)
-    size, start = np.zeros(n, np.int64), np.zeros(n + 1, np.int64)
-    bits = np.int64(0)
-    for done in range(0, count, _COLUMNS):
-        some = first[done : min(count, done + _COLUMNS)]
-        columns = len(some)
-        weight = weight_columns(arrays, G[some])
-        own = np.empty((n_labels, columns), np.int64)
-        low, high = np.empty((n, columns), np.int64), np.empty((n, columns), np.int64)
+    blocks = (count + LANES - 1) // LANES
+    kept = blocks if keep else 1
+    shifts, least = _shifts(kept, n_arcs), np.empty(count)
+    costs, level, low, high, span = room(G.shape[1]), room(n_labels), room(n), room(n), room(n)
+    for v in range(n):
+        store(span, v * LANES, everywhere(0.0))
+    some = np.empty(LANES, np.int64)
+    bits = np.int32(0)
+    for block in range(blocks):
+        for k in range(LANES):
+            some[k] = first[min(block * LANES + k, count - 1)]
+        weight_lanes(arrays, G, some, costs, level)
         for name in range(n_labels):
-            for k in range(columns):
-                own[name, k] = np.int64(np.rint(weight[name, k] / quanta[some[k]]))
-        bits |= _ranges(arrays, own, low, high)
-        for v in range(n):
-            for k in range(columns):
-                size[v] = max(size[v], high[v, k] - low[v, k] + 1)
-        if keep:
-            for k in range(columns):
-                for v in range(n):
-                    least[done + k, v] = low[v, k]
-                for name in range(n_labels):
-                    level[done + k, name] = own[name, k]
+            for k in range(LANES):
+                level[name * LANES + k] = np.rint(level[name * LANES + k] / quanta[some[k]])
+        own = shifts[block if keep else 0]
+        _measure(arrays, level, low, high, span, own)
+        for x in range(n_arcs * LANES):
+            bits |= own[x]
+        for k in range(min(LANES, count - block * LANES)):
+            least[block * LANES + k] = low[k]
     exponent = 0
     while bits and not (bits >> exponent) & 1:
         exponent += 1
+    if exponent:
+        for block in range(kept):
+            for x in range(n_arcs * LANES):
+                shifts[block, x] >>= exponent
+    start = np.zeros(n + 1, np.int64)
     for v in range(n):
-        start[v + 1] = start[v] + ((size[v] - 1) >> exponent) + 1
-    return loss, level, least, start, exponent
-
-
-# No NaN occurs, and no sum is reordered: without that promise the inner loop is not vectorised.
-@fast("nnan", "nsz")
-def _fill(
-    ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, exponent: int, table: Any
-) -> None:
-    """Tables of examples of one loss, a column each."""
-    # Not a constant: a loop of few known steps is unrolled, and then not vectorised.
-    columns = table.shape[1]
-    n = len(ptr) - 1
-    _clear(start, table)
-    for v in range(n - 2, -1, -1):
-        for e in range(ptr[v], ptr[v + 1]):
-            w = head[e]
-            gain = weight[label[e]]
-            to = start[v] + ((level[label[e]] + least[w] - least[v]) >> exponent)
-            for x in range(min(start[w + 1] - start[w], start[v + 1] - to)):
-                mine, rest = table[to + x], table[start[w] + x]
-                for k in range(columns):
-                    mine[k] = max(mine[k], gain[k] + rest[k])
-
-
-@fast("nnan", "nsz")
-def _fill_each(
-    ptr: Any, head: Any, label: Any, weight: Any, level: Any, least: Any, start: Any, exponent: int, table: Any
-) -> None:
-    """Tables of examples of different losses, a column each: the same steps, to other rows."""
-    columns = table.shape[1]
-    n = len(ptr) - 1
-    _clear(start, table)
-    flat = table.ravel()
-    to = np.empty(columns, np.int64)
-    for v in range(n - 2, -1, -1):
-        low = least[v]
-        for e in range(ptr[v], ptr[v + 1]):
-            w = head[e]
-            gain, own, rest_low = weight[label[e]], level[label[e]], least[w]
-            for k in range(columns):
-                to[k] = (start[v] + ((own[k] + rest_low[k] - low[k]) >> exponent)) * columns + k
-            for x in range(start[w + 1] - start[w]):
-                rest = table[start[w] + x]
-                for k in range(columns):
-                    # Beyond a loss's own levels there are no labels: what lands on the next node's part is -inf.
-                    at = np.uint64(to[k] + x * columns)  # not negative: see `longest_path`
-                    flat[at] = max(flat[at], gain[k] + rest[k])
+        most = 0.0
+        for k in range(LANES):
+            most = max(most, span[v * LANES + k])
+        start[v + 1] = start[v] + (np.int64(most) >> exponent) + 1
+    return loss, shifts, least, start, exponent
 
 
 @kernel
-def _clear(start: Any, table: Any) -> None:
-    """No label anywhere, except the empty one of the terminal."""
-    n = len(start) - 1
+def _shifts(blocks: int, n_arcs: int) -> Any:
+    """Room for the shifts of so many times sixteen losses."""
+    return room((blocks * n_arcs + 1) // 2).view(np.int32)[: blocks * n_arcs * LANES].reshape(blocks, n_arcs * LANES)
+
+
+@kernel
+def _fill(arrays: Any, weight: Any, shifts: Any, own: int, start: Any, table: Any) -> None:
+    """The table of one example, whose loss is lane `own` of the shifts."""
+    ptr, head, label, _, _, _, _ = arrays
+    n = len(ptr) - 1
     for x in range(len(table)):
-        row = table[x]
-        for k in range(len(row)):
-            row[k] = -np.inf
-    row = table[start[n - 1]]
-    for k in range(len(row)):
-        row[k] = 0.0
+        table[x] = -np.inf
+    table[start[n - 1]] = 0.0
+    for v in range(n - 2, -1, -1):
+        for e in range(ptr[v], ptr[v + 1]):
+            source, gain, to = start[head[e]], weight[label[e]], start[v] + shifts[e * LANES + own]
+            # Beyond a loss's own levels there are no labels.
+            for x in range(min(start[head[e] + 1] - source, start[v + 1] - to)):
+                at = np.uint64(to + x)  # not negative: see `longest_path`
+                value = gain + table[np.uint64(source + x)]
+                table[at] = value if value > table[at] else table[at]
+
+
+@kernel
+def _fill_lanes(arrays: Any, weight: Any, shifts: Any, start: Any, table: Any) -> None:
+    """Tables of sixteen examples, a lane each.
+
+    An arc leads each example as many rows up as its own loss says. The rows of its head are gone through for two
+    shifts at a time, the lanes of others being idle: once for examples of one ground truth, and seldom more than
+    twice for those of sixteen. Most of the time goes into writing rows: two shifts write them as often as one, and rows
+    that no arc has reached before (from `written` on) are not read.
+    """
+    ptr, head, label, _, _, _, _ = arrays
+    n = len(ptr) - 1
+    none = everywhere(-np.inf)
+    store(table, start[n - 1] * LANES, everywhere(0.0))
+    for v in range(n - 2, -1, -1):
+        first, end = start[v], start[v + 1]
+        written = first
+        for e in range(ptr[v], ptr[v + 1]):
+            source, rows = start[head[e]], start[head[e] + 1] - start[head[e]]
+            gain = load(weight, label[e] * LANES)
+            left, shift = EVERY_LANE, np.int64(0)
+            while left:
+                here, next_one = lanes_equal(shifts, e * LANES, shift), lanes_equal(shifts, e * LANES, shift + 1)
+                if here | next_one:
+                    left &= ~(here | next_one)
+                    gain_here, gain_next = where(here, gain, none), where(next_one, gain, none)
+                    to = first + shift
+                    inside = to + min(rows, end - to)
+                    while written < to:
+                        store(table, written * LANES, none)
+                        written += 1
+                    before, x, y = none, to * LANES, source * LANES
+                    for _ in range(min(inside, written) - to):
+                        rest = load(table, y)
+                        value = larger(plus(gain_here, rest), plus(gain_next, before))
+                        store(table, x, larger(value, load(table, x)))
+                        before = rest
+                        x += LANES
+                        y += LANES
+                    for _ in range(inside - written):
+                        rest = load(table, y)
+                        store(table, x, larger(plus(gain_here, rest), plus(gain_next, before)))
+                        before = rest
+                        x += LANES
+                        y += LANES
+                    if inside < written:
+                        store(table, x, larger(plus(gain_next, before), load(table, x)))
+                    elif inside < end:
+                        store(table, x, plus(gain_next, before))
+                        written = inside + 1
+                    else:
+                        written = end
+                # Small shifts are tried, which is faster than looking for them.
+                if shift < 4:
+                    shift += 2
+                elif left:
+                    shift = np.int64(shifts[e * LANES + lowest_lane(left)])
+        while written < end:
+            store(table, written * LANES, none)
+            written += 1
+
+
+@kernel
+def _shifts_of_lanes(levels: Any, first: int, count: int, copies: Any) -> Any:
+    """Shifts of examples from the `first` one on, a lane each: those kept, if they lie side by side, or copies."""
+    loss, shifts, _, _, _ = levels
+    beside = loss[first] % LANES == 0
+    for k in range(count):
+        beside = beside and loss[first + k] == loss[first] + k
+    if beside:
+        return shifts[loss[first] // LANES]
+    flat, source = shifts.ravel(), np.empty(LANES, np.int64)
+    for k in range(LANES):
+        at = loss[first + min(k, count - 1)]
+        source[k] = at // LANES * len(copies) + at % LANES
+    for e in range(len(copies) // LANES):
+        for k in range(LANES):
+            copies[e * LANES + k] = flat[np.uint64(source[k] + e * LANES)]
+    return copies
+
+
+@kernel
+def _fill_some(
+    arrays: Any, H: Any, levels: Any, first: int, count: int, scratch: Any, known: int, wide: bool, table: Any
+) -> int:
+    """The table of examples from the `first` one on, in lanes or of one example; their weights are left in `scratch`.
+
+    `known` is the loss whose shifts all lanes of the scratch hold, or -1; returned for the next call.
+    """
+    loss, shifts, _, start, _ = levels
+    costs, weight, copies, some = scratch
+    if not wide:
+        alone = arc_weights(arrays, H[first])
+        for name in range(len(alone)):
+            weight[name] = alone[name]
+        _fill(arrays, weight, shifts[loss[first] // LANES], loss[first] % LANES, start, table)
+        return -1
+    for k in range(LANES):
+        some[k] = first + min(k, count - 1)
+    weight_lanes(arrays, H, some, costs, weight)
+    same: Any = True
+    for k in range(count):
+        same = same and loss[first] == loss[first + k]
+    if same and loss[first] == known:
+        _fill_lanes(arrays, weight, copies, start, table)
+        return known
+    _fill_lanes(arrays, weight, _shifts_of_lanes(levels, first, count, copies), start, table)
+    # The shifts of a single example may be those kept, of which only its own lane is of its loss.
+    return loss[first] if same and count > 1 else -1
+
+
+@kernel
+def _scratch(arrays: Any, n_variables: int) -> Any:
+    return room(n_variables), room(len(arrays[3]) - 1), _shifts(1, len(arrays[1]))[0], np.empty(LANES, np.int64)
 
 
 @kernel
@@ -366,45 +471,30 @@ def front_chunk(arrays: Any, H: Any, levels: Any, max_entries: int) -> Any:
         Number of examples in the chunk; 0 if the first one does not fit.
     tables : float array
     places, steps : int64 arrays, shape (done,)
-        Entry x of the table of example i is ``tables[places[i] + x * steps[i]]``: neighbours of one loss are side by
-        side.
+        Entry x of the table of example i is ``tables[places[i] + x * steps[i]]``: sixteen examples are side by side.
     """
     start = levels[3]
-    # An arc into a node with more room than its own levels need may reach beyond the last part of the table.
-    rows = start[-1] + start[1]
+    rows = start[-1]
     count = min(len(H), max_entries // rows)
+    # All examples in lanes, or those that fill them, or none.
+    blocks = (count + LANES - 1) // LANES
+    if count % LANES and (count % LANES < _FEW or blocks * LANES * rows > max_entries):
+        blocks -= 1
+    in_lanes = min(count, blocks * LANES)
     places, steps = np.empty(count, np.int64), np.empty(count, np.int64)
-    tables = np.empty(count * rows)
-    most = max(8, min(_COLUMNS, _CHUNK // rows))
-    for done in range(0, count, most):
-        columns = min(most, count - done)
-        table = tables[done * rows : (done + columns) * rows].reshape(rows, columns)
-        _fill_columns(arrays, weight_columns(arrays, H[done : done + columns]), levels, done, table)
+    tables = room((blocks * LANES + count - in_lanes) * rows // LANES + 1)
+    scratch = _scratch(arrays, H.shape[1])
+    known = -1
+    for done in range(0, in_lanes, LANES):
+        columns = min(LANES, in_lanes - done)
+        table = tables[done * rows : (done + LANES) * rows]
+        known = _fill_some(arrays, H, levels, done, columns, scratch, known, True, table)
         for k in range(columns):
-            places[done + k], steps[done + k] = done * rows + k, columns
+            places[done + k], steps[done + k] = done * rows + k, LANES
+    for done in range(in_lanes, count):
+        places[done], steps[done] = (blocks * LANES + done - in_lanes) * rows, 1
+        _fill_some(arrays, H, levels, done, 1, scratch, -1, False, tables[places[done] : places[done] + rows])
     return count, tables, places, steps
-
-
-@kernel
-def _fill_columns(arrays: Any, weights: Any, levels: Any, first: int, table: Any) -> None:
-    """The table of some examples from the `first` one on, of which `weights` has a column each."""
-    ptr, head, label, _, _, _, _ = arrays
-    loss, level, least, start, exponent = levels
-    n, (n_labels, columns) = len(ptr) - 1, weights.shape
-    same = True
-    for k in range(columns):
-        same = same and loss[first + k] == loss[first]
-    if same:
-        _fill(ptr, head, label, weights, level[loss[first]], least[loss[first]], start, exponent, table)
-        return
-    low, own = np.empty((n, columns), np.int64), np.empty((n_labels, columns), np.int64)
-    for k in range(columns):
-        at = loss[first + k]
-        for v in range(n):
-            low[v, k] = least[at, v]
-        for name in range(n_labels):
-            own[name, k] = level[at, name]
-    _fill_each(ptr, head, label, weights, own, low, start, exponent, table)
 
 
 @kernel
@@ -412,33 +502,36 @@ def largest_products(arrays: Any, H: Any, levels: Any, quanta: Any, Z: Any, h: A
     """The label of largest ``(1 + h) g`` of each example; zeros for h and g where none is positive.
 
     `h` and `g` hold what the criteria are at the constants of the diagram. All examples go through one table, which
-    stays in the cache: columns side by side, filled, searched for the best level, and decoded.
+    stays in the cache: side by side, filled, searched for the best level, and decoded.
     """
     loss, _, least, start, exponent = levels
-    rows = start[-1] + start[1]
-    most = max(8, min(_COLUMNS, _CHUNK // rows))
-    room = np.empty(rows * most)
-    for done in range(0, len(H), most):
-        columns = min(most, len(H) - done)
-        table = room[: rows * columns].reshape(rows, columns)
-        weights = weight_columns(arrays, H[done : done + columns])
-        _fill_columns(arrays, weights, levels, done, table)
+    wide = len(H) >= _FEW and start[-1] * LANES <= _MOST_ENTRIES
+    step = LANES if wide else 1
+    table = room(start[-1] if wide else start[-1] // LANES + 1)
+    scratch = _scratch(arrays, H.shape[1])
+    weights = scratch[1]
+    known = -1
+    for done in range(0, len(H), step):
+        columns = min(step, len(H) - done)
+        known = _fill_some(arrays, H, levels, done, columns, scratch, known, wide, table[: start[-1] * step])
         for k in range(columns):
             i = done + k
+            lowest = least[loss[i]]
             best: Any = 0.0
             at: Any = np.int64(-1)
             for x in range(start[1]):
-                if table[x, k] > -np.inf:
-                    value = (1.0 + h[i] + table[x, k]) * (g[i] + (least[loss[i], 0] + (x << exponent)) * quanta[i])
+                height = table[x * step + k]
+                if height > -np.inf:
+                    value = (1.0 + h[i] + height) * (g[i] + (lowest + (x << exponent)) * quanta[i])
                     if value > best:
                         best, at = value, np.int64(x)
             if at < 0:
                 h[i] = g[i] = 0.0
                 Z[i] = arrays[6]
                 continue
-            h[i] += table[at, k]
-            g[i] += (least[loss[i], 0] + (at << exponent)) * quanta[i]
-            _decode(arrays, weights[:, k], levels, loss[i], table[:, k], at, Z[i])
+            h[i] += table[at * step + k]
+            g[i] += (lowest + (at << exponent)) * quanta[i]
+            _decode(arrays, weights[k::step], levels, loss[i], table[k::step], at, Z[i])
 
 
 @kernel
@@ -448,15 +541,15 @@ def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: 
     done, tables, places, steps = chunk
     for i in range(done):
         table = tables[places[i] :: steps[i]]
-        _decode(arrays, arc_weights(arrays, H[i]), levels, loss[i], table, chosen[i], Z[i])
+        _decode(arrays, arc_weights(arrays, H[i])[::1], levels, loss[i], table, chosen[i], Z[i])
 
 
 @kernel
 def _decode(arrays: Any, weight: Any, levels: Any, loss: int, table: Any, chosen: int, z: Any) -> None:
-    """The best label of a level, by one column of a table."""
+    """The best label of a level, by the table of one example."""
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
-    _, level, least, start, exponent = levels
+    shifts, start, own = levels[1][loss // LANES], levels[3], loss % LANES
     for j in range(len(const)):
         z[j] = const[j]
     v, k = 0, chosen
@@ -465,7 +558,7 @@ def _decode(arrays: Any, weight: Any, levels: Any, loss: int, table: Any, chosen
         rest: Any = np.int64(0)
         for e in range(ptr[v], ptr[v + 1]):
             w = head[e]
-            left = k - ((level[loss, label[e]] + least[loss, w] - least[loss, v]) >> exponent)
+            left = k - shifts[e * LANES + own]
             if left < 0 or left >= start[w + 1] - start[w]:
                 continue
             value = weight[label[e]] + table[start[w] + left]

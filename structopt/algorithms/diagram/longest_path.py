@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import fast, kernel
+from structopt._jit import kernel
+from structopt._jit.lanes import LANES, everywhere, larger, load, plus, room, store, times
 from structopt._jit.products import dot
 
-__all__ = ["arc_weights", "best_label", "best_labels", "completions", "weight_columns", "write_pairs"]
+__all__ = ["arc_weights", "best_label", "best_labels", "completions", "weight_lanes", "write_pairs"]
 
 #: The type of numbers of nodes, labels and variables where arrays are indexed by them: whether a number is negative,
 #: which Python allows, is otherwise asked each time, and takes as long as the sums.
 _U = np.uint32
-
-#: Examples of a batch that go through the diagram side by side.
-_COLUMNS = 16
 
 
 @kernel
@@ -33,22 +31,17 @@ def arc_weights(arrays: Any, c: Any) -> Any:
 
 
 @kernel
-def weight_columns(arrays: Any, C: Any) -> Any:
-    """`arc_weights` of every row of `C`, a column each."""
+def weight_lanes(arrays: Any, C: Any, some: Any, costs: Any, weight: Any) -> None:
+    """`arc_weights` of `LANES` rows of `C`, a lane each; `costs` has room for the rows themselves."""
     _, _, _, label_ptr, label_variable, label_value, _ = arrays
-    columns, n_variables = C.shape
-    costs = np.empty((n_variables, columns))
-    for k in range(columns):
-        for j in range(n_variables):
-            costs[j, k] = C[k, j]
-    weight = np.zeros((len(label_ptr) - 1, columns))
-    for name in range(len(weight)):
-        row = weight[name]
+    for j in range(C.shape[1]):
+        for k in range(LANES):
+            costs[j * LANES + k] = C[some[k], j]
+    for name in range(len(label_ptr) - 1):
+        total = everywhere(0.0)
         for p in range(label_ptr[name], label_ptr[name + 1]):
-            value, cost = label_value[p], costs[label_variable[p]]
-            for k in range(columns):
-                row[k] += value * cost[k]
-    return weight
+            total = plus(total, times(everywhere(label_value[p]), load(costs, label_variable[p] * LANES)))
+        store(weight, name * LANES, total)
 
 
 @kernel
@@ -117,47 +110,31 @@ def best_label(packed: Any, real: Any, c: Any, z: Any) -> float:
     return dot(c, z)
 
 
-# Costs are finite: no NaN occurs, and no sum is reordered.
-@fast("nnan", "nsz")
-def _best_columns(ptr: Any, head: Any, label: Any, weight: Any, best: Any, top: Any) -> None:
-    """`completions` of `_COLUMNS` examples side by side."""
+@kernel
+def _best_lanes(ptr: Any, head: Any, label: Any, weight: Any, best: Any) -> None:
+    """`completions` of `LANES` examples side by side."""
     n = len(ptr) - 1
-    for k in range(_COLUMNS):
-        best[n - 1, k] = 0.0
+    store(best, (n - 1) * LANES, everywhere(0.0))
     for v in range(n - 2, -1, -1):
-        for k in range(_COLUMNS):
-            top[k] = -np.inf
+        top = everywhere(-np.inf)
         for e in range(ptr[v], ptr[v + 1]):
-            own = weight[_U(label[e])]
-            rest = best[_U(head[e])]
-            for k in range(_COLUMNS):
-                top[k] = max(top[k], own[k] + rest[k])
-        for k in range(_COLUMNS):
-            best[v, k] = top[k]
+            top = larger(plus(load(weight, label[e] * LANES), load(best, head[e] * LANES)), top)
+        store(best, v * LANES, top)
 
 
 @kernel
 def best_labels(arrays: Any, C: Any, Z: Any, values: Any) -> None:
     """`best_label` for every row of `C`."""
-    ptr, head, label, label_ptr, label_variable, label_value, const = arrays
-    n, n_variables, n_labels = len(ptr) - 1, C.shape[1], len(label_ptr) - 1
-    costs = np.zeros((n_variables, _COLUMNS))
-    weight, best = np.empty((n_labels, _COLUMNS)), np.empty((n, _COLUMNS))
-    top = np.empty(_COLUMNS)
-    for start in range(0, len(C), _COLUMNS):
-        stop = min(start + _COLUMNS, len(C))
-        for k in range(stop - start):
-            for j in range(n_variables):
-                costs[j, k] = C[start + k, j]
-        for name in range(n_labels):
-            row = weight[name]
-            for k in range(_COLUMNS):
-                row[k] = 0.0
-            for p in range(label_ptr[name], label_ptr[name + 1]):
-                value, cost = label_value[p], costs[label_variable[p]]
-                for k in range(_COLUMNS):
-                    row[k] += value * cost[k]
-        _best_columns(ptr, head, label, weight, best, top)
+    ptr, head, label, label_ptr, _, _, const = arrays
+    n, n_variables = len(ptr) - 1, C.shape[1]
+    costs, weight, best = room(n_variables), room(len(label_ptr) - 1), room(n)
+    some = np.empty(LANES, np.int64)
+    for start in range(0, len(C), LANES):
+        stop = min(start + LANES, len(C))
+        for k in range(LANES):
+            some[k] = min(start + k, stop - 1)
+        weight_lanes(arrays, C, some, costs, weight)
+        _best_lanes(ptr, head, label, weight, best)
         for k in range(stop - start):
             z = Z[start + k]
             for j in range(n_variables):
@@ -166,7 +143,7 @@ def best_labels(arrays: Any, C: Any, Z: Any, values: Any) -> None:
             while v < n - 1:
                 highest, at = -np.inf, -1
                 for e in range(ptr[v], ptr[v + 1]):
-                    value = weight[label[e], k] + best[head[e], k]
+                    value = weight[_U(label[e]) * LANES + k] + best[_U(head[e]) * LANES + k]
                     if value > highest:
                         highest, at = value, e
                 write_pairs(arrays, at, z)
