@@ -15,7 +15,7 @@ from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
-__all__ = ["arborescence", "arborescence_batch", "k_best"]
+__all__ = ["arborescence", "arborescence_batch", "k_best", "sample", "sums"]
 
 _NUMBERS = "an arc's score is NaN or +inf; scores are finite, or -inf where an arc is forbidden."
 _EMPTY = "no arborescence avoids the forbidden arcs: some node cannot be reached from the root under these rules."
@@ -118,6 +118,131 @@ def k_best(
     no_goods = no_good_labels(forbid, len(heads))
     labels, values = lawler_k_best(best_first(heads, value, cells, len(scores)), k, no_goods)
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(heads)), values
+
+
+def sums(W: FloatArray, single_root: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Log-partition function and marginals of the arcs, by the matrix-tree theorem (Koo et al. 2007).
+
+    Of scores that differ by more than about 30 the determinant has few correct digits, and is refused.
+
+    Parameters
+    ----------
+    W : ndarray, shape (k, n + 1, n + 1)
+        Finite scores of the arcs of `k` sentences, row = head, 0 = root.
+    single_root : bool
+        Whether exactly one token has the root as its head.
+
+    Returns
+    -------
+    log_z : ndarray, shape (k,)
+    marginals : ndarray, shape (k, n + 1, n + 1)
+        The probability of every arc under ``p(tree) ~ exp(score)``.
+
+    Examples
+    --------
+    >>> log_z, arcs = sums(np.zeros((1, 3, 3)))
+    >>> np.exp(log_z).round(9), arcs[0].round(3)
+    (array([3.]), array([[0.   , 0.667, 0.667],
+           [0.   , 0.   , 0.333],
+           [0.   , 0.333, 0.   ]]))
+    """
+    k, nodes = W.shape[:2]
+    diagonal = np.arange(nodes)
+    scores = np.array(W, dtype=np.float64)
+    scores[:, diagonal, diagonal] = -np.inf
+    top = scores[:, :, 1:].max(axis=1)  # every tree has one arc into each token
+    weights = np.exp(scores[:, :, 1:] - top[:, None])
+    root, inner = weights[:, 0], weights[:, 1:]
+    laplacian = -inner
+    tokens = np.arange(nodes - 1)
+    laplacian[:, tokens, tokens] = inner.sum(axis=1)
+    if single_root:
+        laplacian[:, 0] = root
+    else:
+        laplacian[:, tokens, tokens] += root
+    sign, log_det = np.linalg.slogdet(laplacian)
+    # The gradient of the log-determinant in an entry is that of the transposed inverse.
+    with np.errstate(all="ignore"):
+        slope = np.linalg.inv(np.where((sign > 0)[:, None, None], laplacian, np.eye(nodes - 1))).transpose(0, 2, 1)
+    by_diagonal = slope[:, tokens, tokens]
+    marginals = np.zeros((k, nodes, nodes))
+    if single_root:
+        below = slope.copy()
+        below[:, 0] = 0.0  # its row holds the root's arcs instead
+        marginals[:, 0, 1:] = root * slope[:, 0]
+        diagonal_slope = by_diagonal.copy()
+        diagonal_slope[:, 0] = 0.0
+        marginals[:, 1:, 1:] = inner * (diagonal_slope[:, None, :] - below)
+    else:
+        marginals[:, 0, 1:] = root * by_diagonal
+        marginals[:, 1:, 1:] = inner * (by_diagonal[:, None, :] - slope)
+    wrong = (sign <= 0) | (np.abs(marginals[:, :, 1:].sum(axis=1) - 1.0).max(axis=1) > 1e-6)
+    if wrong.any():
+        raise DeclarationError(
+            f"row {int(np.argmax(wrong))}: the scores of arcs differ by {float(np.ptp(W[int(np.argmax(wrong))])):.3g}, "
+            "too much for the sum over all trees in float64; scale them down."
+        )
+    return log_det + top.sum(axis=1), np.clip(marginals, 0.0, 1.0)
+
+
+def sample(W: FloatArray, size: int, rng: np.random.Generator, single_root: bool = False) -> IntArray:
+    """Heads of trees drawn from ``p(tree) ~ exp(score)``: loop-erased random walks to the root (Wilson 1996).
+
+    Parameters
+    ----------
+    W : ndarray, shape (n + 1, n + 1)
+    size : int
+        How many trees.
+    rng : Generator
+    single_root : bool
+        As of `sums`, whose marginals then choose the token at the root.
+
+    Returns
+    -------
+    ndarray of int, shape (size, n)
+    """
+    nodes = len(W)
+    scores = np.array(W, dtype=np.float64)
+    scores[np.arange(nodes), np.arange(nodes)] = -np.inf
+    roots = np.zeros(size, dtype=np.int64)
+    if single_root:
+        shares = sums(W[None], True)[1][0, 0, 1:]
+        roots = rng.choice(nodes - 1, size=size, p=shares / shares.sum()).astype(np.int64) + 1
+        scores[0] = -np.inf
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(scores - np.where(np.isfinite(scores.max(axis=0)), scores.max(axis=0), 0.0))
+    heads = np.zeros((size, nodes - 1), dtype=np.int64)
+    for k in range(size):
+        _walk(np.cumsum(weights, axis=0), int(roots[k]), int(rng.integers(2**31)), heads[k])
+    return heads
+
+
+@kernel
+def _walk(cumulative: FloatArray, root: int, seed: int, heads: IntArray) -> None:
+    """One tree: from every token a random walk along heads until it meets the tree, its loops erased."""
+    # Inside compiled code there is no other generator; its state is that of this thread.
+    np.random.seed(seed)  # noqa: NPY002
+    nodes = cumulative.shape[0]
+    inside, next_head = np.zeros(nodes, np.bool_), np.zeros(nodes, np.int64)
+    inside[0] = True
+    if root:
+        inside[root] = True
+        next_head[root] = 0
+    for start in range(1, nodes):
+        v = start
+        while not inside[v]:
+            draw = np.random.random() * cumulative[nodes - 1, v]  # noqa: NPY002
+            h = 0
+            while h < nodes - 1 and (cumulative[h, v] < draw or cumulative[h, v] == 0.0):
+                h += 1
+            next_head[v] = h
+            v = h
+        v = start
+        while not inside[v]:
+            inside[v] = True
+            v = next_head[v]
+    for m in range(1, nodes):
+        heads[m - 1] = next_head[m]
 
 
 def _check(W: npt.ArrayLike) -> FloatArray:

@@ -13,7 +13,22 @@ except ImportError as error:
         "to get a build without CUDA."
     ) from error
 
+from structopt.torch.fenchel_young import FenchelYoung
 from structopt.torch.hinge import StructuredHinge
+from structopt.torch.layers import Argmax, Marginals, log_partition, sample, top_k
 from structopt.torch.module import DoubleBackward
+from structopt.torch.sparsemap import SparseMAP
+from structopt.torch.spo import SPOPlus
 
-__all__ = ["DoubleBackward", "StructuredHinge"]
+__all__ = [
+    "Argmax",
+    "DoubleBackward",
+    "FenchelYoung",
+    "Marginals",
+    "SPOPlus",
+    "SparseMAP",
+    "StructuredHinge",
+    "log_partition",
+    "sample",
+    "top_k",
+]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from structopt.checks import choice, whole
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.model import Model
-from structopt.torch.scores import Arrangement, Group, layout_of
+from structopt.torch.scores import layout_of
 
-__all__ = ["DoubleBackward", "Reduction", "StructuredLoss", "StructuredModule", "differentiable_once"]
+__all__ = ["DoubleBackward", "Reduction", "StructuredLoss", "StructuredModule", "differentiable_once", "naming"]
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -77,16 +76,6 @@ class StructuredLoss(StructuredModule):
         return values.sum() if self.reduction == "sum" else values
 
 
-def truths(arrangement: Arrangement, group: Group, Y: Any) -> Tensor:
-    """The ground truths of a group of examples as points; those that are not in the space are named."""
-    model, batch = arrangement.model, arrangement.batch
-    rows = []
-    for i in group.examples.tolist():
-        with naming(i):
-            rows.append(model.encode(Y[i], batch.input(i)))
-    return torch.from_numpy(np.array(rows))
-
-
 @contextmanager
 def naming(example: int) -> Iterator[None]:
     """Errors in this block are those of one example, and say so."""
@@ -96,18 +85,6 @@ def naming(example: int) -> Iterator[None]:
         raise type(error)(f"example {example}: {error}", error.status, error.partial) from error
     except StructoptError as error:
         raise type(error)(f"example {example}: {error}") from error
-
-
-@contextmanager
-def finding(examples: Any, solve: Callable[[int], Any]) -> Iterator[None]:
-    """Where a solver fails in this block, which is over all examples, find the example for which it does."""
-    try:
-        yield
-    except SolverFailed:
-        for i in np.asarray(examples).tolist():
-            with naming(i):
-                solve(i)
-        raise
 
 
 class _FirstOnly(torch.autograd.Function):

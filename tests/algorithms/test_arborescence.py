@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.algorithms.arborescence import arborescence, arborescence_batch, k_best
-from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.algorithms.arborescence import arborescence, arborescence_batch, k_best, sample, sums
+from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
+from structopt.structures import Arborescence
 
 
 def example(*root_arcs):
@@ -141,3 +142,33 @@ def test_bad_input_is_refused(value):
         arborescence(np.zeros((2, 3)))
     with pytest.raises(DeclarationError, match="needs 9"):
         arborescence_batch(np.zeros(8), [3])
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize("tokens", [1, 4])
+def test_sums_over_all_trees(single_root, tokens):
+    rng = np.random.default_rng(tokens)
+    W = 2.0 * rng.normal(size=(2, tokens + 1, tokens + 1))
+    rules = Arborescence(single_root=single_root)
+    trees = []
+    for heads in product(range(tokens + 1), repeat=tokens):
+        try:
+            trees.append(rules.heads(heads))
+        except LabelNotInSpace:
+            continue
+    log_z, arcs = sums(W, single_root)
+    columns = np.arange(tokens) + 1
+    for k in range(2):
+        totals = np.array([W[k][heads, columns].sum() for heads in trees])
+        expected = np.logaddexp.reduce(totals)
+        means = np.zeros((tokens + 1, tokens + 1))
+        for heads, p in zip(trees, np.exp(totals - expected), strict=True):
+            means[heads, columns] += p
+        assert log_z[k] == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(arcs[k], means, atol=1e-12)
+    drawn = sample(W[1], 4000, rng, single_root)
+    shares = np.zeros((tokens + 1, tokens + 1))
+    for heads in drawn:
+        rules.heads(heads)
+        shares[heads, columns] += 1 / 4000
+    assert np.abs(shares - means).max() < 0.04

@@ -380,3 +380,33 @@ def test_letters():
 
     assert objective(np.zeros_like(w)) == pytest.approx(5375 / 704)  # every letter wrong
     assert 3.49678 <= objective(w) < 7.0
+
+
+@pytest.mark.parametrize("model", [Chain(3), Chain(["O", "B-X", "I-X"], "bio", initial_weights=True)], ids=str)
+@pytest.mark.parametrize("length", [1, 4])
+def test_sums_over_all_labels_with_scores_for_every_step(model, length):
+    rng = np.random.default_rng(0)
+    x = np.zeros((length, 1))
+    oracle, labels = model.oracle(x), model.space(x).enumerate()
+    C = rng.normal(size=(3, labels.shape[1]))
+    totals = C @ labels.T
+    log_z = np.logaddexp.reduce(totals, axis=1)
+    means = np.exp(totals - log_z[:, None]) @ labels
+    found, marginals = oracle.sums(C)
+    np.testing.assert_allclose(found, log_z, rtol=1e-12)
+    np.testing.assert_allclose(marginals, means, atol=1e-12)
+    np.testing.assert_allclose(oracle.log_partition(C), log_z, rtol=1e-12)
+    drawn = oracle.sample(C[0], 4000, random_state=0)
+    assert all(model.space(x).contains(z) for z in drawn[:20])
+    assert np.abs(drawn.mean(axis=0) - means[0]).max() < 0.04
+
+
+def test_labels_in_arrays_are_checked_like_lists():
+    model = Chain(2, [[True, True], [False, True]], [True, False])
+    batch = model.batch([np.zeros((2, 1)), np.zeros((3, 1))])
+    right = [np.array([0, 1]), np.array([0, 0, 1], dtype=np.int32)]
+    np.testing.assert_array_equal(batch.truth(right).native, [0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(batch.truth([list(y) for y in right]).native, [0, 1, 0, 0, 1])
+    for wrong in ([0, 1, 0], [1, 1, 1], [0, 0, 2], [0, -1, 1], [0, 0]):
+        with pytest.raises(LabelNotInSpace, match="example 1"):
+            batch.truth([np.array([0, 1]), np.array(wrong)])

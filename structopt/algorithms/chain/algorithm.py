@@ -1,4 +1,4 @@
-"""The algorithm of a chain: Viterbi, the k best, no-good cuts and the loss-indexed Pareto front."""
+"""The algorithm of a chain: Viterbi, the k best, no-good cuts, the loss-indexed Pareto front, sums over all labels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import IntArray
+from structopt._jit import IntArray, fail
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.chain import sums
 from structopt.algorithms.chain import viterbi as chain
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
@@ -37,7 +38,7 @@ class ChainOracle(Algorithm):
     """
 
     name = "Viterbi"
-    capabilities = Capability.K_BEST | Capability.FRONT
+    capabilities = Capability.K_BEST | Capability.FRONT | Capability.SUMS
 
     def __init__(self, length: int, transitions: BoolArray, initial: BoolArray, first_block: bool) -> None:
         self.length = length
@@ -128,3 +129,33 @@ class ChainOracle(Algorithm):
         order = np.arange(n_levels)[::-1]
         before = np.maximum.accumulate(np.concatenate([[-np.inf], values[order][:-1]]))
         return self.points(labels[order[values[order] > before]])
+
+    # ---- sums over all labels --------------------------------------------------------------------
+
+    def log_partition(self, C: FloatArray) -> FloatArray:
+        return self.sums(C)[0]
+
+    def marginals(self, C: FloatArray) -> FloatArray:
+        return self.sums(C)[1]
+
+    def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        n, S, T = len(C), self.n_states, self.length
+        U, steps = self._tables(C)
+        log_z, node, pair = np.empty(n), np.empty((n * T, S)), np.zeros((n * (T - 1), S, S))
+        status = sums.marginals_of_steps(
+            np.ascontiguousarray(U), T, np.ascontiguousarray(steps), self._start, log_z, node, pair
+        )
+        if status:
+            fail(status, chain.NUMBERS, chain.EMPTY)
+        parts = [node.reshape(n, -1), pair.reshape(n, -1)]
+        return log_z, np.hstack([*parts, parts[0][:, :S]] if self.first_block else parts)
+
+    def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
+        U, steps = self._tables(c[None])
+        labels = np.empty((size, self.length), dtype=np.int64)
+        status = sums.sample(
+            np.ascontiguousarray(U), np.ascontiguousarray(steps), self._start, rng.random(labels.shape), labels
+        )
+        if status:
+            fail(status, chain.NUMBERS, chain.EMPTY)
+        return self.points(labels)

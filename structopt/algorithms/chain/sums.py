@@ -14,7 +14,7 @@ import numpy as np
 
 from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, kernel, unusable
 
-__all__ = ["marginals", "marginals_batch"]
+__all__ = ["marginals", "marginals_batch", "marginals_of_steps", "sample"]
 
 # Factors of one step are at least e^-115 = 1e-50 of the largest, and numbers at least 1e-200: no product underflows.
 _SPREAD, _SMALL = 115.0, 1e-200
@@ -259,3 +259,48 @@ def marginals_batch(
         for t in range(end - first - 1):
             _pair(U, first, t, T[stride * (t0 + t)], A, B, log_z[i], transitions[i])
     return log_z, node, transitions, SOLVED, -1
+
+
+@kernel
+def marginals_of_steps(
+    U: FloatArray, length: int, T: FloatArray, init: FloatArray, log_z: FloatArray, node: FloatArray, pair: FloatArray
+) -> int:
+    """Chains of one length, each step of each with scores of its own, ``T[(length - 1) i + t]``; pairs by step."""
+    n, n_states = log_z.size, U.shape[1]
+    A, B = np.empty((length, n_states)), np.empty((length, n_states))
+    for i in range(n):
+        first, t0 = i * length, i * (length - 1)
+        log_z[i] = _sums(U, first, length, T, 1, t0, init, A, B)
+        if log_z[i] == -np.inf:
+            return INFEASIBLE
+        for t in range(length):
+            for s in range(n_states):
+                node[first + t, s] = math.exp(A[t, s] + B[t, s] - log_z[i])
+        for t in range(length - 1):
+            _pair(U, first, t, T[t0 + t], A, B, log_z[i], pair[t0 + t])
+    return SOLVED
+
+
+@kernel
+def sample(U: FloatArray, T: FloatArray, init: FloatArray, uniform: FloatArray, out: IntArray) -> int:
+    """Sequences drawn from ``p(y) ~ exp(score)``, a row of `out` for each row of uniform numbers."""
+    length, n_states = U.shape
+    A, B = np.empty((length, n_states)), np.empty((length, n_states))
+    if _sums(U, 0, length, T, 1, 0, init, A, B) == -np.inf:
+        return INFEASIBLE
+    terms = np.empty(n_states)
+    for k in range(out.shape[0]):
+        for t in range(length):
+            for s in range(n_states):
+                before = init[s] if t == 0 else T[t - 1, out[k, t - 1], s]
+                terms[s] = before + U[t, s] + B[t, s]
+            total, left, chosen = _log_sum(terms), uniform[k, t], -1
+            for s in range(n_states):
+                if terms[s] == -np.inf:
+                    continue
+                chosen = s
+                left -= math.exp(terms[s] - total)
+                if left <= 0.0:
+                    break
+            out[k, t] = chosen
+    return SOLVED

@@ -1,0 +1,340 @@
+"""Layers whose outputs are points of the hull of the labels: the best label, the mean label; and lists of labels."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structopt.checks import checked, choice, number, whole
+from structopt.model import Model
+from structopt.space.compiled import FloatArray
+from structopt.torch.inference import best
+from structopt.torch.module import StructuredModule, differentiable_once
+from structopt.torch.scores import Arrangement, Group, Layout, layout_of
+
+__all__ = ["Argmax", "Marginals", "log_partition", "sample", "top_k"]
+
+
+class Argmax(StructuredModule):
+    """The best label, as a point in the shape of the scores.
+
+    Its derivative is 0 almost everywhere. What stands in its place is not a derivative, and is named:
+
+    - ``"straight-through"``: the gradient of the output is handed on to the scores as it is;
+    - ``"blackbox"``: ``(z(c) - z(c - step * gradient)) / step``, the difference to the best label of scores that are
+      moved against the gradient (Vlastelica et al. 2020), one more inference.
+
+    Parameters
+    ----------
+    model : Model
+    gradient : {"straight-through", "blackbox"}
+    step : float
+        Of ``"blackbox"``.
+    n_jobs : int
+
+    Examples
+    --------
+    >>> import torch
+    >>> import structopt as so
+    >>> from structopt.torch import Argmax
+    >>> Argmax(so.structures.Chain(2))(torch.tensor([[[1.0, 0.0], [0.0, 2.0]]]))
+    tensor([[[1., 0.],
+             [0., 1.]]])
+    """
+
+    @checked
+    def __init__(
+        self,
+        model: Model,
+        gradient: Literal["straight-through", "blackbox"] = "straight-through",
+        step: float = 1.0,
+        n_jobs: int = 1,
+    ) -> None:
+        super().__init__(model, n_jobs)
+        self.gradient = choice("gradient", gradient, ("straight-through", "blackbox"))
+        self.step = number("step", step, above=0.0)
+
+    def forward(self, scores: Any, mask: Any = None, inputs: Any = None) -> Any:
+        """The best labels.
+
+        Parameters
+        ----------
+        scores, mask, inputs
+            As of `StructuredHinge`.
+
+        Returns
+        -------
+        Tensor, tuple or dict
+            As the scores are; scores that all examples share come back for each.
+        """
+        arranged = self.layout.arrange(scores, mask, inputs, points=True)
+        groups = arranged.groups()
+        return arranged.points(groups, [_Argmax.apply(self, arranged, group, group.costs) for group in groups])
+
+
+class _Argmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, layer: Argmax, arranged: Arrangement, group: Group, costs: Tensor) -> Tensor:
+        C = costs.detach().numpy()
+        Z, _ = best(arranged, group, C, layer.n_jobs)
+        ctx.parts = (layer, arranged, group, C, Z)
+        return torch.from_numpy(Z)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        layer, arranged, group, C, Z = ctx.parts
+        if layer.gradient == "straight-through":
+            found = upstream[0].clone()
+        else:
+            moved, _ = best(arranged, group, C - layer.step * upstream[0].detach().numpy(), layer.n_jobs)
+            found = torch.from_numpy((Z - moved) / layer.step)
+        return None, None, None, *differentiable_once("Argmax", [found])
+
+
+class Marginals(StructuredModule):
+    """The mean label under ``p(z) ~ exp(c . z / temperature)``, in the shape of the scores.
+
+    For chains, spanning trees, compiled spaces, and every space whose labels can be listed. The derivative is the
+    covariance of the labels; its product with a vector is taken by a difference quotient of fourth order of the
+    marginals along this vector, correct to about ten digits.
+
+    Parameters
+    ----------
+    model : Model
+    temperature : float
+    n_jobs : int
+
+    Examples
+    --------
+    >>> import torch
+    >>> import structopt as so
+    >>> from structopt.torch import Marginals
+    >>> Marginals(so.structures.Chain(2))(torch.tensor([[[0.0, 0.0], [0.0, 1.0986123]]]))
+    tensor([[[0.5000, 0.5000],
+             [0.2500, 0.7500]]])
+    """
+
+    @checked
+    def __init__(self, model: Model, temperature: float = 1.0, n_jobs: int = 1) -> None:
+        super().__init__(model, n_jobs)
+        self.temperature = number("temperature", temperature, above=0.0)
+
+    def forward(self, scores: Any, mask: Any = None, inputs: Any = None) -> Any:
+        """The marginals.
+
+        Parameters
+        ----------
+        scores, mask, inputs
+            As of `StructuredHinge`.
+
+        Returns
+        -------
+        Tensor, tuple or dict
+            As the scores are; scores that all examples share come back for each.
+        """
+        arranged = self.layout.arrange(scores, mask, inputs, points=True)
+        groups = arranged.groups()
+        means = [_Marginals.apply(self.layout, arranged, group, group.costs / self.temperature) for group in groups]
+        return arranged.points(groups, means)
+
+
+class _Marginals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, layout: Layout, arranged: Arrangement, group: Group, costs: Tensor) -> Tensor:
+        C = costs.detach().numpy()
+        ctx.parts = (layout, arranged, group, C)
+        return torch.from_numpy(layout.sums(arranged, group, C)[1])
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        layout, arranged, group, C = ctx.parts
+        V = np.where(arranged.chosen(group), upstream[0].detach().numpy(), 0.0)
+
+        def means(step: float) -> FloatArray:
+            return np.asarray(layout.sums(arranged, group, np.ascontiguousarray(C + step * direction))[1])
+
+        # Along a direction of unit size the fourth-order quotient of marginals, which are smooth and right to 1e-15.
+        size = np.abs(V).sum(axis=1, keepdims=True)
+        direction, h = V / np.where(size > 0.0, size, 1.0), 2e-3
+        slope = (8.0 * (means(h) - means(-h)) - (means(2.0 * h) - means(-2.0 * h))) / (12.0 * h)
+        return None, None, None, *differentiable_once("Marginals", [torch.from_numpy(size * slope)])
+
+
+class LogPartition(torch.autograd.Function):
+    """Log-partition functions of a group, whose gradient are the marginals."""
+
+    @staticmethod
+    def forward(ctx: Any, layout: Layout, arranged: Arrangement, group: Group, costs: Tensor) -> Tensor:
+        log_z, ctx.means = layout.sums(arranged, group, costs.detach().numpy())
+        return torch.from_numpy(log_z)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        found = upstream[0][:, None] * torch.from_numpy(ctx.means)
+        return None, None, None, *differentiable_once("log_partition", [found])
+
+
+class TablePartition(torch.autograd.Function):
+    """The same from tables, where a structure has a faster way; a table of one row is that of all examples."""
+
+    @staticmethod
+    def forward(ctx: Any, layout: Layout, arranged: Arrangement, *tables: Tensor) -> Tensor:
+        arrays = [table.detach().numpy() for table in tables]
+        found = layout.table_sums(arranged, arrays)
+        assert found is not None
+        log_z, means = found
+        ctx.parts = (means, arranged.batch.starts, [len(a) == 1 < len(m) for a, m in zip(arrays, means, strict=True)])
+        return torch.from_numpy(log_z)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        means, starts, shared = ctx.parts
+        weights = upstream[0].detach().numpy()
+        found = []
+        for table, start, one in zip(means, starts, shared, strict=True):
+            rows = np.repeat(weights, np.diff(start))[:, None] * table
+            found.append(torch.from_numpy(rows.sum(axis=0, keepdims=True) if one else rows))
+        return None, None, *differentiable_once("log_partition", found)
+
+
+def partition_of(layout: Layout, scores: Any, mask: Any, inputs: Any) -> tuple[Tensor, Arrangement]:
+    """Log-partition functions of all examples, float64, by the fastest way that the structure has."""
+    arranged = layout.arrange(scores, mask, inputs)
+    if type(layout).table_sums is not Layout.table_sums and arranged.native:
+        return TablePartition.apply(layout, arranged, *arranged.tables()), arranged
+    if arranged.native:
+        arranged = layout.arrange(scores, mask, inputs, points=True)
+    groups = arranged.groups()
+    values = [LogPartition.apply(layout, arranged, group, group.costs) for group in groups]
+    return in_order(groups, values), arranged
+
+
+def in_order(groups: list[Group], values: list[Tensor]) -> Tensor:
+    """Numbers of the examples of all groups, in the order of the batch."""
+    if len(groups) == 1:
+        return values[0]
+    order = np.concatenate([group.examples for group in groups])
+    return torch.cat(values)[torch.from_numpy(np.argsort(order))]
+
+
+#: The layouts of models given to functions: a new one would make its oracles anew at every call.
+_LAYOUTS: WeakKeyDictionary[Model, Layout] = WeakKeyDictionary()
+
+
+def _kept_layout(model: Model) -> Layout:
+    found = _LAYOUTS.get(model)
+    if found is None:
+        found = _LAYOUTS[model] = layout_of(model)
+    return found
+
+
+@checked
+def log_partition(model: Model, scores: Any, mask: Any = None, inputs: Any = None) -> Tensor:
+    """``log sum_z exp(c . z)`` over all labels, for every example; its gradient are the marginals.
+
+    Parameters
+    ----------
+    model : Model
+    scores, mask, inputs
+        As of `StructuredHinge`.
+
+    Returns
+    -------
+    Tensor of shape (B,)
+
+    Examples
+    --------
+    >>> import torch
+    >>> import structopt as so
+    >>> so.torch.log_partition(so.structures.Arborescence(), torch.zeros(1, 3, 3)).exp()      # three trees
+    tensor([3.])
+    """
+    values, arranged = partition_of(_kept_layout(model), scores, mask, inputs)
+    return arranged.back(values)
+
+
+@checked
+def top_k(
+    model: Model, scores: Any, k: int, mask: Any = None, inputs: Any = None
+) -> tuple[list[list[Any]], list[Tensor]]:
+    """The `k` best labels of every example and their scores, which can be differentiated.
+
+    Parameters
+    ----------
+    model : Model
+    scores, mask, inputs
+        As of `StructuredHinge`.
+    k : int
+        How many; fewer come back where the space has fewer.
+
+    Returns
+    -------
+    labels : list of list
+        For every example its labels in the model's form, the best first.
+    values : list of Tensor
+        Their scores.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import structopt as so
+    >>> labels, values = so.torch.top_k(so.structures.Chain(2), torch.tensor([[[1.0, 0.0], [0.0, 3.0]]]), 2)
+    >>> [label.tolist() for label in labels[0]], values[0]
+    ([[0, 1], [1, 1]], tensor([4., 3.]))
+    """
+    whole("k", k, low=1)
+    arranged = _kept_layout(model).arrange(scores, mask, inputs, points=True)
+    labels: list[list[Any]] = [[] for _ in range(arranged.n)]
+    values: list[Tensor] = [torch.empty(0)] * arranged.n
+    for group in arranged.groups():
+        oracle = arranged.oracle(group)
+        for i, c in zip(group.examples.tolist(), group.costs, strict=True):
+            found = oracle.k_best(c.detach().numpy(), k)
+            points = torch.from_numpy(np.array([label.z for label in found]))
+            labels[i] = [arranged.model.decode(label.z, arranged.batch.input(i)) for label in found]
+            values[i] = arranged.back(points @ c)
+    return labels, values
+
+
+@checked
+def sample(
+    model: Model, scores: Any, n: int = 1, mask: Any = None, inputs: Any = None, *, random_state: Any = None
+) -> list[list[Any]]:
+    """Labels drawn from ``p(z) ~ exp(c . z)``, `n` for every example.
+
+    Parameters
+    ----------
+    model : Model
+    scores, mask, inputs
+        As of `StructuredHinge`.
+    n : int
+        How many labels of each example.
+    random_state : int, Generator or None
+        As of `numpy.random.default_rng`.
+
+    Returns
+    -------
+    list of list
+        For every example its labels in the model's form.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import structopt as so
+    >>> unary = torch.tensor([[[0.0, 50.0], [50.0, 0.0]]])
+    >>> [label.tolist() for label in so.torch.sample(so.structures.Chain(2), unary, 2, random_state=0)[0]]
+    [[1, 0], [1, 0]]
+    """
+    whole("n", n, low=0)
+    layout, rng = _kept_layout(model), np.random.default_rng(random_state)
+    arranged = layout.arrange(scores, mask, inputs, points=True)
+    labels: list[list[Any]] = [[] for _ in range(arranged.n)]
+    for group in arranged.groups():
+        for i, c in zip(group.examples.tolist(), group.costs.detach().numpy(), strict=True):
+            points = layout.sample(arranged, group, np.ascontiguousarray(c), n, rng)
+            labels[i] = [arranged.model.decode(z, arranged.batch.input(i)) for z in points]
+    return labels

@@ -1,0 +1,141 @@
+"""`SPOPlus`: the loss of a decision that is made from predicted costs (Elmachtoub and Grigas 2022)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structopt.checks import checked, choice
+from structopt.errors import DeclarationError
+from structopt.model import Model
+from structopt.space.compiled import FloatArray
+from structopt.torch.inference import best
+from structopt.torch.layers import in_order
+from structopt.torch.module import Reduction, StructuredLoss, differentiable_once
+from structopt.torch.scores import Arrangement, Group
+
+__all__ = ["SPOPlus"]
+
+
+class SPOPlus(StructuredLoss):
+    """The SPO+ loss: a convex bound on the regret of deciding by predicted costs.
+
+    With costs c, predicted costs p and ``z(c)`` a decision of least cost,
+
+        SPO+(p, c) = max_z (c - 2 p) . z + 2 p . z(c) - c . z(c)  >=  c . z(p) - c . z(c),
+
+    the regret, for one of the decisions that p makes best; its gradient in p is ``2 (z(c) - z(2 p - c))``.
+
+    Parameters
+    ----------
+    model : Model
+        Whose labels are the decisions.
+    reduction : {"mean", "sum", "none"}
+    n_jobs : int
+    sense : {"minimize", "maximize"}
+        Whether decisions are to have small costs or large values.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import structopt as so
+    >>> from structopt.torch import SPOPlus
+    >>> spo = SPOPlus(so.structures.Multiclass(3))                  # choose the cheapest of three
+    >>> costs = torch.tensor([[1.0, 2.0, 3.0]])
+    >>> spo(costs, costs), spo(torch.tensor([[2.0, 1.0, 3.0]]), costs)
+    (tensor(0.), tensor(3.))
+    >>> spo.regret(torch.tensor([[2.0, 1.0, 3.0]]), costs)
+    tensor([1.])
+    """
+
+    @checked
+    def __init__(
+        self,
+        model: Model,
+        reduction: Reduction = "mean",
+        n_jobs: int = 1,
+        sense: Literal["minimize", "maximize"] = "minimize",
+    ) -> None:
+        super().__init__(model, reduction, n_jobs)
+        self.sense = choice("sense", sense, ("minimize", "maximize"))
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self.sense == "minimize" else 1.0
+
+    def forward(self, predicted: Any, costs: Any, mask: Any = None, inputs: Any = None) -> Tensor:
+        """The loss of predicted costs.
+
+        Parameters
+        ----------
+        predicted : Tensor, tuple or dict of them
+            Predicted costs, in the shape of the scores of `StructuredHinge`.
+        costs : Tensor, tuple or dict of them
+            The costs that came true, in the same shape.
+        mask, inputs
+            As of `StructuredHinge`.
+
+        Returns
+        -------
+        Tensor
+            A number, or a number for each example with ``reduction="none"``.
+        """
+        arranged, pairs = self._paired(predicted, costs, mask, inputs)
+        groups = [group for group, _ in pairs]
+        found = [_SPOPlus.apply(self, arranged, group, own, group.costs) for group, own in pairs]
+        return self._reduced(arranged.back(in_order(groups, found)))
+
+    def regret(self, predicted: Any, costs: Any, mask: Any = None, inputs: Any = None) -> Tensor:
+        """``c . z(p) - c . z(c)``: what deciding by the predicted costs costs, for every example.
+
+        Parameters
+        ----------
+        predicted, costs, mask, inputs
+            As of `forward`.
+
+        Returns
+        -------
+        Tensor of shape (B,)
+        """
+        with torch.no_grad():
+            arranged, pairs = self._paired(predicted, costs, mask, inputs)
+            found = []
+            for group, own in pairs:
+                by_costs, by_prediction = (
+                    best(arranged, group, self._sign * C, self.n_jobs)[0] for C in (own, group.costs.numpy())
+                )
+                found.append(torch.from_numpy(self._sign * np.einsum("ij,ij->i", own, by_costs - by_prediction)))
+        return arranged.back(in_order([group for group, _ in pairs], found))
+
+    def _paired(
+        self, predicted: Any, costs: Any, mask: Any, inputs: Any
+    ) -> tuple[Arrangement, list[tuple[Group, FloatArray]]]:
+        arranged = self.layout.arrange(predicted, mask, inputs, points=True)
+        try:
+            true = self.layout.arrange(costs, mask, inputs, points=True)
+            own = [group.costs.detach().numpy() for group in true.groups()]
+        except DeclarationError as error:
+            raise DeclarationError(f"The costs: {error}") from None
+        if true.n != arranged.n or [p.name for p in true.parts] != [p.name for p in arranged.parts]:
+            raise DeclarationError("Predicted costs and costs must have the same shapes.")
+        return arranged, list(zip(arranged.groups(), own, strict=True))
+
+
+class _SPOPlus(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, loss: SPOPlus, arranged: Arrangement, group: Group, own: FloatArray, costs: Tensor) -> Tensor:
+        # As a maximisation: values v = -c, predicted values q = -p; max_z (2 q - v) . z - 2 q . z(v) + v . z(v).
+        v, q = loss._sign * own, loss._sign * costs.detach().numpy()
+        by_costs, _ = best(arranged, group, v, loss.n_jobs)
+        by_both, _ = best(arranged, group, 2.0 * q - v, loss.n_jobs)
+        values = np.einsum("ij,ij->i", 2.0 * q - v, by_both - by_costs)
+        ctx.slope = 2.0 * loss._sign * (by_both - by_costs)
+        return torch.from_numpy(values)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        found = upstream[0][:, None] * torch.from_numpy(ctx.slope)
+        return None, None, None, None, *differentiable_once("SPOPlus", [found])

@@ -1,0 +1,297 @@
+"""Layers and Fenchel-Young losses: gradients by finite differences, values by enumeration and cvxpy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import structopt as so
+
+torch = pytest.importorskip("torch", reason="PyTorch is an extra: make test-torch")
+
+from structopt.torch import Argmax, FenchelYoung, Marginals, SparseMAP, SPOPlus, log_partition, sample, top_k  # noqa: E402
+from structopt.torch.scores import layout_of  # noqa: E402
+
+
+def _outputs(found):
+    """The tensors of an output, whatever its form."""
+    if isinstance(found, torch.Tensor):
+        return (found,)
+    values = found.values() if isinstance(found, dict) else found
+    return tuple(tensor for value in values for tensor in _outputs(value))
+
+
+def _labels(case, arranged):
+    """Every label of each group of examples, as points."""
+    return [arranged.model.space(arranged.batch.input(int(g.examples[0]))).enumerate() for g in arranged.groups()]
+
+
+# ---- gradients -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [Marginals, SparseMAP], ids=lambda make: make.__name__)
+def test_gradients_of_layers(case, make):
+    layer = make(case.model)
+    assert torch.autograd.gradcheck(
+        lambda *leaves: _outputs(layer(case.join(*leaves), **case.options)), case.leaves(1), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("regularizer", ["entropy", "sparsemap", "perturbed"])
+def test_gradients_of_fenchel_young(case, regularizer):
+    loss = FenchelYoung(case.model, regularizer, reduction="none", n_samples=4)
+
+    def values(*leaves):
+        loss.manual_seed(0)
+        return loss(case.join(*leaves), case.labels, **case.options)
+
+    assert torch.autograd.gradcheck(values, case.leaves(2), atol=1e-6)
+    if regularizer != "perturbed":
+        assert (values(*case.leaves(2)) >= 0.0).all()
+
+
+def test_gradients_of_spo(case):
+    costs = case.join(*case.leaves(5, requires_grad=False))
+    loss = SPOPlus(case.model, reduction="none")
+    assert torch.autograd.gradcheck(lambda *leaves: loss(case.join(*leaves), costs, **case.options), case.leaves(3))
+    predicted = case.join(*case.leaves(3))
+    bound, regret = loss(predicted, costs, **case.options), loss.regret(predicted, costs, **case.options)
+    assert (regret >= -1e-12).all() and (bound >= regret - 1e-9).all()
+    assert loss(costs, costs, **case.options).abs().max() <= 1e-12
+
+
+def test_gradients_of_log_partition(case):
+    assert torch.autograd.gradcheck(
+        lambda *leaves: log_partition(case.model, case.join(*leaves), **case.options), case.leaves(4)
+    )
+
+
+# ---- values --------------------------------------------------------------------------------------
+
+
+def test_sums_are_those_of_all_labels(case):
+    if isinstance(case.model, so.structures.Arborescence):
+        pytest.skip("the flow has other points; see test_trees")
+    scores = case.join(*case.leaves(6, requires_grad=False))
+    arranged = layout_of(case.model).arrange(scores, points=True, **case.options)
+    expected, means = np.empty(arranged.n), []
+    for group, labels in zip(arranged.groups(), _labels(case, arranged), strict=True):
+        totals = group.costs.numpy() @ labels.T
+        expected[group.examples] = np.logaddexp.reduce(totals, axis=1)
+        means.append(torch.from_numpy(np.exp(totals - expected[group.examples][:, None]) @ labels))
+    np.testing.assert_allclose(log_partition(case.model, scores, **case.options), expected, rtol=1e-9)
+    found = _outputs(Marginals(case.model)(scores, **case.options))
+    for one, other in zip(found, _outputs(arranged.points(arranged.groups(), means)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.parametrize("single_root", [False, True])
+def test_trees(single_root):
+    model = so.structures.Arborescence(single_root=single_root)
+    W = np.random.default_rng(0).normal(size=(4, 4))
+    trees = []
+    for heads in itertools.product(range(4), repeat=3):
+        try:
+            trees.append(model.heads(heads))
+        except so.errors.LabelNotInSpace:
+            continue
+    totals = np.array([W[heads, [1, 2, 3]].sum() for heads in trees])
+    scores = torch.tensor(W[None])
+    assert log_partition(model, scores).item() == pytest.approx(np.logaddexp.reduce(totals), rel=1e-12)
+    means = np.zeros((4, 4))
+    for heads, p in zip(trees, np.exp(totals - np.logaddexp.reduce(totals)), strict=True):
+        means[heads, [1, 2, 3]] += p
+    np.testing.assert_allclose(Marginals(model)(scores)[0], means, atol=1e-12)
+    drawn = sample(model, scores, 4000, random_state=0)[0]
+    shares = np.zeros((4, 4))
+    for heads in drawn:
+        shares[heads, [1, 2, 3]] += 1 / 4000
+    assert np.abs(shares - means).max() < 0.03
+
+
+def test_scores_too_far_apart_for_a_determinant_are_refused():
+    W = torch.zeros(2, 3, 3, dtype=torch.float64)
+    W[1, 1, 2] = W[1, 2, 1] = 60.0  # a cycle outweighs every tree
+    with pytest.raises(so.errors.DeclarationError, match="scale them down"):
+        log_partition(so.structures.Arborescence(), W)
+
+
+def test_sparsemap_is_the_quadratic_program(case):
+    import cvxpy as cp
+
+    scores = case.join(*case.leaves(7, requires_grad=False))
+    layer = SparseMAP(case.model)
+    found = layer(scores, **case.options)
+    assert layer.gap.shape == (2,) and (layer.gap <= 1e-7).all()
+    arranged = layout_of(case.model).arrange(scores, points=True, **case.options)
+    points = []
+    for group, labels in zip(arranged.groups(), _labels(case, arranged), strict=True):
+        if isinstance(case.model, so.structures.Arborescence):  # labels by their heads, arcs only
+            labels = _tree_points(case.model, arranged, group)
+        rows, scored = [], arranged.chosen(group)
+        for c in group.costs.numpy():
+            p = cp.Variable(len(labels), nonneg=True)
+            mu = labels.T @ p
+            objective = cp.Maximize(c[scored] @ mu[scored] - 0.5 * cp.sum_squares(mu[scored]))
+            cp.Problem(objective, [cp.sum(p) == 1]).solve(
+                solver=cp.CLARABEL, tol_gap_abs=1e-13, tol_gap_rel=1e-13, tol_feas=1e-13
+            )
+            rows.append(np.where(scored, labels.T @ p.value, 0.0))
+        points.append(torch.from_numpy(np.array(rows)))
+    for one, other in zip(_outputs(found), _outputs(arranged.points(arranged.groups(), points)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def _tree_points(model, arranged, group):
+    nodes = int(arranged.batch.sizes[group.examples[0]])
+    found = []
+    for heads in itertools.product(range(nodes), repeat=nodes - 1):
+        try:
+            found.append(model.encode(heads))
+        except so.errors.LabelNotInSpace:
+            continue
+    return np.array(found)
+
+
+def test_sparsemap_without_the_transitions_in_the_norm():
+    rng = np.random.default_rng(0)
+    model = so.structures.Chain(3)
+    leaves = [torch.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((2, 4, 3), (3, 3))]
+    layer = SparseMAP(model, blocks=["y"])
+    # Without a norm the pairs are not unique, and neither is their derivative: that of the states is.
+    assert torch.autograd.gradcheck(lambda *scores: layer(scores)[0], leaves, atol=1e-6)
+    assert (layer.gap < 1e-7).all()
+    with pytest.raises(so.errors.DeclarationError, match="'pairs'"):
+        SparseMAP(model, blocks=["pairs"])(leaves[0])
+
+
+def test_warm_sets_take_fewer_rounds():
+    rng = np.random.default_rng(0)
+    unary = torch.tensor(rng.normal(size=(4, 8, 5)))
+    layer, calls = SparseMAP(so.structures.Chain(5)), []
+    solve = layer.mixtures.solve
+    layer.mixtures.solve = lambda *given: (found := solve(*given), calls.append(found.rounds))[0]
+    first = layer(unary, keys=list("abcd"))
+    again = layer(unary, keys=list("abcd"))
+    np.testing.assert_allclose(first, again, atol=1e-7)
+    assert calls[1] < calls[0]
+    layer(unary[:, :5], keys=list("abcd"))  # another space under the same keys starts anew
+    with pytest.raises(so.errors.DeclarationError, match="keys"):
+        layer(unary, keys=["a"])
+
+
+def test_a_solve_that_is_cut_short_says_so():
+    rng = np.random.default_rng(0)
+    layer = SparseMAP(so.structures.Chain(5), max_rounds=2)
+    with pytest.warns(Warning, match="max_rounds"):
+        layer(torch.tensor(rng.normal(size=(2, 8, 5))))
+    assert layer.gap.max() > 1e-6
+
+
+def test_entropy_is_the_loss_of_the_crf():
+    rng = np.random.default_rng(0)
+    unary, steps = torch.tensor(rng.normal(size=(2, 4, 3))), torch.tensor(rng.normal(size=(3, 3)))
+    Y = [[0, 1, 1, 2], [2, 2, 0, 1]]
+    crf = FenchelYoung(so.structures.Chain(3), "entropy", reduction="none")
+    shared, each = crf((unary, steps), Y), crf((unary, steps.expand(2, 3, 3, 3)), Y)
+    np.testing.assert_allclose(shared, each, rtol=1e-12)
+    values = []
+    for y in Y:
+        scores = unary[len(values)][range(4), y].sum() + steps[y[:-1], y[1:]].sum()
+        values.append(log_partition(so.structures.Chain(3), (unary, steps))[len(values)] - scores)
+    np.testing.assert_allclose(shared, values, rtol=1e-12)
+
+
+def test_the_noise_of_the_perturbed_loss():
+    model, scores = so.structures.Multiclass(3), torch.tensor([[1.0, 0.0, -1.0]], dtype=torch.float64)
+    loss = FenchelYoung(model, "perturbed", n_samples=4000, random_state=1)
+    first = loss(scores, [0])
+    # The mean of the largest of Gumbel variables of mean 0 is the log-sum-exp.
+    assert first.item() == pytest.approx(float(scores.logsumexp(1)) - 1.0, abs=0.05)
+    assert loss(scores, [0]).item() != first.item()
+    loss.manual_seed(1)
+    assert loss(scores, [0]).item() == first.item()
+    with pytest.raises(so.errors.DeclarationError, match="even"):
+        FenchelYoung(model, "perturbed", n_samples=3)
+
+
+def test_straight_through_and_blackbox(case):
+    leaves = case.leaves(8)
+    outputs = _outputs(Argmax(case.model)(case.join(*leaves), **case.options))
+    weights = [torch.tensor(np.random.default_rng(1).normal(size=tuple(o.shape))) for o in outputs]
+    sum((o * v).sum() for o, v in zip(outputs, weights, strict=True)).backward()
+    if case.name == "declared":
+        for leaf, v in zip(leaves, weights, strict=True):
+            np.testing.assert_allclose(leaf.grad, v)
+    layer = Argmax(case.model, "blackbox", step=0.5)
+    leaves = case.leaves(8)
+    outputs = _outputs(layer(case.join(*leaves), **case.options))
+    sum((o * v).sum() for o, v in zip(outputs, weights, strict=True)).backward()
+    if case.name == "declared":
+        moved = case.join(*[leaf.detach() - 0.5 * v for leaf, v in zip(leaves, weights, strict=True)])
+        other = _outputs(layer(moved, **case.options))
+        for leaf, one, two in zip(leaves, outputs, other, strict=True):
+            np.testing.assert_allclose(leaf.grad, ((one - two) / 0.5).detach())
+
+
+def test_top_k(case):
+    leaves = case.leaves(9)
+    scores = case.join(*leaves)
+    labels, values = top_k(case.model, scores, 3, **case.options)
+    arranged = layout_of(case.model).arrange(scores, points=True, **case.options)
+    for group in arranged.groups():
+        for i, c in zip(group.examples, group.costs.detach().numpy(), strict=True):
+            best = arranged.oracle(group).k_best(c, 3)
+            np.testing.assert_allclose(values[i].detach(), [label.value for label in best], rtol=1e-9)
+            assert len(labels[i]) == len(best)
+    assert torch.autograd.gradcheck(
+        lambda *tensors: tuple(top_k(case.model, case.join(*tensors), 2, **case.options)[1]), leaves
+    )
+
+
+def test_samples(case):
+    scores = case.join(*case.leaves(10, requires_grad=False))
+    drawn = sample(case.model, scores, 3, random_state=0, **case.options)
+    assert [len(labels) for labels in drawn] == [3, 3]
+    again = sample(case.model, scores, 3, random_state=0, **case.options)
+    assert str(drawn) == str(again)
+
+
+def test_sums_of_a_space_that_has_none_are_refused_by_example():
+    model = so.structures.PairwiseMRF(4, integral="relax")
+    with pytest.raises(so.errors.DeclarationError, match="examples 0, 1"):
+        Marginals(model)(torch.zeros(2, 4))
+
+
+def test_spo_plus_by_its_formula():
+    """Against PyEPO's own loss, see benchmarks/neural.py; here its formula on every label of a knapsack."""
+    rng = np.random.default_rng(0)
+    space = so.LabelSpace("knapsack")
+    items = space.binary("item", 6)
+    space.subject_to(items @ rng.integers(1, 9, size=6) <= 15)
+    model = so.Model(space, {"item": so.features.Linear()}, so.losses.Hamming())
+    labels = space.enumerate()
+    c, p = rng.normal(size=(2, 3, 6)) + 1.0
+    for sense, sign in (("minimize", 1.0), ("maximize", -1.0)):
+        best = labels[(sign * c @ labels.T).argmin(axis=1)]
+        inner = (2 * p - c) @ labels.T
+        expected = sign * (2 * (p * best).sum(1) - (c * best).sum(1)) - (sign * inner).min(axis=1)
+        loss = SPOPlus(model, reduction="none", sense=sense)
+        np.testing.assert_allclose(loss(torch.tensor(p), torch.tensor(c)), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_devices_types_and_errors():
+    model = so.structures.Chain(3)
+    unary = torch.zeros(2, 4, 3)
+    assert Marginals(model)(unary).dtype == SparseMAP(model)(unary).dtype == torch.float32
+    assert Argmax(model)((unary, torch.zeros(3, 3)))[1].shape == (2, 3, 3, 3)
+    with pytest.raises(so.errors.DeclarationError, match=r"example 1"):
+        bad = unary.clone()
+        bad[1, 0, 0] = float("nan")
+        SparseMAP(model)(bad)
+    with pytest.raises(so.errors.LabelNotInSpace, match="example 1"):
+        FenchelYoung(model, "sparsemap")(unary, [[0, 1, 2, 0], [0, 1, 2, 3]])
+    with pytest.raises(so.errors.DeclarationError, match="costs"):
+        SPOPlus(model)(unary, torch.zeros(2, 4, 2))
