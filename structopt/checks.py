@@ -41,6 +41,7 @@ __all__ = [
     "instance",
     "integers",
     "listed",
+    "n_threads",
     "number",
     "numeric",
     "reshaped",
@@ -59,6 +60,7 @@ _WHOLE = (int, np.integer)
 _REAL = (int, float, np.integer, np.floating)
 _NO_NUMBER = (bool, np.timedelta64)  # subclasses of integers, both
 _NUMERIC_KINDS = "fiub"
+_BYTES = (bytes, bytearray)  # sequences of integers, to Python
 
 
 def shown(value: Any) -> str:
@@ -135,9 +137,10 @@ def number(
 
 
 def _between(low: float | None, high: float | None) -> str:
+    least, most = (f"{end:g}" if isinstance(end, float) else str(end) for end in (low, high))
     if low is not None and high is not None:
-        return f"between {low:g} and {high:g}"
-    return f"at least {low:g}" if low is not None else f"at most {high:g}"
+        return f"between {least} and {most}"
+    return f"at least {least}" if low is not None else f"at most {most}"
 
 
 def choice(name: str, value: Any, options: Iterable[Any]) -> Any:
@@ -180,6 +183,24 @@ def seed(name: str, value: Any) -> Any:
     return whole(name, value, 0, 2**32 - 1)
 
 
+def n_threads(n_jobs: Any) -> int:
+    """A number of threads by scikit-learn's convention, where -1 means one per core.
+
+    Examples
+    --------
+    >>> n_threads(3)
+    3
+    >>> n_threads(-7)
+    Traceback (most recent call last):
+        ...
+    structopt.errors.DeclarationError: n_jobs must be -1 or at least 1, got -7.
+    """
+    found = whole("n_jobs", n_jobs)
+    if found == 0 or found < -1:
+        raise DeclarationError(f"n_jobs must be -1 or at least 1, got {found}.")
+    return found if found > 0 else os.cpu_count() or 1
+
+
 def same_length(names: str, *values: Any) -> None:
     """Refuse arrays of different lengths."""
     lengths = [len(value) for value in values]
@@ -218,13 +239,15 @@ def numeric(name: str, value: Any) -> npt.NDArray[Any]:
     if sp.issparse(value):
         raise DeclarationError(f"{name} must be a dense array, got {shown(value)}; use .toarray().")
     try:
+        if isinstance(value, _BYTES):
+            raise TypeError
         array = np.asarray(value)
     except (TypeError, ValueError):  # rows of different lengths, or an object that refuses
         raise DeclarationError(f"{name} must be an array of numbers, got {shown(value)}.") from None
     if array.dtype.kind == "O" and array.ndim:
         try:
             # None would become NaN, and texts what they spell.
-            if any(part is None or isinstance(part, str | bytes) for part in array.flat):
+            if any(part is None or isinstance(part, (str, *_BYTES)) for part in array.flat):
                 raise TypeError
             return array.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -317,7 +340,7 @@ def examples(name: str, value: Any) -> Any:
         plain = np.asarray(value)  # np.matrix and masked arrays index in ways of their own
         return plain if plain.ndim == 1 or plain.dtype.kind in "fiubUS" else numeric(name, plain)
     known = hasattr(value, "__len__") and (hasattr(value, "__getitem__") or hasattr(value, "iloc"))
-    if not known or isinstance(value, str | bytes | Mapping | type):
+    if not known or isinstance(value, (str, *_BYTES, Mapping, type)):
         raise DeclarationError(
             f"{name} must be a matrix or a sequence with an entry for each example, got {shown(value)}."
         )
@@ -384,7 +407,7 @@ def sequence(name: str, value: Any) -> Any:
     """A sequence or another collection, not a text; an iterator as a list."""
     value = listed(value)
     walks = hasattr(value, "__len__") and hasattr(value, "__iter__") and getattr(value, "shape", None) != ()
-    if not walks or isinstance(value, str | bytes | Mapping | type):
+    if not walks or isinstance(value, (str, *_BYTES, Mapping, type)):
         raise DeclarationError(f"{name} must be a sequence, got {shown(value)}.")
     return value
 
@@ -392,7 +415,7 @@ def sequence(name: str, value: Any) -> Any:
 def walkable(name: str, value: Any) -> Any:
     """Anything that can be walked through, texts and mappings too; an iterator as a list."""
     value = listed(value)
-    if not isinstance(value, Iterable) or isinstance(value, type | bytes) or getattr(value, "shape", None) == ():
+    if not isinstance(value, Iterable) or isinstance(value, (*_BYTES, type)) or getattr(value, "shape", None) == ():
         raise DeclarationError(f"{name} must be a sequence, got {shown(value)}.")
     return value
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn import metrics as skm
 
-from structopt.checks import checked, converted, hashable
+from structopt.checks import checked, converted, hashable, sequence
 from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.hierarchy import Hierarchy
@@ -387,6 +387,7 @@ def _pair(
     y_true: Any, y_pred: Any, hierarchy: Hierarchy | None, nodes: Nodes = "all"
 ) -> tuple[sp.csr_array, sp.csr_array]:
     """Ground truths and predictions as sparse 0/1 matrices with the same columns."""
+    y_true, y_pred = sequence("y_true", y_true), sequence("y_pred", y_pred)
     n, m = n_examples(y_true), n_examples(y_pred)
     if n != m or not n:
         raise DeclarationError(f"{n} true labels and {m} predicted ones; both need one for each example.")
@@ -397,11 +398,19 @@ def _pair(
         rows = [sp.csr_array(codec.encode_many(y, n)).astype(np.int64) for y in (y_true, y_pred)]
         kept = hierarchy.leaf_index if nodes == "leaves" else slice(None)
         return rows[0][:, kept], rows[1][:, kept]
-    if _is_matrix(y_true) and _is_matrix(y_pred):
+    matrices = _is_matrix(y_true), _is_matrix(y_pred)
+    if all(matrices):
         truth, guess = _matrix(y_true, "y_true"), _matrix(y_pred, "y_pred")
         if truth.shape != guess.shape:
             raise DeclarationError(f"y_true has shape {truth.shape} and y_pred {guess.shape}.")
         return truth, guess
+    if any(matrices):
+        matrix, other = (("y_true", y_true), "y_pred") if matrices[0] else (("y_pred", y_pred), "y_true")
+        if not _is_listed_names(*matrix):
+            raise DeclarationError(
+                f"{matrix[0]} is a matrix with a column for each label and {other} is not; give both as 0/1 matrices, "
+                "or both as names."
+            )
     return _named(y_true, y_pred)
 
 
@@ -415,6 +424,17 @@ def _is_matrix(y: Any) -> bool:
     return all(isinstance(row, list | tuple | np.ndarray) for row in rows) and all(
         isinstance(entry, numbers) for entry in rows[0]
     )
+
+
+def _is_listed_names(what: str, y: Any) -> bool:
+    """Whether lists of numbers can only be collections of names: of different lengths, or not 0/1."""
+    if not isinstance(y, list | tuple):
+        return False
+    try:
+        _matrix(y, what)
+    except DeclarationError:
+        return True
+    return False
 
 
 def _matrix(y: Any, what: str) -> sp.csr_array:

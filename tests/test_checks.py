@@ -92,6 +92,8 @@ def test_arrays_in_other_clothes(given):
     [
         "ab",
         b"ab",
+        bytearray(b"ab"),
+        [b"1", b"2"],
         None,
         {"a": 1},
         {1, 2},
@@ -132,6 +134,11 @@ def test_callables_are_checked_for_their_arguments():
         (so.StructuredSVM(so.structures.Multiclass(2)), {"model": "multiclass"}),
         (so.HierarchicalSVM([("r", 0), ("r", 1)]), {"kind": ["leaf"]}),
         (so.ConditionalRiskMinimizer(so.structures.Multiclass(2)), {"n_landmarks": "many"}),
+        (so.ConditionalRiskMinimizer(so.structures.Multiclass(2)), {"solver": b"auto"}),
+        (so.ConditionalRiskMinimizer(so.structures.Multiclass(2)), {"solver": "nonsense"}),
+        (so.ConditionalRiskMinimizer(so.structures.Multiclass(2)), {"kernel": np.array(["rbf", "rbf"])}),
+        (so.ConditionalRiskMinimizer(so.structures.Multiclass(2)), {"n_jobs": -7}),
+        (so.StructuredSVM(so.structures.Multiclass(2)), {"n_jobs": 0}),
     ],
 )
 def test_parameters_of_estimators_are_checked_when_fitting(estimator, parameter):

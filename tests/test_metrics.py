@@ -167,3 +167,14 @@ def test_nothing_marked_has_no_f1():
         metrics.entity_f1([["O"], ["O"]], [["O"], ["O", "O"]])
     with pytest.raises(DeclarationError, match="sentences"):
         metrics.entity_f1([["O"]], [])
+
+
+def test_texts_and_mixed_forms_are_refused():
+    with pytest.raises(DeclarationError, match="y_true must be a sequence"):
+        metrics.accuracy("text", list("abcd"))
+    rows = np.array([[1, 0, 0], [0, 1, 0]])
+    for other in ([0, 1], np.array([0, 1]), ["a", "b"], [{0}, {1}]):
+        for pair in ((rows, other), (other, rows), (sp.csr_array(rows), other), (rows.tolist(), other)):
+            with pytest.raises(DeclarationError, match="is a matrix with a column for each label and"):
+                metrics.micro_f1(*pair)
+    assert metrics.accuracy([{3}, {5}], [[3], [5, 3]]) == 0.5, "lists that are no matrix are collections of names"

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
-from structopt.checks import checked, hashable, walkable
+from structopt.checks import checked, hashable, sequence
 from structopt.data._files import is_number, lines_of, plain_name, read_text
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
@@ -123,7 +123,8 @@ def _asked_for_rows(labels: Labels, found: ArffText) -> bool:
 
 def _places(found: ArffText, wanted: Sequence[str], where: str) -> list[int]:
     place = {attribute.name: k for k, attribute in enumerate(found.attributes)}
-    wanted = [hashable("The name of an attribute", name) for name in walkable("The names of attributes", wanted)]
+    given = [wanted] if isinstance(wanted, str) else sequence("The names of attributes", wanted)
+    wanted = [hashable("The name of an attribute", name) for name in given]
     missing = [name for name in wanted if name not in place]
     if missing:
         raise DeclarationError(f"{where} has no attribute {missing[0]!r}; it has {', '.join(list(place)[-5:])}, ...")

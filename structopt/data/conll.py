@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils import Bunch
 
-from structopt.checks import checked, shown
+from structopt.checks import checked, shown, whole
 from structopt.data._files import lines_of, plain_name, read_text
 from structopt.errors import DeclarationError
 
@@ -21,6 +21,8 @@ Sentence = list[tuple[str, ...]]
 
 # Columns of CoNLL-U: ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC.
 _FORM, _UPOS, _HEAD = 1, 3, 6
+#: scikit-learn's hashing counts in 32 bits; a width beyond them, or of 0, is a division by zero in compiled code.
+_WIDEST = 2**31 - 1
 
 
 @checked
@@ -62,17 +64,18 @@ def read_conll(
     >>> data.words, data.y, data.X[0].shape
     ([['Ada', 'sleeps'], ['Yes']], [['B-PER', 'O'], ['O']], (2, 4096))
     """
+    width = whole("n_features", n_features, 1, _WIDEST)
     path = Path(path)
     universal = plain_name(path).endswith(".conllu")
     sentences = _sentences(read_text(path), universal, path.name)
     words = _column(sentences, word if word is not None else (_FORM if universal else 0), path.name)
     if labels is None and sentences and all(len(cells) == 1 for sentence in sentences for cells in sentence):
         blank = np.array([], dtype=str)  # words alone: the last column is the first one
-        X = _hashed(words, features or token_features, n_features)
+        X = _hashed(words, features or token_features, width)
         return Bunch(X=X, y=None, words=words, label_names=blank, sentences=sentences)
     tags = _column(sentences, labels if labels is not None else (_UPOS if universal else -1), path.name)
     data = Bunch(
-        X=_hashed(words, features or token_features, n_features),
+        X=_hashed(words, features or token_features, width),
         y=tags,
         words=words,
         label_names=np.array(sorted({tag for row in tags for tag in row}), dtype=str),

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
-from structopt.checks import checked
+from structopt.checks import checked, sequence, shown, whole
 from structopt.data._files import existing, is_number, lines_of, read_text
 from structopt.errors import DeclarationError
 
@@ -51,6 +51,9 @@ def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_fe
     >>> data.y.tolist(), data.X.toarray().tolist()
     ([[1, 0, 1], [0, 1, 0]], [[0.5, 0.0], [0.0, 1.0]])
     """
+    if n_features is not None:
+        whole("n_features", n_features, 1, _WIDEST)
+    names = None if labels is None else _checked_names(labels)
     path = existing(path)
     text = read_text(path)
     several, queries = _kind(text)
@@ -64,11 +67,23 @@ def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_fe
         raise DeclarationError(f"{_culprit(text, path.name, _WIDEST)}.")
     X = sp.csr_array(X)
     if several:
-        return _rows_of_labels(X, y, labels, path.name)
+        return _rows_of_labels(X, y, names, path.name)
     y = _whole(np.asarray(y))
     if queries:
         return _by_query(X, y, query[0], path.name)
-    return Bunch(X=X, y=y, label_names=np.unique(y) if labels is None else np.asarray(labels))
+    return Bunch(X=X, y=y, label_names=np.unique(y) if names is None else names)
+
+
+def _checked_names(labels: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """The labels of the columns: numbers, or texts of numbers, each once."""
+    given = list(sequence("labels", labels))
+    odd = [name for name in given if not isinstance(name, str | int | float | np.number) or not is_number(str(name))]
+    if odd:
+        raise DeclarationError(f"labels must be a sequence of numbers, the labels of the lines; got {shown(odd[0])}.")
+    values = [float(name) for name in given]
+    if len(set(values)) < len(values):
+        raise DeclarationError(f"labels has a label twice: {shown(labels)}.")
+    return np.asarray(given)
 
 
 def _kind(text: str) -> tuple[bool, bool]:
@@ -108,9 +123,11 @@ def _whole(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return y.astype(np.int64) if ((y == np.rint(y)) & (np.abs(y) < 2.0**53)).all() else y
 
 
-def _rows_of_labels(X: sp.csr_array, y: Sequence[Sequence[float]], labels: Sequence[Any] | None, where: str) -> Bunch:
+def _rows_of_labels(
+    X: sp.csr_array, y: Sequence[Sequence[float]], labels: np.ndarray[Any, Any] | None, where: str
+) -> Bunch:
     found = sorted({label for row in y for label in row})
-    names = _whole(np.array(found)) if labels is None else np.asarray(labels)
+    names = _whole(np.array(found)) if labels is None else labels
     column = {float(name): k for k, name in enumerate(names)}
     strange = [label for label in found if float(label) not in column]
     if strange:

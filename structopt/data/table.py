@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from structopt.checks import checked
+from structopt.checks import checked, hashable, sequence
 from structopt.data._files import is_number, plain_name, read_text
 from structopt.errors import DeclarationError
 
@@ -102,17 +102,19 @@ def _rows(text: str, delimiter: str, where: str) -> tuple[list[list[str]], list[
 
 def _named(wanted: Sequence[str], names: list[str], where: str) -> list[int]:
     """The places of columns by their names."""
-    for name in [wanted] if isinstance(wanted, str) else wanted:
+    given = [wanted] if isinstance(wanted, str) else sequence("The names of columns", wanted)
+    for name in given:
+        hashable("The name of a column", name)
         if name not in names:
             raise DeclarationError(f"{where} has no column {name!r}; it has {', '.join(names[:8])}.")
         if names.count(name) > 1:
             raise DeclarationError(f"{where} has {names.count(name)} columns called {name!r}; rename all but one.")
-    return [names.index(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
+    return [names.index(name) for name in given]
 
 
 def _label_columns(labels: int | Sequence[str] | None, names: list[str], where: str) -> list[int]:
     count = -1 if labels is None else labels
-    if isinstance(count, int):
+    if isinstance(count, int | np.integer):
         if abs(count) > len(names):
             raise DeclarationError(f"{where} has {len(names)} columns; {abs(count)} of them cannot be labels.")
         return list(range(count)) if count >= 0 else list(range(len(names) + count, len(names)))

@@ -12,6 +12,9 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["Footrule"]
 
+#: The distances of more items than this, n x n of them, fit into no memory.
+_MOST_ITEMS = 2**16
+
 
 class Footrule(TaskLoss):
     """Spearman's footrule: ``sum_j |sigma(j) - truth(j)|``, linear in the permutation's 0/1 matrix.
@@ -37,7 +40,7 @@ class Footrule(TaskLoss):
 
     @checked
     def __init__(self, n: int) -> None:
-        self.n = whole("n", n, low=1)
+        self.n = whole("n", n, 1, _MOST_ITEMS)
         self._distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
 
     def _places(self, label: npt.ArrayLike) -> npt.NDArray[np.intp]:

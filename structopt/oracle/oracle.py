@@ -20,7 +20,7 @@ from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.profiles import Profile, check_limits
-from structopt.checks import checked, floats, hashable, instance, listed, sequence, shown, whole
+from structopt.checks import checked, floats, hashable, instance, listed, n_threads, sequence, shown, whole
 from structopt.errors import DeclarationError, InfeasibleSpace, NoGoodNotExpressible
 from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
 from structopt.oracle.label import Label, Statistics
@@ -31,7 +31,7 @@ from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
 
-__all__ = ["Oracle"]
+__all__ = ["Oracle", "check_solver"]
 
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
@@ -101,10 +101,7 @@ class Oracle(SumsOverLabels):
     ) -> None:
         if integral not in ("auto", "relax", "force"):
             raise DeclarationError(f"integral must be 'auto', 'relax' or 'force', got {integral!r}.")
-        if not isinstance(solver, str | os.PathLike | Profile | type):
-            raise DeclarationError(
-                f"solver must be 'auto', the name or path of a profile, or a Backend class; got {shown(solver)}."
-            )
+        check_solver(solver)
         if solver == "diagram" and integral == "relax":
             raise DeclarationError(
                 "A diagram has integral labels only: leave out integral='relax', or solver='diagram'."
@@ -323,13 +320,12 @@ class Oracle(SumsOverLabels):
         (array([[0., 1., 0.],
                [0., 0., 0.]]), array([3., 0.]))
         """
-        whole("n_jobs", n_jobs)
         keys = listed(keys)
         self._check_current()
         costs = cost_matrix(self.space, C)
         if keys is not None:
             _check_keys(keys, len(costs))
-        jobs = _jobs(n_jobs)
+        jobs = n_threads(n_jobs)
         if self._may_compile:
             self._consider_diagram(len(costs))
         if self._algorithm is self._solvers:
@@ -590,12 +586,13 @@ class Oracle(SumsOverLabels):
         return html_table(["Oracle", ""], facts + self.statistics.rows())
 
 
-def _jobs(n_jobs: int) -> int:
-    if n_jobs == 0 or n_jobs < -1:
-        raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
-    if n_jobs > 0:
-        return n_jobs
-    return os.cpu_count() or 1
+def check_solver(solver: Any) -> Any:
+    """What may name a solver; whether there is one of that name is seen when a solver instance is made."""
+    if not isinstance(solver, str | os.PathLike | Profile | type):
+        raise DeclarationError(
+            f"solver must be 'auto', the name or path of a profile, or a Backend class; got {shown(solver)}."
+        )
+    return solver
 
 
 def _check_keys(keys: Sequence[Hashable], n: int) -> None:

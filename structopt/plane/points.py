@@ -6,7 +6,7 @@ A search only ever sees a `SearchPlane`: never a solver, never a label space.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -187,6 +187,8 @@ def check_ray(ray: Ray, name: str) -> Ray:
 def pair(given: Ray, name: str) -> Ray:
     """Two numbers (h, g)."""
     try:
+        if isinstance(given, bytes | bytearray | Mapping | Set):  # they have no first and second number
+            raise TypeError
         h, g = given
     except (TypeError, ValueError):
         raise DeclarationError(f"{name} must be a pair (h, g), got {shown(given)}.") from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from structopt.checks import checked, having
+from structopt.checks import checked, hashable, having, shown
 from structopt.errors import DeclarationError
 
 __all__ = ["marginals"]
@@ -56,6 +57,11 @@ def marginals(
     for what, given, length in (("states", names, p.shape[1]), ("tokens", words, p.shape[0])):
         if len(given) != length:
             raise DeclarationError(f"{len(given)} {what} for probabilities of shape {p.shape}; there must be {length}.")
+    for name in names:
+        hashable("The name of a state", name)
+    if len(set(names)) < len(names):
+        twice = next(name for name, uses in Counter(names).items() if uses > 1)
+        raise DeclarationError(f"states has {shown(twice)} more than once; the states must differ.")
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -87,7 +93,7 @@ def _checked(probabilities: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _rows(truth: list[Any], names: list[Any], length: int) -> list[int]:
     if len(truth) != length:
         raise DeclarationError(f"truth has {len(truth)} states for {length} positions.")
-    unknown = [state for state in truth if state not in names]
+    unknown = [state for state in truth if hashable("A state of truth", state) not in names]
     if unknown:
         raise DeclarationError(f"truth has the state {unknown[0]!r}, which is not among {names}.")
     return [names.index(state) for state in truth]

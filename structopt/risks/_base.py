@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from structopt.checks import converted
-from structopt.errors import DeclarationError
 from structopt.risks._features import Features, FloatArray, shard_rows
 from structopt.risks.identity import digest
-from structopt.risks.risk import LinearRisk, Risk
+from structopt.risks.risk import LinearRisk, Risk, check_weights
 from structopt.risks.sample_weight import checksum, relative_weights
 
 __all__ = ["FeatureRisk", "SeparableRisk"]
@@ -87,12 +85,7 @@ class FeatureRisk(Risk):
         return 0 if target is None else zlib.crc32(np.ascontiguousarray(target).tobytes())
 
     def _checked(self, w: FloatArray) -> FloatArray:
-        w = converted("w", w)
-        if w.shape != (self.n_features,):
-            raise DeclarationError(
-                f"{type(self).__name__}: w has shape {w.shape}; this risk needs ({self.n_features},)."
-            )
-        return w
+        return check_weights(w, self.n_features, type(self).__name__)
 
 
 class SeparableRisk(FeatureRisk, LinearRisk):

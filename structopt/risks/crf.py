@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from structopt._jit.threads import in_threads
 from structopt.algorithms.chain import viterbi as chain
-from structopt.checks import checked
+from structopt.checks import checked, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
@@ -27,7 +27,7 @@ from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
 from structopt.risks.identity import digest
-from structopt.risks.risk import Risk
+from structopt.risks.risk import Risk, check_weights
 from structopt.risks.sample_weight import checksum, relative_weights
 from structopt.risks.vector import VectorRisk
 from structopt.structures.chain import Chain
@@ -43,7 +43,7 @@ class StructuredLikelihood(Risk):
 
     @checked
     def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
-        self.model, self.n_jobs = model, n_jobs
+        self.model, self.n_jobs = model, n_threads(n_jobs)
         X, Y = plain_inputs(X), plain_labels(Y)
         self._X, self._Y = X, Y
         self._weight = relative_weights(sample_weight, n_examples(X), type(self).__name__)
@@ -73,7 +73,7 @@ class StructuredLikelihood(Risk):
         """
 
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
-        w = np.asarray(w, dtype=np.float64)
+        w = check_weights(w, self.n_features, type(self).__name__)
         log_z, expected = self.log_partition(w)
         total = float(log_z.sum() if self._weight is None else log_z @ self._weight)
         value = total - float(w @ self._observed)
@@ -193,6 +193,7 @@ def chain_marginals(
     first = tables[2][0] if model.initial_weights else None
     steps, start = model.forbid(np.asarray(tables[1][0]), first)
     U, ptr = np.ascontiguousarray(tables[0]), batch.starts[0].astype(np.int64)
+    n_jobs = n_threads(n_jobs)
     if n_jobs == 1:
         log_z, node, pairs = chain.marginals_batch(U, ptr, steps, start)
         return log_z, node, _total(pairs, weight)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt.checks import converted
 from structopt.errors import DeclarationError
 from structopt.risks.linesearch import zero_of_increasing
 
@@ -317,3 +318,15 @@ def check_start(w0: Vector | None, default: Vector) -> Vector:
     if bad.size:
         raise DeclarationError(f"w0 is not finite at {bad.size} positions (first: {int(bad[0])}); pass finite weights")
     return w
+
+
+def check_weights(w: Any, length: int, owner: str) -> Vector:
+    """Return the weights at which a risk is asked, or say what is wrong with them."""
+    weights = converted(f"{owner}: w", w)
+    if weights.shape != (length,):
+        raise DeclarationError(f"{owner}: w has shape {weights.shape}; this risk needs ({length},).")
+    finite = np.isfinite(weights)
+    if not finite.all():
+        place = int(np.flatnonzero(~finite)[0])
+        raise DeclarationError(f"{owner}: w[{place}] is {weights[place]}; all weights must be finite.")
+    return weights

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from structopt import search as searches
 from structopt import surrogates
-from structopt.checks import checked, examples
+from structopt.checks import checked, examples, n_threads
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
@@ -147,8 +147,7 @@ class StructuredRisk(Risk):
     ) -> None:
         self.model = model = model.private_twin()
         X, Y = examples("X", plain_inputs(X)), examples("Y", plain_labels(Y))
-        if n_jobs == 0 or n_jobs < -1:
-            raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
+        n_threads(n_jobs)
         self.weight = relative_weights(sample_weight, n_examples(X), "StructuredRisk")
         kept = np.arange(n_examples(X)) if self.weight is None else np.flatnonzero(self.weight)
         if self.weight is not None and len(kept) < len(self.weight):

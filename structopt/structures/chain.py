@@ -15,7 +15,7 @@ from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.chain.algorithm import ChainOracle
 from structopt.algorithms.fronts import Fronts
-from structopt.checks import checked, floats
+from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.batch import Batch
@@ -30,7 +30,6 @@ from structopt.structures.sequences import (
     bio_rules,
     count_codes,
     n_positions,
-    n_threads,
     position_loss,
     rows_of,
 )

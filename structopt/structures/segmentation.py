@@ -15,7 +15,7 @@ from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.segments import viterbi as segments
 from structopt.algorithms.segments.algorithm import SegmentOracle, cover, segment_rows, window_sums
-from structopt.checks import checked, floats
+from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
 from structopt.model.batch import Batch
@@ -30,7 +30,6 @@ from structopt.structures.sequences import (
     States,
     count_codes,
     n_positions,
-    n_threads,
     position_loss,
     rows_of,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable, whole
+from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.features import Term, Tied, check_data_set, is_matrix
 from structopt.losses import Hamming, TaskLoss
@@ -30,7 +29,6 @@ __all__ = [
     "check_sequences",
     "count_codes",
     "n_positions",
-    "n_threads",
     "position_loss",
     "rows_of",
     "rules_of",
@@ -359,14 +357,6 @@ def count_codes(codes: IntArray, owner: IntArray, n: int, width: int) -> sp.csr_
     indptr = np.zeros(n + 1, dtype=np.int32)
     np.cumsum(np.bincount(row, minlength=n), out=indptr[1:])
     return csr_table(counts, column.astype(np.int32), indptr, (n, width))
-
-
-def n_threads(n_jobs: int) -> int:
-    """A number of threads from scikit-learn's convention, where -1 means one per core."""
-    n_jobs = whole("n_jobs", n_jobs)
-    if n_jobs == 0 or n_jobs < -1:
-        raise DeclarationError(f"n_jobs must be -1 or at least 1, got {n_jobs}.")
-    return n_jobs if n_jobs > 0 else os.cpu_count() or 1
 
 
 class SequenceModel(Model):

@@ -235,6 +235,39 @@ def test_conll(write):
             so.data.read(write("x.conll", text), labels=5 if "5" in said else None)
 
 
+@pytest.mark.parametrize("width", [0, -7, 2**31, 10**30])
+def test_widths_beyond_what_compiled_code_takes(write, width):
+    """The hashing of scikit-learn divides by a width of 0, and by one that has no 32 bits: the interpreter dies."""
+    for name, text in (("d.conll", CONLL), ("d.svm", "+1 1:0.5 3:2\n")):
+        with pytest.raises(DeclarationError, match=f"n_features must be between 1 and 2147483647, got {width}"):
+            so.data.read(write(name, text), n_features=width)
+
+
+@pytest.mark.parametrize("wanted", [{"a": 1}, b"a", [["a"]]], ids=["mapping", "bytes", "list inside"])
+def test_names_of_columns_are_names(write, wanted):
+    arff = write("d.arff", "@relation r\n@attribute a numeric\n@attribute l {0,1}\n@data\n1.5,0\n2,1\n")
+    for path in (arff, write("d.csv", "a,l\n1.5,0\n2,1\n")):
+        for option in ("labels", "ignore"):
+            with pytest.raises(DeclarationError, match=r"must be (None or .*)?a sequence|must be hashable|None or"):
+                so.data.read(path, **{option: wanted})
+        assert so.data.read(path, ignore="a").X.shape == (2, 0), "a text is one name"
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["0", ["x"]], "sequence of numbers"),
+        (["zero"], "got 'zero'"),
+        (["0", 0], "twice"),
+        ({"0": 1}, "must be a sequence"),
+    ],
+)
+def test_svmlight_labels_are_numbers(write, labels, told):
+    for text in ("0 1:1\n1 2:1\n", "0,1 1:1\n1 2:1\n"):
+        with pytest.raises(DeclarationError, match=told):
+            so.data.read(write("d.svm", text), labels=labels)
+
+
 def test_conllu(write):
     def token(k, form, upos, head):
         return f"{k}\t{form}\t_\t{upos}\t_\t_\t{head}\t_\t_\t_\n"

@@ -71,3 +71,8 @@ def test_hamming_leaves_out_integers_of_weight_0():
     for weights in (None, [1, 0, 1]):
         with pytest.raises(DeclarationError, match="a ground truth is 7"):
             so.losses.Hamming(weights).linear([1, 0, 7])
+
+
+def test_too_many_items_are_refused_before_their_distances_are_made():
+    with pytest.raises(DeclarationError, match="n must be between 1 and 65536"):
+        so.losses.Footrule(10**30)

@@ -171,6 +171,10 @@ def test_bad_input():
             plane.query(1.0, bottom=ray, top=(0, 1))
         with pytest.raises(DeclarationError, match=told):
             PointPlane([(1, 1)]).query(1.0, bottom=(1, 0), top=ray)
+    for pair in (b"\x00\xff", {1.0: "h", 2.0: "g"}, {1.0, 2.0}, (1.0,), 3.0):
+        for search_plane in (plane, PointPlane([(1, 1)])):
+            with pytest.raises(DeclarationError, match=r"above must be a pair \(h, g\), got"):
+                search_plane.query(1.0, above=pair)
     with pytest.raises(SpaceMismatch, match="cached label"):
         plane.evaluate([1.0])
     with pytest.raises(DeclarationError, match="at least one point"):

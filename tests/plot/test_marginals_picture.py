@@ -37,6 +37,8 @@ def test_what_is_drawn():
         (([0.5, 0.5],), "positions, states"),
         (([[0.5, 0.6]],), "position 0 sum to 1.1"),
         (([[0.5, 0.5]], ["a"]), "1 states for"),
+        (([[0.5, 0.5]], np.array([["a", "b"], ["a", "b"]])), "The name of a state must be hashable"),
+        (([[0.5, 0.5]], ["a", "a"]), "states has 'a' more than once"),
     ],
 )
 def test_refusals(arguments, told):
@@ -47,5 +49,7 @@ def test_refusals(arguments, told):
 def test_refused_ground_truth():
     with pytest.raises(DeclarationError, match="'c', which is not among"):
         so.plot.marginals([[0.5, 0.5]], ["a", "b"], truth=["c"])
+    with pytest.raises(DeclarationError, match="A state of truth must be hashable"):
+        so.plot.marginals([[0.5, 0.5]], ["a", "b"], truth=[["a"]])
     with pytest.raises(DeclarationError, match="2 states for 1 positions"):
         so.plot.marginals([[0.5, 0.5]], ["a", "b"], truth=["a", "a"])

@@ -209,3 +209,10 @@ def test_paths_train_and_refuse() -> None:
         PathSoftmax(X[:2], ["c"], TREE)
     with pytest.raises(DeclarationError, match="must not be negative"):
         PathSoftmax(X, y, TREE, alpha=-np.ones(5))
+
+
+@pytest.mark.parametrize("n_jobs", [0, -7])
+def test_numbers_of_threads(n_jobs):
+    X, Y = [np.array([[1.0], [-1.0]])], [[0, 1]]
+    with pytest.raises(DeclarationError, match=f"n_jobs must be -1 or at least 1, got {n_jobs}"):
+        so.CRF(n_jobs=n_jobs).fit(X, Y)

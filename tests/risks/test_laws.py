@@ -208,6 +208,16 @@ def test_weights_of_the_wrong_length_are_refused(name):
 
 
 @every_risk
+@pytest.mark.parametrize("entry", [np.inf, -np.inf, np.nan])
+def test_weights_that_are_not_finite_are_refused(name, entry):
+    risk, _, _ = build(name, 1)
+    w = np.zeros(risk.n_features)
+    w[1] = entry
+    with pytest.raises(DeclarationError, match=r"w\[1\] is .*; all weights must be finite"):
+        risk(w)
+
+
+@every_risk
 @pytest.mark.parametrize("X", [np.zeros((0, 3)), np.zeros((M, 0)), np.zeros(M), np.full((M, D), np.nan)])
 def test_bad_features_are_refused(name, X):
     if name == "SpaceCRF" and X.shape == (M,):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from structopt.checks import check_parameters, seed
+from structopt.checks import check_parameters, n_threads, seed, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import validated
 from structopt.estimators.conditional_risk.averages import Averager, KernelAverages, owned
@@ -29,6 +29,7 @@ from structopt.estimators.persistence import Persistent
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
+from structopt.oracle.oracle import check_solver
 from structopt.risks.sample_weight import relative_weights
 from structopt.space.compiled import FloatArray
 
@@ -176,6 +177,13 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         """
         check_parameters(self)
         seed("random_state", self.random_state)
+        n_threads(self.n_jobs)
+        check_solver(self.solver)
+        if not isinstance(self.kernel, str) and not callable(self.kernel):
+            raise DeclarationError(
+                f"kernel must be 'precomputed', the name of a kernel of scikit-learn or a callable, got "
+                f"{shown(self.kernel)}."
+            )
         lams = regularizations(self.lam)
         self._prepare(X, y, sample_weight)
         self.__dict__.pop("path_", None)
@@ -192,6 +200,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         self.template_ = self._template(inputs)
         truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(inputs))
         self._compile(inputs, truths, weights)
+        if isinstance(self.program_, LinearRisk) and self.solver != "auto":
+            _ = self.program_.oracle  # a solver that is not there is refused before the work
 
     def _compile(
         self, inputs: Any, truths: Any, sample_weight: FloatArray | None = None, landmarks: Any = None

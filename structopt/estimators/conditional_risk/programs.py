@@ -146,7 +146,7 @@ class LinearRisk(RiskProgram):
     @cached_property
     def oracle(self) -> Oracle:
         """What solves the programs."""
-        if self.solver == "auto":
+        if isinstance(self.solver, str) and self.solver == "auto":
             return self.model.oracle(self.template)
         model = self.model
         return Oracle(model.space(self.template), self.solver, integral=model.integral, **model.options)

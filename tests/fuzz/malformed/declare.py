@@ -29,7 +29,7 @@ def tree() -> so.Hierarchy:
 @recipe
 def declare_block(rng: Rng) -> Call:
     kind = str(rng.choice(["binary", "integer", "continuous"]))
-    arguments = {"name": A("y", k.text), "shape": A(3, k.count)}
+    arguments = {"name": A("y", k.text), "shape": A(3, k.shape)}
     if kind != "binary":
         arguments |= {"lower": A(eighths(rng, 3) - 4.0, k.array), "upper": A(eighths(rng, 3) + 4.0, k.array)}
     space = so.LabelSpace()
@@ -345,9 +345,9 @@ def structure_of(rng: Rng) -> tuple[Any, Any, Any, Any, Any]:
     if which == 8:
         return so.structures.Assignment(), [eighths(rng, 3, 3, 2) for _ in range(4)], [[0, 2, 1]] * 4, k.rows, k.label
     if which == 9:
-        return so.structures.Ranking(), [eighths(rng, 3, 2) for _ in range(4)], [[0, 1, 2]] * 4, k.rows, k.label
+        return so.structures.Ranking(), [eighths(rng, 3, 2) for _ in range(4)], [[0, 1, 2]] * 4, k.rows, k.relevances
     arcs = [("s", "a"), ("s", "b"), ("a", "t"), ("b", "t")]
-    return so.structures.Flow(arcs, {"s": 1, "t": -1}), rows, [[1, 0, 1, 0]] * 6, k.rows, k.label
+    return so.structures.Flow(arcs, {"s": 1, "t": -1}), rows, [[1, 0, 1, 0]] * 6, k.rows, k.flow
 
 
 def _list(kind: Any) -> Any:
@@ -372,18 +372,13 @@ def _list(kind: Any) -> Any:
 
 @recipe
 def structure_codecs(rng: Rng) -> Call:
-    m, X, Y, _, _ = structure_of(rng)
+    m, X, Y, _, ykind = structure_of(rng)
     x, y = X[0], Y[0]
     which = int(rng.integers(4))
     xkind = k.array
     if which == 0:
         y = sorted(y) if isinstance(y, set) else y
-
-        def kind(rng: Rng, value: Any) -> k.Choice:
-            word, found, verdict = k.label(rng, value)
-            relevances = isinstance(m, so.structures.Ranking) and word == "array of halves"  # of documents
-            return word, found, "odd" if relevances else verdict
-
+        kind = ykind if ykind in (k.relevances, k.flow) else k.label
         return Call(lambda label, x: m.encode(label, x), {"label": A(y, kind), "x": A(x, None)})
     if which == 1:
         z = m.encode(y, x)
@@ -393,6 +388,16 @@ def structure_codecs(rng: Rng) -> Call:
         return Call(m.scores, {"w": A(w, k.weights), "x": A(x, xkind)})
     w = eighths(rng, m.n_weights(x))
     return Call(lambda **v: m.predict(**v) is None, {"w": A(w, k.weights), "x": A(x, xkind)}, tolerance=None)
+
+
+def _none_is_all(kind: Any) -> Any:
+    """A kind of pairs for which None stands for all of them."""
+
+    def choose(rng: Rng, value: Any) -> k.Choice:
+        word, found, verdict = kind(rng, value)
+        return word, found, "odd" if found is None else verdict
+
+    return choose
 
 
 @recipe
@@ -419,7 +424,7 @@ def structures(rng: Rng) -> Call:
             s.PairwiseMRF,
             {
                 "n": A(3, k.count),
-                "edges": A([(0, 1), (1, 2)], k.edges),
+                "edges": A([(0, 1), (1, 2)], _none_is_all(k.edges)),
                 "integral": A("auto", k.option),
                 "loss": A(so.losses.Hamming(), optional(k.thing)),
             },

@@ -74,6 +74,12 @@ def count(rng: np.random.Generator, value: int, optional: bool = False) -> Choic
     return pick(rng, choices if optional else [*choices, ("None", None, "bad")])
 
 
+def shape(rng: np.random.Generator, value: int) -> Choice:
+    """The length of an axis, or those of several."""
+    word, found, verdict = count(rng, value)
+    return word, found, "odd" if word in ("list", "array") else verdict
+
+
 def real(rng: np.random.Generator, value: float, optional: bool = False) -> Choice:
     """A number."""
     choices = [
@@ -320,6 +326,12 @@ def option(rng: np.random.Generator, value: Any, optional: bool = False) -> Choi
     return pick(rng, choices if optional else [*choices, ("None", None, "bad")])
 
 
+def one_or_several(rng: np.random.Generator, value: Any) -> Choice:
+    """One of a few words, or a sequence of them."""
+    word, found, verdict = option(rng, value)
+    return word, found, "odd" if word in ("list", "array") else verdict
+
+
 def flag(rng: np.random.Generator, value: bool) -> Choice:
     """Yes or no."""
     choices: list[Choice] = [
@@ -519,6 +531,18 @@ def label(rng: np.random.Generator, value: Any, optional: bool = False) -> Choic
         ("huge", np.full(shape, 10**15), "bad"),
     ]
     return pick(rng, choices if optional else [*choices, ("None", None, "bad")])
+
+
+def relevances(rng: np.random.Generator, value: Any) -> Choice:
+    """An order of documents, or any numbers that order them."""
+    word, found, verdict = label(rng, value)
+    return word, found, "odd" if word in ("array of halves", "huge") else verdict
+
+
+def flow(rng: np.random.Generator, value: Any) -> Choice:
+    """A flow, which need not be whole."""
+    word, found, verdict = label(rng, value)
+    return word, found, "odd" if word == "array of halves" else verdict
 
 
 def text(rng: np.random.Generator, value: str) -> Choice:

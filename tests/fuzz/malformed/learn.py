@@ -250,7 +250,7 @@ def trainers(rng: Rng) -> Call:
     if name in ("bmrm", "one_slack"):
         arguments["theta"] = A(0.25, k.real)
     if name == "proximal_bundle":
-        arguments["rho"] = A(0.125, k.real)
+        arguments["serious_share"] = A(0.125, k.real)
     if name in ("bcfw", "sgd"):
         arguments["average"] = A("weighted", k.option)
     if name == "sgd":
@@ -411,7 +411,7 @@ def _estimators(rng: Rng) -> tuple[Any, dict[str, A], Any, Any, Any, Any]:
     m, X, Y, xkind, ykind = structure_of(rng)
     own = {
         "model": A(m, k.thing),
-        "surrogate": A(str(rng.choice(["margin", "slack"])), k.option),
+        "surrogate": A(str(rng.choice(["margin", "slack"])), k.one_or_several),
         "search": A("auto", k.option),
         "trainer": A(str(rng.choice(["auto", "bmrm", "n_slack", "one_slack", "bcfw", "sgd"])), k.option),
         "n_jobs": A(1, k.count),
