@@ -59,6 +59,7 @@ _ALLOWED: dict[str, dict[str, _Kind]] = {
         "run_crossover": ("on", "off", "choose"),
     },
     "scipy": {"presolve": _SWITCH, "node_limit": _WHOLE},
+    "scip": {"limits/gap": _NUMBER, "limits/nodes": _WHOLE, "numerics/feastol": _NUMBER},
     "pulp": {
         "presolve": _SWITCH,
         "cuts": _SWITCH,

@@ -17,6 +17,7 @@ BACKENDS: dict[str, str | type[Backend]] = {
     "scipy": "structopt.backends.scipy:Scipy",
     "pulp": "structopt.backends.pulp:Pulp",
     "pyomo": "structopt.backends.pyomo:Pyomo",
+    "scip": "structopt.backends.scip:Scip",
 }
 
 

@@ -29,6 +29,8 @@ __all__ = ["with_tight_coefficients"]
 _TOO_LARGE = 100.0
 #: Activities beyond this are not computed: their rounding errors would not be small.
 _LARGEST_ACTIVITY = 1e15
+#: A new constant below this share of the activities would be off by more than 1e-6 of itself.
+_LEAST_EXCESS = 2e-10
 
 
 def with_tight_coefficients(space: CompiledSpace) -> CompiledSpace:
@@ -80,13 +82,12 @@ def with_tight_coefficients(space: CompiledSpace) -> CompiledSpace:
         size = _sums(row_of, magnitude * np.abs(at), space.n_rows)
     sound = one_sided & np.isfinite(largest) & (size < _LARGEST_ACTIVITY) & (np.abs(bound) < _LARGEST_ACTIVITY)
     with np.errstate(invalid="ignore"):
+        excess = np.where(sound, largest - bound, np.inf)
+        # A row that is redundant stays (no constant of it can mislead), and one where little more than rounding is left.
+        sound &= excess > _LEAST_EXCESS * (size + np.abs(bound))
         # A little more than needed, for the rounding of sums; any constant between this and the declared one will do.
-        needed = np.where(sound, (largest - bound) * (1.0 + 1e-9) + 1e-15 * (size + np.abs(bound)), np.inf)
-    reduced = (
-        integer[matrix.indices]
-        & (needed > 0.0)[row_of]  # else the row is redundant: no constant of it can mislead
-        & (magnitude > _TOO_LARGE * needed[row_of])
-    )
+        needed = np.where(sound, excess * (1.0 + 1e-9) + 1e-15 * (size + np.abs(bound)), np.inf)
+    reduced = integer[matrix.indices] & (magnitude > _TOO_LARGE * needed[row_of])
     if not reduced.any():
         return space
     new = np.where(reduced, np.sign(data) * needed[row_of], data)
