@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -388,7 +387,8 @@ def csr_table(data: FloatArray, indices: Any, indptr: Any, shape: tuple[int, int
     array([[0., 1.],
            [1., 0.]])
     """
-    table = copy(_template((int(shape[0]), int(shape[1]))))
+    table = sp.csr_array.__new__(sp.csr_array)
+    table.__dict__.update(_template((int(shape[0]), int(shape[1]))).__dict__)
     table.data, table.indices, table.indptr = data, indices, indptr
     return table
 

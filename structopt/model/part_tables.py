@@ -6,7 +6,7 @@ from typing import Any
 
 from structopt._jit import kernel
 
-__all__ = ["add_joint", "add_scores", "fill_rows", "mix_rows", "number_groups"]
+__all__ = ["add_joint", "add_scores", "fill_rows", "mix_rows", "number_groups", "take_rows"]
 
 
 @kernel
@@ -78,6 +78,26 @@ def mix_rows(
             end = kept
             out_indptr[r + 1] = end
     return end
+
+
+@kernel
+def take_rows(sources: Any, start: Any, first: Any, indptr: Any, indices: Any, data: Any, out: Any) -> None:
+    """Tables of which the k-th has the rows of table ``sources[k, i]`` for example i, behind one another.
+
+    The tables given stand as in `mix_rows`; `out` is (row pointers of each, indices, data).
+    """
+    out_indptr, out_indices, out_data = out
+    end = 0
+    for k in range(sources.shape[0]):
+        first_of_table = end
+        out_indptr[k, 0] = 0
+        for i in range(sources.shape[1]):
+            base = first[sources[k, i]]
+            for r in range(start[i], start[i + 1]):
+                for q in range(indptr[base + r], indptr[base + r + 1]):
+                    out_indices[end], out_data[end] = indices[q], data[q]
+                    end += 1
+                out_indptr[k, r + 1] = end - first_of_table
 
 
 @kernel

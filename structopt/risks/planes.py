@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from structopt.model import Model
 from structopt.model.batch import Batch, LabelBatch, LossBatch
 from structopt.model.codec import csr_table
-from structopt.model.part_tables import mix_rows
+from structopt.model.part_tables import mix_rows, take_rows
 from structopt.plane.batch import BatchAnswers, BatchBox, IndexArray, PlaneFronts
 from structopt.plane.points import SearchPlane
 from structopt.search import BatchResult
@@ -108,11 +108,11 @@ class DataPlanes:
         numbers = np.maximum(found.numbers, 0)  # where nothing is violated, the ground truth
         shares = np.where(found.numbers >= 0, found.shares, [[1.0], [0.0]])
         self._lam = found.lam if self._lam is None else np.where(np.isnan(found.lam), self._lam, found.lam)
-        near = np.where(found.near >= 0, found.near, 0)
-        alone = np.ones((1, self.batch.n))
+        near = np.maximum(found.near, 0)
         chosen, every = planes.mixture(numbers, shares), np.arange(self.batch.n)
-        g, shift = (np.array([getattr(label, name) for label in planes.labels]) for name in ("g", "shift"))
-        self._kept = [_Points(planes.mixture(row[None], alone), g[row, every], shift[row, every]) for row in near]
+        g = np.array([label.g for label in planes.labels])[near, every]
+        shift = np.array([label.shift for label in planes.labels])[near, every]
+        self._kept = [_Points(*point) for point in zip(planes.taken(near), g, shift, strict=True)]
         return chosen
 
     def points(self, labels: LabelBatch) -> _Points:
@@ -263,14 +263,29 @@ class PassPlanes:
 
     def mixture(self, numbers: IndexArray, shares: FloatArray) -> list[sp.csr_array]:
         """``sum_k shares[k, i] * label numbers[k, i]`` of every example, as part tables."""
-        batch = self._data.batch
-        if self._stacks is None or self._stacks[0] != len(self.labels):
-            terms = range(len(batch.starts))
-            self._stacks = len(self.labels), [_stacked([label.tables[t] for label in self.labels]) for t in terms]
         return [
             _mixed(stack, numbers, shares, start, table.shape)
-            for stack, start, table in zip(self._stacks[1], batch.starts, self.labels[0].tables, strict=True)
+            for stack, start, table in zip(
+                self._stacked_labels(), self._data.batch.starts, self.labels[0].tables, strict=True
+            )
         ]
+
+    def taken(self, numbers: IndexArray) -> list[list[sp.csr_array]]:
+        """For every row of `numbers` the labels of these numbers, as part tables."""
+        found: list[list[sp.csr_array]] = [[] for _ in numbers]
+        for stack, start, table in zip(
+            self._stacked_labels(), self._data.batch.starts, self.labels[0].tables, strict=True
+        ):
+            for tables, taken in zip(found, _taken(stack, numbers, start, table.shape), strict=True):
+                tables.append(taken)
+        return found
+
+    def _stacked_labels(self) -> list[_Stack]:
+        """The tables of all labels, for every term."""
+        if self._stacks is None or self._stacks[0] != len(self.labels):
+            terms = range(len(self._data.batch.starts))
+            self._stacks = len(self.labels), [_stacked([label.tables[t] for label in self.labels]) for t in terms]
+        return self._stacks[1]
 
 
 def _loss_of_integers(batch: Batch) -> bool:
@@ -294,6 +309,20 @@ def _stacked(tables: Sequence[sp.csr_array]) -> _Stack:
     indices = np.concatenate([table.indices for table in tables], dtype=np.int32, casting="unsafe")
     data = np.concatenate([table.data for table in tables], dtype=np.float64)
     return first, indptr.astype(np.int64, copy=False), indices, data
+
+
+def _taken(
+    stack: _Stack, sources: npt.NDArray[np.intp], start: npt.NDArray[np.intp], shape: tuple[int, int]
+) -> list[sp.csr_array]:
+    first, indptr, indices, data = stack
+    row = first[np.repeat(sources, np.diff(start), axis=1)] + np.arange(shape[0])
+    ends = np.concatenate([[0], np.cumsum((indptr[row + 1] - indptr[row]).sum(axis=1))])
+    out = np.empty((len(sources), shape[0] + 1), dtype=np.int32), np.empty(ends[-1], dtype=np.int32), np.empty(ends[-1])
+    take_rows(sources, start, first, indptr, indices, data, out)
+    return [
+        csr_table(out[2][a:b], out[1][a:b], pointers, shape)
+        for pointers, a, b in zip(out[0], ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ]
 
 
 def _mixed(

@@ -104,7 +104,7 @@ def search_batch(
     lam: FloatArray | None = None,
     max_rounds: int = _MAX_ROUNDS,
     n_near: int = 0,
-    each: Callable[[Callable[[int], None], IndexArray], None] = _one_by_one,
+    each: Callable[..., None] = _one_by_one,
 ) -> BatchResult:
     """Maximise ψ in every plane of a batch.
 
@@ -235,8 +235,7 @@ class _Walks:
         n = self.planes.n
         values, places = np.empty((n, 2)), np.empty((n, 5))
         parts, near = np.empty((3, n), dtype=np.intp), np.empty((n_near, n), dtype=np.intp)
-        walk.summarize(self.states, self.form.numbers, values, places, parts)
-        self.form.check()
+        walk.summarize(self.states, values, places, parts)
         mixed = values[:, 1] > values[:, 0]
         value = np.where(mixed, values[:, 1], values[:, 0])
         h, g = (np.where(mixed, places[:, 2 + k], places[:, k]) for k in range(2))

@@ -61,7 +61,9 @@ _N_ANSWERS = 13
 _LABEL_VALUE, _LABEL_ID, _LABEL_H, _LABEL_G = 14, 15, 16, 17
 # Whether the incumbent may be a label of another part of the plane.
 _IS_PART = 18
-_N_SCALARS = 19
+# The best mixture, if it was better than the labels known: its ψ, the second share, h and g, and its two ends.
+_MIX_VALUE, _MIX_SHARE, _MIX_H, _MIX_G, _MIX_ID = 19, 20, 21, 22, 23
+_N_SCALARS = 25
 # Further rows: lines h + λ g <= K in increasing λ; two chains of vertices in increasing g, each with their place among
 # the points known, one of all points and one of answers alone; every λ queried; the last three are scratch for the
 # lower envelope of the lines.
@@ -240,8 +242,11 @@ def _turn(H: FloatArray, G: FloatArray, a: int, b: int, h: float, g: float) -> f
 
 
 @kernel
-def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: float) -> None:
-    """Put a point on the chain whose rows begin at `first` and whose length is scalar `count`."""
+def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: float) -> int:
+    """Put a point on the chain whose rows begin at `first` and whose length is scalar `count`.
+
+    Returns its place there, -1 if it is below the chain.
+    """
     n = int(s[0, count])
     H, G = s[first], s[first + 1]
     at = 0
@@ -249,11 +254,11 @@ def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: f
         at += 1
     if at < n:
         if H[at] >= h:
-            return
+            return -1
         if at:
             rise = (h - H[at - 1]) * (G[at] - G[at - 1]) - (H[at] - H[at - 1]) * (g - G[at - 1])
             if rise <= 0.0:
-                return
+                return -1
     low = at
     while low and (H[low - 1] <= h or (low > 1 and _turn(H, G, low - 2, low - 1, h, g) <= 0.0)):
         low -= 1
@@ -267,6 +272,7 @@ def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: f
             s[row, low + 1 + j] = s[row, at + j]
     H[low], G[low], s[first + 2, low] = h, g, number
     s[0, count] = low + 1 + rest
+    return low
 
 
 @kernel
@@ -318,6 +324,19 @@ def best_mixture(s: FloatArray, f: FloatArray, value: float) -> Any:
                 value, best = mixed, t
                 first, second = int(s[_CHAIN_ID, k]), int(s[_CHAIN_ID, k + 1])
     return value, best, first, second
+
+
+@kernel
+def _offer_mixtures(s: FloatArray, f: FloatArray, first: int, last: int) -> None:
+    """Take the best mixture of two neighbours as incumbent, if it is better, among some edges of the chain."""
+    for k in range(max(first, 0), min(last, int(s[0, _N_CHAIN]) - 1)):
+        h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
+        if clipped(f, max(h, h1), max(g, g1)) > s[0, _VALUE]:
+            t, mixed, _ = segment_maximum(f, h, g, h1, g1)
+            if 0.0 < t < 1.0 and mixed > s[0, _VALUE]:
+                s[0, _VALUE], s[0, _MIX_VALUE], s[0, _MIX_SHARE] = mixed, mixed, t
+                s[0, _MIX_H], s[0, _MIX_G] = h + t * (h1 - h), g + t * (g1 - g)
+                s[0, _MIX_ID], s[0, _MIX_ID + 1] = s[_CHAIN_ID, k], s[_CHAIN_ID, k + 1]
 
 
 @kernel
@@ -503,9 +522,9 @@ def begin(
     s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR] = h_cap, g_cap, h_floor, g_floor
     s[0, _VALUE], s[0, _UPPER], s[0, _TOLERANCE], s[0, _RTOL] = value, math.inf, tolerance, rtol
     s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _LABEL_H], s[0, _LABEL_G] = 0.0, -1.0, 0.0, 0.0
-    s[0, _MIXES], s[0, _IS_PART] = 1.0 if mixes else 0.0, 0.0
+    s[0, _MIXES], s[0, _IS_PART], s[0, _MIX_VALUE] = 1.0 if mixes else 0.0, 0.0, 0.0
     if mixes:
-        s[0, _VALUE] = best_mixture(s, f, s[0, _VALUE])[0]
+        _offer_mixtures(s, f, 0, n_known)
     upper, h, g = _peak(s, f, s[0, _VALUE])
     if s[0, _N_CHAIN] > 0.0 and s[0, _VALUE] > 0.0:
         return _decide(s, f, upper, h, g, False)
@@ -552,10 +571,10 @@ def advance(s: FloatArray, f: FloatArray, lam: float, bound: float, h: float, g:
     _insert(s, _ANSWER_H, _N_ANSWERS, h, g, number)
     rises = _rises(s, lam, h, g)
     if rises or _is_new(s, h, g):
-        _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
+        place = _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
+        if s[0, _MIXES] != 0.0 and place >= 0:
+            _offer_mixtures(s, f, place - 1, place + 1)  # the other edges are what they were
     settled = not rises and s[0, _CLOSING] != 0.0
-    if s[0, _MIXES] != 0.0 and not settled:
-        s[0, _VALUE] = best_mixture(s, f, s[0, _VALUE])[0]
     upper, peak_h, peak_g = _peak(s, f, s[0, _VALUE])
     return _decide(s, f, upper, peak_h, peak_g, settled)
 
@@ -634,6 +653,9 @@ def begin_all(
         for row in (_CHAIN_ID, _ANSWER_ID):
             for k in range(int(s[0, _N_CHAIN if row == _CHAIN_ID else _N_ANSWERS])):
                 s[row, k] = numbers[int(s[row, k])]
+        if s[0, _MIX_VALUE] > 0.0:
+            for k in (_MIX_ID, _MIX_ID + 1):
+                s[0, k] = numbers[int(s[0, k])]
         if best >= 0:
             _offer(s, value, label_h, label_g, numbers[best])
         codes[i], lams[i], uppers[i] = code, lam, upper
@@ -805,7 +827,7 @@ def peak_edges(states: FloatArray, f: FloatArray, numbers: Any, lams: FloatArray
 
 
 @kernel
-def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: FloatArray, parts: Any) -> None:
+def summarize(states: FloatArray, values: FloatArray, places: FloatArray, parts: Any) -> None:
     """What the walks found.
 
     Parameters
@@ -822,17 +844,10 @@ def summarize(states: FloatArray, f: FloatArray, values: FloatArray, places: Flo
         values[i, 0], parts[0, i] = s[0, _LABEL_VALUE], int(s[0, _LABEL_ID])
         places[i, 0], places[i, 1] = s[0, _LABEL_H], s[0, _LABEL_G]
         values[i, 1] = 0.0
-        if s[0, _MIXES] != 0.0:
-            highest = s[0, _LABEL_VALUE]
-            for k in range(int(s[0, _N_CHAIN]) - 1):
-                h, g, h1, g1 = s[_CHAIN_H, k], s[_CHAIN_G, k], s[_CHAIN_H, k + 1], s[_CHAIN_G, k + 1]
-                if clipped(f, max(h, h1), max(g, g1)) > highest:
-                    t, mixed, _ = segment_maximum(f, h, g, h1, g1)
-                    if 0.0 < t < 1.0 and mixed > highest:
-                        highest = mixed
-                        values[i, 1] = mixed
-                        places[i, 2], places[i, 3], places[i, 4] = h + t * (h1 - h), g + t * (g1 - g), t
-                        parts[1, i], parts[2, i] = int(s[_CHAIN_ID, k]), int(s[_CHAIN_ID, k + 1])
+        if s[0, _MIX_VALUE] > s[0, _LABEL_VALUE]:
+            values[i, 1] = s[0, _MIX_VALUE]
+            places[i, 2], places[i, 3], places[i, 4] = s[0, _MIX_H], s[0, _MIX_G], s[0, _MIX_SHARE]
+            parts[1, i], parts[2, i] = int(s[0, _MIX_ID]), int(s[0, _MIX_ID + 1])
 
 
 @kernel

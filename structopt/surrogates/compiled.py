@@ -173,6 +173,19 @@ def _softplus(h: float) -> float:
 
 
 @kernel
+def _power(g: float, exponent: float) -> float:
+    """``g ** exponent``, of which the usual exponents need no logarithm."""
+    if exponent == 1.0:
+        return g
+    if exponent == 0.5:
+        return math.sqrt(g)
+    if exponent == 0.0:
+        return 1.0
+    power: float = g**exponent
+    return power
+
+
+@kernel
 def clipped(f: FloatArray, h: float, g: float) -> float:
     """max(0, ψ), and 0 outside the domain: `Surrogate.clipped`."""
     code = int(f[_CODE])
@@ -187,7 +200,7 @@ def clipped(f: FloatArray, h: float, g: float) -> float:
         elif code == MARGIN:
             value = h + g
         elif code == GENERALIZED:
-            value = h * g ** f[_Q] + g ** f[_P]
+            value = h * _power(g, f[_Q]) + _power(g, f[_P])
         elif code == LOG:
             value = f[_P] * g * _softplus(h)
         elif code == OWN:
@@ -219,12 +232,8 @@ def gradient(f: FloatArray, h: float, g: float) -> Any:
     if code == GENERALIZED:
         a, b = f[_P], f[_Q]
         g = max(g, 1e-300)  # g^(b - 1) at 0 is infinite
-        slope = 0.0
-        if b != 0.0:
-            slope += b * h * g ** (b - 1.0)
-        if a != 0.0:
-            slope += a * g ** (a - 1.0)
-        return g**b, slope
+        power = _power(g, b)
+        return power, (b * h * power + a * _power(g, a)) / g
     root = max(math.sqrt(max(g, 0.0)), 1e-150)
     h *= f[_P]
     if code == PROB_CONVEX and h > 0.0:
