@@ -283,8 +283,12 @@ class PointCodec(BatchCodec[Any]):
     def counts(self, truth: Any) -> Counts | None:
         model = self.batch.model
         if model.fixed:
-            return counts_of(np.asarray(truth), model.counted())
-        weights = RaggedRows.of([model.counted(self.batch.input(i)) for i in range(self.n)])
+            counted = model.counted()
+            return None if np.ndim(counted) != 1 else counts_of(np.asarray(truth), counted)
+        each = [model.counted(self.batch.input(i)) for i in range(self.n)]
+        if any(np.ndim(counted) != 1 for counted in each):
+            return None  # sums of variables
+        weights = RaggedRows.of(each)
         made = counts_of(truth.flat, weights.flat, weights.ptr)
         errors, on = (LossBatch(RaggedRows(form.coef, weights.ptr), form.const) for form in made[:2])
         return Counts(errors, on, made.least)

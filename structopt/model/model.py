@@ -500,9 +500,10 @@ class Model(Probabilities):
         """
         return self.block_losses(x).expected(mean)
 
-    def counted(self, x: Any = None) -> FloatArray:
+    def counted(self, x: Any = None) -> Any:
         """The weight of every variable whose false positives and false negatives the task loss counts, 0 elsewhere.
 
+        Where sums of variables are counted, a matrix with a row for each of them (`structopt.structures.Segmentation`).
         What `structopt.surrogates.MicroF1` counts, too. Refused where the loss counts something else (costs of
         confusions, distances), or other than 0/1 variables.
 

@@ -76,9 +76,11 @@ class Segmentation(SequenceModel):
     An input is a (T, d) matrix, a data set a list of them; a label is a list of pairs (start, state). The weights are
     one row of length d a state, then ``T[s, s']``, then the initial weights, then those of ``(length, state)``.
 
-    With ``loss="entities"`` the surrogate ``"micro_f1"`` is that of entities: at margin 0 it is 1 - F1 of a sentence's
-    entities, exactly, where a chain of BIO tags can only count tags. It is a loss of each sentence, and the mean of
-    these is not 1 - F1 of all entities of a corpus. `segments_of_bio` and `bio_of_segments` convert tags.
+    With a loss by position the surrogate ``"micro_f1"`` counts states of positions, as that of a `Chain` does: at
+    margin 0 it is the share of wrong positions. With ``loss="entities"`` it is that of entities: at margin 0 it is
+    1 - F1 of a sentence's entities, exactly, where a chain of BIO tags can only count tags. It is a loss of each
+    sentence, and the mean of these is not 1 - F1 of all entities of a corpus. `segments_of_bio` and
+    `bio_of_segments` convert tags.
 
     Examples
     --------
@@ -228,19 +230,39 @@ class Segmentation(SequenceModel):
         T = n_positions(x)
         return self._oracle_of(T).point(self.numbers_of(label, T))
 
-    def counted(self, x: Any = None) -> FloatArray:
-        """The segments that are entities; refused where the loss counts positions, and the variables are segments."""
+    def counted(self, x: Any = None) -> Any:
+        """What micro-F1 counts: the segments that are entities, or the states of positions.
+
+        The state of a position is the sum of the segments that cover it, so that these counts are a matrix: a row for
+        each position and state.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+
+        Returns
+        -------
+        ndarray, shape (n_variables,), or csr_array, shape (n_positions * n_states, n_variables)
+        """
+        space = self.space(x)
+        block = space["segment"]
         if isinstance(self._task, EntityErrors):
-            space = self.space(x)
-            block = space["segment"]
             weights = np.zeros(space.n_variables)
             weights[block.slice] = self._task.counted(block.size)
             return weights
-        raise DeclarationError(
-            "Micro-F1 counts variables that are on, and those of a segmentation are segments, while its loss counts "
-            "positions. Use loss='entities', which counts segments, another surrogate, or a Chain, whose variables are "
-            "states of positions."
-        )
+        self._check_counted()
+        T, S = n_positions(x), self.n_states
+        rows = sp.coo_array(sp.kron(cover(T, self.max_length).T, sp.eye_array(S)))
+        places = rows.row, rows.col + block.slice.start
+        return sp.csr_array((rows.data, places), shape=(T * S, space.n_variables))
+
+    def _check_counted(self) -> None:
+        if self._by_position.counted(1) is None:
+            raise DeclarationError(
+                f"Micro-F1 counts wrong positions, as the Hamming loss does; {self._task!r} counts something else. Use "
+                "loss='hamming' or 'entities', or another surrogate."
+            )
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> list[tuple[int, Any]]:
         """The segments of a point."""
@@ -432,13 +454,23 @@ class SegmentRows(BatchCodec[Segments]):
 
     def counts(self, truth: Segments) -> Counts | None:
         task = self.model._task
-        self.model.counted(self.batch.input(0))  # refuses losses of positions
-        assert isinstance(task, EntityErrors)
+        if not isinstance(task, EntityErrors):
+            # A wrong position is a state too many and one too few; every label has one state a position on.
+            self.model._check_counted()
+            wrong = self.losses(truth)
+            return Counts(
+                LossBatch(2.0 * wrong.coef, 2.0 * wrong.const),
+                LossBatch(np.zeros_like(wrong.coef), -2.0 * self._lengths),
+                1.0,
+            )
         errors, on = self._entities(truth, task, -2.0), self._entities(truth, task, 0.0)
         return Counts(errors, LossBatch(on.coef.times(-1.0), -on.const), 1.0)
 
     def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
-        return LossBatch(first.coef.plus(second.coef, factors), first.const + factors * second.const)
+        const = first.const + factors * second.const
+        if isinstance(first.coef, SegmentLosses):
+            return LossBatch(first.coef.plus(second.coef, factors), const)
+        return LossBatch(first.coef + np.repeat(factors, self._lengths)[:, None] * second.coef, const)
 
     def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
         if isinstance(loss.coef, SegmentLosses):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
 from structopt.plane import Plane
@@ -65,7 +66,7 @@ class MicroF1(Surrogate):
         return better_end(self, p, q)
 
     def factors(
-        self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, counted: npt.ArrayLike | None = None
+        self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, counted: Any = None
     ) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
         r"""h = H + margin, g = -(\|y\| + \|y_i\|).
 
@@ -73,9 +74,11 @@ class MicroF1(Surrogate):
         ----------
         score, loss, truth
             As in `plane`.
-        counted : array, shape (n_variables,), optional
-            A weight for each variable, 0 for those that do not count; ``model.counted(x)`` has it. Without it `loss`
-            must be the Hamming loss over all variables: its coefficients alone do not determine which ones count.
+        counted : array, shape (n_variables,), or matrix, shape (n_counts, n_variables), optional
+            A weight for each variable, 0 for those that do not count; ``model.counted(x)`` has it. Or a matrix whose
+            products with a label are the 0/1 numbers that count, such as the states of positions by segments. Without
+            it `loss` must be the Hamming loss over all variables: its coefficients alone do not determine which ones
+            count.
         """
         (h_coef, h_const), _ = super().factors(score, loss, truth)
         z = np.asarray(truth, dtype=float)
@@ -83,6 +86,9 @@ class MicroF1(Surrogate):
             every = np.ones(z.shape)
             self._check_hamming(loss, z, every)
             counted = every
+        if sp.issparse(counted) or np.ndim(counted) == 2:
+            errors, every, total = self._counts_of_rows(counted, z)
+            return (h_coef + errors, h_const + total), (-every, -total)
         weights = np.asarray(counted, dtype=float)
         if weights.shape != z.shape or not (weights >= 0.0).all() or not np.isfinite(weights).all():
             raise DeclarationError(
@@ -97,6 +103,21 @@ class MicroF1(Surrogate):
         size = float(weights @ z)
         return (h_coef + weights * (1.0 - 2.0 * z), h_const + size), (-weights, -size)
 
+    @staticmethod
+    def _counts_of_rows(counted: Any, z: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Coefficients of the errors and of what is on, and how much is on in the ground truth."""
+        rows = sp.csr_array(counted)
+        if rows.shape[1] != z.size or not np.isfinite(rows.data).all():
+            raise DeclarationError(
+                f"counted has a column of finite numbers for each of the {z.size} variables; got shape {rows.shape}."
+            )
+        at = np.asarray(rows @ z)
+        if not np.isin(at, (0.0, 1.0)).all():
+            bad = at[~np.isin(at, (0.0, 1.0))][0]
+            raise DeclarationError(f"Micro-F1 counts 0/1 numbers; one of the ground truth's is {bad:g}.")
+        on = np.asarray(rows.sum(axis=0), dtype=float).ravel()
+        return on - 2.0 * np.asarray(rows.T @ at), on, float(at.sum())
+
     def plane(
         self,
         oracle: Any,
@@ -104,14 +125,14 @@ class MicroF1(Surrogate):
         loss: Affine,
         truth: npt.ArrayLike,
         *,
-        counted: npt.ArrayLike | None = None,
+        counted: Any = None,
         **options: Any,
     ) -> Plane:
         """The plane of this surrogate; see `Surrogate.plane`.
 
         Parameters
         ----------
-        counted : array, shape (n_variables,), optional
+        counted : array or matrix, optional
             As in `factors`. By default the 0/1 variables of the space, and `loss` must be the Hamming loss over them.
         """
         if counted is None:
