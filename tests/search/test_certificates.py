@@ -232,7 +232,7 @@ def test_micro_f1_of_a_declared_space():
 
 
 def test_micro_f1_is_refused_where_it_means_nothing():
-    ranking, segments = so.structures.Ranking(), so.structures.Segmentation(2, 2)
+    ranking, segments = so.structures.Ranking(), so.structures.Segmentation(2, 2, loss="normalized")
     costs = so.structures.Multiclass(3, loss=[[0, 1, 2], [1, 0, 1], [2, 1, 0]])
     flow = so.structures.Flow([(0, 1), (0, 1)], {0: 1.0, 1: -1.0})
     for model, x in ((ranking, np.ones((3, 2))), (segments, np.ones((3, 2))), (costs, np.ones(2)), (flow, np.ones(2))):
@@ -245,3 +245,6 @@ def test_micro_f1_is_refused_where_it_means_nothing():
         counts.counted()
     with pytest.raises(so.errors.DeclarationError, match="0/1 variables"):
         MicroF1().factors(np.zeros(2), (np.ones(2), 0.0), np.array([0.5, 0.0]), counted=np.ones(2))
+    for rows in (np.ones((2, 3)), np.full((1, 2), np.nan), [[0.5, 0.5]]):
+        with pytest.raises(so.errors.DeclarationError, match="column of finite|0/1 numbers"):
+            MicroF1().factors(np.zeros(2), (np.ones(2), 0.0), np.array([1.0, 0.0]), counted=rows)
