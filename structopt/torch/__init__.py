@@ -13,6 +13,7 @@ except ImportError as error:
         "to get a build without CUDA."
     ) from error
 
+from structopt.torch.estimator import NeuralStructured
 from structopt.torch.fenchel_young import FenchelYoung
 from structopt.torch.hinge import StructuredHinge
 from structopt.torch.layers import Argmax, Marginals, log_partition, sample, top_k
@@ -25,6 +26,7 @@ __all__ = [
     "DoubleBackward",
     "FenchelYoung",
     "Marginals",
+    "NeuralStructured",
     "SPOPlus",
     "SparseMAP",
     "StructuredHinge",

@@ -17,7 +17,7 @@ from structopt.torch.hinge import add_parts
 from structopt.torch.inference import best, encoded
 from structopt.torch.layers import in_order, partition_of
 from structopt.torch.module import Reduction, StructuredLoss, differentiable_once
-from structopt.torch.scores import Arrangement, Group
+from structopt.torch.scores import Arrangement, Group, ShownTables
 from structopt.torch.sparsemap import SparseMixtures, checked_keys
 
 __all__ = ["FenchelYoung"]
@@ -191,15 +191,9 @@ class _Dot(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, arranged: Arrangement, labels: Any, *tables: Tensor) -> Tensor:
-        arrays = [table.detach().numpy() for table in tables]
-        starts = arranged.batch.starts
-        shared = [len(array) == 1 < int(start[-1]) for array, start in zip(arrays, starts, strict=True)]
-        shown = [
-            np.broadcast_to(array, (arranged.n, array.shape[1])) if one else array
-            for array, one in zip(arrays, shared, strict=True)
-        ]
+        arrays, shared = ShownTables.of(tables, arranged.batch)
         ctx.parts = (arranged.batch, labels, shared)
-        return torch.from_numpy(arranged.batch.dot(shown, labels))
+        return torch.from_numpy(arranged.batch.dot(arrays, labels))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:

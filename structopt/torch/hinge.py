@@ -18,6 +18,7 @@ from structopt.risks.structured import StructuredRisk, Violations
 from structopt.space.compiled import FloatArray
 from structopt.surrogates import Surrogate
 from structopt.torch.module import Reduction, StructuredLoss, differentiable_once, naming
+from structopt.torch.scores import ShownTables
 
 __all__ = ["StructuredHinge"]
 
@@ -126,14 +127,8 @@ class _Hinge(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loss: StructuredHinge, risk: StructuredRisk, *tables: Tensor) -> Tensor:
-        n = len(risk)
-        arrays = [table.detach().numpy() for table in tables]
-        shared = [len(array) == 1 < int(start[-1]) for array, start in zip(arrays, risk.batch.starts, strict=True)]
-        shown = [
-            np.broadcast_to(array, (n, array.shape[1])) if one else array
-            for array, one in zip(arrays, shared, strict=True)
-        ]
-        found = loss.violations(risk, shown)
+        arrays, shared = ShownTables.of(tables, risk.batch)
+        found = loss.violations(risk, arrays)
         ctx.name = type(loss).__name__
         ctx.parts = (risk.batch, found, risk.truth, shared)
         return torch.from_numpy(np.ascontiguousarray(found.value))

@@ -32,7 +32,7 @@ from structopt.oracle import Oracle
 from structopt.space.compiled import FloatArray
 from structopt.structures import Arborescence, Assignment, Chain, Ranking
 
-__all__ = ["Arrangement", "Group", "Layout", "ScoredBatch", "layout_of"]
+__all__ = ["Arrangement", "Group", "Layout", "ScoredBatch", "ShownTables", "layout_of"]
 
 _FLOATS = (torch.float32, torch.float64)
 
@@ -144,6 +144,30 @@ class ScoredBatch(Batch):
             else:
                 return super().same_space
         return self._same_space
+
+
+class ShownTables(NamedTuple):
+    """Tables as inference takes them: those of one row are shown once for each example.
+
+    Attributes
+    ----------
+    arrays : list of ndarray
+    shared : list of bool
+        Which of them have one row.
+    """
+
+    arrays: list[FloatArray]
+    shared: list[bool]
+
+    @classmethod
+    def of(cls, tables: Sequence[Tensor], batch: Batch) -> ShownTables:
+        """Tables that are tensors, as arrays of a batch."""
+        arrays, shared = [], []
+        for table, start in zip(tables, batch.starts, strict=True):
+            array = table.detach().numpy()
+            shared.append(len(array) == 1 < int(start[-1]))
+            arrays.append(np.broadcast_to(array, (batch.n, array.shape[1])) if shared[-1] else array)
+        return cls(arrays, shared)
 
 
 class Arrangement:
@@ -292,6 +316,9 @@ class Layout(ABC):
     model : Model
         It gets oracles of its own.
     """
+
+    #: Whether examples may be shorter than the longest of a batch.
+    has_padding = True
 
     def __init__(self, model: Model) -> None:
         self.model = model.private_twin()
@@ -531,6 +558,8 @@ class Blocks(Layout):
     One tensor stands for the first block of the model's features, a tuple for them in their order. Where the space
     depends on the input, a block has a list of B tensors, and `inputs` are the model's inputs.
     """
+
+    has_padding = False
 
     def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
         if mask is not None:
