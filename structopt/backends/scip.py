@@ -56,9 +56,11 @@ class Scip(RecordingBackend):
     @classmethod
     def unavailable(cls, options: Mapping[str, Any]) -> str | None:
         """Why SCIP cannot run here, or None if it can."""
-        if importlib.util.find_spec("pyscipopt") is None:
-            return "the Python package 'pyscipopt' is not installed"
-        return None
+        try:
+            found = importlib.util.find_spec("pyscipopt") is not None
+        except ValueError:  # None in sys.modules, by which an import is blocked
+            found = False
+        return None if found else "the Python package 'pyscipopt' is not installed"
 
     def _build(self) -> None:
         self._rows: CompiledSpace = with_scaled_rows(without_fixed_columns(self.space))

@@ -83,7 +83,7 @@ def with_tight_coefficients(space: CompiledSpace) -> CompiledSpace:
     sound = one_sided & np.isfinite(largest) & (size < _LARGEST_ACTIVITY) & (np.abs(bound) < _LARGEST_ACTIVITY)
     with np.errstate(invalid="ignore"):
         excess = np.where(sound, largest - bound, np.inf)
-        # A row that is redundant stays (no constant of it can mislead), and one where little more than rounding is left.
+        # A redundant row stays (no constant of it can mislead), and so does one where little but rounding is left.
         sound &= excess > _LEAST_EXCESS * (size + np.abs(bound))
         # A little more than needed, for the rounding of sums; any constant between this and the declared one will do.
         needed = np.where(sound, excess * (1.0 + 1e-9) + 1e-15 * (size + np.abs(bound)), np.inf)

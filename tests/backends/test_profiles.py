@@ -68,6 +68,9 @@ def test_a_missing_program_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(SolverNotAvailable, match=r"'glpsol'.*apt install glpk-utils"):
             make_backend(name, SPACE)
     with pytest.raises(SolverNotAvailable, match=r"'scip'.*conda install"):
+        Pulp(SPACE, {"solver": "SCIP_CMD"})
+    monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    with pytest.raises(SolverNotAvailable, match=r"'pyscipopt' is not installed.*pip install pyscipopt"):
         make_backend("scip", SPACE)
     with pytest.raises(SolverNotAvailable, match="'glpsol'"):
         Pulp(SPACE, {"solver": "GLPK_CMD"})
