@@ -380,6 +380,11 @@ def function(name: str, value: Any, n_arguments: int | None = None) -> Any:
         raise DeclarationError(f"{name} must be callable, got {shown(value)}.")
     if n_arguments is None:
         return value
+    # Inspecting a signature takes longer than a pass over a small data set, whose functions come again and again.
+    plain = getattr(value, "__func__", value)
+    made_of = (getattr(plain, "__code__", None), len(getattr(plain, "__defaults__", None) or ()), plain is value)
+    if made_of[0] is not None and (*made_of, n_arguments) in _FITTING:
+        return value
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):  # some compiled functions have no signature
@@ -390,7 +395,16 @@ def function(name: str, value: Any, n_arguments: int | None = None) -> Any:
         called = f"{n_arguments} argument{'' if n_arguments == 1 else 's'}"
         own = getattr(value, "__name__", type(value).__name__)
         raise DeclarationError(f"{name} must be callable with {called}; {own} takes {signature}.") from None
+    if made_of[0] is not None and not hasattr(plain, "__wrapped__") and not hasattr(plain, "__signature__"):
+        if len(_FITTING) >= _MOST_FITTING:
+            _FITTING.clear()
+        _FITTING.add((*made_of, n_arguments))
     return value
+
+
+#: Code, number of defaults, whether it is a plain function, and number of arguments, of functions found to fit.
+_FITTING: set[tuple[Any, ...]] = set()
+_MOST_FITTING = 256
 
 
 def _check_whole(name: str, value: Any) -> Any:

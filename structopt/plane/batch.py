@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from structopt.errors import DeclarationError
 from structopt.plane.points import Point, SearchPlane
 from structopt.space.compiled import FloatArray
 
@@ -135,6 +136,11 @@ class PlaneList:
         self.planes = list(planes)
         self.n = len(self.planes)
         self.convex = bool(self.planes and self.planes[0].convex)
+        if any(plane.convex != self.convex for plane in self.planes):
+            raise DeclarationError(
+                "Some of these planes are relaxed and others are not: search them in two batches, since of the first "
+                "mixtures are labels."
+            )
         self.tolerance = max((plane.tolerance for plane in self.planes), default=0.0)
         #: Labels by plane and number; number 0 is the ground truth.
         self.labels: list[list[Any]] = [[plane.truth] for plane in self.planes]

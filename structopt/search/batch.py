@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.checks import checked
+from structopt.checks import checked, converted, whole
+from structopt.errors import DeclarationError
 from structopt.plane.batch import BatchAnswers, IndexArray, PlaneBatch
 from structopt.plane.branches import Branches
 from structopt.plane.points import SearchPlane
@@ -104,7 +105,7 @@ def search_batch(
     lam: FloatArray | None = None,
     max_rounds: int = _MAX_ROUNDS,
     n_near: int = 0,
-    each: Callable[..., None] = _one_by_one,
+    each: Callable[[Callable[[int], None], IndexArray], None] = _one_by_one,
 ) -> BatchResult:
     """Maximise ψ in every plane of a batch.
 
@@ -143,6 +144,10 @@ def search_batch(
     """
     psi = get(surrogate)
     check_rtol(rtol)
+    whole("max_rounds", max_rounds, low=0)
+    whole("n_near", n_near, low=0)
+    if lam is not None and (lam := converted("lam", lam)).shape != (planes.n,):
+        raise DeclarationError(f"lam has shape {lam.shape}; there are {planes.n} planes.")
     run = _Walks(planes, psi, not integral or planes.convex, rtol, lam)
     run.walk(max_rounds)
     found = run.result(n_near)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from structopt.checks import checked, converted
+from structopt.checks import checked, converted, shown
 from structopt.errors import DeclarationError
 from structopt.plane import Plane
 from structopt.plane.coordinates import Affine
@@ -202,10 +202,42 @@ class Surrogate(ABC):
         """
         if not self.inside(h, g):
             return 0.0
-        value = float(self.psi(h, g))
+        value = self._number(self.psi(h, g), h, g)
         if math.isnan(value):
             self._refuse_nan(h, g)
         return max(0.0, value)
+
+    def _number(self, value: Any, h: float, g: float) -> float:
+        """What a user's own function returned for floats."""
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise DeclarationError(
+                f"psi of {self!r} at (h, g) = ({h:g}, {g:g}) is {shown(value)}; it must be a number."
+            ) from None
+
+    def slopes(self, h: float, g: float) -> tuple[float, float]:
+        """`psi_gradient` at one point, as two floats.
+
+        Parameters
+        ----------
+        h : float
+            Margin error.
+        g : float
+            Task loss.
+
+        Returns
+        -------
+        tuple of float
+        """
+        found = self.psi_gradient(h, g)
+        try:
+            psi_h, psi_g = found
+            return float(psi_h), float(psi_g)
+        except (TypeError, ValueError):
+            raise DeclarationError(
+                f"The gradient of {self!r} at (h, g) = ({h:g}, {g:g}) is {shown(found)}; it must be two numbers."
+            ) from None
 
     def _refuse_nan(self, h: Any, g: Any) -> None:
         """NaN is no number that a bound could hold for; at g = 0 it counts as 0, as 0 log 0 does."""
@@ -245,8 +277,7 @@ class Surrogate(ABC):
         -------
         float
         """
-        psi_h, psi_g = self.psi_gradient(h, g)
-        psi_h, psi_g = max(0.0, float(psi_h)), max(0.0, float(psi_g))
+        psi_h, psi_g = (max(0.0, slope) for slope in self.slopes(h, g))
         return psi_g / psi_h if psi_h > 0.0 else math.inf
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numba
 import numpy as np
 from numba.core import types
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
 from structopt._jit import FloatArray, kernel
@@ -101,24 +102,51 @@ def from_numba(psi: Any, gradient: Any, g_lower: float = 0.0, name: str = "psi")
     errors: list[BaseException] = []
 
     def tell(h: float, g: float) -> float:
-        errors.append(DeclarationError(f"{name} is nan at (h, g) = ({h:g}, {g:g})."))
+        """Called by machine code, which can neither raise nor say what is wrong: what psi does there is tried again."""
+        try:
+            psi(h, g)
+            gradient(h, g)
+        except BaseException as error:
+            errors.append(error)
+        else:
+            errors.append(DeclarationError(f"{name} is nan at (h, g) = ({h:g}, {g:g})."))
         return 0.0
 
     told = _PROTOTYPE(tell)
     address, least = ctypes.cast(told, ctypes.c_void_p).value or 0, max(g_lower, 0.0)
 
+    # An error that leaves a function of C is lost, and what it returns is anything.
     def value(h: float, g: float) -> Any:
-        found = psi(h, g)
+        found = math.nan
+        try:
+            found = psi(h, g)
+        except Exception:
+            found = math.nan
         if found != found and abs(h) < math.inf and least < g < math.inf:
             return _call(address, h, g)
         return found
 
+    def slope(k: int) -> Any:
+        def derivative(h: float, g: float) -> Any:
+            found, failed = math.nan, False
+            try:
+                found = gradient(h, g)[k]
+            except Exception:
+                failed = True
+            if failed and abs(h) < math.inf and least < g < math.inf:
+                return _call(address, h, g)
+            return found
+
+        return derivative
+
     scalar = types.float64(types.float64, types.float64)
-    made = (
-        numba.cfunc(scalar)(value),
-        numba.cfunc(scalar)(lambda h, g: gradient(h, g)[0]),
-        numba.cfunc(scalar)(lambda h, g: gradient(h, g)[1]),
-    )
+    try:
+        made = (numba.cfunc(scalar)(value), numba.cfunc(scalar)(slope(0)), numba.cfunc(scalar)(slope(1)))
+    except NumbaError as error:
+        raise DeclarationError(
+            f"{name} cannot be called with two floats: psi(h, g) must return a float, gradient(h, g) two of them. "
+            f"numba says: {' '.join(str(error).split())[:200]}"
+        ) from error
     addresses = [float(f.address) for f in made]
     return Form(np.array([OWN, 0.0, 0.0, g_lower, *addresses, 0.0]), (*made, told), errors)
 
@@ -139,8 +167,8 @@ def from_python(surrogate: Surrogate) -> Form:
 
     made = (
         guarded(surrogate.clipped),
-        guarded(lambda h, g: surrogate.psi_gradient(h, g)[0]),
-        guarded(lambda h, g: surrogate.psi_gradient(h, g)[1]),
+        guarded(lambda h, g: surrogate.slopes(h, g)[0]),
+        guarded(lambda h, g: surrogate.slopes(h, g)[1]),
         guarded(surrogate.direction),
     )
     addresses = [float(ctypes.cast(f, ctypes.c_void_p).value or 0) for f in made]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from structopt import search
+from structopt.errors import DeclarationError
 from structopt.plane import PointPlane
 from structopt.plane.batch import BatchBox, PlaneList
 from structopt.search import search_batch
@@ -166,3 +167,38 @@ def test_labels_near_the_optimum_are_those_next_to_its_tangent(integral):
 def test_no_planes():
     found = search_batch(PlaneList([]), "slack")
     assert found.value.size == 0 and found.statistics == {"rounds": 0, "queries": 0}
+
+
+def test_wrong_arguments_are_named():
+    planes = many(Slack(), 7, n=3)
+    for options, text in (
+        ({"lam": np.ones(2)}, "lam has shape"),  # the kernel would read behind its end
+        ({"lam": np.ones((3, 1))}, "lam has shape"),
+        ({"n_near": -1}, "n_near"),
+        ({"max_rounds": -1}, "max_rounds"),
+        ({"each": lambda visit: None}, "2 arguments"),
+    ):
+        with pytest.raises(DeclarationError, match=text):
+            search_batch(PlaneList(planes), "slack", **options)
+
+
+def test_relaxed_and_integral_planes_are_not_mixed():
+    points = [(-4, 10), (0, 6), (2, 3), (3, 1)]
+    with pytest.raises(DeclarationError, match="relaxed"):
+        PlaneList([PointPlane(points, convex=True), PointPlane(points)])
+
+
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+def test_batches_of_none_and_of_one(psi):
+    nothing = search_batch(PlaneList([]), psi, n_near=2)
+    assert nothing.value.size == 0 and nothing.near.shape == (2, 0) and nothing.rounds == 0
+    planes = many(psi, 8, n=1)
+    assert search_batch(PlaneList(planes), psi).value == pytest.approx(best_of(psi, planes), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize("psi", [p for p in EVERY if not isinstance(p, MicroF1)], ids=repr)
+def test_labels_without_a_loss(psi):
+    """With g = 0 everywhere only a surrogate that counts the margin alone is worth anything."""
+    planes = [PointPlane([(1, 0), (5, 0), (-2, 0)]), PointPlane([(0, 0)])]
+    found = search_batch(PlaneList(planes), psi)
+    assert found.value == pytest.approx(best_of(psi, planes), abs=1e-300) and (found.upper >= found.value).all()

@@ -246,5 +246,5 @@ def test_micro_f1_is_refused_where_it_means_nothing():
     with pytest.raises(so.errors.DeclarationError, match="0/1 variables"):
         MicroF1().factors(np.zeros(2), (np.ones(2), 0.0), np.array([0.5, 0.0]), counted=np.ones(2))
     for rows in (np.ones((2, 3)), np.full((1, 2), np.nan), [[0.5, 0.5]]):
-        with pytest.raises(so.errors.DeclarationError, match="column of finite|0/1 numbers"):
+        with pytest.raises(so.errors.DeclarationError, match=r"column of finite|0/1 numbers"):
             MicroF1().factors(np.zeros(2), (np.ones(2), 0.0), np.array([1.0, 0.0]), counted=rows)

@@ -8,7 +8,12 @@ import numba
 import numpy as np
 import pytest
 
+import structopt as so
 from structopt import surrogates
+from structopt.errors import DeclarationError
+from structopt.plane import PointPlane
+from structopt.plane.batch import PlaneList
+from structopt.search import exact, search_batch
 from structopt.surrogates import (
     BetaScaling,
     GeneralizedScaling,
@@ -19,6 +24,7 @@ from structopt.surrogates import (
     Product,
     Slack,
     Surrogate,
+    from_functions,
 )
 from structopt.surrogates import compiled as forms
 
@@ -114,3 +120,90 @@ def test_functions_compiled_by_numba_work_on_arrays():
     assert NUMBA.value(h, g) == pytest.approx(Slack().value(h, g))
     assert NUMBA.gradient(h, g)[1] == pytest.approx(Slack().gradient(h, g)[1])
     assert NUMBA.clipped_array(h, g) == pytest.approx(Slack().clipped_array(h, g))
+
+
+# ---- a user's own functions that are wrong ---------------------------------------------------------------------------
+
+PLANES = [PointPlane([(-4, 10), (0, 6), (2, 3), (3, 1), (1, 2)]), PointPlane([(1, 1), (0, 1)])]
+
+
+def slack_slopes(h, g):
+    return g, 1.0 + h
+
+
+@numba.njit
+def compiled_slopes(h, g):
+    return g, 1.0 + h
+
+
+@numba.njit
+def raises_beyond(h, g):
+    if g > 5.0:
+        raise ValueError("out of its table")
+    return (1.0 + h) * g
+
+
+@numba.njit
+def divides(h, g):
+    return (1.0 + h) * g / (g - 6.0)
+
+
+@numba.njit
+def raising_slopes(h, g):
+    if g > 2.0:
+        raise ValueError("no slope")
+    return g, 1.0 + h
+
+
+@pytest.mark.parametrize(
+    "search", [lambda psi: search_batch(PlaneList(PLANES), psi), lambda psi: exact(PLANES[0], psi)]
+)
+def test_an_error_inside_a_surrogate_is_raised(search):
+    """Machine code cannot raise through a kernel: what it returned then was taken for a value, bounds were wrong."""
+    slack = numba.njit(lambda h, g: (1.0 + h) * g)
+    with pytest.raises(ValueError, match="out of its table"):
+        search(from_functions("own", raises_beyond, compiled_slopes))
+    with pytest.raises(ZeroDivisionError):
+        search(from_functions("own", divides, compiled_slopes))
+    with pytest.raises(ValueError, match="no slope"):
+        search(from_functions("own", slack, raising_slopes))
+
+    def late(h, g):
+        raise KeyError("user")
+
+    with pytest.raises(KeyError, match="user"):
+        search(from_functions("own", late, slack_slopes))
+    with pytest.raises(KeyError, match="user"):
+        search(from_functions("own", lambda h, g: (1.0 + h) * g, late))
+    search(from_functions("own", slack, compiled_slopes))
+
+
+@pytest.mark.parametrize("wrong", [None, "x", 1j, [1.0, 2.0]], ids=repr)
+def test_values_that_are_no_numbers_are_named(wrong):
+    with pytest.raises(DeclarationError, match=r"psi of <surrogate 'own'> at .* must be a number"):
+        search_batch(PlaneList(PLANES), from_functions("own", lambda h, g: wrong, slack_slopes))
+    with pytest.raises(DeclarationError, match=r"gradient of <surrogate 'own'> at .* two numbers"):
+        search_batch(PlaneList(PLANES), from_functions("own", lambda h, g: (1.0 + h) * g, lambda h, g: (wrong, g, h)))
+
+
+def test_compiled_functions_of_another_type_are_refused():
+    slack = numba.njit(lambda h, g: (1.0 + h) * g)
+    for psi, slopes in ((numba.njit(lambda h, g: (h, g)), compiled_slopes), (slack, slack)):
+        with pytest.raises(DeclarationError, match="must return a float, gradient"):
+            search_batch(PlaneList(PLANES), from_functions("own", psi, slopes))
+    with pytest.raises(DeclarationError, match="2 arguments"):
+        from_functions("own", numba.njit(lambda h: h), compiled_slopes)
+    # Other numbers than float64 are converted.
+    assert (
+        search_batch(PlaneList(PLANES), from_functions("own", numba.njit(lambda h, g: 3), compiled_slopes)).value[0]
+        == 3.0
+    )
+
+
+def test_risks_check_compiled_surrogates_as_others():
+    X, Y = np.ones((2, 1)), np.array([[1, 0], [0, 1]])
+    slack, square = numba.njit(lambda h, g: (1.0 + h) * g), numba.njit(lambda h, g: h * h + g * g)
+    flat, doubled = numba.njit(lambda h, g: (1.0, 1.0)), numba.njit(lambda h, g: (2.0 * h, 2.0 * g))
+    for psi, slopes in ((slack, flat), (square, doubled)):
+        with pytest.raises(DeclarationError, match=r"differences give|decreases"):
+            so.train.StructuredRisk(so.structures.MultiLabel(2), X, Y, from_functions("own", psi, slopes))
