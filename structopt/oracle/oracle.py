@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.checked import checked_algorithm
-from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
+from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, coupled_diagram
 from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.fronts import FrontPlan, ListedFronts
 from structopt.algorithms.registry import fast_algorithm
@@ -173,17 +173,21 @@ class Oracle(SumsOverLabels):
             return
         diagram = DIAGRAMS.used(self.space, calls)
         if diagram is None:
-            self._may_compile = not DIAGRAMS.refused(self.space)
+            self._may_compile = DIAGRAMS.refusal(self.space) is None
+            if not self._may_compile and listed is None:
+                self._use(coupled_diagram(self.space, self._solver_seconds(_HARD_CALL)) or self._solvers)
             return
         algorithm = DiagramAlgorithm(diagram)
-        expected = _HARD_CALL if hard else _PLAIN_CALL
-        measured = self._solvers.statistics
-        if measured.calls and not hard:
-            expected = measured.seconds / measured.calls
+        expected = _HARD_CALL if hard else self._solver_seconds(_PLAIN_CALL)
         limit = 0.5 * expected if listed is None else listed.seconds_per_call(batch=calls > 1)
         if algorithm.seconds_per_call(batch=calls > 1) < limit:
             self._use(algorithm)
             self._may_compile = False
+
+    def _solver_seconds(self, unknown: float) -> float:
+        """What a call of the solver takes, as measured so far."""
+        measured = self._solvers.statistics
+        return measured.seconds / measured.calls if measured.calls else unknown
 
     # ---- one program -----------------------------------------------------------------------------
 

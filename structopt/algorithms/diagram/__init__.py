@@ -3,6 +3,16 @@
 from structopt.algorithms.diagram.algorithm import DiagramAlgorithm
 from structopt.algorithms.diagram.cache import DIAGRAMS, DiagramCache
 from structopt.algorithms.diagram.compiler import compile_diagram, compile_space
+from structopt.algorithms.diagram.coupled import CoupledDiagram, coupled_diagram
 from structopt.algorithms.diagram.diagram import Diagram
 
-__all__ = ["DIAGRAMS", "Diagram", "DiagramAlgorithm", "DiagramCache", "compile_diagram", "compile_space"]
+__all__ = [
+    "DIAGRAMS",
+    "CoupledDiagram",
+    "Diagram",
+    "DiagramAlgorithm",
+    "DiagramCache",
+    "compile_diagram",
+    "compile_space",
+    "coupled_diagram",
+]

@@ -34,7 +34,7 @@ from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 __all__ = ["DiagramAlgorithm"]
 
 #: Numbers in the table of a front (64 MB), pairs of a front of real losses, paths of a constrained search.
-_MOST_ENTRIES, _MOST_PAIRS, _MOST_CELLS = 1 << 23, 2_000_000, 300_000
+_MOST_ENTRIES, _MOST_PAIRS, _MOST_PATHS = 1 << 23, 2_000_000, 300_000
 #: Examples of a batch below which threads do not pay.
 _PIECE = 64
 
@@ -118,8 +118,10 @@ class DiagramAlgorithm(Algorithm):
                 raise InfeasibleSpace("Every label of the space is forbidden.")
             k *= 4
 
-    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
-        """The best label within side constraints; None if the search gets too long."""
+    def maximize_constrained(
+        self, c: FloatArray, side_constraints: SideConstraints, max_paths: int = _MOST_PATHS
+    ) -> Optimum | None:
+        """The best label within side constraints; None if the search has not found it after `max_paths` paths."""
         matrix, lower, upper = side_constraints
         rows = matrix.toarray()
         largest = np.abs(rows).max(axis=1, initial=0.0)
@@ -133,7 +135,7 @@ class DiagramAlgorithm(Algorithm):
             _writable(upper),
             units,
             FEASIBILITY_TOLERANCE,
-            _MOST_CELLS,
+            max_paths,
             z,
         )
         if ended == GAVE_UP:

@@ -34,6 +34,8 @@ class DiagramCache:
     ----------
     max_bytes : int
         Memory of all diagrams together. One that is larger by itself is made again at each call.
+    **budget
+        Limits of each, as in `compile_diagram`.
 
     Examples
     --------
@@ -46,8 +48,8 @@ class DiagramCache:
     <Diagram: 8 labels, 6 nodes, 10 arcs, width 3>
     """
 
-    def __init__(self, max_bytes: int = 1 << 28) -> None:
-        self.max_bytes = max_bytes
+    def __init__(self, max_bytes: int = 1 << 28, **budget: int) -> None:
+        self.max_bytes, self.budget = max_bytes, budget
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._balance = 0  # refusals less diagrams, lately
@@ -68,7 +70,7 @@ class DiagramCache:
             if entry.diagram is None and entry.refusal is None:
                 # Ctrl-C leaves the entry as it was: the next one who asks compiles.
                 try:
-                    entry.diagram = compile_diagram(space)
+                    entry.diagram = compile_diagram(space, **self.budget)
                 except (DiagramRefused, InfeasibleSpace) as refusal:
                     entry.refusal = refusal.with_traceback(None)
                 with self._lock:
@@ -102,11 +104,11 @@ class DiagramCache:
             entry = self._entries.get(space.fingerprint) if self._entries else None
         return None if entry is None else entry.diagram
 
-    def refused(self, space: CompiledSpace) -> bool:
-        """Whether the space was refused before."""
+    def refusal(self, space: CompiledSpace) -> DiagramRefused | InfeasibleSpace | None:
+        """Why the space was refused before; None if it was not."""
         with self._lock:
             entry = self._entries.get(space.fingerprint)
-        return entry is not None and entry.refusal is not None
+        return None if entry is None else entry.refusal
 
     @property
     def nbytes(self) -> int:

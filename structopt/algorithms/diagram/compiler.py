@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -28,6 +30,10 @@ IntArray = npt.NDArray[np.int64]
 
 #: The budget of one diagram. Work is counted in steps and not in seconds: the same space gives the same diagram.
 MAX_NODES, MAX_WIDTH, MAX_ARCS, MAX_WORK = 200_000, 60_000, 2_000_000, 15_000_000
+#: Compilations that run at the same time, whatever the number of threads, each with some 60 MB for its layers: together
+#: less than the diagrams that are kept may take. Other threads wait.
+_AT_ONCE = 4
+_turns = threading.Semaphore(_AT_ONCE)
 #: The largest budget that may be asked for: room for its arcs is reserved before anything is known.
 MAX_NODES_BY_HAND = 10_000_000
 
@@ -88,11 +94,22 @@ def compile_diagram(
     <Diagram: 6 labels, 5 nodes, 8 arcs, width 3>
     """
     try:
-        return _compiled(program_of(space), max_nodes, max_width, max_arcs, max_work)
+        with _turns:
+            return _compiled(program_of(space), max_nodes, max_width, max_arcs, max_work)
     except SystemError as error:
         if is_interrupt(error):
             raise KeyboardInterrupt from error
         raise
+
+
+def _all_turns_free() -> None:
+    """In a forked process: the threads that were compiling are not there."""
+    global _turns
+    _turns = threading.Semaphore(_AT_ONCE)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_all_turns_free)
 
 
 def _compiled(program: Program, max_nodes: int, max_width: int, max_arcs: int, max_work: int) -> Diagram:

@@ -38,6 +38,8 @@ _MOST_SUMS = 40_000
 #: In place of the activity of a row that every completion satisfies.
 _SATISFIED = -(1 << 62)
 _DROPPED = -(1 << 62) + 1
+#: Numbers in a layer for each state that it may have (31 MB in all by default): with more open rows fewer states fit.
+_MOST_COLUMNS = 64
 #: Odd constants of a 64-bit hash (splitmix64), as signed numbers.
 _HASH_1, _HASH_2, _HASH_3 = -7046029254386353131, -4658895280553007687, -7723592293110705685
 #: Limits of what one block may remember about its components.
@@ -344,7 +346,9 @@ def top_down(
                 n_fired += 1
                 fired_rows += components.row_ptr[c + 1] - components.row_ptr[c]
 
-        work += n_states * n_options * (4 + n_classes + n_exact + fired_rows + n_columns // 8)
+        # Searching in the suffix sums of many rows takes longer than in those of few, which stay in the cache.
+        classes = n_classes + 2 * max(0, n_classes - 64)
+        work += n_states * n_options * (4 + classes + n_exact + fired_rows + n_columns // 8)
         if work > max_work:
             status = TOO_MUCH_WORK
             break
@@ -371,7 +375,9 @@ def top_down(
                 combination_before[o], combination_outcome[o], combination_hash[o] = -1, o, 0
                 combination_label[o] = -1
 
-        most_states = min(n_states * n_options, max_width + 1)
+        # Wide states have to be fewer: the memory of a layer is limited as well.
+        most_wide = min(max_width, _MOST_COLUMNS * max_width // max(1, n_columns))
+        most_states = min(n_states * n_options, most_wide + 1)
         new_states = np.empty((most_states, n_columns), np.int64)
         new_hash = np.empty(most_states, np.int64)
         n_new = 0
@@ -542,7 +548,7 @@ def top_down(
                             break
                     slot = (slot + 1) & (len(table) - 1)
                 if head < 0:
-                    if n_new >= max_width:
+                    if n_new >= most_wide:
                         status = TOO_WIDE
                         break
                     head = n_new
