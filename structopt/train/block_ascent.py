@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,8 +42,6 @@ _CERTIFY_EVERY, _EARLY = 10, (2, 5)
 _EXPENSIVE = 20.0
 # Progress is slow where the gap is more than this share of what it was at the last certificate.
 _SLOW = 0.5
-# Where the rounds evaluate the oracles (see `n_slack`).
-_THETA = 0.5
 
 
 @checked
@@ -68,7 +65,8 @@ def block_ascent(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by ascent in its dual, one example's cuts at a time.
 
     Where a pass through the oracles takes far longer than one over the working sets and ``lam n`` is below 1, or where
-    ten passes do not halve the gap, it continues with the rounds of `n_slack` and the same cuts.
+    ten passes do not halve the gap, it continues with the rounds of `n_slack` and the same cuts
+    (docs/mathematics/training#proximal-rounds).
 
     Parameters
     ----------
@@ -149,7 +147,7 @@ class _BlockAscent(DualMethod):
 
     def iterate(self, monitor: Monitor) -> None:
         if self.rounds:
-            self.round(monitor, _THETA)
+            self.round(monitor)
             return
         found = self._certify(monitor) if self.certify else None
         number = monitor.passes + 1
@@ -187,11 +185,11 @@ class _BlockAscent(DualMethod):
             low = self.rebuild()
         monitor.bound(low)
 
-    def _oracle_pass(self, monitor: Monitor, found: Sequence[Violations] | None) -> float:
+    def _oracle_pass(self, monitor: Monitor, found: list[Violations] | None) -> float:
         """Evaluate the groups in turn (unless done already) and ascend; returns the sum of the gaps."""
         if found is not None:
             with monitor.part("block steps"):
-                return self._ascend(found)
+                return self.ascend(found, self.rng.permutation(len(found)))
         gap = 0.0
         with self.timed():
             for k in self.rng.permutation(len(self.sets.groups)):
@@ -202,10 +200,6 @@ class _BlockAscent(DualMethod):
                 with monitor.part("block steps"):
                     gap += self.sets.ascend(k, violations, self.w, self.scale, self.rng)
         return gap
-
-    def _ascend(self, found: Sequence[Violations]) -> float:
-        order = self.rng.permutation(len(found))
-        return sum(self.sets.ascend(k, found[k], self.w, self.scale, self.rng) for k in order)
 
     def finish(self, monitor: Monitor) -> None:
         if not np.isfinite(monitor.objective) or monitor.stopped in ("time", "callback"):

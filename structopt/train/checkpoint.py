@@ -20,7 +20,7 @@ from structopt.errors import DeclarationError
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = "structopt checkpoint 2"
+_FORMAT = "structopt checkpoint 3"
 _DOCUMENT = "json"
 
 #: What a trainer may keep: arrays, numbers and whatever JSON can hold.

@@ -188,7 +188,6 @@ def n_slack(
     *,
     lam: float,
     tol: float = 1e-3,
-    theta: float = 0.5,
     cached_labels: int = 30,
     max_passes: float | None = 1000,
     max_seconds: float | None = None,
@@ -201,9 +200,10 @@ def n_slack(
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` with cutting planes of every example's surrogate.
 
-    Each round evaluates all oracles at one w and then solves the dual over all cuts found so far, by block steps in the
-    space of the weights, to a tenth of the gap. Few rounds, much work in each: for oracles so expensive that nothing
-    else counts, or that answer best in one large batch; otherwise `block_ascent` is faster.
+    Each round evaluates all oracles at one w and then minimises the maximum of all cuts found so far, with a proximal
+    term around the best point (docs/mathematics/training#proximal-rounds), by block steps. Few rounds, much work in
+    each: for oracles so expensive that nothing else counts, or that answer best in one large batch; `block_ascent`
+    begins with fresher weights, and goes over to such rounds where they are better.
 
     Parameters
     ----------
@@ -215,9 +215,6 @@ def n_slack(
         Weight of the regulariser, positive.
     tol : float
         Relative gap ``(objective - lower bound) / |objective|`` at which to stop.
-    theta : float
-        Where the oracles are evaluated, ``(1 - theta) w_best + theta w``, in (0, 1]; it grows with every improvement in
-        a row. 1 is at the weights of the dual point, far from the best ones in the beginning where ``lam n`` is small.
     cached_labels : int
         Labels kept per example, as cutting planes of its surrogate; those without mass make room, then the
         lightest are merged.
@@ -250,9 +247,7 @@ def n_slack(
     lam = check_lam(lam)
     check_risk(risk, "n_slack")
     whole("cached_labels", cached_labels, 2, MOST_CACHED)
-    if not 0.0 < theta <= 1.0:
-        raise DeclarationError(f"theta must lie in (0, 1], got {theta!r}.")
-    method = _NSlack(risk, lam, theta, cached_labels, random_state)
+    method = _NSlack(risk, lam, cached_labels, random_state)
     return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
 
 
@@ -260,20 +255,18 @@ class _NSlack(DualMethod):
     name = "n-slack"
     patience = 100
 
-    def __init__(self, risk: StructuredRisk, lam: float, theta: float, cached_labels: int, random_state: int) -> None:
+    def __init__(self, risk: StructuredRisk, lam: float, cached_labels: int, random_state: int) -> None:
         rng = np.random.default_rng(seed("random_state", random_state))
         super().__init__(risk, WorkingSets(risk, rng.permutation(len(risk)), cached_labels), lam, rng)
-        self.theta = theta
         self.problem = {
             "risk": risk,
             "lam": lam,
-            "theta": theta,
             "cached_labels": cached_labels,
             "random_state": random_state,
         }
 
     def iterate(self, monitor: Monitor) -> None:
-        self.round(monitor, self.theta)
+        self.round(monitor)
 
     def info(self) -> dict[str, Any]:
         return {"planes": int(self.sets.count.sum())}

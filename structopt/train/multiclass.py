@@ -17,6 +17,7 @@ from structopt.surrogates import Margin
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
 from structopt.train.monitor import Callback, Monitor
+from structopt.train.proximal_term import ProximalTerm
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
@@ -27,6 +28,11 @@ __all__ = ["is_multiclass", "multiclass_ascent"]
 _WORTH_A_VISIT = 0.1
 # Cached passes end once they have closed this share of the gap that the full pass saw.
 _CACHED_ENOUGH = 0.1
+# Passes from one certificate to the next at most. Where the gap is still more than this share of what it was at the
+# last one, rounds with a proximal term follow.
+_CERTIFY_EVERY, _SLOW = 10, 0.5
+# Full passes of a round at most.
+_MOST_INNER = 20
 
 
 @checked
@@ -54,7 +60,8 @@ def multiclass_ascent(
     """Minimise ``lam/2 ||w||^2 + risk(w)`` of a multiclass model (Crammer and Singer, any cost matrix).
 
     What `block_ascent` runs for `structures.Multiclass` with margin rescaling. Full passes look at all classes; cached
-    passes in between only at the classes that have mass.
+    passes in between only at the classes that have mass. Where ten passes do not halve the gap, rounds with a proximal
+    term follow (docs/mathematics/training#proximal-rounds).
 
     Parameters
     ----------
@@ -109,6 +116,9 @@ class _Multiclass(Method):
         check_scale(risk, lam)
         self.dual, self.cached_passes = _Dual(risk, lam), cached_passes
         self.rng = np.random.default_rng(seed("random_state", random_state))
+        self.risk = risk
+        # Whether there are rounds; the certified gap when this was last considered, and the pass of the next time.
+        self.rounds, self.last_gap, self.next_look = False, 1.0, float(_CERTIFY_EVERY)
         self.problem = {
             "risk": risk,
             "lam": lam,
@@ -139,37 +149,74 @@ class _Multiclass(Method):
         self.dual.restore(state)
 
     def iterate(self, monitor: Monitor) -> None:
+        if self.rounds:
+            self._round(monitor)
+            return
         dual = self.dual
         monitor.count(oracle_calls=dual.n, passes=1)
         with monitor.part("block steps"):
-            seen = dual.full_pass(self.rng.permutation(dual.n))
-            for _ in range(1 if monitor.passes <= 2 else self.cached_passes):
-                if dual.cached_pass(self.rng.permutation(dual.n)) < _CACHED_ENOUGH * seen or monitor.out_of_time:
-                    break
+            seen = self._ascend(monitor, 1 if monitor.passes <= 2 else self.cached_passes)
             low = dual.rebuild()
         monitor.bound(low)
         # The sum of gaps at different weights decides when to certify; it is no certificate
         # (docs/mathematics/training#certificates).
-        due = seen <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % 10 == 0
+        due = seen <= 2.0 * max(monitor.tol, 1e-12) * abs(low) or monitor.passes % _CERTIFY_EVERY == 0
         if due or monitor.passes >= monitor.max_passes or monitor.out_of_time:
             self._certify(monitor)
+            if monitor.passes >= self.next_look:
+                self.rounds = monitor.gap > _SLOW * self.last_gap
+                self.last_gap, self.next_look = monitor.gap, monitor.passes + _CERTIFY_EVERY
 
-    def _certify(self, monitor: Monitor) -> None:
-        """The objective at the present weights, which are those of the dual point."""
+    def _round(self, monitor: Monitor) -> None:
+        """Certify, then ascend with a proximal term around the best weights (see `DualMethod.round`)."""
+        dual = self.dual
+        if not dual.term.kappa:
+            assert monitor.w is not None
+            dual.set_weights(monitor.w)
+        improved, w = self._certify(monitor), dual.weights()
+        assert monitor.w is not None
+        with monitor.part("block steps"):
+            dual.term.adapt(monitor.absolute_gap, improved, lambda: dual.lam * w + self.risk(w)[1])
+            dual.term.move_to(dual.arranged(monitor.w), monitor.objective)
+            low = dual.rebuild()
+            for _ in range(_MOST_INNER):
+                monitor.count(oracle_calls=dual.n, passes=1)
+                seen = self._ascend(monitor, self.cached_passes)
+                low = dual.rebuild()
+                if seen <= dual.term.enough or monitor.out_of_time or monitor.passes >= monitor.max_passes:
+                    break
+        monitor.bound(low)
+
+    def _ascend(self, monitor: Monitor, cached_passes: int) -> float:
+        """A full pass and cached ones; returns the sum of the gaps that the full one met."""
+        dual = self.dual
+        seen = dual.full_pass(self.rng.permutation(dual.n))
+        for _ in range(cached_passes):
+            if dual.cached_pass(self.rng.permutation(dual.n)) < _CACHED_ENOUGH * seen or monitor.out_of_time:
+                break
+        return seen
+
+    def _certify(self, monitor: Monitor) -> bool:
+        """Whether the objective at the present weights is the best so far."""
         with monitor.part("certify"):
             objective = self.dual.objective()
         monitor.count(oracle_calls=self.dual.n, passes=1)
-        monitor.offer(self.dual.weights(), objective)
+        return monitor.offer(self.dual.weights(), objective)
 
     def state(self) -> dict[str, Any]:
-        return {**self.dual.state(), "random": self.rng.bit_generator.state}
+        own = {name: getattr(self, name) for name in ("rounds", "last_gap", "next_look")}
+        random = {"random": self.rng.bit_generator.state}
+        return {**self.dual.state(), **self.dual.term.state(), **own, **random}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.dual.restore(state)
+        self.dual.term.restore(state)
+        self.rounds = bool(state["rounds"])
+        self.last_gap, self.next_look = float(state["last_gap"]), float(state["next_look"])
         self.rng.bit_generator.state = state["random"]
 
     def info(self) -> dict[str, Any]:
-        return {"active": float(self.dual.n_active.mean())}
+        return {"active": float(self.dual.n_active.mean()), "rounds": self.rounds}
 
 
 class _Dual:
@@ -178,9 +225,10 @@ class _Dual:
     def __init__(self, risk: StructuredRisk, lam: float) -> None:
         batch = risk.batch
         self.lam, self.n = lam, batch.n
-        # lam times the step is the factor of an example's surrogate in the risk.
-        self.step = np.full(batch.n, 1.0) if risk.weight is None else np.array(risk.weight)
-        self.step /= lam * batch.n
+        self.term = ProximalTerm(lam)
+        # The factor of an example's surrogate in the risk; over the curvature it is the step of the block.
+        self.factor = np.full(batch.n, 1.0) if risk.weight is None else np.array(risk.weight)
+        self.factor /= batch.n
         rows, K = batch.rows[0], batch.columns[0]
         self.truth = np.asarray(risk.truth.native, dtype=np.int64)
         # The loss of an example depends on its class only; classes without examples are never looked up.
@@ -200,36 +248,40 @@ class _Dual:
 
     def full_pass(self, order: Any) -> float:
         """Visit all classes of all examples; returns their parts in the gap of the objective, as they were met."""
-        return self.lam * float(
+        curvature = self.term.curvature
+        return curvature * float(
             ascend_all(
-                order, self.truth, self.costs, self.features, self.norms, self.step, self.W, self.alpha, self.active,
-                self.n_active, self.gap, self._scratch,
+                order, self.truth, self.costs, self.features, self.norms, self.factor / curvature, self.W, self.alpha,
+                self.active, self.n_active, self.gap, self._scratch,
             )
         )  # fmt: skip
 
     def cached_pass(self, order: Any) -> float:
         """Visit the active classes of the examples with a gap worth it; returns the sum of the gaps likewise."""
         threshold = _WORTH_A_VISIT * float(self.gap.mean())
-        return self.lam * float(
+        curvature = self.term.curvature
+        return curvature * float(
             ascend_active(
-                order, self.truth, self.costs, self.features, self.norms, self.step, self.W, self.alpha, self.active,
-                self.n_active, self.gap, threshold, self._scratch,
+                order, self.truth, self.costs, self.features, self.norms, self.factor / curvature, self.W, self.alpha,
+                self.active, self.n_active, self.gap, threshold, self._scratch,
             )
         )  # fmt: skip
 
     def rebuild(self) -> float:
-        """W anew from the dual point, so that the bound is of exactly these weights; returns the bound."""
+        """W anew from the dual point; returns the bound of exactly this point, without the proximal term."""
         self.W[:] = 0.0
         total = weights_of_dual(
-            self.truth, self.costs, self.features, self.step, self.W, self.alpha, self.active, self.n_active,
-            self._scratch,
+            self.truth, self.costs, self.features, self.factor / self.lam, self.W, self.alpha, self.active,
+            self.n_active, self._scratch,
         )  # fmt: skip
-        return self.lam * float(total) - 0.5 * self.lam * float(np.vdot(self.W, self.W))
+        low = self.lam * float(total) - 0.5 * self.lam * float(np.vdot(self.W, self.W))
+        self.term.pull(self.W, low)
+        return low
 
     def objective(self) -> float:
         """The objective at W."""
-        risk = surrogate_sum(self.truth, self.costs, self.features, self.step, self.W, self._scratch)
-        return self.lam * (0.5 * float(np.vdot(self.W, self.W)) + float(risk))
+        risk = surrogate_sum(self.truth, self.costs, self.features, self.factor, self.W, self._scratch)
+        return 0.5 * self.lam * float(np.vdot(self.W, self.W)) + float(risk)
 
     @property
     def moved(self) -> bool:
@@ -238,8 +290,12 @@ class _Dual:
 
     def set_weights(self, w: FloatArray) -> None:
         """Undo `weights`; the dual point stays."""
-        K = self.costs.shape[0]
-        self.W[...] = w.reshape(K, -1).T if self.sparse else w.reshape(K, -1)
+        self.W[...] = self.arranged(w)
+
+    def arranged(self, w: FloatArray) -> FloatArray:
+        """A weight vector of the model in the form of W."""
+        by_class = w.reshape(self.costs.shape[0], -1)
+        return by_class.T if self.sparse else by_class
 
     def guess(self) -> None:
         """All mass of every example on its most violated class at W: the dual point that belongs to it if optimal."""

@@ -7,7 +7,7 @@ cuts, `bcfw` keeps one mixture of them, `one_slack` uses them as a cache of labe
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +23,7 @@ from structopt.space.compiled import FloatArray
 from structopt.train.kernels.planes import compact, differences, weights_of
 from structopt.train.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
+from structopt.train.proximal_term import ProximalTerm
 from structopt.train.run import Method
 
 __all__ = ["MOST_CACHED", "DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
@@ -36,10 +37,9 @@ _WORTH_A_VISIT = 0.2
 _PAIR_STEPS = 5
 # Oracle visits without mass after which a cut is forgotten.
 _PATIENCE = 4
-# A restricted dual is solved to this share of the outer gap (docs/mathematics/training#bundle-methods).
-_LOOSENESS = 0.1
-# Passes over the working sets before the next round of oracles, should the restricted dual converge slowly.
-_LEAST_INNER, _MOST_INNER = 50, 500
+# Passes over the working sets before the next round of oracles, should the restricted dual converge slowly; whether it
+# is solved is looked at every so many.
+_LEAST_INNER, _MOST_INNER, _CHECK_INNER = 50, 500, 5
 # Parts per example that there is room for at first.
 _FIRST_ROOM = 160
 #: Labels that an example may keep: there is a table of their products.
@@ -224,8 +224,8 @@ class DualMethod(Method):
         check_scale(risk, lam)
         self.risk, self.sets, self.lam, self.rng = risk, sets, lam, rng
         self.n = len(risk)
-        self.scale = 1.0 / (lam * self.n)
         self.w = np.zeros(risk.n_features)
+        self.term = ProximalTerm(lam)  # of the rounds
         self.improved = 0  # evaluations in a row that found a better point
         self.pass_seconds = 0.0  # of the last pass through all oracles: what a certificate takes
         self.pass_work = 0.0  # of the same, in counted work
@@ -241,8 +241,7 @@ class DualMethod(Method):
         if self.sets.count.any():
             monitor.bound(self.rebuild())
         with monitor.part("block steps"):
-            for k, violations in enumerate(found):
-                self.sets.ascend(k, violations, self.w, self.scale, self.rng)
+            self.ascend(found, range(len(found)))
             low = self.rebuild()
         monitor.bound(low)
 
@@ -261,6 +260,15 @@ class DualMethod(Method):
         self.improved = self.improved + 1 if better else 0
         return found
 
+    def ascend(self, found: list[Violations], order: Iterable[int]) -> float:
+        """Offer the labels that all groups found and move mass; empties `found`, and returns the sum of the gaps.
+
+        The part tables of labels with thousands of pairs are made here, and must go again group by group.
+        """
+        by_group = dict(enumerate(found))
+        found.clear()
+        return sum(self.sets.ascend(k, by_group.pop(k), self.w, self.scale, self.rng) for k in order)
+
     @contextmanager
     def timed(self) -> Iterator[None]:
         """Measure one pass through all oracles."""
@@ -278,49 +286,71 @@ class DualMethod(Method):
             return self.w
         return (1.0 - theta) * monitor.w + theta * self.w
 
-    def round(self, monitor: Monitor, theta: float) -> None:
-        """Evaluate all oracles at one point near the best, then ascend until the dual over all known cuts is solved.
+    def round(self, monitor: Monitor) -> None:
+        """Evaluate all oracles at one point, then ascend until the next one minimises the model of all known cuts.
 
-        Improvements in a row say that the model is right: theta grows with them.
+        The model has a proximal term around the best point (docs/mathematics/training#proximal-rounds).
         """
-        stretched = min(1.0, theta * 2.0 ** max(0, self.improved - 2))
-        found = self.evaluate(monitor, self.candidate(monitor, stretched))
+        if monitor.w is not None and not self.term.kappa:
+            self.w[:] = monitor.w  # the model must be right at the centre first
+        found = self.evaluate(monitor, self.w)
         monitor.count(oracle_calls=self.n, passes=1)
+        assert monitor.w is not None
         with monitor.part("block steps"):
-            self._solve_restricted(monitor, found)
-            low = self.rebuild()
+            self.term.adapt(monitor.absolute_gap, bool(self.improved), lambda: self._slope(found))
+            self.term.move_to(monitor.w, monitor.objective)
+            self.rebuild()
+            self.ascend(found, range(len(found)))
+            low = self._solve_restricted(monitor)
         monitor.bound(low)
 
-    def _solve_restricted(self, monitor: Monitor, found: Sequence[Violations]) -> None:
-        """Add the labels found and ascend until the restricted dual is solved to a share of the gap.
+    def _slope(self, found: Sequence[Violations]) -> FloatArray:
+        """Subgradient of the objective at w, where these labels were found."""
+        slope = self.lam * self.w
+        for group, violations in zip(self.sets.groups, found, strict=True):
+            scale = violations.scale / self.n
+            slope += group.batch.joint(violations.labels, scale) - group.batch.joint(group.truth, scale)
+        return slope
+
+    def _solve_restricted(self, monitor: Monitor) -> float:
+        """Ascend until the minimum of the model is known to a share of what it promises; returns the lower bound.
 
         No longer than ten times what the oracles took: beyond, the next labels are worth more.
         """
-        for k, violations in enumerate(found):
-            self.sets.ascend(k, violations, self.w, self.scale, self.rng)
-        enough = _LOOSENESS * self.n * monitor.absolute_gap
         most = int(10.0 * self.pass_work / (CACHED_CALL + CACHED_VISIT * self.n))
         most = min(max(most, _LEAST_INNER), _MOST_INNER)
-        for _ in range(most):
+        for inner in range(1, most + 1):
             # Gaps of examples that were left out are out of date: the sum counts only if all have been visited.
-            if (
-                self.sets.ascend_cached(self.w, self.scale, self.rng) <= enough
-                and self.sets.ascend_cached(self.w, self.scale, self.rng, worth=0.0) <= enough
-            ) or monitor.out_of_time:
+            last = inner == most or monitor.out_of_time
+            if inner % _CHECK_INNER and not last:
+                self.sets.ascend_cached(self.w, self.scale, self.rng)
+                continue
+            left = self.sets.ascend_cached(self.w, self.scale, self.rng, worth=0.0)
+            low = self.rebuild()
+            if last or left <= self.n * self.term.enough:
                 break
+        return low
+
+    @property
+    def scale(self) -> float:
+        """What a unit of mass on a cut adds to w, over the slope of the cut."""
+        return 1.0 / (self.term.curvature * self.n)
 
     def rebuild(self) -> float:
-        """w anew from the dual point, so that the bound that is returned is of exactly this w."""
-        levels = self.sets.rebuild(self.w, self.scale)
-        return levels / self.n - 0.5 * self.lam * float(self.w @ self.w)
+        """w anew from the dual point; returns the lower bound of exactly this point, without the proximal term."""
+        levels = self.sets.rebuild(self.w, 1.0 / (self.lam * self.n)) / self.n
+        low = levels - 0.5 * self.lam * float(self.w @ self.w)
+        self.term.pull(self.w, low)
+        return low
 
     def state(self) -> dict[str, Any]:
         own = {"w": self.w, "improved": self.improved, "random": self.rng.bit_generator.state}
-        return {**own, **self.sets.state()}
+        return {**own, **self.term.state(), **self.sets.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.w[:] = state["w"]
         self.improved = int(state["improved"])
+        self.term.restore(state)
         self.rng.bit_generator.state = state["random"]
         self.sets.restore(state)
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import DeclarationError
-from structopt.train import block_ascent
+from structopt.train import block_ascent, n_slack
 
 LAM = 0.2
 
@@ -73,6 +73,73 @@ def test_one_example_duplicates_one_class_and_zero_tolerance(helpers):
     assert block_ascent(single, lam=LAM, tol=1e-6).objective == pytest.approx(helpers.optimum(single, LAM), rel=1e-6)
     exact = block_ascent(risk, lam=LAM, tol=0.0, max_passes=300)
     assert exact.gap <= 1e-8 and exact.stopped in ("precision", "tol", "passes")
+
+
+# ---- proximal rounds -----------------------------------------------------------------------------
+
+
+def shared_features(n_classes=3, copies=1):
+    """Equal inputs with different classes: every step of one example undoes those of the others."""
+    y = np.tile(np.arange(n_classes), copies)
+    return so.train.StructuredRisk(so.structures.Multiclass(n_classes), np.ones((len(y), 1)), y)
+
+
+@pytest.mark.parametrize("trainer", [block_ascent, n_slack])
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_equal_examples_of_different_classes(helpers, surrogate, trainer):
+    for copies in (1, 10):
+        plain = shared_features(copies=copies)
+        risk = so.train.StructuredRisk(plain.model, plain.X, plain.Y, surrogate)
+        best = helpers.optimum(risk, 1e-4)
+        result = helpers.bounds_hold(
+            lambda callback, risk=risk: trainer(risk, lam=1e-4, tol=1e-4, callback=callback), best
+        )
+        assert result.converged and result.passes <= 40  # block ascent alone took 988
+
+
+@pytest.mark.parametrize("trainer", [block_ascent, n_slack])
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
+@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
+def test_hardly_any_regularisation(helpers, kind, surrogate, trainer):
+    for seed in range(2):
+        risk = getattr(helpers, kind)(helpers.surrogates[surrogate], seed=seed)
+        best = helpers.optimum(risk, 1e-4)
+        result = helpers.bounds_hold(
+            lambda callback, risk=risk: trainer(risk, lam=1e-4, tol=1e-4, callback=callback), best
+        )
+        assert result.converged and result.objective <= best * (1 + 2e-4) + 1e-9
+
+
+def random_classes():
+    """A large bias that all examples share, and classes that have nothing to do with the features."""
+    rng = np.random.default_rng(0)
+    return np.hstack([np.full((30, 1), 3.0), rng.normal(size=(30, 4))]), rng.integers(0, 4, 30), rng.integers(1, 4, 30)
+
+
+@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
+def test_rounds_resume_at_the_same_weights(helpers, tmp_path, kind):
+    X, y, _ = random_classes()
+    risk = (
+        so.train.StructuredRisk(so.structures.Multiclass(4), X, y) if kind == "multiclass" else helpers.pairwise(n=40)
+    )
+
+    def train(checkpoint, callback):
+        return block_ascent(risk, lam=1e-4, tol=0.0, max_passes=40, checkpoint=checkpoint, callback=callback)
+
+    assert train(None, None).info["rounds"]
+    helpers.resumes(train, tmp_path / "run.npz", after=16)
+
+
+def test_examples_with_weights_and_sparse_features_in_rounds(helpers):
+    X, y, weight = random_classes()
+    model = so.structures.Multiclass(4)
+    best = helpers.optimum(so.train.StructuredRisk(model, np.repeat(X, weight, axis=0), np.repeat(y, weight)), 1e-4)
+    for features in (X, sp.csr_array(X)):
+        risk = so.train.StructuredRisk(model, features, y, sample_weight=weight)
+        result = helpers.bounds_hold(
+            lambda callback, risk=risk: block_ascent(risk, lam=1e-4, tol=1e-3, callback=callback), best
+        )
+        assert result.converged and result.info["rounds"]  # block ascent alone: a gap of 0.03 after 1,000 passes
 
 
 LETTERS = Path(__file__).parents[3] / "shared" / "data" / "ocr_letters" / "all.npz"

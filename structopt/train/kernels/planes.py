@@ -36,6 +36,7 @@ __all__ = [
     "differences",
     "drop",
     "fresh_score",
+    "give_back",
     "gram_row",
     "heights",
     "locate",
@@ -208,16 +209,32 @@ def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: 
     s = scratch[0]
     base = start[i]
     first, last = begin[i, slot], begin[i, slot] + size[i, slot]
+    # A tied part, or one of an example with a single row, has its weights for itself; parts of different rows may share
+    # theirs. Pairs of parts are looked at only for these: an example may have 10,000 tied ones.
+    only, several = -1, False
     for u in range(used[i]):
+        s[u] = 0.0
+        row_u = row[base + u]
+        if row_u >= 0:
+            several |= only >= 0 and row_u != only
+            only = row_u
+    for q in range(first, last):
+        u = local[q]
+        row_u = row[base + u]
+        if row_u < 0:
+            s[u] += value[q]
+        elif not several:
+            s[u] += value[q] * norms[row_u]
+    for u in range(used[i] if several else 0):
         place, row_u = at[base + u], row[base + u]
+        if row_u < 0:
+            continue
         inner = 0.0
         for q in range(first, last):
             v = base + local[q]
             if at[v] != place:
                 continue
-            if row_u < 0:
-                inner += value[q]
-            elif row[v] == row_u:
+            if row[v] == row_u:
                 inner += value[q] * norms[row_u]
             else:
                 inner += value[q] * rows_dot(X, data, indices, indptr, row[v], row_u)
@@ -249,6 +266,15 @@ def reserve(i: int, n_new: int, planes: Any, arena: Any, unions: Any, ends: Any)
     begin[i], room[i] = to, size_now
     ends[1] = to + size_now
     return True
+
+
+@kernel
+def give_back(i: int, unions: Any, ends: Any) -> None:
+    """Room of the last union that its cuts do not use: of a label with all pairs on that was no news, nearly all."""
+    begin, used, room = unions[0], unions[1], unions[2]
+    if begin[i] + room[i] == ends[1]:
+        room[i] = min(room[i], used[i] + used[i] // 2)
+        ends[1] = begin[i] + room[i]
 
 
 @kernel

@@ -15,6 +15,7 @@ from structopt.train.kernels.planes import (
     append,
     drop,
     fresh_score,
+    give_back,
     gram_row,
     heights,
     is_news,
@@ -158,6 +159,7 @@ def ascend_new(
             add_planes(i, planes, arena, unions, features, scale, w, scratch)
         _retire(i, planes, patience)
         tidy(i, planes, arena, unions, scratch)
+        give_back(i, unions, ends)
     return order.size  # type: ignore[no-any-return]
 
 
