@@ -99,6 +99,8 @@ _MIP_DEFAULTS: dict[str, Any] = {"presolve_rule_off": 1 << 12}
 #: presolve, those of 20 to 200 variables that were measured no longer.
 _MIXED_DEFAULTS: dict[str, Any] = {"presolve": "off"}
 _COMMON_NAMES = {"mip_gap": "mip_rel_gap"}
+#: Coefficients from which on rounding errors reach the tolerances of presolve.
+_BAD_SCALE = 1e6
 
 
 class _Watch:
@@ -174,6 +176,7 @@ class Highs(Backend):
         self._basis_before_rows: Any = None
         self._integral = space.is_integral
         self._spoiled = False
+        self._is_badly_scaled = bool(np.abs(space.matrix.data).max(initial=0.0) >= _BAD_SCALE)
         self._watched = self._integral or space.matrix.nnz >= _LARGE
         if self._watched:
             self._watch = _Watch()
@@ -335,15 +338,20 @@ class Highs(Backend):
 
     def _second_look(self, status: Any) -> Solution:
         found = self._solved_again(status)
-        solver = self._highs.getOptionValue("solver")[1]
-        if found.status is Status.INFEASIBLE and not self._integral and solver in ("ipm", "ipx", "pdlp"):
-            # Where the interior is empty such methods may miss the only point: the simplex method decides.
-            self._highs.setOptionValue("solver", "simplex")
-            try:
-                return self._last_attempt()
-            finally:
-                self._highs.setOptionValue("solver", solver)
-        return found
+        if found.status is not Status.INFEASIBLE or self._integral:
+            return found
+        solver, presolve = (self._highs.getOptionValue(name)[1] for name in ("solver", "presolve"))
+        if solver not in ("ipm", "ipx", "pdlp") and not self._is_badly_scaled:
+            return found
+        # Where the interior is empty such methods may miss the only point, and next to coefficients of 1e9 the presolve
+        # takes rounding for a contradiction: the simplex method decides, without it.
+        self._highs.setOptionValue("solver", "simplex")
+        self._highs.setOptionValue("presolve", "off")
+        try:
+            return self._last_attempt()
+        finally:
+            self._highs.setOptionValue("solver", solver)
+            self._highs.setOptionValue("presolve", presolve)
 
     def _solved_again(self, status: Any) -> Solution:
         decided = self._decided(status)

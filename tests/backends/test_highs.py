@@ -243,3 +243,16 @@ def test_what_the_interior_point_method_calls_infeasible_is_asked_of_the_simplex
     space = space_of(rows, [-10.0, -7.0, -np.inf], [-10.0, -2.0, -7.375], 0.0, 1.0, True)
     found = so.Oracle(space, "highs-ipm").maximize([-5e11, 5e11, -5e11], rows=[([3e-8, 0.0, 0.0], -np.inf, 2.5e-9)])
     np.testing.assert_array_equal(found.z, [0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("solver", ["highs", "highs-exact", "highs-ipm"])
+@pytest.mark.parametrize("integral", ["auto", "relax", "force"])
+def test_a_single_point_next_to_a_large_coefficient_is_not_called_infeasible(solver, integral):
+    """HiGHS's presolve of the LP does: 1e9 times a rounding error is more than its tolerance."""
+    rows = [[300.0, 400.0, 0.0], [0.0, 2.0, 0.0], [0.0, 100.0, 0.0], [-1e9, 0.0, 1.0]]
+    space = space_of(
+        rows, [700.0, 1.0, -200.0, 0.0], [700.0, 2.0, 100.0, 0.0], 0.0, [1.0, 1.0, 1e9], [True, True, False]
+    )
+    costs, side = [0.157921772, -0.0129462443, 2.52453346e-10], ([-0.01, 0.03, 0.0], -np.inf, 0.0225)
+    found = so.Oracle(space, solver, integral=integral).maximize(costs, rows=[side])
+    np.testing.assert_allclose(found.z, [1.0, 1.0, 1e9])
