@@ -135,7 +135,7 @@ class FenchelYoung(StructuredLoss):
             own = in_order(groups, [(group.costs * Z).sum(dim=1) for group, Z in zip(groups, truth, strict=True)])
         return log_z - own, arranged
 
-    def conjugate(
+    def _conjugate(
         self, arranged: Arrangement, group: Group, keys: Sequence[Hashable] | None
     ) -> tuple[FloatArray, FloatArray]:
         """Ω* of every example of a group, and its gradient."""
@@ -156,7 +156,7 @@ class FenchelYoung(StructuredLoss):
         values = np.einsum("ij,ij->i", perturbed, Z).reshape(self.n_samples, -1).mean(axis=0)
         return values, Z.reshape(self.n_samples, *C.shape).mean(axis=0)
 
-    def omega(self, arranged: Arrangement, group: Group, Z: FloatArray) -> FloatArray:
+    def _omega(self, arranged: Arrangement, group: Group, Z: FloatArray) -> FloatArray:
         """Ω of the ground truths; of the perturbed maximum it is not known, and left out."""
         if self.regularizer == "perturbed":
             return np.zeros(len(Z))
@@ -176,9 +176,9 @@ class _FenchelYoung(torch.autograd.Function):
         costs: Tensor,
     ) -> Tensor:
         C, Z = costs.detach().numpy(), truth.numpy()
-        values, means = loss.conjugate(arranged, group._replace(costs=costs), keys)
+        values, means = loss._conjugate(arranged, group._replace(costs=costs), keys)
         ctx.difference = means - np.where(arranged.chosen(group), Z, 0.0)
-        return torch.from_numpy(values + loss.omega(arranged, group, Z) - np.einsum("ij,ij->i", C, Z))
+        return torch.from_numpy(values + loss._omega(arranged, group, Z) - np.einsum("ij,ij->i", C, Z))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:

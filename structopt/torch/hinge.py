@@ -109,7 +109,7 @@ class StructuredHinge(StructuredLoss):
         values = _Hinge.apply(self, risk, *arranged.tables())
         return self._reduced(arranged.back(values))
 
-    def violations(self, risk: StructuredRisk, tables: Sequence[FloatArray]) -> Violations:
+    def _violations(self, risk: StructuredRisk, tables: Sequence[FloatArray]) -> Violations:
         """The most violated labels; where a solver fails, the error says at which example."""
         try:
             found = risk.violations_of(tables)
@@ -128,7 +128,7 @@ class _Hinge(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, loss: StructuredHinge, risk: StructuredRisk, *tables: Tensor) -> Tensor:
         arrays, shared = ShownTables.of(tables, risk.batch)
-        found = loss.violations(risk, arrays)
+        found = loss._violations(risk, arrays)
         ctx.name = type(loss).__name__
         ctx.parts = (risk.batch, found, risk.truth, shared)
         return torch.from_numpy(np.ascontiguousarray(found.value))

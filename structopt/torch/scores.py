@@ -390,13 +390,14 @@ class ChainLayout(Layout):
         ]
         if first is not None:
             parts.append(Part("initial", first if native else first.expand(B, S), None, np.full(B, S)))
+        if not native:  # what has no scores is left out, of the norm of SparseMAP as well
+            parts = [part for part in parts if part.name in given]
 
         def make_input(i: int) -> FloatArray:
             return np.broadcast_to(np.float64(0.0), (int(lengths[i]), 1))
 
         def restore(padded: list[Tensor]) -> Any:
-            kept = [values for values, name in zip(padded, names, strict=True) if name in given]
-            return kept[0] if isinstance(scores, Tensor) else _like(scores, kept, [n for n in names if n in given])
+            return padded[0] if isinstance(scores, Tensor) else _like(scores, padded, [part.name for part in parts])
 
         model.check_length(int(lengths.max()))
         used = model if native else self.pointwise([part.name for part in parts])
