@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import Bunch, check_random_state
 
 from structopt._jit import FloatArray, IntArray
-from structopt.checks import checked, seed
+from structopt.checks import checked, seed, whole
 from structopt.errors import DeclarationError
 from structopt.hierarchy.input import edge_pairs, number_names
 
@@ -158,8 +158,7 @@ def synthetic_flow(
                 f"{name} must be {'positive' if name == 'temperature' else 'from 0 on'}, got {value!r}."
             )
     for name, count in (("n_samples", n_samples), ("n_features", n_features)):
-        if int(count) != count or count < 1:
-            raise DeclarationError(f"{name} must be a positive integer, got {count!r}.")
+        whole(name, count, 1, 2**31 - 1)
     routes = _paths(arcs, source, sink)
     rng = check_random_state(seed("random_state", random_state))
     beta = effect * rng.standard_normal((len(routes), n_features))

@@ -353,8 +353,8 @@ def concatenate(expressions: Sequence[Expression], axis: int = 0) -> Expression:
     numbers = [np.arange(e.size).reshape(e.shape) + s for e, s in zip(expressions, starts, strict=False)]
     try:
         order = np.concatenate(numbers, axis=axis)
-    except (ValueError, IndexError) as error:
-        raise DeclarationError(str(error)) from None
+    except (ValueError, IndexError, OverflowError) as error:
+        raise DeclarationError(f"axis {axis} of expressions to concatenate: {error}.") from None
     n_columns = max(e.matrix.shape[1] for e in expressions)
     matrix = sp.vstack([widen(e.matrix, n_columns) for e in expressions], format="csr")
     constant = np.concatenate([e.constant for e in expressions])

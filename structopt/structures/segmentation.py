@@ -15,7 +15,7 @@ from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.segments import viterbi as segments
 from structopt.algorithms.segments.algorithm import SegmentOracle, cover, segment_rows, window_sums
-from structopt.checks import checked, floats, n_threads
+from structopt.checks import checked, floats, n_threads, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
 from structopt.model.batch import Batch
@@ -117,8 +117,7 @@ class Segmentation(SequenceModel):
         self.intercept = intercept
         self.initial_weights = initial_weights
         self.length_weights = length_weights
-        if max_length < 1:
-            raise DeclarationError(f"max_length must be at least 1, got {max_length}.")
+        whole("max_length", max_length, 1, 2**31 - 1)
         if pooling not in ("sum", "mean"):
             raise DeclarationError(f"pooling must be 'sum' or 'mean', got {pooling!r}.")
         S = len(States(states))

@@ -131,7 +131,9 @@ class TestFlow:
         with pytest.raises(DeclarationError, match=told):
             data.synthetic_flow(network)
 
-    @pytest.mark.parametrize("bad", [{"temperature": 0}, {"noise": -1}, {"n_samples": 0}, {"source": "nowhere"}])
+    @pytest.mark.parametrize(
+        "bad", [{"temperature": 0}, {"noise": -1}, {"n_samples": 0}, {"n_features": 2**63}, {"source": "nowhere"}]
+    )
     def test_refuses_numbers(self, bad):
         with pytest.raises(DeclarationError, match=next(iter(bad))):
             data.synthetic_flow(**bad)

@@ -8,7 +8,9 @@ from inside, in nonsense, in a crash or never.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -33,9 +35,11 @@ def _build(seed: int) -> tuple[str, Call, np.random.Generator]:
 
 def outcome(seed: int) -> tuple[str, str]:
     """What a case comes to, and its story."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        return _outcome(seed)
+    # A text for the path of a file is a file here, and not where the fuzz job was started.
+    with tempfile.TemporaryDirectory(prefix="structopt-fuzz-") as folder, contextlib.chdir(folder):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return _outcome(seed)
 
 
 def _outcome(seed: int) -> tuple[str, str]:

@@ -84,6 +84,9 @@ class TestExpressionsEqualNumpy:
         np.testing.assert_allclose(joined.value(z), np.r_[z[:3], z[6:10], z[3:6]])
         stacked = so.concatenate([y, 2 * y], axis=1)
         np.testing.assert_allclose(stacked.value(z), np.hstack([z[:6].reshape(2, 3)] * 2) * [1, 1, 1, 2, 2, 2])
+        for axis in (2, 2**63):
+            with pytest.raises(DeclarationError, match=f"axis {axis} of expressions"):
+                so.concatenate([y, y], axis=axis)
 
     def test_iteration_and_length(self, space):
         assert len(space["y"]) == 2

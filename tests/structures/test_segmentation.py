@@ -235,6 +235,7 @@ def test_bad_labels():
 def test_bad_declarations_and_inputs():
     for arguments, message in [
         ({"states": 2, "max_length": 0}, "max_length"),
+        ({"states": 2, "max_length": 2**63}, "max_length"),
         ({"states": 2, "max_length": 2, "pooling": "max"}, "pooling"),
         ({"states": 2, "max_length": 2, "loss": so.losses.ZeroOne()}, "by position"),
         ({"states": 2, "max_length": 2, "transitions": [[1, 1]]}, "shape"),

@@ -23,7 +23,7 @@ BoolArray = npt.NDArray[np.bool_]
 @lru_cache(maxsize=256)
 def segment_rows(n: int, max_length: int) -> tuple[IntArray, IntArray]:
     """Start and length of every segment of n positions, by start, then by length (do not write to them)."""
-    start, length = np.nonzero(np.arange(n)[:, None] + np.arange(1, max_length + 1) <= n)
+    start, length = np.nonzero(np.arange(n)[:, None] + np.arange(1, min(max_length, n) + 1) <= n)
     return start.astype(np.int64), length.astype(np.int64) + 1
 
 

@@ -488,7 +488,7 @@ def unfitted(rng: Rng) -> Call:
 def save_and_set(rng: Rng) -> Call:
     e, X, Y, _, _ = fitted(rng)
     if rng.random() < 0.5:
-        folder = Path(tempfile.mkdtemp(prefix="structopt-fuzz-"))
+        folder = Path(tempfile.mkdtemp(dir="."))
         return Call(e.save, {"path": A(folder / "model.npz", k.path)}, tolerance=None)
     parameter = str(rng.choice(sorted(e.get_params(deep=False))))
     return Call(

@@ -57,7 +57,7 @@ def reader_options(rng: Rng) -> Call:
     import tempfile
     from pathlib import Path
 
-    folder = Path(tempfile.mkdtemp(prefix="structopt-fuzz-"))
+    folder = Path(tempfile.mkdtemp(dir="."))
     which = int(rng.integers(4))
     if which == 0:
         (folder / "a.csv").write_text("a,b,c\n1,2,0\n3,4,1\n")
