@@ -440,8 +440,11 @@ def _check_path(name: str, value: Any) -> Any:
     return value
 
 
-def _check_mapping(name: str, value: Any) -> Any:
-    return instance(name, value, Mapping, "a mapping such as a dict")
+def _check_mapping(name: str, value: Any, held: type = object) -> Any:
+    instance(name, value, Mapping, "a mapping such as a dict")
+    for key, part in value.items() if held is not object else ():
+        instance(f"{name}[{key!r}]", part, held)
+    return value
 
 
 _SCALARS: dict[Any, Check] = {
@@ -482,7 +485,9 @@ def _check_for(hint: Any) -> Check | None:
     if origin in (Sequence, Iterable, list, tuple):
         return walkable
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
-        return _check_mapping
+        held = typing.get_args(hint)[1]
+        known = isinstance(held, type) and held is not object and held not in _SCALARS
+        return functools.partial(_check_mapping, held=held) if known else _check_mapping
     return None
 
 
@@ -522,6 +527,9 @@ def _one_refusal(name: str, value: Any, refused: list[str], may_be_none: bool) -
     """One sentence that names all kinds that an argument may have; the first refusal if they are of other forms."""
     head, tail = f"{name} must be ", f", got {shown(value)}."
     none = "None or " if may_be_none else ""
+    inside = [text for text in refused if text.startswith(f"{name}[")]
+    if inside:  # the kind was right, and something in it is not
+        return inside[0]
     if any(not text.startswith(head) or not text.endswith(tail) for text in refused):
         return refused[0].replace(" must be ", f" must be {none}", 1)
     kinds = list(dict.fromkeys(text[len(head) : -len(tail)] for text in refused))

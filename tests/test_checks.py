@@ -115,6 +115,13 @@ def test_what_is_no_array_of_numbers_is_refused(given):
         checks.floats("c", given)
 
 
+def test_what_a_mapping_holds_is_checked():
+    with pytest.raises(DeclarationError, match="results must be a TrainResult or a mapping"):
+        so.plot.convergence(1)
+    with pytest.raises(DeclarationError, match=r"results\['a'\] must be a TrainResult, got 1"):
+        so.plot.convergence({"a": 1})
+
+
 def test_callables_are_checked_for_their_arguments():
     space = so.LabelSpace()
     space.binary("y", 2)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from structopt.checks import check_parameters, choice, instance, sequence
+from structopt.checks import check_parameters, choice, hashable, instance, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import named_inputs, taken, used_examples
@@ -311,11 +311,21 @@ class CRF(LinearEstimator):
         if self.model is not None:
             return label_score(self._batch(X), self.w_, y, self.n_jobs)
         found = self.predict(X)
-        truth = [list(sequence(f"y[{i}]", label)) for i, label in enumerate(plain_labels(y))]
+        truth = [
+            [_present(f"A state of y[{i}]", state) for state in sequence(f"y[{i}]", label)]
+            for i, label in enumerate(sequence("y", plain_labels(y)))
+        ]
         if [len(label) for label in truth] != [len(label) for label in found]:
             raise DeclarationError("y needs a state for every position of every sequence of X.")
         pairs = [a == b for left, right in zip(found, truth, strict=True) for a, b in zip(left, right, strict=True)]
         return float(np.mean(pairs))
+
+
+def _present(name: str, state: Any) -> Any:
+    """A state, which need not be known; a missing one could only count as a mistake."""
+    if hashable(name, state) is None or state != state:
+        raise DeclarationError(f"{name} is {state!r}; remove the sequences whose states are missing.")
+    return state
 
 
 def _states(y: Iterable[Iterable[Any]]) -> list[Any]:

@@ -28,6 +28,8 @@ _INFINITY = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 #: The order of the sections; those of one number may come in any order.
 _ORDER = {"NAME": 0, "OBJSENSE": 1, "ROWS": 2, "COLUMNS": 3, "RHS": 4, "RANGES": 5, "BOUNDS": 6, "QUADOBJ": 7,
     "QMATRIX": 7,           "ENDATA": 9}  # fmt: skip
+#: HiGHS takes them for sections wherever they begin a line, and leaves the line out without a word.
+_SECTIONS_ANYWHERE = frozenset(("NAME", "OBJSENSE"))
 _MORE = {
     **dict.fromkeys(("SOS", "SOS1", "SOS2", "SETS"), "SOS sets"),
     **dict.fromkeys(("QSECTION", "QCMATRIX", "CSECTION"), "quadratic parts"),
@@ -96,6 +98,8 @@ class _Reader:
             self._begin(words, place)
         elif not self.section:
             place.refuse("data before the first section; sections begin in the first column")
+        elif words[0].upper() in _SECTIONS_ANYWHERE:
+            place.refuse(f"a line of data that begins with {words[0]!r}, which tools take for a section; rename it")
         else:
             self._data(words, place)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.checks import checked
+from structopt.checks import checked, sequence
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 from structopt.losses import TaskLoss
@@ -74,7 +74,7 @@ class ExclusiveLabels(HierarchicalLabels):
             hierarchy, "closure",
             complete=complete, intercept=intercept, loss=loss, solver=solver, integral=integral, options=options,
         )  # fmt: skip
-        self.exclusive = [list(group) for group in exclusive]
+        self.exclusive = [list(sequence(f"exclusive[{k}]", group)) for k, group in enumerate(exclusive)]
         self.tighten = tighten
         groups = _groups(hierarchy, self.exclusive)
         self.codec = _ExclusiveCodec(hierarchy, complete, groups)

@@ -36,10 +36,14 @@ def _build(seed: int) -> tuple[str, Call, np.random.Generator]:
 def outcome(seed: int) -> tuple[str, str]:
     """What a case comes to, and its story."""
     # A text for the path of a file is a file here, and not where the fuzz job was started.
-    with tempfile.TemporaryDirectory(prefix="structopt-fuzz-") as folder, contextlib.chdir(folder):
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            return _outcome(seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="structopt-fuzz-") as folder,
+        contextlib.chdir(folder),
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+    ):
+        warnings.simplefilter("ignore")
+        return _outcome(seed)
 
 
 def _outcome(seed: int) -> tuple[str, str]:

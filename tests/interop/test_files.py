@@ -342,6 +342,8 @@ _INTEGER = " M 'MARKER' 'INTORG'\n x r 1\n M 'MARKER' 'INTEND'\n"
         ({"COLUMNS": " x r 1 r 2\n"}, "a second entry"),
         ({"COLUMNS": " x r 1\n y r 1\n x r 2\n"}, "not together"),
         ({"COLUMNS": " x r 1e400\n"}, "too large"),
+        ({"COLUMNS": " x r 1\n NAME r 2\n"}, "begins with 'NAME'"),
+        ({"RHS": " objsense r 3\n"}, "begins with 'objsense'"),
         ({"ROWS": " N obj\n G r\n G r\n"}, "a second row"),
         ({"ROWS": " N obj\n X r\n"}, "'X' is not a type of row"),
         ({"RHS": " RHS q 3\n"}, "'q' is not a row"),

@@ -216,3 +216,16 @@ def test_numbers_of_threads(n_jobs):
     X, Y = [np.array([[1.0], [-1.0]])], [[0, 1]]
     with pytest.raises(DeclarationError, match=f"n_jobs must be -1 or at least 1, got {n_jobs}"):
         so.CRF(n_jobs=n_jobs).fit(X, Y)
+
+
+def test_score_of_what_is_no_list_of_states():
+    X, Y = [np.array([[1.0], [-1.0]]), np.array([[0.5]])], [["a", "b"], ["a"]]
+    crf = so.CRF(lam=0.1).fit(X, Y)
+    for y, told in (
+        (12345, "y must be a sequence"),
+        ([["a", None], ["a"]], r"state of y\[0\] is None"),
+        ([["a", "b"], [float("nan")]], r"state of y\[1\] is nan"),
+        ([np.full((2, 1, 1), "a"), ["a"]], r"state of y\[0\] must be hashable"),
+    ):
+        with pytest.raises(DeclarationError, match=told):
+            crf.score(X, y)

@@ -141,3 +141,6 @@ def test_exclusive_groups_that_make_no_sense():
             ExclusiveLabels(h, [group])
     with pytest.raises(DeclarationError, match="not a node"):
         ExclusiveLabels(h, [(1, 99)])
+    for groups in ([(1, 2), 3], ["ab"]):
+        with pytest.raises(DeclarationError, match=r"exclusive\[\d\] must be a sequence"):
+            ExclusiveLabels(h, groups)

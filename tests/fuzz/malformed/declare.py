@@ -84,12 +84,7 @@ def arithmetic(rng: Rng) -> Call:
         found = table[sign](v)
         return (found.matrix.toarray(), getattr(found, "constant", 0), getattr(found, "upper", 0))
 
-    def kind(rng: Rng, value: Any) -> k.Choice:
-        word, found, verdict = k.array(rng, value)
-        # (5,) and (5, 1) are (5, 5) together, as in numpy.
-        return word, found, "odd" if word == "one axis more" else verdict
-
-    return Call(compute, {"v": A(vector, kind)})
+    return Call(compute, {"v": A(vector, k.broadcast)})
 
 
 @recipe
@@ -375,7 +370,8 @@ def structure_codecs(rng: Rng) -> Call:
     m, X, Y, _, ykind = structure_of(rng)
     x, y = X[0], Y[0]
     which = int(rng.integers(4))
-    xkind = k.array
+    of_any_length = isinstance(m, so.structures.Chain | so.structures.Segmentation | so.structures.Ranking)
+    xkind = k.sequence if of_any_length else k.array
     if which == 0:
         y = sorted(y) if isinstance(y, set) else y
         kind = ykind if ykind in (k.relevances, k.flow) else k.label

@@ -77,7 +77,7 @@ def count(rng: np.random.Generator, value: int, optional: bool = False) -> Choic
 def shape(rng: np.random.Generator, value: int) -> Choice:
     """The length of an axis, or those of several."""
     word, found, verdict = count(rng, value)
-    return word, found, "odd" if word in ("list", "array") else verdict
+    return word, found, "odd" if word in ("list", "array", "empty array") else verdict
 
 
 def real(rng: np.random.Generator, value: float, optional: bool = False) -> Choice:
@@ -172,6 +172,18 @@ def array(rng: np.random.Generator, value: Any, optional: bool = False) -> Choic
     if not optional:
         choices.append(("None", None, "bad"))
     return pick(rng, choices)
+
+
+def sequence(rng: np.random.Generator, value: Any) -> Choice:
+    """An array of finite numbers of any length: the positions of a sequence, the losses of a picture."""
+    word, found, verdict = array(rng, value)
+    return word, found, "odd" if word in ("too long", "too short") else verdict
+
+
+def broadcast(rng: np.random.Generator, value: Any) -> Choice:
+    """A vector that numpy's broadcasting combines with another one: (3,) and (3, 1) are (3, 3) together."""
+    word, found, verdict = array(rng, value)
+    return word, found, "odd" if word == "one axis more" else verdict
 
 
 def rows(rng: np.random.Generator, value: Any) -> Choice:

@@ -283,4 +283,5 @@ def surrogates(rng: Rng) -> Call:
         return Call(positional(so.testing.check_surrogate, "s"), {"s": A(s.Slack(), k.thing)}, tolerance=None)
     psi = [s.Margin(), s.Slack(), s.BetaScaling(0.5), s.LogLoss(), s.ProbLoss(), s.Product()][int(rng.integers(6))]
     method = psi.value if rng.random() < 0.5 else psi.gradient
-    return Call(method, {"h": A(np.abs(eighths(rng, 3)), k.array), "g": A(np.abs(eighths(rng, 3)) + 1, k.array)})
+    h, g = np.abs(eighths(rng, 3)), np.abs(eighths(rng, 3)) + 1
+    return Call(method, {"h": A(h, k.broadcast), "g": A(g, k.broadcast)})

@@ -178,7 +178,7 @@ def pictures(rng: Rng) -> Call:
     if which == 2:
         return Call(
             drawn(so.plot.surrogates),
-            {"losses": A([1.0, 4.0], k.array), "margin": A((-5.0, 3.0), k.array)},
+            {"losses": A([1.0, 4.0], k.sequence), "margin": A((-5.0, 3.0), k.array)},
             tolerance=None,
         )
     if which == 3:
