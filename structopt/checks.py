@@ -486,7 +486,7 @@ def _check_for(hint: Any) -> Check | None:
         return walkable
     if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
         held = typing.get_args(hint)[1]
-        known = isinstance(held, type) and held is not object and held not in _SCALARS
+        known = isinstance(held, type) and held is not Any and held is not object and held not in _SCALARS
         return functools.partial(_check_mapping, held=held) if known else _check_mapping
     return None
 

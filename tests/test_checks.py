@@ -3,7 +3,9 @@
 import gc
 import pickle
 import weakref
+from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -116,6 +118,11 @@ def test_what_is_no_array_of_numbers_is_refused(given):
 
 
 def test_what_a_mapping_holds_is_checked():
+    @checks.checked
+    def keep(options: Mapping[str, Any], others: Mapping[str, object] | None = None) -> Mapping[str, Any]:
+        return options
+
+    assert keep({"a": 1}, {"b": None}) == {"a": 1}
     with pytest.raises(DeclarationError, match="results must be a TrainResult or a mapping"):
         so.plot.convergence(1)
     with pytest.raises(DeclarationError, match=r"results\['a'\] must be a TrainResult, got 1"):
