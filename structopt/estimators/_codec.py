@@ -305,6 +305,9 @@ class Decoder:
         if cls is None:
             raise DeclarationError(f"the file names {module}.{name}, which is not a class that it may name")
         decoded = {name: self.decode(value) for name, value in arguments.items()}
+        unknown = sorted(decoded.keys() - inspect.signature(cls).parameters.keys())
+        if unknown:
+            raise DeclarationError(f"its {name} has arguments that this version does not know: {', '.join(unknown)}")
         return _build(cls, checked_solver(decoded, f"{name} of the file"))
 
 

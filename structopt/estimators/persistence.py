@@ -171,7 +171,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     except (StructoptError, *UNREADABLE) as error:
         text = f"{type(error).__name__}: {error}" if not isinstance(error, StructoptError) else str(error)
         raise DeclarationError(
-            f"{os.fspath(path)!r} is not a saved estimator of this version ({text:.500})."
+            f"{os.fspath(path)!r} is not a saved estimator of this version ({text:.500}). If another version of "
+            "structopt wrote it, load it there, or fit and save again."
         ) from error
 
 
@@ -197,8 +198,8 @@ def _estimator(document: dict[str, Any], decoder: Decoder) -> Any:
     known = set(cls._get_param_names())  # type: ignore[attr-defined]
     if not parameters.keys() <= known:
         raise DeclarationError(
-            f"it was saved by structopt {document['version']}, whose {named} has other parameters than that of "
-            f"{structopt.__version__}: {', '.join(sorted(parameters.keys() - known))}"
+            f"it was saved by structopt {document['version']}, whose {named} has other parameters than that of this "
+            f"version, {structopt.__version__}: {', '.join(sorted(parameters.keys() - known))}"
         )
     # Where to write a checkpoint, and what to call, belongs to a run; no file decides it.
     parameters |= {name: None for name in cls._not_saved if name in known}

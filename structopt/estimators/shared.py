@@ -168,11 +168,11 @@ class SharedSVM(HierarchicalEstimator):
         W, result = train()
         objectives = [result.objective]
         alternate = self._follow if self.shares == "published" else self._descend
-        W, result, settled = alternate(train, W, result, objectives)
+        W, result, converged = alternate(train, W, result, objectives)
         self.objectives_ = np.array(objectives)
         self._keep(W, result)
         self.n_iter_ = max(1, round(passes))
-        if not settled and self.n_rounds_ >= self.max_rounds and result.stopped != "interrupted":
+        if not converged and self.n_rounds_ >= self.max_rounds and result.stopped != "interrupted":
             warn_unfinished(
                 f"SharedSVM stopped after max_rounds={self.max_rounds} while the node weights still moved by more than "
                 f"rounds_tol={self.rounds_tol:g} allows; raise max_rounds or rounds_tol."

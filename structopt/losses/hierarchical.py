@@ -336,9 +336,10 @@ class Normalized(_HierarchyLoss):
         -------
         csr_array
         """
-        table = self.pairwise(self.leaves_of(truths))
+        leaves, of_row = np.unique(self.leaves_of(truths), return_inverse=True)
+        table = self.pairwise(leaves)[of_row]
         n, n_leaves = table.shape
-        columns = np.tile(self.hierarchy.leaf_index, n)
+        columns = np.tile(self.hierarchy.leaf_index.astype(np.int32), n)
         return sp.csr_array((table.ravel(), columns, n_leaves * np.arange(n + 1)), shape=(n, len(self.hierarchy)))
 
     def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:

@@ -204,8 +204,8 @@ class StructuredRisk(Risk):
         self.n_features = self.batch.n_weights
         self.watch = Watch()
         self.statistics: Counter[str] = Counter()
-        self._caches: list[list[_CompactLabel]] = [[] for _ in range(self.batch.n)]
-        self._lams: list[float | None] = [None] * self.batch.n
+        self._caches: dict[int, list[_CompactLabel]] = {}
+        self._lams: dict[int, float] = {}
         self._targets: dict[int, tuple[FloatArray, tuple[FloatArray, float]]] = {}
         self._planes = self._plane_batch()
 
@@ -462,16 +462,16 @@ class StructuredRisk(Risk):
     ) -> tuple[SearchResult, Callable[[FloatArray], float]]:
         psi = Product() if self.search in _PRODUCT_SEARCHES else self.surrogate
         plane = self._plane(psi, x, costs, truth, loss)
-        cache = [_expanded(label) for label in self._caches[i]]
+        cache = [_expanded(label) for label in self._caches.get(i, ())]
         search = self._effective_search()
         if search == "exact":
-            result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams[i], cache=cache)
+            result = searches.exact(plane, psi, rtol=self.rtol, lam=self._lams.get(i), cache=cache)
         elif search == "convex_hull":
             result = searches.convex_hull(plane, psi, cache=cache)
         elif search == "angular":
             result = searches.angular(plane, rtol=self.rtol, cache=cache)
         elif search == "bisecting":
-            result = searches.bisecting(plane, lam=self._lams[i])
+            result = searches.bisecting(plane, lam=self._lams.get(i))
         elif search == "sarawagi":
             # The slack to be exceeded is what the labels known already give.
             slack = max((psi.clipped(p.h, p.g) for p in map(plane.evaluate, cache)), default=0.0)
@@ -493,7 +493,7 @@ class StructuredRisk(Risk):
         if np.isfinite(result.lam) and result.lam > 0:
             self._lams[i] = float(result.lam)
         if result.value > 0.0 and result.label is not None:
-            cache = self._caches[i]
+            cache = self._caches.setdefault(i, [])
             label = _compact(np.asarray(result.label, dtype=np.float64))
             if not any(np.array_equal(a, label[1]) and np.array_equal(b, label[2]) for _, a, b in cache):
                 cache.append(label)

@@ -151,10 +151,10 @@ class _Descent(Method):
             visited = dual.n_active
             violation = dual.descend(self.shrinking)
             visits, passes = visits + visited, passes + 1
-            settled = visited < dual.size and violation < _REACTIVATE_BELOW * gap
-            if settled:
+            reactivated = visited < dual.size and violation < _REACTIVATE_BELOW * gap
+            if reactivated:
                 dual.activate()
-            if settled or violation <= 0.5 * monitor.tol * monitor.objective or monitor.out_of_time:
+            if reactivated or violation <= 0.5 * monitor.tol * monitor.objective or monitor.out_of_time:
                 break
         monitor.count(oracle_calls=visits, passes=visits / dual.size)
 

@@ -204,12 +204,14 @@ class _HierarchicalSgd(Method):
         try:
             (self._visit_groups if self.leaves is None else self._visit_leaves)(monitor)
         except KeyboardInterrupt:
-            monitor.offer(self.store.to_vector(self._mean()))  # a pass may take half an hour: what it learned is kept
+            monitor.offer(
+                self.store.mean(self.share, self._total())
+            )  # a pass may take half an hour: what it learned is kept
             raise
         monitor.count(passes=monitor.oracle_calls / self.n - monitor.passes)
         if self.whole and self.store.v.dtype == np.float64 and self.risk.is_convex:
             monitor.bound(self._dual_value())
-        monitor.offer(self.store.to_vector(self._mean()))
+        monitor.offer(self.store.mean(self.share, self._total()))
 
     def _visit_groups(self, monitor: Monitor) -> None:
         weight = len(self.groups) / self.n
@@ -259,9 +261,12 @@ class _HierarchicalSgd(Method):
         self.t += 1
         self.share += 1.0
 
+    def _total(self) -> float:
+        return max(0.5 * self.t * (self.t + 1), 1.0)
+
     def _mean(self) -> Any:
         """The mean of the iterates weighted by t, as the store has weights."""
-        total = max(0.5 * self.t * (self.t + 1), 1.0)
+        total = self._total()
         mean = np.empty_like(self.store.v)
         v, u, flat = self.store.v.reshape(-1), self.store.u.reshape(-1), mean.reshape(-1)
         for at in range(0, v.size, _CHUNK):

@@ -234,7 +234,7 @@ class Monitor:
         Parameters
         ----------
         w : ndarray
-            The weights.
+            The weights; copied, unless they are a read-only array of float64.
         objective : float
             Their objective, if it is known.
 
@@ -249,7 +249,8 @@ class Monitor:
             )
         if objective < self.objective or (self.w is None or math.isinf(self.objective)):
             self._moved |= objective < self.objective - self._least_move
-            point = np.array(w, dtype=np.float64)
+            fixed = isinstance(w, np.ndarray) and w.dtype == np.float64 and w.base is None and not w.flags.writeable
+            point = w if fixed else np.array(w, dtype=np.float64)
             point.setflags(write=False)
             if math.isinf(self.objective):
                 self._set_scale(objective)
@@ -408,11 +409,17 @@ class Monitor:
         return {name[6:]: value for name, value in saved.items() if name.startswith("state.")}
 
     def _check_same_problem(self, saved: Mapping[str, Any]) -> None:
-        different = [
-            f"{name} was {saved.get(name)!r}, now {self.problem.get(name)!r}"
-            for name in sorted({*saved, *self.problem})
-            if not same(saved.get(name), self.problem.get(name))
-        ]
+        different = []
+        for name in sorted({*saved, *self.problem}):
+            was, now = saved.get(name), self.problem.get(name)
+            if same(was, now):
+                continue
+            if name not in self.problem:
+                different.append(f"it has {name}={was!r}, which the trainer of this version does not know")
+            elif name not in saved:
+                different.append(f"it says nothing of {name}, now {now!r}")
+            else:
+                different.append(f"{name} was {was!r}, now {now!r}")
         if different:
             assert self.checkpoint is not None
             raise DeclarationError(

@@ -68,6 +68,10 @@ def seen_features(X: sp.csr_array, labels: sp.csr_array, *, count_only: bool = F
     return Pattern(ptr, node, labels.shape[1])
 
 
+#: Weights that are averaged at a time: the temporaries of a large model in float64 would not fit.
+_CHUNK = 1 << 20
+
+
 class Weights(Protocol):
     """Weights v, and u for their mean; both in the order of the store."""
 
@@ -80,8 +84,11 @@ class Weights(Protocol):
     def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
         """``v += delta`` and ``u += share delta`` for the step delta of a mini-batch."""
 
+    def mean(self, share: float, total: float) -> FloatArray:
+        """``(share v - u) / total`` as a vector."""
+
     def to_vector(self, weights: Any) -> FloatArray:
-        """Weights of the store as the vector that the trainer returns."""
+        """Weights of the store as the vector that the trainer returns; read-only, so that nobody has to copy it."""
 
     def from_vector(self, w: FloatArray) -> Any:
         """Undo `to_vector`."""
@@ -103,8 +110,16 @@ class AllWeights:
     def add(self, parts: Parts, weight: FloatArray, X: sp.csr_array, share: float) -> None:
         add_dense(parts, weight, X.data, X.indices, X.indptr, self.v, self.u, share)
 
+    def mean(self, share: float, total: float) -> FloatArray:
+        w = np.empty(self.v.size)
+        mean_by_node(self.v, self.u, share, total, w.reshape(self.shape[::-1]))
+        w.setflags(write=False)
+        return w
+
     def to_vector(self, weights: Any) -> FloatArray:
-        return np.array(weights.T, dtype=np.float64, order="C").ravel()
+        w = np.array(weights.T, dtype=np.float64, order="C").reshape(-1)
+        w.setflags(write=False)
+        return w
 
     def from_vector(self, w: FloatArray) -> Any:
         return np.array(w.reshape(self.shape[::-1]).T, dtype=self.v.dtype, order="C")
@@ -128,11 +143,33 @@ class SeenWeights:
         pattern = self.pattern
         add_seen(parts, weight, X.data, X.indices, X.indptr, pattern.ptr, pattern.node, self.v, self.u, share)
 
+    def mean(self, share: float, total: float) -> FloatArray:
+        w = np.empty(self.v.size)
+        for at in range(0, w.size, _CHUNK):
+            part = slice(at, at + _CHUNK)
+            w[part] = (share * self.v[part].astype(np.float64) - self.u[part]) / total
+        w.setflags(write=False)
+        return w
+
     def to_vector(self, weights: Any) -> FloatArray:
-        return np.array(weights, dtype=np.float64)
+        w = np.array(weights, dtype=np.float64)
+        w.setflags(write=False)
+        return w
 
     def from_vector(self, w: FloatArray) -> Any:
         return np.array(w, dtype=self.v.dtype)
+
+
+@kernel
+def mean_by_node(v: Any, u: Any, share: float, total: float, mean: FloatArray) -> None:
+    """``(share v - u) / total``, transposed in tiles that fit into the cache."""
+    n_features, n_nodes = v.shape
+    tile = 32
+    for a in range(0, n_features, tile):
+        for b in range(0, n_nodes, tile):
+            for k in range(b, min(b + tile, n_nodes)):
+                for j in range(a, min(a + tile, n_features)):
+                    mean[k, j] = (share * v[j, k] - u[j, k]) / total
 
 
 @kernel

@@ -212,3 +212,24 @@ def test_a_file_cannot_name_foreign_code(tmp_path: Path) -> None:
         with pytest.raises(DeclarationError, match="not a"):
             Decoder({}).decode({"declared": declared})
     assert Encoder().encode(1, "x") == 1
+
+
+def test_files_of_a_version_with_other_names_say_which(tmp_path: Path) -> None:
+    path = tmp_path / "file.npz"
+    LinearSVM(lam=0.1).fit(X, Y).save(path)
+    parameters = saved_document(path)["parameters"]
+    parameters["fit_intercept"] = parameters.pop("intercept")
+    with pytest.raises(DeclarationError, match=r"other parameters.*fit_intercept.*fit and save again"):
+        load(rewritten(path, parameters=parameters))
+    # The same of an object inside: the model was declared with a name that has changed since.
+    so.StructuredSVM(Multiclass([0, 1]), lam=0.1).fit(X, Y).save(path)
+    parameters = saved_document(path)["parameters"]
+    arguments = parameters["model"]["declared"][2]
+    arguments["bias"] = arguments.pop("intercept")
+    with pytest.raises(DeclarationError, match=r"Multiclass has arguments .* not know: bias.*fit and save again"):
+        load(rewritten(path, parameters=parameters))
+
+
+def saved_document(path: Path) -> dict[str, Any]:
+    with np.load(path) as file:
+        return json.loads(file["json"].tobytes())

@@ -8,6 +8,7 @@ import pytest
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import L1, L2, Entropy, Lp, Quadratic
 from structopt.train import Checkpoint, Risk, bmrm, proximal_bundle
+from structopt.train.checkpoint import read_checkpoint, write_checkpoint
 
 
 class Hinge(Risk):
@@ -55,3 +56,15 @@ def test_wrong_input_is_named():
     ):
         with pytest.raises(DeclarationError, match=message):
             proximal_bundle(Hinge(), **({"lam": 0.1} | options))
+
+
+def test_a_checkpoint_with_a_renamed_option_names_both(tmp_path):
+    path = tmp_path / "run.npz"
+    proximal_bundle(Hinge(), lam=0.1, max_passes=2, checkpoint=path)
+    saved = read_checkpoint(path)
+    saved["problem"]["rho"] = saved["problem"].pop("serious_share")  # as it was called
+    write_checkpoint(path, saved)
+    with pytest.raises(
+        DeclarationError, match=r"rho=0\.1, which the trainer of this version.*nothing of serious_share.*Delete it"
+    ):
+        proximal_bundle(Hinge(), lam=0.1, max_passes=4, checkpoint=path)

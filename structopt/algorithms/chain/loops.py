@@ -173,7 +173,7 @@ _Cells = tuple[IntArray, IntArray, IntArray, IntArray, FloatArray]
 
 
 @kernel
-def _settle(
+def _best_state(
     cell: int,
     prefix: float,
     forbidden: FloatArray,
@@ -290,7 +290,7 @@ def k_best(
     heap, pair = np.empty(capacity, np.int64), np.empty((2, length), np.int64)
     kept, score = np.empty(emissions, np.int64), np.empty(emissions)
 
-    _settle(0, 0.0, forbidden, B, T, stride, init, cells)
+    _best_state(0, 0.0, forbidden, B, T, stride, init, cells)
     if value[0] == -np.inf:
         return emitted[:0].copy(), score[:0].copy(), INFEASIBLE
     heap[0] = 0
@@ -315,7 +315,7 @@ def k_best(
                 made += 1
                 parent[fresh], position[fresh], prefix[fresh] = count - 1, q, run
             forbidden[fresh, y[q]] = -np.inf
-            _settle(fresh, prefix[fresh], forbidden, B, T, stride, init, cells)
+            _best_state(fresh, prefix[fresh], forbidden, B, T, stride, init, cells)
             if value[fresh] > -np.inf:
                 _push(heap, waiting, fresh, B, T, stride, cells, pair)
                 waiting += 1

@@ -13,7 +13,7 @@ import numpy as np
 from structopt._jit import assign, kernel
 from structopt.algorithms.maxflow import adjacency
 from structopt.algorithms.pairwise.enumeration import best_code, code_bits
-from structopt.algorithms.pairwise.roof import fill_network, roof_labels, roof_scratch, settle_ties
+from structopt.algorithms.pairwise.roof import break_ties, fill_network, roof_labels, roof_scratch
 
 __all__ = ["ENUMERATE_AT", "best_label", "coupling_matrix", "integral_value"]
 
@@ -98,7 +98,7 @@ def _roof(field: Any, i: Any, j: Any, weights: Any) -> tuple[Any, Any]:
     fill_network(n, edges, field, weights, work[0], work[1], work[2], work[3])
     y2 = np.empty(n, np.int8)
     roof_labels(n, doubled, True, work, y2)
-    settle_ties(n, doubled, True, True, work, y2)
+    break_ties(n, doubled, True, True, work, y2)
     bound = np.int64(0)
     for v in range(n):
         bound += field[v] * y2[v]

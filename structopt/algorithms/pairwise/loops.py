@@ -15,13 +15,13 @@ from structopt.algorithms.maxflow import integer_scale, rescale_flow
 from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
 from structopt.algorithms.pairwise.roof import (
+    break_ties,
     clip_flow,
     fill_cut,
     fill_network,
     pull_flow,
     roof_labels,
     roof_scratch,
-    settle_ties,
 )
 
 __all__ = [
@@ -131,7 +131,7 @@ def _relax(
     roof_labels(n, ptr, doubled, work, y2)
     if warm:
         pull_flow(copies, edges, P, res, flow[index])
-    settle_ties(n, ptr, doubled, fewest, work, y2)
+    break_ties(n, ptr, doubled, fewest, work, y2)
     return _answer(edges, unary, pair, y2, y, p)
 
 

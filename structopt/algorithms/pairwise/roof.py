@@ -19,7 +19,7 @@ import numpy as np
 from structopt._jit import kernel
 from structopt.algorithms.maxflow import can_reach_deficit, dinic, flow_scratch
 
-__all__ = ["clip_flow", "fill_cut", "fill_network", "pull_flow", "roof_labels", "roof_scratch", "settle_ties"]
+__all__ = ["clip_flow", "fill_cut", "fill_network", "pull_flow", "roof_labels", "roof_scratch", "break_ties"]
 
 _UNDECIDED, _IN, _OUT, _FRUSTRATED = 0, 1, 2, 3
 
@@ -127,7 +127,7 @@ def roof_labels(n: int, ptr: Any, doubled: bool, work: Any, y2: Any) -> None:
 
 
 @kernel
-def settle_ties(n: int, ptr: Any, doubled: bool, fewest: bool, work: Any, y2: Any) -> None:
+def break_ties(n: int, ptr: Any, doubled: bool, fewest: bool, work: Any, y2: Any) -> None:
     """Apply the rule for ties after `roof_labels`; overwrites the residuals."""
     head, rev, res, ex, flow_work = work
     if doubled and fewest:
