@@ -62,6 +62,9 @@ _CHUNK = 1 << 17
 #: tables of a chunk, at most (64 MB).
 _KEPT_LEVELS, LEVELS_AT_ONCE, _MOST_ENTRIES = 1 << 24, 1 << 21, 1 << 23
 
+#: Levels that shifts can hold: 32-bit integers.
+_MOST_LEVELS = 1 << 30
+
 
 class DiagramFronts(FrontPlan):
     """Tables of the best h by levels of the loss, for the examples of a data set.
@@ -306,6 +309,9 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
             bits |= own[x]
         for k in range(min(LANES, count - block * LANES)):
             least[block * LANES + k] = low[k]
+    for k in range(LANES):
+        if span[k] >= _MOST_LEVELS:  # of the root: shifts may not fit, and the table will be refused
+            bits = np.int32(1)
     exponent = 0
     while bits and not (bits >> exponent) & 1:
         exponent += 1

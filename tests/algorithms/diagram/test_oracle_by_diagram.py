@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, DiagramCache, fronts
+from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, DiagramCache, compile_diagram, fronts
 from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace
 
 
@@ -438,3 +438,12 @@ def test_tables_of_examples_side_by_side_are_the_fronts_by_enumeration(truths):
     products = (labels @ H.T + H0 + 1.0) * (labels @ G.T + G0)
     np.testing.assert_allclose(values, products.max(axis=0))
     assert all(space.contains(z) for z in Z)
+
+
+def test_losses_with_more_levels_than_a_32_bit_number_have_no_table():
+    # Each item alone is a block, so that the diagram is small; losses add up to 3e9 levels.
+    diagram = compile_diagram(so.LabelSpace.from_matrices(np.ones((1, 3000)), 0, 3000).compiled)
+    algorithm = DiagramAlgorithm(diagram)
+    G = np.full((6, 3000), 999_999.0)
+    assert algorithm.front_plan(G, np.zeros(6)) is None
+    assert algorithm.maximize_psi(lambda h, g: h + g, np.zeros((6, 3000)), 0.0, G, 0.0) is None
