@@ -64,11 +64,11 @@ test-lowest:  ## backends, estimators and trainers at the lowest versions that p
 		tests/backends tests/estimators tests/train
 
 test-notebooks: $(VENV)/.dev  ## every notebook, executed from top to bottom
-	$(PIP) -e ".[notebooks]"
+	$(PIP) -e ".[notebooks]" torch==2.13.0
 	$(BIN)/python -m pytest --nbmake notebooks -q
 
 docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
-	$(PIP) -e ".[docs]"
+	$(PIP) -e ".[docs]" torch==2.13.0
 	$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 
 fuzz: $(VENV)/.dev  ## random cases against enumeration, HiGHS and cvxpy; FUZZ="--seconds 60" and the like are passed on

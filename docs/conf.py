@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import runpy
 import shutil
@@ -36,7 +35,6 @@ myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autodoc_mock_imports = [] if importlib.util.find_spec("torch") else ["torch"]  # an extra
 autodoc_typehints = "none"  # numpydoc sections say the types in words
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

@@ -15,7 +15,7 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from structopt.checks import check_parameters, examples, number, whole
 from structopt.errors import DeclarationError

@@ -96,11 +96,11 @@ class _Argmax(torch.autograd.Function):
 
 
 class Marginals(StructuredModule):
-    """The mean label under ``p(z) ~ exp(c . z / temperature)``, in the shape of the scores.
+    """The mean label under a distribution that grows with the score, in the shape of the scores.
 
-    For chains, spanning trees, compiled spaces, and every space whose labels can be listed. The derivative is the
-    covariance of the labels; its product with a vector is taken by a difference quotient of fourth order of the
-    marginals along this vector, correct to about ten digits.
+    The distribution is ``p(z) ~ exp(c . z / temperature)``, for chains, spanning trees, compiled spaces, and spaces
+    whose labels can be listed. The derivative is the covariance of the labels; its product with a vector is taken by a
+    difference quotient of fourth order of the marginals along this vector, correct to about ten digits.
 
     Parameters
     ----------
@@ -234,7 +234,9 @@ def _kept_layout(model: Model) -> Layout:
 
 @checked
 def log_partition(model: Model, scores: Any, mask: Any = None, inputs: Any = None) -> Tensor:
-    """``log sum_z exp(c . z)`` over all labels, for every example; its gradient are the marginals.
+    """The log-partition function of every example, whose gradient are the marginals.
+
+    That is ``log sum_z exp(c . z)`` over all labels.
 
     Parameters
     ----------
@@ -304,7 +306,9 @@ def top_k(
 def sample(
     model: Model, scores: Any, n: int = 1, mask: Any = None, inputs: Any = None, *, random_state: Any = None
 ) -> list[list[Any]]:
-    """Labels drawn from ``p(z) ~ exp(c . z)``, `n` for every example.
+    """Labels drawn at random, `n` for every example.
+
+    Their distribution is ``p(z) ~ exp(c . z)``.
 
     Parameters
     ----------

@@ -87,10 +87,11 @@ class SparseMixtures:
 
 
 class SparseMAP(StructuredModule):
-    """``argmax c . mu - 1/2 |mu|^2`` over the hull of the labels: a mixture of few labels, in the shape of the scores.
+    """A mixture of few labels: the point of their hull of largest score less half of its squared norm.
 
-    The projection of the scores onto the hull, for every space that has an oracle (Niculae et al. 2018). Forward by an
-    active set of labels until the duality gap is below `tol`; backward by the Gram system of that set.
+    That is ``argmax c . mu - 1/2 |mu|^2``, in the shape of the scores: the projection of the scores onto the hull, for
+    every space that has an oracle (Niculae et al. 2018). Forward by an active set of labels until the duality gap is
+    below `tol`; backward by the Gram system of that set.
 
     Parameters
     ----------
