@@ -70,8 +70,9 @@ class SharedSVM(HierarchicalEstimator):
 
     Notes
     -----
-    Training at a new alpha begins at the vectors of the round before, in the scale of that alpha. A run that ends above
-    the objective already known (its tolerance allows that) is not taken, and ends the alternation.
+    Stochastic descent at a new alpha begins at the vectors of the round before, in the scale of that alpha; the other
+    trainers begin at 0, which takes fewer passes. A run that ends above the objective already known (its tolerance
+    allows that) is not taken, and ends the alternation.
 
     Examples
     --------
@@ -161,7 +162,10 @@ class SharedSVM(HierarchicalEstimator):
             nonlocal passes
             self.n_rounds_ += 1
             model = node_model(self.hierarchy_, self.kind, self.alpha_, error, solver=self.solver)
-            W, result = self._train(plan, model, X, labels, weights, None if start is None else start.ravel())
+            # Dual trainers know no dual point of given weights: from there they take up to three times the passes, and
+            # end where the tolerance lets the alternation stop early.
+            begun = start.ravel() if start is not None and plan.trainer.name == "hierarchical_sgd" else None
+            W, result = self._train(plan, model, X, labels, weights, begun)
             passes += result.passes
             return W, result
 
