@@ -21,6 +21,7 @@ __all__ = [
     "LabelNotAClass",
     "LabelNotInSpace",
     "NoGoodNotExpressible",
+    "SeparationFailed",
     "SolverFailed",
     "SolverNotAvailable",
     "SpaceMismatch",
@@ -72,8 +73,8 @@ class DiagramRefused(DeclarationError):
     Attributes
     ----------
     reason : str
-        ``"width"``, ``"labels"``, ``"tolerance"``, ``"not determined"``, ``"unbounded"``, ``"domain"`` or
-        ``"no integers"``.
+        ``"width"``, ``"labels"``, ``"tolerance"``, ``"not determined"``, ``"unbounded"``, ``"domain"``,
+        ``"no integers"`` or ``"lazy rows"``.
     widths : tuple of int
         States of the layers that were made, where the diagram got too wide.
     rows : tuple of str
@@ -151,6 +152,25 @@ class NoGoodNotExpressible(StructoptError, ValueError):
     guide = "nogoodnotexpressible"
 
 
+class SeparationFailed(StructoptError, RuntimeError):
+    """A function that finds lazy rows raised an exception, returned no rows, or rows that cut off a label.
+
+    Attributes
+    ----------
+    name : str
+        Of the lazy rows.
+    point : ndarray or None
+        The point at which the function was called, or the label that was cut off.
+    """
+
+    guide = "separationfailed"
+
+    def __init__(self, message: str, name: str = "", point: Any = None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.point = point
+
+
 class SolverNotAvailable(StructoptError, RuntimeError):
     """A solver or its executable is not installed; the message says how to get it."""
 
@@ -177,9 +197,19 @@ class SolverFailed(StructoptError, RuntimeError):
 
 
 class TimeLimitReached(SolverFailed):
-    """The time limit passed before any feasible label was found."""
+    """The time limit, or the rounds of a separation, were over before any feasible label was found.
+
+    Attributes
+    ----------
+    bound : float
+        No label has a larger value; infinite if nothing was proved.
+    """
 
     guide = "timelimitreached"
+
+    def __init__(self, message: str, status: str = "", partial: Any = None, bound: float = float("inf")) -> None:
+        super().__init__(message, status, partial)
+        self.bound = bound
 
 
 class CheckpointWarning(RuntimeWarning):

@@ -14,6 +14,7 @@ from structopt.backends.base import SideConstraints
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
+from structopt.space.feasibility import rows_in
 
 __all__ = ["Enumeration"]
 
@@ -46,9 +47,11 @@ class Enumeration(Algorithm):
         if int(space.integrality.sum()) > _MOST_INTEGERS:
             return None
         try:
-            labels = enumerate_labels(space, limit=_MOST_LABELS)
+            labels = enumerate_labels(space.rows_only(), limit=_MOST_LABELS)
         except DeclarationError:
             return None
+        if space.separations:  # a function call each: not before it is known that they are few
+            labels = labels[rows_in(space, labels)]
         # An empty space goes to the backend, whose diagnosis names the rows in conflict.
         return cls(labels) if len(labels) else None
 

@@ -56,7 +56,7 @@ def fast_algorithm(
     >>> fast_algorithm(so.LabelSpace.from_matrices([[1, 1, 1]], 1, 1).compiled)
     <CardinalityAlgorithm: argmax>
     """
-    if space.n_variables == 0:
+    if space.n_variables == 0 or space.separations:
         return None
     asked_for_lp = relaxed and space.is_integral
     program = space.relaxed() if asked_for_lp else space

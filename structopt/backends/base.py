@@ -109,6 +109,7 @@ class Backend(ABC):
                 f"The {self.name} backend cannot solve {space!r}: it lacks {needed.name}. "
                 "Use solver='highs', or relax the space with space.relaxed()."
             )
+        space.refuse_lazy_rows(f"The {self.name} backend")
         self.space = _with_whole_bounds(space)
         self.options: dict[str, Any] = dict(options or {})
         self._build()

@@ -35,7 +35,8 @@ class SolverInstance:
         self._make = make
         self._relax_only = integral == "relax" or not space.is_integral
         self._mip_only = integral == "force" and space.is_integral
-        self._program = space if self._relax_only else with_tight_coefficients(with_exact_rows(space))
+        listed = space.rows_only()
+        self._program = listed if self._relax_only else with_tight_coefficients(with_exact_rows(listed))
         self._checker = Checker(space) if space.is_integral else None
         self._lp: Backend | None = None
         self._mip: Backend | None = None

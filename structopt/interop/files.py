@@ -85,6 +85,7 @@ def write(compiled: CompiledSpace, path: str | Path) -> None:
     """
     path = Path(path)
     kind, compressed = _kind(path)
+    compiled.refuse_lazy_rows(f"A {kind} file")
     _refuse_unwritable(compiled)
     text = (mps_text(compiled) if kind == ".mps" else lp_text(compiled)).encode()
     path.write_bytes(gzip.compress(text, mtime=0) if compressed else text)

@@ -242,6 +242,7 @@ def to_pulp(compiled: CompiledSpace, blocks: Sequence[Block] = ()) -> Any:
 
     refuse_duplicates("variable", compiled.variable_names)
     refuse_duplicates("row", compiled.row_names)
+    compiled.refuse_lazy_rows("A PuLP problem")
     problem = pulp.LpProblem(_plain(compiled.name) or "NoName")
     problem.structopt_name = compiled.name
     names = stand_ins(compiled.variable_names, _is_legal, _plain, "x")

@@ -326,6 +326,7 @@ def to_pyomo(compiled: CompiledSpace) -> Any:
     """
     import pyomo.environ as pyo
 
+    compiled.refuse_lazy_rows("A Pyomo model")
     refuse_duplicates("variable", compiled.variable_names)
     refuse_duplicates("row", compiled.row_names)
     model = pyo.ConcreteModel(compiled.name or None)

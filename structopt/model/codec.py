@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -230,16 +230,32 @@ class BatchCodec(ABC, Generic[Native]):
         return found
 
 
+def _ground_truth(examples: IntArray, k: int) -> str:
+    return f"the ground truth of example {int(examples[k])}"
+
+
 class PointCodec(BatchCodec[Any]):
     """Labels as points ``z``: an array ``(n, n_variables)``, or `RaggedRows` where the inputs' spaces differ."""
 
     def encode(self, Y: Any) -> Any:
         Y = labels_given(Y, self.n)
         together = self.batch.model.encode_batch(Y)
-        if together is not None:
-            return together
         model, batch = self.batch.model, self.batch
-        return self._rows(self.encode_each(Y, lambda label, i: model.encode(label, batch.input(i))))
+        if together is None:
+            together = self._rows(self.encode_each(Y, lambda label, i: model.encode(label, batch.input(i))))
+        self._guard_truths(together)
+        return together
+
+    def _guard_truths(self, points: Any) -> None:
+        """Let the pools of lazy rows know the ground truths, which no row may cut off."""
+        model, batch = self.batch.model, self.batch
+        if model.fixed and not model.space().compiled.separations:
+            return
+        for group in batch.same_space:
+            x = batch.input(int(group[0]))
+            pool = model.oracle(x).lazy_rows if model.space(x).compiled.separations else None
+            if pool is not None:
+                pool.know(np.array([points[i] for i in group]), partial(_ground_truth, group))
 
     def _rows(self, points: Sequence[FloatArray]) -> Any:
         return np.array(points) if self.batch.model.fixed else RaggedRows.of(points)

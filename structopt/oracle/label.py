@@ -25,7 +25,8 @@ class Label:
         Whether the integer variables (all variables, in a space without any) have integer values; found out from
         `z` when first needed, if not given.
     status : str
-        ``"optimal"``, or ``"time limit"`` for the best label found before the clock ran out.
+        ``"optimal"``, or ``"time limit"`` for the best label found before the clock, or the
+        rounds of lazy rows, ran out.
     bound : float, optional
         Proved upper bound on the optimum; equal to `value` when optimal.
     integer : ndarray of bool, optional

@@ -19,6 +19,7 @@ from structopt.algorithms.fronts import FrontPlan, ListedFronts
 from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
 from structopt.backends.base import Backend, SideConstraints
+from structopt.backends.lazy import RowPool
 from structopt.backends.profiles import Profile, check_limits
 from structopt.checks import checked, floats, hashable, instance, listed, n_threads, sequence, shown, whole
 from structopt.errors import DeclarationError, InfeasibleSpace, NoGoodNotExpressible
@@ -141,6 +142,7 @@ class Oracle(SumsOverLabels):
             (found is None or many)
             and self.solver == "auto"
             and self.integral != "relax"
+            and not space.separations
             and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
             and space.matrix.nnz <= _MOST_ENTRIES
         )
@@ -564,6 +566,24 @@ class Oracle(SumsOverLabels):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start()
+
+    @property
+    def lazy_rows(self) -> RowPool | None:
+        """The rows that the space's separations have found so far, in all threads; None if it has none.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace()
+        >>> y = space.binary("y", 2)
+        >>> space.lazy(lambda z: y.sum() <= 1 if z["y"].sum() > 1 else None, name="one")
+        >>> oracle = so.Oracle(space)
+        >>> [oracle.maximize(c).value for c in ([1.0, 1.0], [1.0, 2.0])]
+        [1.0, 2.0]
+        >>> [oracle.lazy_rows.described(row) for row in oracle.lazy_rows.rows]
+        ['one (y[0] + y[1] <= 1)']
+        """
+        return self._solvers.lazy_rows
 
     @property
     def algorithm(self) -> str:

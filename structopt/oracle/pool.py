@@ -16,6 +16,7 @@ from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.backends.base import Backend, SideConstraints, Solution, Status
 from structopt.backends.instance import SolverInstance
+from structopt.backends.lazy import LazyInstance, RowPool
 from structopt.errors import InfeasibleSpace, SolverFailed, StructoptError, TimeLimitReached
 from structopt.oracle.diagnosis import explain_infeasible, explain_unbounded
 from structopt.oracle.label import Statistics
@@ -45,7 +46,7 @@ class PooledSolver:
 
     def __init__(self, instance: SolverInstance, has_lp_only: bool) -> None:
         self.instance = instance
-        self.lp = instance.prepare() if has_lp_only else None
+        self.lp = instance.prepare() if has_lp_only and not isinstance(instance, LazyInstance) else None
         self.statistics = Statistics()
 
 
@@ -78,6 +79,8 @@ class SolverPool(Algorithm):
         self._snaps = self._has_lp_only and space.is_integral
         self.integral = not self._has_lp_only
         self._make = make
+        #: The rows that separations have found, if the space has any.
+        self.lazy_rows = RowPool(space) if space.separations else None
         self._lock = threading.Lock()
         self._records: list[Statistics] = []
         self._idle: list[PooledSolver] = []
@@ -197,9 +200,14 @@ class SolverPool(Algorithm):
         try:
             return self._idle.pop()  # atomic, as is append
         except IndexError:
-            solver = PooledSolver(SolverInstance(self._space, self._mode, self._make), self._has_lp_only)
+            solver = PooledSolver(self._new_instance(), self._has_lp_only)
             self._records.append(solver.statistics)
             return solver
+
+    def _new_instance(self) -> SolverInstance:
+        if self.lazy_rows is not None:
+            return LazyInstance(self._space, self._mode, self._make, self.lazy_rows)
+        return SolverInstance(self._space, self._mode, self._make)
 
     def _remember(self, key: Hashable, basis: tuple[Any, Any]) -> None:
         with self._lock:
@@ -230,9 +238,17 @@ class SolverPool(Algorithm):
         if solution.status is Status.INFEASIBLE:
             if constrained:
                 raise InfeasibleSpace("No label of the space satisfies the side constraints and no-goods of this call.")
-            raise explain_infeasible(self._space)
+            raise explain_infeasible(self._program)
         if solution.status is Status.UNBOUNDED:
-            raise explain_unbounded(self._space, c)
+            raise explain_unbounded(self._program, c)
+        if solution.status is Status.TIME_LIMIT and self.lazy_rows is not None:
+            raise TimeLimitReached(
+                f"No label was found: the call was stopped by {solution.message or 'the time limit'}. No label is "
+                f"worth more than {solution.bound:g}, the exception's attribute bound; raise max_rounds= of "
+                "space.lazy or time_limit=, or look at what the separation returns.",
+                status=solution.message,
+                bound=solution.bound,
+            )
         if solution.status is Status.TIME_LIMIT:
             raise TimeLimitReached(
                 "The time limit passed before the solver found any label; raise time_limit=.",
@@ -243,6 +259,11 @@ class SolverPool(Algorithm):
             "Try solver='highs-exact', or write the space with space.write('model.mps') and report it.",
             status=solution.message,
         )
+
+    @property
+    def _program(self) -> CompiledSpace:
+        """The rows that a program without labels has, by name."""
+        return self._space if self.lazy_rows is None else self.lazy_rows.program
 
     @property
     def statistics(self) -> Statistics:

@@ -46,6 +46,7 @@ class Projection:
     def __init__(self, space: CompiledSpace, columns: slice) -> None:
         if space.is_integral:
             raise DeclarationError("The squared loss over integer variables that are not 0/1 is not supported.")
+        space.refuse_lazy_rows("A projection")
         self.space = space
         self.columns = np.arange(space.n_variables)[columns]
         self._backend = _Quadratic(space)

@@ -69,6 +69,13 @@ def recognize(space: CompiledSpace) -> Structure:
     >>> structure.arrays
     Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0])
     """
+    if space.separations:
+        nothing = np.zeros(0, dtype=np.int64)
+        names = ", ".join(separation.name for separation in space.separations)
+        reason = f"it has lazy rows ({names}), which a function finds, so that the rows declared prove nothing"
+        return Structure(
+            "general", reason, np.arange(space.n_variables), nothing, np.zeros(0), has_integers=space.is_integral
+        )
     found = normalize(space)
     form = found.form
     if form is None:

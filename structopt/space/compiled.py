@@ -11,13 +11,16 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, UnsupportedSpace
+
+if TYPE_CHECKING:
+    from structopt.space.lazy import Separation
 
 __all__ = ["FEASIBILITY_TOLERANCE", "VALUE_TOLERANCE", "CompiledSpace", "FloatArray"]
 
@@ -45,6 +48,8 @@ class CompiledSpace:
         True where a variable must be integer.
     variable_names, row_names : sequence of str
         The user's own names, for messages and files. They may be lazy sequences.
+    separations : tuple of Separation
+        Functions that find further rows where a point violates them (`structopt.space.lazy`).
     """
 
     matrix: sp.csr_array
@@ -56,6 +61,7 @@ class CompiledSpace:
     variable_names: Sequence[str] = field(repr=False)
     row_names: Sequence[str] = field(repr=False)
     name: str = ""
+    separations: tuple[Separation, ...] = ()
 
     def __post_init__(self) -> None:
         n_rows, n_variables = self.matrix.shape
@@ -131,6 +137,19 @@ class CompiledSpace:
         """The same rows and bounds without integrality."""
         return replace(self, integrality=np.zeros(self.n_variables, dtype=bool))
 
+    def rows_only(self) -> CompiledSpace:
+        """The rows that are declared, without those that a function finds: a larger set."""
+        return replace(self, separations=()) if self.separations else self
+
+    def refuse_lazy_rows(self, who: str) -> None:
+        """Raise `UnsupportedSpace` for one who would ignore the rows that a function finds."""
+        if self.separations:
+            raise UnsupportedSpace(
+                f"{who} takes the rows that are listed, and {self!r} has lazy rows "
+                f"({', '.join(separation.name for separation in self.separations)}), which a function finds. "
+                "Use so.Oracle(space), or list the rows."
+            )
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the content (rows, bounds, integrality; not the names), to share compiled oracles."""
@@ -148,11 +167,14 @@ class CompiledSpace:
             # Adding 0.0 turns -0.0 into 0.0, which must not change the fingerprint.
             digest.update(np.ascontiguousarray(array.astype(dtype) + dtype(0)).tobytes())
         digest.update(np.packbits(self.integrality).tobytes())
+        for separation in self.separations:
+            digest.update(f"{separation.token}{separation.integral_only}{separation.layout}".encode())
         return digest.hexdigest()
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""
+        lazy = f", lazy {', '.join(s.name for s in self.separations)}" if self.separations else ""
         return (
             f"<CompiledSpace{title}: {self.n_variables} variables ({int(self.integrality.sum())} integer), "
-            f"{self.n_rows} rows, {self.matrix.nnz} non-zeros>"
+            f"{self.n_rows} rows, {self.matrix.nnz} non-zeros{lazy}>"
         )

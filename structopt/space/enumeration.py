@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.feasibility import satisfies_lazy_rows
 
 __all__ = ["complete", "enumerate_labels", "propagated_bounds"]
 
@@ -49,6 +50,8 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
     n_found = 0
     for block in _assignments(space, integer):
         labels = _complete(space, integer, block)
+        if space.separations:
+            labels = labels[[satisfies_lazy_rows(space, z) for z in labels]]
         found.append(labels)
         n_found += len(labels)
         if n_found > limit:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from structopt.checks import converted
 from structopt.errors import DeclarationError, LabelNotInSpace, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.lazy import described_row, found_rows
 
-__all__ = ["Violation", "check_label", "contains", "point_of", "violations"]
+__all__ = ["Violation", "check_label", "contains", "point_of", "rows_in", "satisfies_lazy_rows", "violations"]
 
 
 class Violation(NamedTuple):
@@ -65,7 +66,15 @@ def contains(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TO
     if (np.abs(integer - np.rint(integer)) > tol).any():
         return False
     value = space.matrix @ point
-    return not _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol).any()
+    if _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol).any():
+        return False
+    return not space.separations or satisfies_lazy_rows(space, point, tol)
+
+
+def satisfies_lazy_rows(space: CompiledSpace, point: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> bool:
+    """Whether no separation of the space finds a row that the point violates."""
+    found = found_rows(space, point, tol)
+    return found is None or not found.violated.any()
 
 
 def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
@@ -75,11 +84,15 @@ def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERA
     good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
     value = (space.matrix @ Z.T).T
     scale = np.maximum(space.row_units, (abs(space.matrix) @ np.abs(Z).T).T)
-    return np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
+    good = np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
+    if space.separations:
+        for i in np.flatnonzero(good).tolist():
+            good[i] = satisfies_lazy_rows(space, Z[i], tol)
+    return good
 
 
 def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
-    """Everything that `z` violates: rows first, then bounds, then integrality."""
+    """Everything that `z` violates: rows first, then lazy rows, bounds and integrality."""
     point = point_of(space, z)
     value = space.matrix @ point
     bad_rows = _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol)
@@ -87,6 +100,7 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
         Violation(space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k]))
         for k in np.flatnonzero(bad_rows).tolist()
     ]
+    found += _lazy_violations(space, point, tol)
     out_of_bounds = (point < space.lower - tol) | (point > space.upper + tol)
     found += [
         Violation(space.variable_names[k], "bound", float(point[k]), float(space.lower[k]), float(space.upper[k]))
@@ -103,6 +117,19 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
         )
         for k in np.flatnonzero(fractional).tolist()
     ]
+    return found
+
+
+def _lazy_violations(space: CompiledSpace, point: FloatArray, tol: float) -> list[Violation]:
+    """The rows that the separations of the space find, written out: nobody knows them by name."""
+    lazy = found_rows(space, point, tol) if space.separations else None
+    found = []
+    for k in () if lazy is None else np.flatnonzero(lazy.violated).tolist():
+        assert lazy is not None
+        part = lazy.matrix[[k]]
+        ends = float(lazy.lower[k]), float(lazy.upper[k])
+        row = described_row(space.variable_names, part.indices, part.data, *ends)
+        found.append(Violation(f"{lazy.names[k]} ({row})", "row", float((part @ point)[0]), *ends))
     return found
 
 

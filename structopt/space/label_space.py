@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.checks import checked, converted, examples, floats, instance, number, whole
+from structopt.checks import checked, converted, examples, floats, function, instance, number, whole
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
 from structopt.space.feasibility import Violation, contains, violations
+from structopt.space.lazy import Separation
 from structopt.space.naming import ArrayNames, ChainedNames
 from structopt.space.rows import Rows, Shape, canonical, stacked, widen
 from structopt.space.variables import Block, bounds_of, shape_of
@@ -66,6 +67,7 @@ class LabelSpace:
         self._integrality: list[npt.NDArray[np.bool_]] = []
         self._rows: list[tuple[Sequence[str], sp.csr_array, FloatArray, FloatArray]] = []
         self._row_labels: set[str] = set()
+        self._lazy: list[Separation] = []
         self._n_variables = 0
         self._compiled: CompiledSpace | None = None
         self._structure: Structure | None = None
@@ -214,6 +216,57 @@ class LabelSpace:
                     f"subject_to takes comparisons such as y.sum() <= 3, got {type(comparison).__name__}."
                 )
 
+    @checked
+    def lazy(
+        self,
+        separate: Callable[[dict[str, FloatArray]], Any],
+        name: str | None = None,
+        *,
+        integral_only: bool = False,
+        max_rounds: int = 1000,
+    ) -> None:
+        """Add rows that are too many to list: a function finds those that a point violates.
+
+        Parameters
+        ----------
+        separate : callable
+            ``separate(z)`` gets a point by blocks, as `blocks` gives it, and returns rows that the point violates and
+            every label satisfies: comparisons as in `subject_to`, or triples ``(coef, lower, upper)`` (one list of them
+            or one alone) where `coef` is a vector of all variables, a matrix of several rows, or a dict of arrays by
+            block; or nothing. It must depend on the point alone: it is called from several threads. At every integral
+            point that is not a label it must return a violated row.
+        name : str, optional
+            Name of the rows in messages; default ``lazy0``, ``lazy1``, ...
+        integral_only : bool
+            Call it at integral points only. Otherwise it is called at fractional points, too, where it need not find
+            all violated rows: what it finds makes the LP relaxation smaller.
+        max_rounds : int
+            Rounds of solving and separating after which a call of an oracle stops and returns a bound.
+
+        Examples
+        --------
+        Spanning trees of a triangle, by the rows that forbid cycles:
+
+        >>> import structopt as so
+        >>> space = so.LabelSpace("trees")
+        >>> edge = space.binary("edge", 3)
+        >>> space.subject_to(edge.sum() >= 2)
+        >>> space.lazy(lambda z: edge.sum() <= 2 if z["edge"].sum() > 2 else None, name="no cycle")
+        >>> space
+        <LabelSpace 'trees': 3 binary variables, 1 row, lazy rows 'no cycle'>
+        >>> so.Oracle(space).maximize([3.0, 2.0, 1.0]).z
+        array([1., 1., 0.])
+        """
+        self._check_open("a lazy row")
+        function("separate", separate, 1)
+        label = f"lazy{len(self._lazy)}" if name is None else name
+        if label in self._row_labels:
+            raise DeclarationError(f"The space already has rows named {label!r}; names must differ.")
+        rounds = whole("max_rounds", max_rounds, low=1)
+        self._lazy.append(Separation.of(separate, label, integral_only, rounds))
+        self._row_labels.add(label)
+        self._changed()
+
     def _add_rows(self, rows: Rows, name: str | None) -> None:
         if rows.space is not self:
             raise SpaceMismatch(f"These rows are about variables of {rows.space!r}, not of {self!r}.")
@@ -304,7 +357,12 @@ class LabelSpace:
             variable_names=ChainedNames([block.names for block in self]),
             row_names=ChainedNames([names for names, _, _, _ in self._rows]),
             name=self.name,
+            separations=self._separations(),
         )
+
+    def _separations(self) -> tuple[Separation, ...]:
+        layout = tuple((block.name, block.shape, block.slice.start) for block in self)
+        return tuple(separation.placed(layout) for separation in self._lazy)
 
     @property
     def matrix(self) -> sp.csr_array:
@@ -529,6 +587,7 @@ class LabelSpace:
             copy._append(block.name, block.shape, lower, upper, marks, names)
         copy._rows = list(self._rows)
         copy._row_labels = set(self._row_labels)
+        copy._lazy = list(self._lazy)
         copy.notes = list(self.notes)
         return copy
 
@@ -563,6 +622,8 @@ class LabelSpace:
             rows = (compiled.row_names, compiled.matrix, compiled.row_lower, compiled.row_upper)
             space._rows.append(rows)
             space._row_labels.update(compiled.row_names)
+        space._lazy = list(compiled.separations)
+        space._row_labels.update(separation.name for separation in space._lazy)
         return space
 
     @classmethod

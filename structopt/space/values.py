@@ -35,6 +35,7 @@ def space_values(space: LabelSpace) -> dict[str, Any]:
     >>> space_from_values(values).fingerprint == space.fingerprint
     True
     """
+    space.compiled.refuse_lazy_rows("A file")
     return {
         "name": space.name,
         "notes": list(space.notes),

@@ -39,7 +39,8 @@ def space_summary(space: LabelSpace) -> str:
             counts.append(f"{number} {kind}")
     names = " and ".join([", ".join(counts[:-1]), counts[-1]] if len(counts) > 1 else counts) or "no"
     noun = "variable" if space.n_variables == 1 else "variables"
-    return f"{names} {noun}, {counted(space.n_rows, 'row')}"
+    lazy = ", ".join(repr(separation.name) for separation in space._lazy)
+    return f"{names} {noun}, {counted(space.n_rows, 'row')}{f', lazy rows {lazy}' if lazy else ''}"
 
 
 def space_html(space: LabelSpace) -> str:

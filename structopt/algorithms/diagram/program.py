@@ -131,6 +131,10 @@ def program_of(space: CompiledSpace) -> Program:
     InfeasibleSpace
         If bounds or rows of fixed variables exclude every label.
     """
+    if space.separations:
+        raise DiagramRefused(
+            f"{space!r} has rows that a function finds: a diagram is made of listed ones.", "lazy rows"
+        )
     if not space.is_integral:
         raise DiagramRefused(f"{space!r} has no integer variables, so its labels are not a finite set.", "no integers")
     lower, upper = _bounds(space)

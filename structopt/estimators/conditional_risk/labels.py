@@ -19,6 +19,7 @@ from structopt.features import n_examples
 from structopt.model import Model
 from structopt.model.codec import refusal
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.feasibility import rows_in
 from structopt.structures.node_labels import LabelCodec
 
 __all__ = ["all_closed", "dense", "encode_labels", "same"]
@@ -107,6 +108,8 @@ def _feasible_rows(model: Model, template: Any, Y: Any) -> BoolArray | FloatArra
 def _all_feasible(space: CompiledSpace, points: BoolArray | FloatArray) -> bool:
     """`structopt.space.feasibility.contains` for all rows at once."""
     tol = FEASIBILITY_TOLERANCE
+    if space.separations:
+        return bool(np.isfinite(points).all() and rows_in(space, points.astype(np.float64)).all())
     if points.dtype != np.bool_:  # truth values are within 0/1 bounds
         # Numbers that are not finite are reported by the reading one by one.
         if not np.isfinite(points).all() or (points < space.lower - tol).any() or (points > space.upper + tol).any():

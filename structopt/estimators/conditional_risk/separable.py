@@ -111,6 +111,7 @@ class AbsoluteProgram:
     ) -> None:
         if space.is_integral:
             raise DeclarationError("The absolute loss over integer variables that are not 0/1 is not supported.")
+        space.refuse_lazy_rows("The program of the absolute loss")
         self.space = space
         self.columns = np.arange(space.n_variables)[columns]
         self.others = np.setdiff1d(np.arange(space.n_variables), self.columns)

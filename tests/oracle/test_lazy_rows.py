@@ -1,0 +1,315 @@
+"""Oracles over lazy rows, against the same spaces with all rows listed and against enumeration."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt import search
+from structopt.backends.lazy import RowPool
+from structopt.errors import InfeasibleSpace, SeparationFailed, TimeLimitReached
+from structopt.surrogates import Margin, Slack
+
+
+class Hidden:
+    """Rows ``matrix @ y <= upper`` of which the most violated are returned."""
+
+    def __init__(self, matrix, upper, most=1):
+        self.matrix, self.upper, self.most = matrix, upper, most
+
+    def __call__(self, z):
+        excess = self.matrix @ z["y"] - self.upper
+        worst = np.argsort(-excess)[: self.most]
+        return [(self.matrix[k], -np.inf, self.upper[k]) for k in worst if excess[k] > 1e-7]
+
+
+def instance(seed, *, integral_only=False, most=2):
+    """A random space with a few rows listed and the others lazy, and its twin with all rows listed."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(3, 8)), int(rng.integers(2, 9))
+    matrix = rng.integers(-2, 4, (m, n)).astype(float)
+    upper = np.maximum(matrix.sum(axis=1) - rng.integers(1, 5, m), 0.0)
+    k = int(rng.integers(0, m))
+    spaces = []
+    for listed in (k, m):
+        space = so.LabelSpace("hidden")
+        y = space.binary("y", n)
+        if listed:
+            space.subject_to(matrix[:listed] @ y <= upper[:listed])
+        spaces.append(space)
+    spaces[0].lazy(Hidden(matrix[k:], upper[k:], most), name="hidden", integral_only=integral_only)
+    return *spaces, rng
+
+
+@pytest.mark.parametrize("integral", ["auto", "force", "relax"])
+@pytest.mark.parametrize("integral_only", [False, True])
+def test_optima_equal_those_of_listed_rows(integral, integral_only):
+    for seed in range(25):
+        lazy, full, rng = instance(seed, integral_only=integral_only)
+        oracle, twin = so.Oracle(lazy, integral=integral), so.Oracle(full, "highs", integral=integral)
+        for c in rng.normal(size=(6, lazy.n_variables)):
+            found, want = oracle.maximize(c), twin.maximize(c)
+            if integral == "relax" and integral_only:
+                assert found.value >= want.value - 1e-9  # a bound: fractions are not separated
+                assert not found.integral or full.contains(found.z)
+            else:
+                assert found.value == pytest.approx(want.value, abs=1e-7)
+                assert (full.relaxed() if integral == "relax" else full).contains(found.z, tol=1e-6)
+            assert found.status == "optimal" and found.bound >= want.value - 1e-9
+
+
+def test_labels_are_the_same():
+    for seed in range(20):
+        lazy, full, _ = instance(seed)
+        assert np.array_equal(lazy.enumerate(), full.enumerate())
+
+
+def test_k_best_forbidden_labels_and_side_constraints():
+    for seed in range(15):
+        lazy, full, rng = instance(seed)
+        labels = full.enumerate()
+        c = rng.normal(size=lazy.n_variables)
+        oracle = so.Oracle(lazy)
+        want = np.sort(labels @ c)[::-1][:5]
+        assert [label.value for label in oracle.k_best(c, 5)] == pytest.approx(want.tolist(), abs=1e-7)
+        a, limit = rng.normal(size=lazy.n_variables), float(rng.normal())
+        inside = labels[labels @ a <= limit]
+        for _ in range(2):  # the rows of the first call must not stay
+            if len(inside):
+                found = oracle.maximize(c, rows=[(a, -np.inf, limit)])
+                assert found.value == pytest.approx((inside @ c).max(), abs=1e-7)
+            else:
+                with pytest.raises(InfeasibleSpace):
+                    oracle.maximize(c, rows=[(a, -np.inf, limit)])
+            assert oracle.maximize(c, key="example").value == pytest.approx(want[0], abs=1e-7)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_batches_in_threads(n_jobs):
+    for seed in range(6):
+        lazy, full, rng = instance(seed, most=1)
+        C = rng.normal(size=(40, lazy.n_variables))
+        oracle = so.Oracle(lazy)
+        for _ in range(2):
+            found = oracle.solve_batch(C, n_jobs, keys=range(40))
+            assert found.values == pytest.approx((C @ full.enumerate().T).max(axis=1), abs=1e-7)
+
+
+def test_other_solvers():
+    lazy, full, rng = instance(5)
+    for solver in ("scipy",):
+        oracle = so.Oracle(lazy, solver)
+        for c in rng.normal(size=(3, lazy.n_variables)):
+            assert oracle.maximize(c).value == pytest.approx((full.enumerate() @ c).max(), abs=1e-7)
+            rows = [(np.ones(c.size), -np.inf, 2.0)]
+            assert oracle.maximize(c, rows).value == pytest.approx(so.Oracle(full).maximize(c, rows).value, abs=1e-7)
+
+
+@pytest.mark.parametrize("psi", [Margin(), Slack()], ids=repr)
+def test_searches_equal_enumeration(psi):
+    for seed in range(8):
+        lazy, full, rng = instance(seed)
+        labels = full.enumerate()
+        truth = labels[rng.integers(len(labels))]
+        coef = 1.0 - 2.0 * truth
+        score, loss = rng.normal(size=lazy.n_variables), (coef, -float(coef @ truth))
+        for integral in ("auto", "relax"):
+            plane = psi.plane(so.Oracle(lazy, integral=integral), score, loss, truth)
+            points = [plane.evaluate(z) for z in labels]
+            want = max(0.0, *(psi.clipped(p.h, p.g) for p in points))
+            searches = [search.convex_hull(plane, psi, integral=integral == "auto")]
+            if integral == "auto":
+                exact = search.exact(plane, psi, front=False)
+                assert exact.value == pytest.approx(want, abs=1e-6) and full.contains(exact.label)
+                searches.append(exact)
+            if isinstance(psi, Slack):
+                searches += [search.angular(plane), search.bisecting(plane), search.binary(plane)]
+                searches.append(search.sarawagi(plane, xi=1.0))
+            for result in searches:
+                assert result.upper_bound >= want * (1 - 1e-7) - 1e-9
+                assert integral == "relax" or result.value <= want * (1 + 1e-7) + 1e-9
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_training_equals_listed_rows(surrogate):
+    lazy, full, rng = instance(3)
+    labels = full.enumerate()
+    X = rng.normal(size=(12, 3))
+    Y = labels[rng.integers(len(labels), size=12)]
+    fits = []
+    for space in (lazy, full):
+        model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming(), solver="auto")
+        fits.append(so.StructuredSVM(model, surrogate=surrogate, lam=0.1, tol=1e-4).fit(X, Y).result_)
+    a, b = fits
+    assert a.objective >= b.lower_bound - 1e-9 and b.objective >= a.lower_bound - 1e-9
+    assert a.objective == pytest.approx(b.objective, rel=1e-3)
+
+
+def test_rows_are_kept_for_the_next_call():
+    lazy, _, rng = instance(7)
+    oracle = so.Oracle(lazy, "highs")
+    C = rng.normal(size=(30, lazy.n_variables))
+    oracle.solve_batch(C)
+    before = oracle.lazy_rows.found
+    assert len(oracle.lazy_rows) > 0
+    oracle.solve_batch(C)
+    assert oracle.lazy_rows.found == before
+    copy = pickle.loads(pickle.dumps(oracle))
+    assert len(copy.lazy_rows) == 0 and copy.maximize(C[0]).value == pytest.approx(oracle.maximize(C[0]).value)
+
+
+def test_duplicates_and_dominated_rows_are_dropped():
+    space = so.LabelSpace()
+    y = space.binary("y", 3)
+    answers = [
+        [y.sum() <= 2, y.sum() * 2 <= 4, -y.sum() >= -2],
+        [y.sum() * 3 <= 3],
+    ]
+    space.lazy(lambda z: answers[0] if z["y"].sum() > 2 else answers[1] if z["y"].sum() > 1 else None, name="few")
+    oracle = so.Oracle(space)
+    assert oracle.maximize([3.0, 2.0, 1.0]).value == 3.0
+    (row,) = oracle.lazy_rows.rows
+    assert oracle.lazy_rows.described(row) == "few (y[0] + y[1] + y[2] <= 1)"
+    assert oracle.lazy_rows.found == 4
+
+
+def test_rows_that_contradict_each_other_make_a_space_empty():
+    space = one_of(2, lambda y, z: y.sum() <= 1 if z.sum() > 1.2 else y.sum() * 2 >= 3)
+    with pytest.raises(InfeasibleSpace, match="mine"):
+        so.Oracle(space, integral="relax").maximize(np.ones(2))
+
+
+def test_old_rows_are_dropped_and_found_again():
+    lazy, full, rng = instance(11)
+    oracle = so.Oracle(lazy)
+    pool = oracle.lazy_rows
+    pool.max_rows, pool.max_age = 2, 3
+    labels = full.enumerate()
+    for c in rng.normal(size=(150, lazy.n_variables)):
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-7)
+        assert len(pool) <= 2 + 8  # and what the present call found
+
+
+# ---- what may go wrong ---------------------------------------------------------------------------
+
+
+def one_of(n, separate, **options):
+    space = so.LabelSpace("one of many")
+    y = space.binary("y", n)
+    space.lazy(lambda z: separate(y, z["y"]), name="mine", **options)
+    return space
+
+
+def test_an_exception_is_chained_with_the_point():
+    def separate(y, z):
+        raise ZeroDivisionError("by nothing")
+
+    oracle = so.Oracle(one_of(2, separate))
+    for _ in range(2):
+        with pytest.raises(SeparationFailed, match="'mine' raised ZeroDivisionError: by nothing") as raised:
+            oracle.maximize([1.0, -1.0], rows=[(np.ones(2), 0.0, 2.0)])
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        assert raised.value.point.tolist() == [1, 0] and raised.value.name == "mine"
+
+
+def test_satisfied_rows_are_ignored_and_warned_of_once():
+    oracle = so.Oracle(one_of(3, lambda y, z: [y.sum() <= 3.5, y.sum() <= 2]))
+    with pytest.warns(UserWarning, match="'mine' returned a row that the point satisfies"):
+        assert oracle.maximize(np.ones(3)).value == 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert oracle.maximize([3.0, 2.0, 1.0]).value == 5.0
+    assert oracle.lazy_rows.ignored >= 3 and len(oracle.lazy_rows) == 1
+
+
+def test_a_separation_that_never_ends_leaves_a_bound():
+    def separate(y, z):
+        return y.sum() <= z.sum() - 0.001 if z.sum() > 0.5 else None
+
+    relaxed = so.Oracle(one_of(3, separate, max_rounds=20), integral="relax").maximize(np.ones(3))
+    assert relaxed.status == "time limit" and 2.9 < relaxed.bound < 3.0 and relaxed.value <= relaxed.bound + 1e-9
+    with pytest.raises(TimeLimitReached, match="max_rounds=1 after 2 rounds") as raised:
+        so.Oracle(one_of(3, lambda y, z: y.sum() <= z.sum() - 0.5, max_rounds=1)).maximize(np.ones(3))
+    assert raised.value.bound == pytest.approx(2.0)
+
+
+def test_a_known_label_is_returned_at_a_limit():
+    def separate(y, z):
+        return y.sum() <= z.sum() - 1 if z.sum() > 1.5 else None
+
+    oracle = so.Oracle(one_of(3, separate, max_rounds=1))
+    found = oracle.maximize([3.0, 2.0, 1.0], start=[0, 1, 0])
+    assert found.z.tolist() == [0, 1, 0] and found.value == 2.0
+    assert found.status == "time limit" and found.bound >= 3.0
+
+
+def test_rows_that_exclude_everything_are_named():
+    space = one_of(2, lambda y, z: [row for row, out in ((y.sum() <= 1, z.sum() > 1), (y[0] >= 1, z[0] < 1)) if out])
+    space.subject_to(space["y"].sum() >= 2, name="both")
+    with pytest.raises(InfeasibleSpace, match="mine") as raised:
+        so.Oracle(space).maximize(np.ones(2))
+    assert "both" in raised.value.rows
+
+
+def test_a_row_that_cuts_off_a_ground_truth_is_named():
+    def separate(y, z):  # right at integral points, wrong at fractions
+        if (z == np.rint(z)).all():
+            return None
+        return y[0] <= 0
+
+    space = one_of(3, separate)
+    space.subject_to(2 * space["y"].sum() <= 3, name="half")
+    model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming(), integral="relax")
+    with pytest.raises(SeparationFailed, match=r"cuts off the ground truth of example 1: y\[0\] <= 0") as raised:
+        so.StructuredSVM(model, lam=0.01).fit(np.eye(3), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+    assert raised.value.point.tolist() == [1, 0, 0]
+
+
+def test_a_row_that_cuts_off_an_accepted_label_is_named():
+    seen = []
+
+    def separate(y, z):
+        seen.append(z)
+        return y[0] <= 0 if len(seen) > 1 and z[0] > 0 else None
+
+    oracle = so.Oracle(one_of(2, separate))
+    assert oracle.maximize([1.0, 0.5]).value == 1.5
+    with pytest.raises(SeparationFailed, match="accepted before"):
+        oracle.maximize([1.0, -0.5])
+
+
+def test_known_labels_are_checked_against_known_rows():
+    space = one_of(3, lambda y, z: y.sum() <= 1 if z.sum() > 1.5 else None)
+    oracle = so.Oracle(space)
+    oracle.maximize(np.ones(3))
+    with pytest.raises(SeparationFailed, match="cuts off label 1"):
+        oracle.lazy_rows.know(np.array([[1.0, 0, 0], [1.0, 1.0, 0]]), lambda i: f"label {i}")
+
+
+def test_mixed_variables_and_free_ones():
+    """A continuous variable in lazy rows, and an objective that only lazy rows would bound."""
+    space = so.LabelSpace()
+    y, t = space.binary("y", 2), space.continuous("t", lower=0.0, upper=10.0)
+    space.lazy(lambda z: t <= 3 * y.sum() if z["t"] > 3 * z["y"].sum() + 1e-7 else None)
+    oracle = so.Oracle(space)
+    assert oracle.maximize([-1.0, -2.0, 1.0]).value == pytest.approx(3.0)  # both: 6 - 3; the first alone: 3 - 1 = 2
+    free = so.LabelSpace()
+    x = free.continuous("x", lower=0.0)
+    free.lazy(lambda z: x <= 1 if z["x"] > 1 else None)
+    with pytest.raises(so.errors.UnboundedObjective):
+        so.Oracle(free).maximize([1.0])
+
+
+def test_the_pool_by_itself():
+    space = so.LabelSpace()
+    y = space.binary("y", 2)
+    space.lazy(lambda z: y.sum() <= 1 if z["y"].sum() > 1 else None)
+    pool = RowPool(space.compiled)
+    assert pool.program.n_rows == 0 and repr(pool) == "<RowPool: 0 rows; 0 found in 0 rounds, 0 ignored>"
+    (row,) = pool.separate(np.ones(2))
+    assert pool.separate(np.ones(2)) == [row] and not pool.separate(np.zeros(2))
+    assert pool.program.row_names == ["lazy0 (y[0] + y[1] <= 1)"]
