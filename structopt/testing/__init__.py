@@ -3,6 +3,17 @@
 from structopt.testing.backend import BACKEND_CHECKS, check_backend
 from structopt.testing.model import MODEL_CHECKS, check_model
 from structopt.testing.report import Outcome, Report
+from structopt.testing.separation import SEPARATION_CHECKS, check_separation
 from structopt.testing.surrogate import check_surrogate
 
-__all__ = ["BACKEND_CHECKS", "MODEL_CHECKS", "Outcome", "Report", "check_backend", "check_model", "check_surrogate"]
+__all__ = [
+    "BACKEND_CHECKS",
+    "MODEL_CHECKS",
+    "SEPARATION_CHECKS",
+    "Outcome",
+    "Report",
+    "check_backend",
+    "check_model",
+    "check_separation",
+    "check_surrogate",
+]
