@@ -33,6 +33,7 @@ from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
 from structopt.structures.sequences import EntityErrors, PositionLoss, Rules
+from structopt.structures.tour import WrongEdges
 from structopt.surrogates.base import Surrogate
 from structopt.train.result import History, TrainResult
 
@@ -61,7 +62,7 @@ def _registry() -> dict[str, type]:
     modules = (structures, losses, surrogates, features, ranking_measures, regularizers)
     offered = [getattr(module, name) for module in modules for name in module.__all__]
     classes = [cls for cls in offered if isinstance(cls, type) and issubclass(cls, _DECLARED)]
-    classes += [PositionLoss, EntityErrors, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss, WrongHeads]
+    classes += [PositionLoss, EntityErrors, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss, WrongEdges, WrongHeads]
     return {cls.__qualname__: cls for cls in classes if not inspect.isabstract(cls)}
 
 
@@ -115,6 +116,8 @@ class Encoder:
             names = [self.encode(name, f"{where}.nodes") for name in value.nodes]
             return {"hierarchy": [names, self._array(value.parent, where), self._array(value.child, where)]}
         if isinstance(value, LabelSpace):
+            if value.compiled.separations:
+                raise NotSavable(f"{where} has lazy rows, which a function finds, and a file holds data only")
             return {"space": {name: self.encode(part, f"{where}.{name}") for name, part in space_values(value).items()}}
         if type(value) is Model:
             return {"model": self._model(value, where)}

@@ -11,6 +11,7 @@ from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
 from structopt.structures.ranking import Ranking
 from structopt.structures.segmentation import Segmentation, bio_of_segments, segments_of_bio
+from structopt.structures.tour import Tour
 
 __all__ = [
     "Arborescence",
@@ -24,6 +25,7 @@ __all__ = [
     "PairwiseMRF",
     "Ranking",
     "Segmentation",
+    "Tour",
     "bio_of_segments",
     "bio_rules",
     "segments_of_bio",

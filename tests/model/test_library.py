@@ -26,6 +26,7 @@ ISSUE = {
     "network_flow",
     "shift_rota",
     "taxonomy_exclusions",
+    "tours",
     "vertex_cover",
 }
 

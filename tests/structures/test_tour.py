@@ -1,0 +1,148 @@
+"""Tours, against all permutations; small cuts, against all sets."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import maximum_flow
+
+import structopt as so
+from structopt.algorithms.global_cuts import cuts_below
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.structures import Tour
+from structopt.structures.tour import Subtours, WrongEdges
+
+
+def all_tours(n: int, directed: bool) -> np.ndarray:
+    model = Tour(directed)
+    orders = [(0, *rest) for rest in itertools.permutations(range(1, n))]
+    if not directed:
+        orders = [order for order in orders if order[1] < order[-1]]
+    return np.array([model.encode(order) for order in orders])
+
+
+def cut_values(weights: np.ndarray) -> dict[tuple[bool, ...], float]:
+    n = len(weights)
+    sides = (np.array(side, dtype=bool) for side in itertools.product([False, True], repeat=n))
+    return {tuple(side.tolist()): float(weights[side][:, ~side].sum()) for side in sides if 0 < side.sum() < n}
+
+
+def test_cuts_below_a_limit():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = int(rng.integers(2, 8))
+        weights = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.6), 1)
+        weights += weights.T
+        values = cut_values(weights)
+        limit = float(rng.choice([0.5, 1.0, 2.0]))
+        found = cuts_below(weights, limit)
+        assert all(values[tuple(side.tolist())] < limit for side in found)
+        assert (len(found) > 0) == (min(values.values()) < limit)
+
+
+def test_smallest_cuts_equal_maximum_flows():
+    rng = np.random.default_rng(1)
+    whole = np.triu(rng.integers(0, 9, (12, 12)), 1)
+    whole += whole.T
+    least = min(maximum_flow(so_csr(whole), 0, t).flow_value for t in range(1, 12))
+    assert len(cuts_below(whole.astype(float), least)) == 0 < len(cuts_below(whole.astype(float), least + 0.5))
+
+
+def so_csr(whole):
+    import scipy.sparse as sp
+
+    return sp.csr_array(whole.astype(np.int32))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("n", [3, 5, 6])
+def test_labels_and_optima_equal_all_permutations(n, directed):
+    rng = np.random.default_rng(n)
+    tours = all_tours(n, directed)
+    model = Tour(directed)
+    x = np.zeros((n, n, 1))
+    space = model.space(x)
+    assert all(space.contains(z) for z in tours)
+    if n == 5 or not directed:
+        assert np.array_equal(np.unique(space.enumerate(), axis=0), np.unique(tours, axis=0))
+    oracle, bound = model.oracle(x), so.Oracle(space, integral="relax")
+    for c in rng.normal(size=(8, n * n)):
+        values = tours @ c
+        found = oracle.maximize(c)
+        assert found.value == pytest.approx(values.max(), abs=1e-7) and space.contains(found.z)
+        assert np.array_equal(model.encode(model.decode(found.z)), found.z)
+        assert bound.maximize(c).value >= values.max() - 1e-7
+        assert [label.value for label in oracle.k_best(c, 3)] == pytest.approx(
+            np.sort(values)[::-1][:3].tolist(), abs=1e-7
+        )
+
+
+def test_the_relaxation_violates_no_subtour_inequality():
+    """Of 8 nodes in two clusters, against all sets of nodes."""
+    rng = np.random.default_rng(3)
+    n = 8
+    space = Tour().space(np.zeros((n, n, 1)))
+    oracle = so.Oracle(space, integral="relax")
+    fractions = 0
+    for _ in range(12):
+        point = rng.normal(size=(n, 2)) + 4.0 * (np.arange(n) % 2)[:, None]
+        z = oracle.maximize(-np.linalg.norm(point[:, None] - point[None], axis=2).ravel()).z.reshape(n, n)
+        fractions += not np.allclose(z, np.rint(z))
+        assert min(cut_values(z + z.T).values()) >= 2.0 - 2e-5
+    assert Subtours(n)({"edge": z}) is None
+
+
+def test_decoding_of_fractions_gives_tours():
+    rng = np.random.default_rng(4)
+    for directed in (False, True):
+        for n in (3, 4, 7):
+            model = Tour(directed)
+            order = model.decode(rng.random(n * n))
+            assert sorted(order.tolist()) == list(range(n))
+            assert model.space(np.zeros((n, n, 1))).contains(model.encode(order))
+
+
+def test_malformed_tours_are_refused():
+    model = Tour()
+    for label in ([0, 1, 1], [0, 1, 3], [0, 1]):
+        with pytest.raises(LabelNotInSpace):
+            model.encode(label, np.zeros((3, 3, 1)))
+    with pytest.raises(DeclarationError):
+        model.encode(["a", "b", "c"])
+    with pytest.raises(DeclarationError, match="at least 3"):
+        model.space(np.zeros((2, 2, 1)))
+    with pytest.raises(DeclarationError, match=r"\(n, n, d\)"):
+        model.space(np.zeros((3, 2, 1)))
+    with pytest.raises(DeclarationError):
+        model.decode(np.zeros(7))
+
+
+def test_the_loss():
+    truth, other = Tour().encode([0, 1, 2, 3]), Tour().encode([0, 2, 1, 3])
+    assert WrongEdges().value(other, truth) == 2.0 and WrongEdges(normalize=True).value(other, truth) == 0.5
+    coef, const = WrongEdges(normalize=True).linear(truth)
+    assert coef @ other + const == 0.5
+
+
+def routes(rng, n, w):
+    X, Y = [], []
+    for _ in range(n):
+        nodes = int(rng.integers(4, 6))
+        X.append(rng.normal(size=(nodes, nodes, len(w))))
+        Y.append(Tour().predict(w, X[-1]))
+    return X, Y
+
+
+def test_the_laws_of_models_and_persistence(tmp_path):
+    rng = np.random.default_rng(5)
+    X, Y = routes(rng, 6, np.array([1.0, -1.0]))
+    assert so.testing.check_model(Tour(), X, Y, trials=1).ok
+    assert so.testing.check_model(pickle.loads(pickle.dumps(Tour(directed=True))), X, Y, trials=1).ok
+    svm = so.StructuredSVM(Tour(), lam=0.01, tol=1e-2).fit(X, Y)
+    assert np.mean([np.array_equal(a, b) for a, b in zip(svm.predict(X), Y, strict=True)]) >= 0.5
+    svm.save(tmp_path / "tours.npz")
+    again = so.load(tmp_path / "tours.npz")
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), svm.predict(X), strict=True))
