@@ -1,8 +1,8 @@
 """A space that one row makes too wide: the diagram of its other rows, and a search for the best path within that row.
 
 The search is the one for side constraints of a call (`side_constraints`), exact and seldom long: bounds of the
-Lagrangian leave few paths. Over seven kinds of rows (upper and lower bounds, ranges, equalities, signs, floats) and of
-spaces it took 1.3 to 900 times less time than an integer program in the mean (`benchmarks/diagrams.py --coupling`).
+Lagrangian leave few paths. Over five kinds of rows (upper bounds, tight ones, lower bounds, ranges, signs) and five
+spaces it took 1.2 to 810 times less time than an integer program in the mean (`benchmarks/diagrams.py --coupling`).
 That is no promise, so its time is watched.
 """
 
