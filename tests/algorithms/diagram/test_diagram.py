@@ -287,8 +287,8 @@ def test_every_model_has_the_values_of_its_oracle(name):
     try:
         diagram = compile_diagram(space.compiled)
     except DiagramRefused as refusal:
-        # Flows and orders of documents are no sets of integer labels, or too many.
-        assert refusal.reason in ("no integers", "width", "unbounded"), refusal
+        # Flows and orders of documents are no sets of integer labels, or too many; the rows of tours are not listed.
+        assert refusal.reason in ("no integers", "width", "unbounded", "lazy rows"), refusal
         return
     algorithm, oracle = DiagramAlgorithm(diagram), loaded.model.oracle(X[0])
     C = np.random.default_rng(0).normal(size=(5, space.n_variables))
