@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -250,7 +251,30 @@ def _token(separate: Callable[..., Any]) -> str:
     except Exception:
         return uuid.uuid4().hex
     digest = blake2b(content, digest_size=16)
-    code = getattr(separate, "__code__", None)
-    if code is not None:  # the same name may hold other code, as in a notebook
-        digest.update(code.co_code + repr([c for c in code.co_consts if not hasattr(c, "co_code")]).encode())
+    # A pickle has functions and classes by name, and the same name may hold other code, as in a notebook.
+    bound = getattr(separate, "__func__", separate)
+    codes = [bound] if hasattr(bound, "__code__") else []
+    owner = type(getattr(separate, "__self__", separate))
+    codes += [f for c in owner.__mro__ for _, f in sorted(vars(c).items()) if hasattr(f, "__code__")]
+    try:
+        for f in codes:
+            for part in _content(f.__code__, f.__globals__):
+                digest.update(part)
+            digest.update(pickle.dumps((f.__defaults__, f.__kwdefaults__), protocol=4))
+    except Exception:
+        return uuid.uuid4().hex
     return digest.hexdigest()
+
+
+def _content(code: CodeType, known: Mapping[str, Any]) -> Iterator[bytes]:
+    """What a function does: its code with that inside it, its constants, and the data of its module that it reads."""
+    yield code.co_code + repr((code.co_names, code.co_varnames, code.co_freevars)).encode()
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _content(constant, known)
+        else:  # the order of a set is another one in the next process
+            yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant).encode()
+    for name in code.co_names:
+        value = known.get(name)
+        if name in known and not callable(value) and not isinstance(value, ModuleType):
+            yield pickle.dumps((name, value), protocol=4)

@@ -227,7 +227,11 @@ class Tour(Model):
 
 
 def _n_nodes(x: Any) -> int:
-    rows = int(np.shape(x)[0] if not sp.issparse(x) else math.isqrt(x.shape[0]))
+    if not sp.issparse(x):
+        x = numeric("An input of a tour", x)
+        if x.ndim < 2:
+            raise DeclarationError(f"An input of a tour has shape (n, n, d), got {x.shape}.")
+    rows = int(x.shape[0] if not sp.issparse(x) else math.isqrt(x.shape[0]))
     wanted = (rows * rows,) if sp.issparse(x) else (rows, rows)
     if tuple(x.shape[: len(wanted)] if sp.issparse(x) else np.shape(x)[:2]) != wanted:
         raise DeclarationError(f"An input of a tour has shape (n, n, d), got {np.shape(x)}.")

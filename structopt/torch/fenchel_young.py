@@ -175,6 +175,7 @@ class _FenchelYoung(torch.autograd.Function):
         keys: Sequence[Hashable] | None,
         costs: Tensor,
     ) -> Tensor:
+        ctx.save_for_backward(costs)
         C, Z = costs.detach().numpy(), truth.numpy()
         values, means = loss._conjugate(arranged, group._replace(costs=costs), keys)
         ctx.difference = means - np.where(arranged.chosen(group), Z, 0.0)
@@ -183,7 +184,14 @@ class _FenchelYoung(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         found = upstream[0][:, None] * torch.from_numpy(ctx.difference)
-        return None, None, None, None, None, *differentiable_once("FenchelYoung", [found])
+        return (
+            None,
+            None,
+            None,
+            None,
+            None,
+            *differentiable_once("FenchelYoung", [found], *ctx.saved_tensors, *upstream),
+        )
 
 
 class _Dot(torch.autograd.Function):
@@ -191,6 +199,7 @@ class _Dot(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, arranged: Arrangement, labels: Any, *tables: Tensor) -> Tensor:
+        ctx.save_for_backward(*tables)
         arrays, shared = ShownTables.of(tables, arranged.batch)
         ctx.parts = (arranged.batch, labels, shared)
         return torch.from_numpy(arranged.batch.dot(arrays, labels))
@@ -205,4 +214,4 @@ class _Dot(torch.autograd.Function):
             table = labels.tables[t]
             add_parts(table.indptr, table.indices, table.data, batch.starts[t], weights, 0 if one else 1, out)
             found.append(torch.from_numpy(out))
-        return None, None, *differentiable_once("FenchelYoung", found)
+        return None, None, *differentiable_once("FenchelYoung", found, *ctx.saved_tensors, *upstream)

@@ -127,6 +127,7 @@ class _Hinge(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loss: StructuredHinge, risk: StructuredRisk, *tables: Tensor) -> Tensor:
+        ctx.save_for_backward(*tables)
         arrays, shared = ShownTables.of(tables, risk.batch)
         found = loss._violations(risk, arrays)
         ctx.name = type(loss).__name__
@@ -141,7 +142,7 @@ class _Hinge(torch.autograd.Function):
         for t, needed in enumerate(ctx.needs_input_grad[2:]):
             table = _difference(batch, found.labels, truth, weights, t, shared[t]) if needed else None
             gradients.append(table)
-        return None, None, *differentiable_once(ctx.name, gradients)
+        return None, None, *differentiable_once(ctx.name, gradients, *ctx.saved_tensors, *upstream)
 
 
 def _difference(

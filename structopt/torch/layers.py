@@ -81,18 +81,21 @@ class _Argmax(torch.autograd.Function):
     def forward(ctx: Any, layer: Argmax, arranged: Arrangement, group: Group, costs: Tensor) -> Tensor:
         C = costs.detach().numpy()
         Z, _ = best(arranged, group, C, layer.n_jobs)
-        ctx.parts = (layer, arranged, group, C, Z)
-        return torch.from_numpy(Z)
+        ctx.save_for_backward(costs)  # and an error where it is changed in place before the backward pass
+        ctx.parts = (layer, arranged, group, Z)
+        return torch.from_numpy(Z.copy())  # the caller may change it
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        layer, arranged, group, C, Z = ctx.parts
+        layer, arranged, group, Z = ctx.parts
+        (costs,) = ctx.saved_tensors
+        C = costs.detach().numpy()
         if layer.gradient == "straight-through":
             found = upstream[0].clone()
         else:
             moved, _ = best(arranged, group, C - layer.step * upstream[0].detach().numpy(), layer.n_jobs)
             found = torch.from_numpy((Z - moved) / layer.step)
-        return None, None, None, *differentiable_once("Argmax", [found])
+        return None, None, None, *differentiable_once("Argmax", [found], costs, *upstream)
 
 
 class Marginals(StructuredModule):
@@ -146,12 +149,15 @@ class _Marginals(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, layout: Layout, arranged: Arrangement, group: Group, costs: Tensor) -> Tensor:
         C = costs.detach().numpy()
-        ctx.parts = (layout, arranged, group, C)
+        ctx.save_for_backward(costs)
+        ctx.parts = (layout, arranged, group)
         return torch.from_numpy(layout.sums(arranged, group, C)[1])
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        layout, arranged, group, C = ctx.parts
+        layout, arranged, group = ctx.parts
+        (costs,) = ctx.saved_tensors
+        C = costs.detach().numpy()
         V = np.where(arranged.chosen(group), upstream[0].detach().numpy(), 0.0)
 
         def means(step: float) -> FloatArray:
@@ -161,7 +167,7 @@ class _Marginals(torch.autograd.Function):
         size = np.abs(V).sum(axis=1, keepdims=True)
         direction, h = V / np.where(size > 0.0, size, 1.0), 2e-3
         slope = (8.0 * (means(h) - means(-h)) - (means(2.0 * h) - means(-2.0 * h))) / (12.0 * h)
-        return None, None, None, *differentiable_once("Marginals", [torch.from_numpy(size * slope)])
+        return None, None, None, *differentiable_once("Marginals", [torch.from_numpy(size * slope)], costs, *upstream)
 
 
 class LogPartition(torch.autograd.Function):
@@ -169,13 +175,14 @@ class LogPartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, arranged: Arrangement, group: Group, costs: Tensor) -> Tensor:
+        ctx.save_for_backward(costs)
         log_z, ctx.means = layout.sums(arranged, group, costs.detach().numpy())
         return torch.from_numpy(log_z)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         found = upstream[0][:, None] * torch.from_numpy(ctx.means)
-        return None, None, None, *differentiable_once("log_partition", [found])
+        return None, None, None, *differentiable_once("log_partition", [found], *ctx.saved_tensors, *upstream)
 
 
 class TablePartition(torch.autograd.Function):
@@ -183,6 +190,7 @@ class TablePartition(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, layout: Layout, arranged: Arrangement, *tables: Tensor) -> Tensor:
+        ctx.save_for_backward(*tables)
         arrays = [table.detach().numpy() for table in tables]
         found = layout.table_sums(arranged, arrays)
         assert found is not None
@@ -198,7 +206,7 @@ class TablePartition(torch.autograd.Function):
         for table, start, one in zip(means, starts, shared, strict=True):
             rows = np.repeat(weights, np.diff(start))[:, None] * table
             found.append(torch.from_numpy(rows.sum(axis=0, keepdims=True) if one else rows))
-        return None, None, *differentiable_once("log_partition", found)
+        return None, None, *differentiable_once("log_partition", found, *ctx.saved_tensors, *upstream)
 
 
 def partition_of(layout: Layout, scores: Any, mask: Any, inputs: Any) -> tuple[Tensor, Arrangement]:

@@ -91,7 +91,7 @@ class _FirstOnly(torch.autograd.Function):
     """A gradient that has no gradient of its own."""
 
     @staticmethod
-    def forward(ctx: Any, name: str, gradient: Tensor, anchor: Tensor) -> Tensor:
+    def forward(ctx: Any, name: str, gradient: Tensor, *anchors: Tensor) -> Tensor:
         ctx.name = name
         return gradient.view_as(gradient)
 
@@ -103,9 +103,13 @@ class _FirstOnly(torch.autograd.Function):
         )
 
 
-def differentiable_once(name: str, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-    """Gradients, which refuse by name to be differentiated again, where that might happen (``create_graph=True``)."""
+def differentiable_once(name: str, gradients: Sequence[Tensor | None], *depends: Tensor) -> Sequence[Tensor | None]:
+    """Gradients, which refuse by name to be differentiated again, where that might happen (``create_graph=True``).
+
+    They depend on the scores and on the gradient that came in, `depends`: by these, `torch.autograd.grad` finds the way
+    to the refusal. Without them it would leave out a term and say nothing.
+    """
     if not torch.is_grad_enabled():
         return gradients
     anchor = torch.zeros((), requires_grad=True)  # something to differentiate by, so that the refusal is reached
-    return [None if gradient is None else _FirstOnly.apply(name, gradient, anchor) for gradient in gradients]
+    return [None if gradient is None else _FirstOnly.apply(name, gradient, anchor, *depends) for gradient in gradients]

@@ -59,7 +59,7 @@ class SparseMixtures:
             Z, bounds = best(arranged, group, full, self.n_jobs, group.examples[rows])
             return Z if whole_space else np.ascontiguousarray(Z[:, columns]), bounds
 
-        kind = (arranged.model.key(arranged.batch.input(int(group.examples[0]))), len(columns))
+        kind = (arranged.model.key(arranged.batch.input(int(group.examples[0]))), columns.tobytes())
         own = None if keys is None else [keys[i] for i in group.examples.tolist()]
         start = None if own is None else [self._recall(key, kind) for key in own]
         found = solve(C if whole_space else np.ascontiguousarray(C[:, columns]), norm, maximize, self.tol,
@@ -174,6 +174,7 @@ class _SparseMAP(torch.autograd.Function):
     def forward(
         ctx: Any, layer: SparseMAP, arranged: Arrangement, group: Group, keys: Sequence[Hashable] | None, costs: Tensor
     ) -> Tensor:
+        ctx.save_for_backward(costs)
         found = layer.mixtures.solve(arranged, group._replace(costs=costs), keys)
         layer.gap[group.examples] = found.gaps
         ctx.columns, ctx.sets = np.flatnonzero(arranged.chosen(group)), found.sets
@@ -186,4 +187,10 @@ class _SparseMAP(torch.autograd.Function):
         V = upstream[0].detach().numpy()
         found = np.zeros(V.shape)
         found[:, ctx.columns] = ctx.sets.pulled_back(V[:, ctx.columns])
-        return None, None, None, None, *differentiable_once("SparseMAP", [torch.from_numpy(found)])
+        return (
+            None,
+            None,
+            None,
+            None,
+            *differentiable_once("SparseMAP", [torch.from_numpy(found)], *ctx.saved_tensors, *upstream),
+        )

@@ -129,6 +129,7 @@ class _SPOPlus(torch.autograd.Function):
     def forward(ctx: Any, loss: SPOPlus, arranged: Arrangement, group: Group, own: FloatArray, costs: Tensor) -> Tensor:
         # As a maximisation: values v = -c, predicted values q = -p; max_z (2 q - v) . z - 2 q . z(v) + v . z(v).
         v, q = loss._sign * own, loss._sign * costs.detach().numpy()
+        ctx.save_for_backward(costs)
         by_costs, _ = best(arranged, group, v, loss.n_jobs)
         by_both, _ = best(arranged, group, 2.0 * q - v, loss.n_jobs)
         values = np.einsum("ij,ij->i", 2.0 * q - v, by_both - by_costs)
@@ -138,4 +139,4 @@ class _SPOPlus(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         found = upstream[0][:, None] * torch.from_numpy(ctx.slope)
-        return None, None, None, None, *differentiable_once("SPOPlus", [found])
+        return None, None, None, None, *differentiable_once("SPOPlus", [found], *ctx.saved_tensors, *upstream)

@@ -174,3 +174,23 @@ def test_files_of_estimators_hold_data_only(tmp_path):
         svm.save(tmp_path / "svm.npz")
     again = pickle.loads(pickle.dumps(svm))
     assert np.array_equal(again.predict(np.eye(3)), svm.predict(np.eye(3)))
+
+
+_most = 1
+
+
+def at_most(z):
+    """Reads a name of its module."""
+    return ({"x": np.ones(3)}, -np.inf, _most) if z["x"].sum() > _most + 1e-6 else None
+
+
+def test_the_fingerprint_sees_data_that_the_function_reads(monkeypatch):
+    """Else oracles of spaces with different rows would be shared."""
+    values = []
+    for most in (1, 2):
+        monkeypatch.setitem(globals(), "_most", most)
+        space = so.LabelSpace("s")
+        space.binary("x", 3)
+        space.lazy(at_most, name="r")
+        values.append(so.shared_oracle(space).maximize(np.ones(3)).value)
+    assert values == [1.0, 2.0]

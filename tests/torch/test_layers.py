@@ -295,3 +295,42 @@ def test_devices_types_and_errors():
         FenchelYoung(model, "sparsemap")(unary, [[0, 1, 2, 0], [0, 1, 2, 3]])
     with pytest.raises(so.errors.DeclarationError, match="costs"):
         SPOPlus(model)(unary, torch.zeros(2, 4, 2))
+
+
+@pytest.mark.parametrize("layer", ["log_partition", "FenchelYoung", "StructuredHinge", "Marginals", "SparseMAP"])
+def test_second_derivatives_are_refused_through_autograd_grad(layer):
+    """A term of the second derivative would be missing without a word, were the scores not known to the refusal."""
+    model = so.structures.Multiclass(3)
+    parameter = torch.nn.Parameter(torch.ones(1, 3, dtype=torch.float64))
+    scores = torch.tanh(torch.tensor([[1.0, 0.5, 0.2]], dtype=torch.float64) * parameter)
+    weights = torch.tensor([[2.0, -3.0, 1.0]], dtype=torch.float64)
+    if layer == "log_partition":
+        value = so.torch.log_partition(model, scores).sum()
+    elif layer == "FenchelYoung":
+        value = so.torch.FenchelYoung(model, "entropy")(scores, [0])
+    elif layer == "StructuredHinge":
+        value = so.torch.StructuredHinge(model)(scores, [0])
+    else:
+        value = (getattr(so.torch, layer)(model)(scores) * weights).sum()
+    (gradient,) = torch.autograd.grad(value, parameter, create_graph=True)
+    with pytest.raises(so.errors.StructoptError, match="differentiate"):
+        torch.autograd.grad(gradient.sum(), parameter)
+
+
+def test_a_warm_start_belongs_to_the_blocks_that_were_scored():
+    space = so.LabelSpace("two")
+    a, b = space.binary("a", 3), space.binary("b", 3)
+    space.subject_to(a.sum() == 1, b.sum() <= 2)
+    model = so.Model(space, {"a": so.features.Linear(), "b": so.features.Linear()}, so.losses.Hamming())
+    layer = so.torch.SparseMAP(model)
+    layer({"b": torch.tensor([[5.0, 5.0, -5.0]])}, keys=["k"])
+    found = layer({"a": torch.tensor([[5.0, 5.0, 0.0]])}, keys=["k"])
+    np.testing.assert_allclose(found["a"].numpy(), [[0.5, 0.5, 0.0]], atol=1e-6)
+
+
+def test_blackbox_gradient_of_an_output_that_was_changed_in_place():
+    scores = torch.tensor([[1.0, 0.5, 0.2]], dtype=torch.float64, requires_grad=True)
+    weights = torch.tensor([[2.0, -3.0, 1.0]], dtype=torch.float64)
+    found = so.torch.Argmax(so.structures.Multiclass(3), "blackbox")(scores * 1.0).mul_(0.5)
+    (found * weights).sum().backward()
+    np.testing.assert_allclose(scores.grad.numpy(), [[1.0, -1.0, 0.0]])
