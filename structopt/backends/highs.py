@@ -337,14 +337,15 @@ class Highs(Backend):
         return Solution(Status.OPTIMAL, z, bound, highs.getInfoValue("simplex_iteration_count")[1], "Optimal")
 
     def _second_look(self, status: Any) -> Solution:
-        found = self._solved_again(status)
-        if found.status is not Status.INFEASIBLE or self._integral:
-            return found
         solver, presolve = (self._highs.getOptionValue(name)[1] for name in ("solver", "presolve"))
-        if solver not in ("ipm", "ipx", "pdlp") and not self._is_badly_scaled:
-            return found
-        # Where the interior is empty such methods may miss the only point, and next to coefficients of 1e9 the presolve
-        # takes rounding for a contradiction: the simplex method decides, without it.
+        decided = self._decided(status)
+        is_doubtful = decided is None or decided.status is Status.INFEASIBLE
+        if self._integral or solver not in ("ipm", "ipx", "pdlp") or not is_doubtful:
+            found = self._solved_again(status)
+            if found.status is not Status.INFEASIBLE or self._integral or not self._is_badly_scaled:
+                return found
+        # Where the interior is empty such methods may miss the only point, or go on for ever without presolve; next to
+        # coefficients of 1e9 the presolve takes rounding for a contradiction. The simplex method decides, without it.
         self._highs.setOptionValue("solver", "simplex")
         self._highs.setOptionValue("presolve", "off")
         try:

@@ -256,3 +256,18 @@ def test_a_single_point_next_to_a_large_coefficient_is_not_called_infeasible(sol
     costs, side = [0.157921772, -0.0129462443, 2.52453346e-10], ([-0.01, 0.03, 0.0], -np.inf, 0.0225)
     found = so.Oracle(space, solver, integral=integral).maximize(costs, rows=[side])
     np.testing.assert_allclose(found.z, [1.0, 1.0, 1e9])
+
+
+def test_the_interior_point_method_does_not_go_on_for_ever():
+    """Asked a second time, without presolve, it did: with costs of 5e10 its first answer is "Unknown"."""
+    rows = [
+        [-3.0, -3.0, 0.0, 2.0, 0.0, 0.0, 0.0],
+        [1.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+        [0.0, -1e9, 0.0, 0.0, 0.0, 0.0, 1.0],
+    ]
+    lower, upper = [-2.0, 0.0, 0.0, 0.0, 0.0, -1.0, 0.0], [-1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 2.0]
+    space = space_of(rows, [6.0, -4.0, -np.inf], [6.0, -2.0, 0.0], lower, upper, [True] * 6 + [False])
+    costs = 1e10 * np.array([5.0, -5.0, 3.0, -3.0, 6.0, -4.0, 6.0])
+    wanted = [label.value for label in so.Oracle(space, "highs").k_best(costs, 3)]
+    found = [label.value for label in so.Oracle(space, "highs-ipm").k_best(costs, 3)]
+    np.testing.assert_allclose(found, wanted)
