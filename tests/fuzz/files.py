@@ -122,7 +122,8 @@ def _rewritten(rng: np.random.Generator, text: str, path: Path) -> str:
 
 
 def _without_label(rng: np.random.Generator, text: str) -> str:
-    return _one(rng, text, r"^ [^\s:]+:(?= [^:\n]*[<>]?=)", lambda match: "")
+    """A row without its label; not an empty row (``r: >= 0``), which would become the end of the row above it."""
+    return _one(rng, text, r"^ [^\s:]+:(?= +[^\s:<>=][^:\n]*[<>]?=)", lambda match: "")
 
 
 def _turned(rng: np.random.Generator, text: str) -> str:
