@@ -32,6 +32,7 @@ from structopt.space.values import space_from_values, space_values
 from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
+from structopt.structures.matching import WrongPartners
 from structopt.structures.sequences import EntityErrors, PositionLoss, Rules
 from structopt.structures.tour import WrongEdges
 from structopt.surrogates.base import Surrogate
@@ -62,7 +63,8 @@ def _registry() -> dict[str, type]:
     modules = (structures, losses, surrogates, features, ranking_measures, regularizers)
     offered = [getattr(module, name) for module in modules for name in module.__all__]
     classes = [cls for cls in offered if isinstance(cls, type) and issubclass(cls, _DECLARED)]
-    classes += [PositionLoss, EntityErrors, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss, WrongEdges, WrongHeads]
+    classes += [PositionLoss, EntityErrors, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss]
+    classes += [WrongEdges, WrongHeads, WrongPartners]
     return {cls.__qualname__: cls for cls in classes if not inspect.isabstract(cls)}
 
 

@@ -6,6 +6,7 @@ from structopt.structures.chain import Chain, bio_rules
 from structopt.structures.exclusive import ExclusiveLabels
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.structures.matching import Matching
 from structopt.structures.mrf import PairwiseMRF
 from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
@@ -20,6 +21,7 @@ __all__ = [
     "ExclusiveLabels",
     "Flow",
     "HierarchicalLabels",
+    "Matching",
     "MultiLabel",
     "Multiclass",
     "PairwiseMRF",
