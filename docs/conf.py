@@ -47,7 +47,10 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     # Not beside notebooks, whose code needs the width.
-    "secondary_sidebar_items": {page: ["page-toc"] for page in ("api/**", "howto/**", "tutorial", "mathematics/**")},
+    "secondary_sidebar_items": {
+        page: ["page-toc"]
+        for page in ("api/**", "howto/**", "tutorial", "mathematics/**", "reproductions", "benchmarks")
+    },
     "navbar_align": "left",
     "show_prev_next": True,
 }
@@ -68,6 +71,12 @@ def _copy_notebooks() -> None:
         shutil.copyfile(notebook, target / notebook.name)
 
 
+def _mark_old(app: Any, name: str, source: list[str]) -> None:
+    """A kept result that is older than the code it measures is marked on its page."""
+    if name in ("benchmarks", "reproductions"):
+        source[0] = results["mark_old"](source[0], results["KEPT"].load_all())
+
+
 def _tidy(app: Any, name: str, source: list[str]) -> None:
     """Doctests in Markdown end with an empty line, or the fence would count as output; readers need not see it."""
     source[0] = re.sub(r"\n\n+```\n", "\n```\n", source[0]) if ">>>" in source[0] else source[0]
@@ -75,9 +84,11 @@ def _tidy(app: Any, name: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     app.connect("source-read", _tidy)
+    app.connect("source-read", _mark_old)
 
 
 _copy_notebooks()
 runpy.run_path(str(HERE / "parameters.py"), run_name="__main__")
+results = runpy.run_path(str(HERE / "results.py"), run_name="__main__")
 # A stub of an object that has left the tables would be a warning, and so an error.
 shutil.rmtree(HERE / "api" / "generated", ignore_errors=True)

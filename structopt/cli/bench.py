@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,8 @@ from structopt.errors import DeclarationError
 __all__ = ["add", "run"]
 
 _DESCRIPTION = """\
-Run a file of benchmarks/ in a checkout of structopt, or list them. Words after the name go to the benchmark.
+Run a file of benchmarks/ in a checkout of structopt, or list them with the tables that are kept of each in
+benchmarks/results and the CPU seconds that these took. Words after the name go to the benchmark.
 
 examples:
   structopt bench
@@ -34,19 +36,39 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """List or run, and return the exit code."""
-    files = {path.stem: path for path in sorted(_folder().glob("*.py")) if not path.stem.startswith("_")}
+    folder = _folder()
+    files = {path.stem: path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")}
     if arguments.name is None:
-        about = {name: _first_line(path) for name, path in files.items()}
+        kept = _kept(folder)
+        about = {name: {"about": _first_line(path), "kept": kept.get(name, {})} for name, path in files.items()}
         if arguments.json:
             print_json(about)
         else:
-            print_table(about.items())
+            print_table([("benchmark", "kept", "CPU s", "measures"), *(_line(name, about[name]) for name in about)])
         return 0
     if arguments.name not in files:
         raise DeclarationError(f"There is no benchmark {arguments.name!r}; choose one of {', '.join(files)}.")
     sys.stdout.flush()
     done = subprocess.run([sys.executable, str(files[arguments.name]), *arguments.words])
     return 0 if done.returncode == 0 else 1
+
+
+def _line(name: str, about: dict[str, Any]) -> tuple[str, ...]:
+    kept = about["kept"]
+    seconds = f"{sum(kept.values()):.0f}" if kept else ""
+    return name, f"{len(kept)} tables" if len(kept) != 1 else "1 table", seconds, about["about"]
+
+
+def _kept(folder: Path) -> dict[str, dict[str, float]]:
+    """Tables that are kept of each benchmark, and the CPU seconds that each took."""
+    found: dict[str, dict[str, float]] = {}
+    for path in sorted((folder / "results").glob("*.json")):
+        try:
+            seconds = float(json.loads(path.read_text(encoding="utf-8"))["cpu_seconds"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DeclarationError(f"{path} is not a kept result; run its benchmark again.") from error
+        found.setdefault(path.stem.partition(".")[0], {})[path.stem] = seconds
+    return found
 
 
 def _folder() -> Path:

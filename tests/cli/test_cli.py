@@ -185,7 +185,10 @@ def test_lists(ask, run):
 def test_bench(ask, run, monkeypatch, tmp_path):
     folder = Path(so.__file__).resolve().parents[1] / "benchmarks"
     if folder.is_dir():
-        assert set(ask("bench")) == {path.stem for path in folder.glob("*.py")}
+        listed = ask("bench")
+        assert set(listed) == {path.stem for path in folder.glob("[a-z]*.py")}
+        kept = {path.stem for path in (folder / "results").glob("*.json")}
+        assert kept == {name for one in listed.values() for name in one["kept"]}
         assert run("bench", "nope")[0] == 2
     monkeypatch.setattr(so, "__file__", str(tmp_path / "site" / "structopt" / "__init__.py"))
     monkeypatch.chdir(tmp_path)
@@ -195,7 +198,14 @@ def test_bench(ask, run, monkeypatch, tmp_path):
         (tmp_path / name).mkdir()
     script = tmp_path / "benchmarks" / "tiny.py"
     script.write_text('"""A tiny one."""\nimport sys\nraise SystemExit(int(sys.argv[-1]))\n')
-    assert run("bench")[1] == "tiny  A tiny one.\n"
+    assert run("bench")[1].splitlines()[1].split(maxsplit=3) == ["tiny", "0", "tables", "A tiny one."]
+    (tmp_path / "benchmarks" / "results").mkdir()
+    (tmp_path / "benchmarks" / "results" / "tiny.part.json").write_text('{"cpu_seconds": 2.6}')
+    assert run("bench")[1].splitlines()[1].split(maxsplit=4) == ["tiny", "1", "table", "3", "A tiny one."]
+    (tmp_path / "benchmarks" / "results" / "tiny.part.json").write_text("[]")
+    code, _, err = run("bench")
+    assert code == 2 and "tiny.part.json" in err
+    (tmp_path / "benchmarks" / "results" / "tiny.part.json").unlink()
     assert run("bench", "tiny", "--quick", 0)[0] == 0
     assert run("bench", "tiny", 3)[0] == 1
 

@@ -1,0 +1,393 @@
+"""Makes ``reproductions.md`` and ``benchmarks.md``, their pictures, and the two tables of README from the kept results.
+
+``python docs/results.py`` writes them anew; so does every build of the documentation. The figures are those in
+``benchmarks/results`` (see ``benchmarks/README.md``), the papers' own those in ``benchmarks/papers``, one file a paper.
+A page is the same whenever it is made from the same files; that a result is older than the code it measures is added
+when the site is built (`mark_old`).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["benchmarks_page", "main", "mark_old", "papers", "readme_tables", "reproductions_page", "side_by_side"]
+
+HERE = Path(__file__).resolve().parent
+BENCHMARKS = HERE.parent / "benchmarks"
+PICTURES = HERE / "_static" / "results"
+
+Row = Mapping[str, Any]
+
+
+def _kept() -> Any:
+    """The module that keeps results, which is beside the benchmarks and in no package."""
+    spec = importlib.util.spec_from_file_location("benchmarks_results", BENCHMARKS / "_results.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+KEPT = _kept()
+
+# ---- text of cells and tables ------------------------------------------------------------------------
+
+
+def _number(value: Any, decimals: int | None = None) -> str:
+    """A cell: text as it is, numbers with three digits or as many decimals as is said."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value.replace("|", "\\|")
+    if decimals is not None:
+        return f"{value:.{decimals}f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        digits = max(0, 3 - math.floor(math.log10(abs(value))) - 1) if value else 0
+        return f"{value:,.{min(digits, 4)}f}"
+    return f"{value:.2g}"
+
+
+def _decimals(values: Iterable[Any]) -> int | None:
+    """How many decimals a column of a paper has; None if it is no column of numbers."""
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    texts = [repr(value).partition(".")[2] for value in numbers]
+    return max((len(text) if "e" not in text else 4 for text in texts if text != "0"), default=0) if numbers else None
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "|".join("--:" if flag else "---" for flag in right) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _columns(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _cells(rows: Sequence[Row], name: str) -> list[str]:
+    """A column of ours; counts have no decimals."""
+    values = [row.get(name) for row in rows]
+    numbers = [value for value in values if isinstance(value, float)]
+    whole = all(value == round(value) for value in numbers) and any(abs(value) >= 1 for value in numbers)
+    return [_number(int(value) if whole and isinstance(value, float) else value) for value in values]
+
+
+def _is_number(rows: Sequence[Row], name: str) -> bool:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _provenance(result: Row) -> str:
+    """The command, and where and when it ran; a comment marks the place of the sentence on a result's age."""
+    versions = ", ".join(
+        f"{name} {version}" for name, version in result["versions"].items() if name != "structopt-learn"
+    )
+    seeds = result["seeds"]
+    told = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else f"seed {' and '.join(map(str, seeds))}"
+    commit = f"commit `{result['commit']}`, " if result["commit"] else ""
+    return (
+        f"`{result['command']}` <!-- age of {result['name']} -->  \n{commit}{result['date']}, "
+        f"{_number(float(result['cpu_seconds']))} CPU seconds, {told}; {result['machine']}; {versions}."
+    )
+
+
+def mark_old(text: str, results: Mapping[str, Row]) -> str:
+    """The page with a sentence at each result whose measured code has changed since."""
+
+    def sentence(match: re.Match[str]) -> str:
+        result = results.get(match[1])
+        if result is None or not KEPT.changed_since(result):
+            return ""
+        return f"**(older than the code: {', '.join(f'`{path}`' for path in result['measures'])} changed since)**"
+
+    return re.sub(r"<!-- age of ([\w.-]+) -->", sentence, text)
+
+
+# ---- pictures ------------------------------------------------------------------------------------------
+
+
+def _figure(width: float, height: float) -> Any:
+    import matplotlib
+
+    matplotlib.use("agg")
+    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "structopt", "font.size": 9})
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Any, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    path = PICTURES / f"{name}.svg"
+    figure.savefig(path, metadata={"Date": None, "Creator": None})
+    path.write_text(re.sub(r"[ \t]+$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
+
+
+def draw_bars(result: Row) -> None:
+    """The ratios of a result as bars, with a line at 1."""
+    column, rows = result["ratio"], [row for row in result["rows"] if row.get(result["ratio"]) is not None]
+    words = [name for name in _columns(rows) if not _is_number(rows, name)]
+    labels = [", ".join(str(row[name]) for name in words if row.get(name) not in (None, "")) for row in rows]
+    values = [float(row[column]) for row in rows]
+    figure = _figure(7.5, 0.7 + 0.23 * len(rows))
+    axes = figure.subplots()
+    axes.barh(range(len(rows)), values, color=["#459db9" if value >= 1 else "#c98a3b" for value in values], height=0.7)
+    if max(values) > 20 * min(values) or max(values) > 50:
+        axes.set_xscale("log")
+    axes.axvline(1.0, color="black", linewidth=0.8)
+    for k, value in enumerate(values):
+        axes.annotate(_number(value), (value, k), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), labels)
+    axes.invert_yaxis()
+    axes.margins(x=0.12, y=0.01)
+    axes.set_xlabel(column)
+    axes.spines[["top", "right"]].set_visible(False)
+    _save(figure, result["name"])
+
+
+def draw_lines(result: Row, how: Row, name: str) -> None:
+    """A figure of a paper from the rows of a result: ``x`` against ``y``, a line for each value of ``by``."""
+    panels = list(dict.fromkeys(str(row.get(how["panel"])) for row in result["rows"])) if "panel" in how else [""]
+    figure = _figure(4.2 * len(panels) if len(panels) > 1 else 6.0, 3.4)
+    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        rows = [row for row in result["rows"] if not panel or str(row.get(how["panel"])) == panel]
+        rows = [row for row in rows if row.get(how["x"]) is not None and row.get(how["y"]) is not None]
+        for line in dict.fromkeys(str(row.get(how["by"])) for row in rows) if "by" in how else [""]:
+            own = [row for row in rows if "by" not in how or str(row.get(how["by"])) == line]
+            axes.plot(
+                [row[how["x"]] for row in own], [row[how["y"]] for row in own], how.get("style", "o-"), ms=3, label=line
+            )
+        for axis in how.get("log", ""):
+            getattr(axes, f"set_{axis}scale")("log")
+        axes.set_xlabel(how["x"])
+        axes.set_ylabel(how["y"])
+        axes.set_title(panel, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+        if "by" in how:
+            axes.legend(fontsize=7, frameon=False)
+    _save(figure, name)
+
+
+# ---- Reproductions -------------------------------------------------------------------------------------
+
+_REPRODUCTIONS = """\
+# Reproductions
+
+Every table and figure of five papers that reports an experiment, beside what this package measures. A figure that falls
+short of its paper's says by how much, and the text below says why. The papers' numbers are in `benchmarks/papers`, ours
+in `benchmarks/results`, each with the command that repeats it; this page is made from those files.
+"""
+
+
+def papers(folder: Path = BENCHMARKS / "papers") -> list[dict[str, Any]]:
+    """The papers' own figures: a file a paper, in the order of their ``order``."""
+    found = [{"name": path.stem, **tomllib.loads(path.read_text(encoding="utf-8"))} for path in folder.glob("*.toml")]
+    return sorted(found, key=lambda paper: paper["order"])
+
+
+def side_by_side(table: Row, result: Row) -> tuple[str, bool]:
+    """The paper's rows and ours with the same keys in one table, and whether some figure of ours falls short."""
+    keys, theirs, ours = table["keys"], table.get("rows", []), list(result["rows"])
+    better, tolerance = table.get("better", {}), table.get("tolerance", {})
+    compared = [name for name in _columns(theirs) if name not in keys] or list(better)
+    also = table.get("also", [])
+    order: dict[tuple[Any, ...], list[Row | None]] = {}
+    for which, rows in enumerate((theirs, ours)):
+        for row in rows:
+            order.setdefault(tuple(row.get(key) for key in keys), [None, None])[which] = row
+    decimals = {name: _decimals(row.get(name) for row in theirs) for name in compared}
+    head = [*keys, *(f"{name}, {who}" for name in compared for who in ("paper", "ours")), *also]
+    short_head = "falls short by"
+    lines, falls_short = [], False
+    for key, (paper, own) in order.items():
+        cells, short = [_number(value) for value in key], []
+        for name in compared:
+            a, b = (row.get(name) if row else None for row in (paper, own))
+            cells += [_number(a, decimals[name] if not isinstance(a, str) else None)]
+            cells += ["not run" if own is None else _number(b, decimals[name] if not isinstance(b, str) else None)]
+            if name in better and isinstance(a, int | float) and isinstance(b, int | float):
+                # Compared as printed: a difference in a digit that the paper does not print is none.
+                places = decimals[name] or 0
+                gap = round(a, places) - round(b, places)
+                gap = gap if better[name] == "higher" else -gap
+                if gap > tolerance.get(name, 0.0) + 1e-12:
+                    short.append(f"{name} {gap:.{places}f}")
+        cells += [_number(own.get(name)) if own else "–" for name in also]
+        falls_short |= bool(short)
+        lines.append([*cells, ", ".join(short) if better else ""])
+    if better:
+        head.append(short_head)
+    else:
+        lines = [line[:-1] for line in lines]
+    right = (
+        [False] * len(keys)
+        + [_is_number([*theirs, *ours], name) for name in compared for _ in (0, 1)]
+        + [_is_number(ours, name) for name in also]
+        + [False] * bool(better)
+    )
+    return _table(head, lines, right), falls_short
+
+
+def reproductions_page(found: Sequence[Row], results: Mapping[str, Row]) -> str:
+    """The page, without its pictures."""
+    parts = [_REPRODUCTIONS, _coverage(found, results)]
+    for paper in found:
+        parts.append(f"## {paper['short']}\n\n{paper['cite']}")
+        for table in paper["tables"]:
+            parts.append(f"### {paper['short']}, {table['name']}: {table['title']}")
+            parts += [table["about"]] if "about" in table else []
+            result = results.get(table.get("result", ""))
+            if result is None:
+                parts.append(f"Not reproduced: {table.get('missing', 'the result is not kept yet.')}")
+                continue
+            text, falls_short = side_by_side(table, result)
+            parts += [text] if table.get("rows") or table.get("better") else []
+            if falls_short and "why" in table:
+                parts.append(f"Why it falls short: {table['why']}")
+            elif "why" in table:
+                parts.append(table["why"])
+            parts += [result["note"]] if result.get("note") else []
+            if "picture" in table:
+                parts.append(f"![{table['title']}](_static/results/{_picture(paper, table)}.svg)")
+            parts.append(_provenance(result))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _picture(paper: Row, table: Row) -> str:
+    return re.sub(r"\W+", "-", f"{paper['name']} {table['name']}".lower())
+
+
+def _coverage(found: Sequence[Row], results: Mapping[str, Row]) -> str:
+    rows = []
+    for paper in found:
+        shown = [table["name"] for table in paper["tables"] if table.get("result") in results]
+        not_shown = [table["name"] for table in paper["tables"] if table.get("result") not in results]
+        anchor = re.sub(r"[^\w\- ]", "", paper["short"].lower()).replace(" ", "-")
+        rows.append([f"[{paper['short']}](#{anchor})", ", ".join(shown) or "–", ", ".join(not_shown) or "–"])
+    return _table(["paper", "side by side", "not reproduced"], rows, [False] * 3)
+
+
+# ---- Benchmarks ------------------------------------------------------------------------------------------
+
+_BENCHMARKS = """\
+# Benchmarks
+
+This package beside its peers, structure by structure. Ratios are measured in one run on one machine, the two sides in
+turns where the time of a call is short, in CPU seconds of the process unless a table says otherwise; compilation is not
+counted. `structopt bench` lists the benchmarks of a checkout and runs them by name; what a run prints is kept in
+`benchmarks/results`, from which this page is made.
+"""
+
+
+def benchmarks_page(results: Mapping[str, Row], folder: Path = BENCHMARKS) -> str:
+    """The page, without its pictures: a section a benchmark, a table a result."""
+    parts = [_BENCHMARKS]
+    by_file: dict[str, list[Row]] = {}
+    for name, result in results.items():
+        by_file.setdefault(name.partition(".")[0], []).append(result)
+    parts.append(
+        _table(
+            ["benchmark", "what it measures", "CPU seconds of what is kept"],
+            [
+                [
+                    f"[{name}](#{name})",
+                    _said(folder / f"{name}.py")[0],
+                    _number(sum(float(r["cpu_seconds"]) for r in own)),
+                ]
+                for name, own in by_file.items()
+            ],
+            [False, False, True],
+        )
+    )
+    for name, own in by_file.items():
+        first, rest = _said(folder / f"{name}.py")
+        parts += [f"## {name}", first, *([rest] if rest else [])]
+        for result in own:
+            rows = result["rows"]
+            columns = _columns(rows)
+            right = [_is_number(rows, column) for column in columns]
+            parts.append(f"### {result['title']}")
+            parts.append(_table(columns, zip(*(_cells(rows, column) for column in columns), strict=True), right))
+            if result.get("ratio"):
+                parts.append(f"![{result['title']}: {result['ratio']}](_static/results/{result['name']}.svg)")
+            parts += [result["note"]] if result.get("note") else []
+            parts.append(_provenance(result))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _said(path: Path) -> tuple[str, str]:
+    """The first line of a benchmark's docstring, and how it measures: the paragraphs without its synopsis."""
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    first, *rest = re.split(r"\n\s*\n", doc.replace("``", "`"))
+    kept = [part for part in rest if not part.startswith("    ")]
+    return " ".join(first.split()), "\n\n".join(kept)
+
+
+# ---- README ----------------------------------------------------------------------------------------------
+
+
+def readme_tables(results: Mapping[str, Row], path: Path = BENCHMARKS / "readme.toml") -> dict[str, str]:
+    """The two tables of README: each cell is text in which ``{column}`` is a figure of a kept row."""
+    found = {}
+    for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        rows = []
+        for line in table["rows"]:
+            row = _row_of(results, line["result"], line["where"])
+            rows.append([str(cell).format(**row) for cell in line["cells"]])
+        found[name] = _table(table["head"], rows, [False] * len(table["head"]))
+    return found
+
+
+def _row_of(results: Mapping[str, Row], name: str, where: Row) -> dict[str, Any]:
+    """The one row with these values; its columns by names without blanks, for use in a format."""
+    if name not in results:
+        raise KeyError(f"README cites the result {name!r}, which is not kept.")
+    rows = [row for row in results[name]["rows"] if all(row.get(key) == value for key, value in where.items())]
+    if len(rows) != 1:
+        raise KeyError(f"README cites {where} of {name!r}, which has {len(rows)} such rows.")
+    return {re.sub(r"\W+", "_", key): value for key, value in rows[0].items()}
+
+
+def insert(text: str, tables: Mapping[str, str]) -> str:
+    """A text with each table between its two comments."""
+    for name, table in tables.items():
+        begin, end = f"<!-- {name}: made by docs/results.py -->\n", f"\n<!-- end of {name} -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"The text has no place for the table {name!r}: {begin.strip()} … {end.strip()}.")
+        text = before + begin + "\n" + table + "\n" + end + after
+    return text
+
+
+def main() -> None:
+    """Write pages, pictures and README's tables."""
+    results, found = KEPT.load_all(), papers()
+    for old in PICTURES.glob("*.svg"):
+        old.unlink()
+    for result in results.values():
+        if result.get("ratio"):
+            draw_bars(result)
+    for paper in found:
+        for table in paper["tables"]:
+            if "picture" in table and table.get("result") in results:
+                draw_lines(results[table["result"]], table["picture"], _picture(paper, table))
+    (HERE / "reproductions.md").write_text(reproductions_page(found, results), encoding="utf-8")
+    (HERE / "benchmarks.md").write_text(benchmarks_page(results), encoding="utf-8")
+    readme = HERE.parent / "README.md"
+    if readme.is_file() and (BENCHMARKS / "readme.toml").is_file():
+        readme.write_text(insert(readme.read_text(encoding="utf-8"), readme_tables(results)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
