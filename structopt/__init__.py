@@ -8,7 +8,8 @@ The usual import is ``import structopt as so``. Data flows one way, and each ste
 - learn: `train`, `risks`, `regularizers`, `norms`
 - use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
 - look: `plot`, `metrics`, `data`, `testing`
-- beside them, with the extra ``torch``: `structopt.torch`, losses and layers for scores from a neural network
+- beside them, with the extra ``torch``: `structopt.torch`, losses and layers for scores from a neural network; with the
+  extra ``dask``: `structopt.distributed`, training on the workers of a cluster
 """
 
 from importlib import import_module
@@ -66,7 +67,7 @@ _LAZY_ESTIMATORS = (
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES or name == "torch":  # which is an extra, and not in __all__
+    if name in _LAZY_MODULES or name in ("torch", "distributed"):  # these two are extras, and not in __all__
         return import_module(f"structopt.{name}")
     if name == "regularizers":
         return import_module("structopt.risks.regularizers")

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "CheckpointWarning",
+    "ClusterLost",
     "DeclarationError",
     "DiagramRefused",
     "InfeasibleSpace",
@@ -22,6 +23,7 @@ __all__ = [
     "LabelNotInSpace",
     "NoGoodNotExpressible",
     "SeparationFailed",
+    "ShardFailed",
     "SolverFailed",
     "SolverNotAvailable",
     "SpaceMismatch",
@@ -210,6 +212,41 @@ class TimeLimitReached(SolverFailed):
     def __init__(self, message: str, status: str = "", partial: Any = None, bound: float = float("inf")) -> None:
         super().__init__(message, status, partial)
         self.bound = bound
+
+
+class ShardFailed(StructoptError, RuntimeError):
+    """A part of distributed data could not be loaded or used; the error of the worker is the cause.
+
+    Attributes
+    ----------
+    shard : int
+        Its number.
+    partial : object
+        What had been learned before, or None.
+    """
+
+    guide = "shardfailed"
+
+    def __init__(self, message: str, shard: int = -1, partial: Any = None) -> None:
+        super().__init__(message)
+        self.shard = shard
+        self.partial = partial
+
+
+class ClusterLost(StructoptError, RuntimeError):
+    """The workers of a cluster do not answer: the client was closed, no worker is left, or a pass took too long.
+
+    Attributes
+    ----------
+    partial : object
+        What had been learned before, or None.
+    """
+
+    guide = "clusterlost"
+
+    def __init__(self, message: str, partial: Any = None) -> None:
+        super().__init__(message)
+        self.partial = partial
 
 
 class CheckpointWarning(RuntimeWarning):

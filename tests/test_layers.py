@@ -34,7 +34,7 @@ LAYERS = (
     ("metrics", "data"),
     ("estimators",),
     ("plot", "testing"),
-    ("torch",),
+    ("torch", "distributed"),
     ("cli", "demo", "__init__", "__main__"),
 )
 RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
@@ -53,12 +53,14 @@ NOT_KNOWN = {
 SHARED = {"structopt.space.compiled"}
 #: Where a solver's library may be imported. `programs` hands HiGHS what a backend of label spaces has no words for: a
 #: basis that a checkpoint can hold, bounds that move, a Hessian. `interop` reads and writes models of pulp and pyomo.
-#: PyTorch is an extra.
+#: PyTorch and dask are extras.
 AT_HOME = {
     "highspy": {"backends", "programs"},
     "pulp": {"backends", "interop"},
     "pyomo": {"backends", "interop"},
     "torch": {"torch"},
+    "dask": {"distributed"},
+    "distributed": {"distributed"},
 }
 
 
