@@ -17,10 +17,10 @@ from structopt.train.result import TrainResult
 
 __all__ = ["HierarchicalSVM"]
 
-_NORMALIZATIONS = ("flat", "none", "rho", "maxmin")
+_NORMALIZATIONS = ("flat", "none", "rho", "directional", "maxmin")
 _MARGINS = ("auto", "hamming", "leaf", "normalized")
 
-Normalization = Literal["flat", "none", "rho", "maxmin"]
+Normalization = Literal["flat", "none", "rho", "directional", "maxmin"]
 Margin = Literal["auto", "hamming", "leaf", "normalized"]
 
 
@@ -35,19 +35,20 @@ class HierarchicalSVM(HierarchicalEstimator):
     hierarchy : Hierarchy, edges, nested dict, label paths or networkx DiGraph
         A tree, a forest or a DAG. Edges are (parent, child) pairs; a path is a string such as ``"a/b/c"``, whose
         nodes are named ``"a"``, ``"a/b"``, ``"a/b/c"``.
-    normalization : {"rho", "maxmin", "none", "flat"}
+    normalization : {"rho", "directional", "maxmin", "none", "flat"}
         The weights alpha of the nodes. ``"flat"``: only leaves have weights, the hierarchy plays no role in the
-        scores. ``"none"``: all 1, the HSVM of Cai and Hofmann. ``"rho"``: thesis (6.6), NHSVM. ``"maxmin"``: (6.7).
+        scores. ``"none"``: all 1, the HSVM of Cai and Hofmann. ``"rho"``: thesis (6.6), NHSVM. ``"directional"``: the
+        same where no child may weigh less than its parents. ``"maxmin"``: (6.7).
     rho : float
-        Exponent of ``"rho"``, above 1.
+        Exponent of ``"rho"`` and ``"directional"``, above 1.
     tolerance : float, optional
-        Let the weights along a path of ``"rho"`` sum to anything from 1 to this number, thesis (6.8); the paper takes
-        1.5 on DAGs.
+        Let the weights along a path of ``"rho"`` or ``"directional"`` sum to anything from 1 to this number, thesis
+        (6.8); the paper takes 1.5 on DAGs.
     margin : {"auto", "hamming", "leaf", "normalized"}
         The error. ``"hamming"``: nodes that only one label has. ``"leaf"``: leaves that only one has, 0/1 between
         single leaves. ``"normalized"``: ``sqrt(sum of alpha)`` over the nodes that only one has, thesis (6.9), for
-        ``kind="leaf"``. ``"auto"`` is each method's own: normalised for ``"rho"`` and ``"maxmin"``, leaf for
-        ``"flat"``, Hamming for ``"none"``; with ``kind="leaves"`` the leaf error, with ``"closure"`` Hamming.
+        ``kind="leaf"``. ``"auto"`` is each method's own: normalised for ``"rho"``, ``"directional"`` and ``"maxmin"``,
+        leaf for ``"flat"``, Hamming for ``"none"``; with ``kind="leaves"`` the leaf error, with ``"closure"`` Hamming.
     divided : bool
         Divide score differences by the norm of the difference of the attributes, which is the normalised error (6.9),
         instead of adding an error, thesis (6.13), for ``kind="leaf"``: the surrogate is ``max over y != y_i of
@@ -232,10 +233,13 @@ class HierarchicalSVM(HierarchicalEstimator):
             raise DeclarationError(
                 f"normalization must be one of {', '.join(map(repr, _NORMALIZATIONS))}, got {self.normalization!r}."
             )
-        if self.tolerance is not None and self.normalization != "rho":
-            raise DeclarationError(f"tolerance belongs to normalization='rho', not to {self.normalization!r}.")
-        if self.normalization == "rho":
-            return normalization(hierarchy, self.rho, tolerance=self.tolerance)
+        directional = self.normalization == "directional"
+        if self.tolerance is not None and self.normalization not in ("rho", "directional"):
+            raise DeclarationError(
+                f"tolerance belongs to normalization='rho' or 'directional', not to {self.normalization!r}."
+            )
+        if self.normalization in ("rho", "directional"):
+            return normalization(hierarchy, self.rho, tolerance=self.tolerance, directional=directional)
         if self.normalization == "maxmin":
             return maxmin(hierarchy)
         if self.normalization == "none":

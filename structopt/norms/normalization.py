@@ -25,6 +25,7 @@ def normalization(
     tolerance: float | None = None,
     *,
     weights: Any = None,
+    directional: bool = False,
 ) -> FloatArray:
     """Node weights of the smallest p-norm that give every leaf's path the total 1, thesis (6.6).
 
@@ -44,6 +45,9 @@ def normalization(
     weights : array_like or mapping, optional
         A positive factor for each node, 1 by default. ``MinimalGraph.weights(rho)`` makes the answer the same whether
         nodes are duplicated or not.
+    directional : bool
+        Let no child weigh less than one of its parents, the directional constraints of thesis (6.7): more of the
+        weight is at the leaves.
 
     Returns
     -------
@@ -53,11 +57,11 @@ def normalization(
     Raises
     ------
     SolverFailed
-        If on a DAG the optimum could not be proved to a relative gap of 1e-8.
+        If on a DAG, or with `tolerance` or `directional`, the optimum could not be proved to a relative gap of 1e-8.
 
     Notes
     -----
-    Trees have a closed form in O(nodes). A forest without `tolerance`, too. Otherwise an interior-point
+    Trees and forests have a closed form in O(nodes) without `tolerance` and `directional`. Otherwise an interior-point
     method runs until a dual bound meets its value. Its equations are sparse over the inner nodes: a DAG of 50,000 nodes
     takes seconds and 0.4 GiB where second parents are near the first ones, or anywhere for a quarter of the leaves;
     anywhere for half of them the factors fill up, and minutes are not enough.
@@ -71,19 +75,21 @@ def normalization(
     array([0.625, 0.25 , 0.375, 0.125, 0.125])
     >>> norms.normalization(h).round(4)
     array([0.    , 0.6667, 1.    , 0.3333, 0.3333])
+    >>> norms.normalization(h, directional=True).round(4)
+    array([0. , 0.5, 1. , 0.5, 0.5])
     """
     rho = _checked_rho(rho)
     own = _positive(hierarchy, weights)
     included = included_nodes(hierarchy, root)
     if tolerance is None or tolerance == 1:
-        if hierarchy.is_tree:
+        if hierarchy.is_tree and not directional:
             return _tree_weights(hierarchy.parent_of.copy(), included, np.log(own), rho)
-        return certified(_equal_sums(hierarchy, included, own, rho), "normalization").x
+        return certified(_equal_sums(hierarchy, included, own, rho, directional), "normalization").x
     if not 1 < tolerance < np.inf:
         raise DeclarationError(
             f"tolerance is the largest sum allowed on a path, a number from 1 on; got {tolerance!r}."
         )
-    return certified(_loose_sums(hierarchy, included, own, rho, float(tolerance)), "normalization").x
+    return certified(_loose_sums(hierarchy, included, own, rho, float(tolerance), directional), "normalization").x
 
 
 @checked
@@ -176,45 +182,64 @@ def _tree_weights(parent: IntArray, included: Any, log_weight: FloatArray, rho: 
     return alpha
 
 
-def _equal_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float) -> Certified:
-    """(6.6) on a DAG. A leaf is on its own path only: its weight is what the inner nodes leave of 1."""
+def _equal_sums(
+    hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float, directional: bool = False
+) -> Certified:
+    """(6.6). A leaf is on its own path only: its weight is what the inner nodes leave of 1."""
     leaf, inner = hierarchy.leaf_index, np.flatnonzero(included & ~hierarchy.is_leaf)
     B = sp.csr_array(hierarchy.closure[:, inner])
-    Bt = sp.csr_array(B.T)
-    at_inner, at_leaf = weight[inner], weight[leaf]
-
-    def expand(x: FloatArray, rest: FloatArray) -> Expansion:
-        slope, bend = rho * at_inner * x ** (rho - 1), rho * at_leaf * rest ** (rho - 1)
-        return Expansion(slope, (rho - 1) * slope / x, bend, (rho - 1) * bend / rest)
-
-    def bound(x: FloatArray, rest: FloatArray, mu: FloatArray) -> tuple[float, float]:
-        prices = -np.concatenate([Bt @ mu, mu])
-        value = float(at_inner @ x**rho + at_leaf @ rest**rho)
-        return value, _dual_bound(-float(mu.sum()), prices, np.concatenate([at_inner, at_leaf]), rho)
-
+    at_inner, at_leaf, n_leaves = weight[inner], weight[leaf], leaf.size
+    rows, limits = B, np.ones(n_leaves)
     start = np.full(inner.size, 0.5 / max(1, int(np.diff(B.indptr).max(initial=0))))
-    found = interior_point(expand, bound, B, np.ones(leaf.size), start)
+    if directional:
+        # alpha_parent - alpha_child <= 0, where a child that is a leaf has 1 - B x.
+        over = _directional_rows(hierarchy, included)
+        below = sp.csr_array(over[:, inner] - over[:, leaf] @ B)
+        rows, limits = sp.csr_array(sp.vstack([B, below])), np.concatenate([limits, -over[:, leaf].sum(axis=1)])
+        start = _rising_start(hierarchy, inner, B)
+    transposed = sp.csr_array(rows.T)
+
+    def expand(x: FloatArray, slack: FloatArray) -> Expansion:
+        rest = slack[:n_leaves]
+        slope, bend = rho * at_inner * x ** (rho - 1), rho * at_leaf * rest ** (rho - 1)
+        own = np.zeros((2, slack.size))
+        own[:, :n_leaves] = bend, (rho - 1) * bend / rest
+        return Expansion(slope, (rho - 1) * slope / x, own[0], own[1])
+
+    def bound(x: FloatArray, slack: FloatArray, mu: FloatArray) -> tuple[float, float]:
+        mu = np.concatenate([mu[:n_leaves], np.maximum(mu[n_leaves:], 0.0)])
+        prices = -np.concatenate([transposed @ mu, mu[:n_leaves]])
+        value = float(at_inner @ x**rho + at_leaf @ slack[:n_leaves] ** rho)
+        return value, _dual_bound(-float(mu @ limits), prices, np.concatenate([at_inner, at_leaf]), rho)
+
+    found = interior_point(expand, bound, rows, limits, start)
     alpha = np.zeros(len(hierarchy))
-    alpha[inner], alpha[leaf] = found.x, found.slack
+    alpha[inner], alpha[leaf] = found.x, found.slack[:n_leaves]
     return found._replace(x=alpha)
 
 
-def _loose_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float, most: float) -> Certified:
+def _loose_sums(
+    hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: float, most: float, directional: bool = False
+) -> Certified:
     """(6.8): the sums lie between 1 and `most`."""
     leaf, inner = hierarchy.leaf_index, np.flatnonzero(included & ~hierarchy.is_leaf)
     B = sp.csr_array(hierarchy.closure[:, inner])
     Bt, n_leaves, k = sp.csr_array(B.T), leaf.size, inner.size
     A = sp.csr_array(sp.hstack([B, sp.eye_array(n_leaves)]))
-    own = weight[np.concatenate([inner, leaf])]
+    nodes = np.concatenate([inner, leaf])
+    own = weight[nodes]
+    over = sp.csr_array(_directional_rows(hierarchy, included)[:, nodes] if directional else (0, nodes.size))
+    over_t = sp.csr_array(over.T)
 
     def expand(x: FloatArray, slack: FloatArray) -> Expansion:
         slope = rho * own * x ** (rho - 1)
         return Expansion(slope, (rho - 1) * slope / x)
 
     def bound(x: FloatArray, slack: FloatArray, mu: FloatArray) -> tuple[float, float]:
-        price = mu[n_leaves:] - mu[:n_leaves]
+        price = mu[n_leaves : 2 * n_leaves] - mu[:n_leaves]
         gain = float(np.where(price > 0, price, most * price).sum())
-        return float(own @ x**rho), _dual_bound(gain, np.concatenate([Bt @ price, price]), own, rho)
+        prices = np.concatenate([Bt @ price, price]) - over_t @ np.maximum(mu[2 * n_leaves :], 0.0)
+        return float(own @ x**rho), _dual_bound(gain, prices, own, rho)
 
     def step(curvature: FloatArray, rows: FloatArray, right: FloatArray) -> FloatArray | None:
         # Each leaf is on one path only and is eliminated first: far fewer and sparser equations remain.
@@ -225,14 +250,31 @@ def _loose_sums(hierarchy: Hierarchy, included: Any, weight: FloatArray, rho: fl
             return None
         return np.concatenate([at_inner, right[k:] / (own_leaf + width) - share * (B @ at_inner)])
 
-    start = np.full(k + n_leaves, 0.5 / max(1, int(np.diff(B.indptr).max(initial=0))))
-    start[k:] = 0.5 * (1 + most) - B @ start[:k]
-    rows = sp.csr_array(sp.vstack([A, -A]))
-    limits = np.concatenate([np.full(n_leaves, most), -np.ones(n_leaves)])
-    found = interior_point(expand, bound, rows, limits, start, step)
+    start = np.full(k, 0.5 / max(1, int(np.diff(B.indptr).max(initial=0))))
+    if directional:
+        start = _rising_start(hierarchy, inner, B)
+    start = np.concatenate([start, 0.5 * (1 + most) - B @ start])
+    rows = sp.csr_array(sp.vstack([A, -A, over]))
+    limits = np.concatenate([np.full(n_leaves, most), -np.ones(n_leaves), np.zeros(over.shape[0])])
+    found = interior_point(expand, bound, rows, limits, start, None if directional else step)
     alpha = np.zeros(len(hierarchy))
     alpha[inner], alpha[leaf] = found.x[:k], found.x[k:]
     return found._replace(x=alpha)
+
+
+def _directional_rows(hierarchy: Hierarchy, included: Any) -> sp.csr_array:
+    """Rows ``alpha_parent - alpha_child`` of the edges between nodes that take weight (thesis (6.7))."""
+    edges = np.flatnonzero(included[hierarchy.parent])
+    parent, child = hierarchy.parent[edges], hierarchy.child[edges]
+    row, one = np.arange(edges.size), np.ones(edges.size)
+    entries = (np.concatenate([one, -one]), (np.tile(row, 2), np.concatenate([parent, child])))
+    return sp.csr_array(entries, shape=(edges.size, len(hierarchy)))
+
+
+def _rising_start(hierarchy: Hierarchy, inner: IntArray, B: sp.csr_array) -> FloatArray:
+    """Weights of the inner nodes that grow with the level and leave more than half of 1 to each leaf."""
+    level: FloatArray = 1.0 + hierarchy.level[inner].astype(np.float64)
+    return np.asarray(0.25 * level / max(1.0, float((B @ level).max(initial=0.0))))
 
 
 def _dual_bound(gain: float, prices: FloatArray, weight: FloatArray, rho: float) -> float:

@@ -10,7 +10,7 @@ import copy
 import zlib
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +27,7 @@ from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.risks._features import FloatArray, IntArray, finite_vector, shard_rows
 from structopt.risks.identity import digest
+from structopt.risks.ontology import path_shares
 from structopt.risks.risk import Risk, check_weights
 from structopt.risks.sample_weight import checksum, relative_weights
 from structopt.risks.vector import VectorRisk
@@ -217,8 +218,8 @@ def _total(pairs: FloatArray, weight: FloatArray | None) -> FloatArray:
 class PathSoftmax(VectorRisk):
     """Softmax over the leaves of a hierarchy, where a leaf scores the sum of its path: a tree-shaped CRF.
 
-    ``mean log sum_l exp F_l - F_y`` with ``F_l = sum over nodes n of A-bar(l) of sqrt(alpha_n) <W_n, x>``. On a DAG
-    ``A-bar(l)`` is the leaf with all its ancestors, each once.
+    ``mean log sum_l exp F_l - F_y`` with ``F_l = sum over nodes n of phi_n(l) sqrt(alpha_n) <W_n, x>``. In a tree
+    ``phi(l)`` is 1 on the path to l and 0 elsewhere; for DAGs see `paths`.
 
     Parameters
     ----------
@@ -230,6 +231,9 @@ class PathSoftmax(VectorRisk):
         Weights are node-major, in the order of ``hierarchy.nodes``, as those of `HierarchicalLabels`.
     alpha : array of shape (n_nodes,), optional
         Weights of the nodes, at least 0, as of the normalised hierarchical SVM. Default: 1.
+    paths : {"union", "average"}
+        What a leaf of a DAG scores. "union": itself and all its ancestors, each once. "average": the mean over all ways
+        down to it, where an ancestor counts by the share of the ways that visit it (BMRM Algorithm 12, as `Ontology`).
     sample_weight : array of shape (m,), optional
         Weights of the examples in the mean, not negative; equal by default.
 
@@ -249,18 +253,25 @@ class PathSoftmax(VectorRisk):
 
     @checked
     def __init__(
-        self, X: Any, y: Sequence[Hashable], hierarchy: Hierarchy, alpha: Any = None, *, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Sequence[Hashable],
+        hierarchy: Hierarchy,
+        alpha: Any = None,
+        *,
+        paths: Literal["union", "average"] = "union",
+        sample_weight: Any = None,
     ) -> None:
         super().__init__(X, sample_weight)
         self.hierarchy = hierarchy
         self.y = _leaf_numbers(y, hierarchy, len(self))
-        paths = hierarchy.closure
+        phi = hierarchy.closure if paths == "union" else _average_paths(hierarchy)
         if alpha is not None:
             weights = finite_vector(alpha, "alpha", len(hierarchy), type(self).__name__)
             if np.any(weights < 0.0):
                 raise DeclarationError("PathSoftmax: alpha weighs nodes and must not be negative.")
-            paths = sp.csr_array(paths * np.sqrt(weights))
-        self._paths, self._nodes = paths, sp.csr_array(paths.T)
+            phi = sp.csr_array(phi * np.sqrt(weights))
+        self._paths, self._nodes = phi, sp.csr_array(phi.T)
         self._set_outputs(len(hierarchy))
 
     def leaf_scores(self, f: FloatArray) -> FloatArray:
@@ -285,6 +296,14 @@ class PathSoftmax(VectorRisk):
         share = np.exp(F - log_z[:, None])
         share[rows, self.y] -= 1.0
         return self._mean(values, np.asarray((self._nodes @ share.T).T))
+
+
+def _average_paths(hierarchy: Hierarchy) -> sp.csr_array:
+    """Row of each leaf: of every node the share of the ways from a root to the leaf that visit it."""
+    above = object()  # one root above all of them, so that each root is a node like any other
+    nodes, shares, _ = path_shares([*((above, root) for root in hierarchy.roots), *hierarchy.edges])
+    order = np.argsort(hierarchy.indices(nodes))
+    return sp.csr_array(sp.csr_array(shares[order])[:, order][hierarchy.leaf_index])
 
 
 def _leaf_numbers(y: Any, hierarchy: Hierarchy, length: int) -> IntArray:

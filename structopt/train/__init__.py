@@ -20,6 +20,7 @@ from structopt.train.proximal import proximal_bundle
 from structopt.train.registry import ProblemSize, Trainer, get, names, register
 from structopt.train.result import History, Record, TrainResult
 from structopt.train.sgd import sgd
+from structopt.train.trust_region import trust_region_bundle
 from structopt.train.warm import WarmStart
 
 __all__ = [
@@ -53,4 +54,5 @@ __all__ = [
     "regularizers",
     "sgd",
     "solve_simplex_qp",
+    "trust_region_bundle",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
 
-__all__ = ["proximal_bundle"]
+__all__ = ["CentredBundle", "ProximalModel", "check_centred", "proximal_bundle"]
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -79,37 +79,52 @@ def proximal_bundle(
     >>> result.converged, round(float(result.w[0]), 3)
     (True, 2.0)
     """
-    regularizer = L2() if regularizer is None else regularizer
     lam = check_lam(lam)
     zeta = lam if zeta is None else float(zeta)
     if not (math.isfinite(zeta) and zeta > 0):
         raise DeclarationError(f"zeta must be positive, got {zeta!r}")
+    regularizer, start = check_centred(risk, regularizer, serious_share, w0)
+    model = ProximalModel(start, zeta, serious_share)
+    method = CentredBundle("proximal_bundle", risk, regularizer, lam, model, {"zeta": zeta})
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+
+
+@checked
+def check_centred(
+    risk: Risk, regularizer: Regularizer | None, serious_share: float, w0: Vector | None
+) -> tuple[Regularizer, Vector]:
+    """The regulariser and the first centre of a bundle method with cuts of the whole objective."""
+    regularizer = L2() if regularizer is None else regularizer
     if not 0.0 < serious_share < 1.0:
         raise DeclarationError(f"serious_share must lie in (0, 1), got {serious_share!r}")
     if not regularizer.everywhere:
         raise DeclarationError(f"{regularizer!r} is infinite outside the non-negative weights: use bmrm")
-    start = check_start(w0, regularizer.start(risk.n_features))
-    method = _Proximal(risk, regularizer, lam, zeta, serious_share, start)
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm))
+    return regularizer, check_start(w0, regularizer.start(risk.n_features))
 
 
-class _Proximal(Method):
-    name = "proximal_bundle"
+class CentredBundle(Method):
+    """A bundle method with cuts of J around a centre, and the certificate of `bmrm` from the same cuts of the risk."""
+
     patience = 500
 
     def __init__(
-        self, risk: Risk, regularizer: Regularizer, lam: float, zeta: float, serious_share: float, start: Vector
+        self,
+        name: str,
+        risk: Risk,
+        regularizer: Regularizer,
+        lam: float,
+        model: ProximalModel,
+        options: dict[str, Any],
     ) -> None:
-        self.risk, self.regularizer, self.lam, self.serious_share = risk, regularizer, lam, serious_share
+        self.name, self.risk, self.regularizer, self.lam, self.model = name, risk, regularizer, lam, model
         self.certificate = make_bundle(regularizer, risk.n_features, lam, float(risk.lower_bound))
-        self.model = _ProximalModel(start, zeta)
         self.lower_bound = first_bound(risk, regularizer, lam)
         self.problem = {
             "risk": risk,
             "regularizer": regularizer.identity(),
             "lam": lam,
-            "zeta": zeta,
-            "serious_share": serious_share,
+            **options,
+            "serious_share": model.serious_share,
         }
 
     @property
@@ -136,7 +151,7 @@ class _Proximal(Method):
             monitor.bound(self.certificate.solve(tolerance).lower_bound)
             plane = objective - cut.value + cut.plane
             slope = cut.subgradient + self.lam * self.regularizer.subgradient(w)
-            self.model.update(objective, plane, slope, self.serious_share, tolerance)
+            self.model.update(objective, plane, slope, monitor.absolute_gap, tolerance)
 
     def state(self) -> dict[str, Any]:
         certificate = {f"certificate.{name}": value for name, value in self.certificate.state().items()}
@@ -147,19 +162,22 @@ class _Proximal(Method):
         self.certificate.restore(_certificate_state(state))
 
     def info(self) -> dict[str, Any]:
-        return {"n_cuts": self.model.qp.n_cuts, "zeta": self.model.qp.lam, "serious": self.model.serious}
+        return {"n_cuts": self.model.qp.n_cuts, "serious": self.model.serious} | self.model.info()
 
 
 def _certificate_state(state: dict[str, Any]) -> dict[str, Any]:
     return {name[12:]: value for name, value in state.items() if name.startswith("certificate.")}
 
 
-class _ProximalModel:
+class ProximalModel:
     """Cuts of J around a centre: ``max_i (<s_i, w - centre> + b_i) + zeta/2 ||w - centre||^2``."""
 
-    def __init__(self, start: Vector, zeta: float) -> None:
+    _KEPT: ClassVar[tuple[str, ...]] = ("center", "query", "height", "promised", "serious", "nulls", "rows")
+
+    def __init__(self, start: Vector, zeta: float, serious_share: float) -> None:
         self.center = start
         self.query = start
+        self.serious_share = serious_share
         self.height = math.inf  # J at the centre
         self.promised = 0.0
         self.serious = 0
@@ -167,45 +185,65 @@ class _ProximalModel:
         self.qp = SimplexQP(zeta)
         self.rows: Matrix = np.empty((0, start.size))
 
-    def update(self, objective: float, plane: float, slope: Vector, serious_share: float, tolerance: float) -> None:
+    def update(self, objective: float, plane: float, slope: Vector, gap: float, tolerance: float) -> None:
         """Take in J at the query, move the centre if it paid, and find the next query."""
         self._add(plane, slope)
-        if self.height - objective >= serious_share * self.promised:
+        fall = self.height - objective
+        if math.isinf(self.height):
+            self._begin(slope, gap)
             self._move(objective)
+        elif fall >= self.serious_share * self.promised:
+            self._move(objective)
+            self.serious += 1
+            self.nulls = 0
+            if fall >= 0.5 * self.promised:
+                self._reach_further()
         else:
             self.nulls += 1
-            if self.nulls % 10 == 0:
-                self.qp.lam *= 2.0  # too long steps: stay closer
-        solution = self.qp.solve(0.1 * min(tolerance, self.promised) if self.promised > 0 else 0.1 * tolerance)
+            self._stay_closer()
+        self._solve(0.1 * min(tolerance, self.promised) if self.promised > 0 else 0.1 * tolerance)
         active = np.flatnonzero(self.qp.alpha)
         self.query = self.center - self.qp.alpha[active] @ self.rows[active] / self.qp.lam
-        self.promised = max(self.height - solution.value - solution.absolute_gap, 0.0)
         kept = self.qp.idle < IDLE_LIMIT
         if not kept.all():
             self.qp.keep(kept)
             self.rows = self.rows[kept]
+
+    # ---- what a method decides -------------------------------------------------------------------
+
+    def _begin(self, slope: Vector, gap: float) -> None:
+        """Know the slope at the first centre and the gap there."""
+
+    def _reach_further(self) -> None:
+        self.qp.lam *= 0.5  # the model is right this far out
+
+    def _stay_closer(self) -> None:
+        if self.nulls % 10 == 0:
+            self.qp.lam *= 2.0
+
+    def _solve(self, tolerance: float) -> None:
+        solution = self.qp.solve(tolerance)
+        self.promised = max(self.height - solution.value - solution.absolute_gap, 0.0)
+
+    def info(self) -> dict[str, Any]:
+        """What the method adds to its result."""
+        return {"zeta": self.qp.lam}
+
+    # ----------------------------------------------------------------------------------------------
 
     def _add(self, plane: float, slope: Vector) -> None:
         self.rows = np.vstack([self.rows, slope])
         self.qp.add(self.rows @ slope, plane + float(slope @ (self.center - self.query)))
 
     def _move(self, objective: float) -> None:
-        first = math.isinf(self.height)
-        good = not first and self.height - objective >= 0.5 * self.promised
         self.qp.b[:] += self.rows @ (self.query - self.center)
         self.center, self.height = self.query, objective
-        self.nulls = 0
-        if not first:
-            self.serious += 1
-        if good:
-            self.qp.lam *= 0.5  # the model is right this far out: dare longer steps
 
     def state(self) -> dict[str, Any]:
-        names = ("center", "query", "height", "promised", "serious", "nulls", "rows")
-        return {name: getattr(self, name) for name in names} | {"zeta": self.qp.lam} | self.qp.state()
+        return {name: getattr(self, name) for name in self._KEPT} | {"zeta": self.qp.lam} | self.qp.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in ("center", "query", "height", "promised", "serious", "nulls", "rows"):
+        for name in self._KEPT:
             setattr(self, name, state[name])
         self.qp.lam = state["zeta"]
         self.qp.restore(state)

@@ -29,6 +29,7 @@ from structopt.train.multiclass import multiclass_ascent
 from structopt.train.proximal import proximal_bundle
 from structopt.train.result import TrainResult
 from structopt.train.sgd import sgd
+from structopt.train.trust_region import trust_region_bundle
 
 __all__ = ["ProblemSize", "Trainer", "TrainerFunction", "TrainerOption", "get", "names", "problem_size", "register"]
 
@@ -235,6 +236,7 @@ _TRAINERS: dict[str, Trainer] = {
         Trainer("sgd", sgd, ("violations_of", "part"), _steps),
         Trainer("hierarchical_sgd", hierarchical_sgd, ("violations_of", "part"), _stored_steps),
         Trainer("proximal_bundle", proximal_bundle, ("cut",), _cuts),
+        Trainer("trust_region_bundle", trust_region_bundle, ("cut",), _cuts),
         Trainer("lbfgs", lbfgs, ("cut",), _curvature_pairs),
         Trainer("multiclass_ascent", multiclass_ascent, ("violations",), _working_sets),
         Trainer("coordinate_descent", coordinate_descent, ("predictions", "pull_back")),

@@ -52,6 +52,9 @@ def test_node_weights_are_those_of_norms(leaf_data, h):
     quick = {"trainer": "sgd", "max_passes": 1}
     assert np.array_equal(HierarchicalSVM(h, "rho", rho=1.5, **quick).fit(X, y).alpha_, norms.normalization(h, 1.5))
     assert np.array_equal(HierarchicalSVM(h, "maxmin", **quick).fit(X, y).alpha_, norms.maxmin(h))
+    directional = HierarchicalSVM(h, "directional", rho=1.5, **quick).fit(X, y)
+    assert np.array_equal(directional.alpha_, norms.normalization(h, 1.5, directional=True))
+    assert directional.margin_ == "normalized"
     loose = HierarchicalSVM(h, "rho", tolerance=1.5, **quick).fit(X, y).alpha_
     sums = h.closure @ loose
     assert (sums >= 1 - 1e-7).all() and (sums <= 1.5 + 1e-7).all()

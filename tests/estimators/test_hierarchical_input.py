@@ -82,7 +82,10 @@ def test_unseen_nodes_are_reported(leaf_data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"normalization": "rhoo"}, "normalization must be 'flat', 'none', 'rho' or 'maxmin', got 'rhoo'"),
+        (
+            {"normalization": "rhoo"},
+            "normalization must be 'flat', 'none', 'rho', 'directional' or 'maxmin', got 'rhoo'",
+        ),
         ({"margin": "leafs"}, "margin must be 'auto', 'hamming', 'leaf' or 'normalized', got 'leafs'"),
         ({"kind": "node"}, "kind must be"),
         ({"kind": "leaves", "margin": "normalized"}, "between single leaves only"),

@@ -14,7 +14,7 @@ import numpy as np
 
 import structopt as so
 
-TRAINERS = ("block_ascent", "n_slack", "one_slack", "bcfw", "bmrm", "sgd", "proximal_bundle")
+TRAINERS = ("block_ascent", "n_slack", "one_slack", "bcfw", "bmrm", "sgd", "proximal_bundle", "trust_region_bundle")
 TOL = 1e-2
 # Scores are compared with losses of about 1: what their rounding errors amount to.
 ROUNDING = 1e-8

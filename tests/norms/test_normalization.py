@@ -19,13 +19,15 @@ TREE = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
 DIAMOND = Hierarchy([(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (2, 5)])
 
 
-def reference_normalization(kit, h, rho, root, tolerance=None, weights=None):
+def reference_normalization(kit, h, rho, root, tolerance=None, weights=None, directional=False):
     a = cp.Variable(len(h), nonneg=True)
     weights = np.ones(len(h)) if weights is None else weights
     sums = h.closure @ a
     rows = [sums == 1] if tolerance is None else [sums >= 1, sums <= tolerance]
     if not root and len(h.roots) == 1 and len(h) > 1:
         rows.append(a[h.root_index[0]] == 0)
+    if directional and h.parent.size:
+        rows.append(a[h.child] >= a[h.parent])
     cost = cp.sum_squares(cp.multiply(np.sqrt(weights), a)) if rho == 2 else weights @ cp.power(a, rho)
     return kit.solve(cp.Minimize(cost), rows), a.value
 
@@ -67,6 +69,45 @@ def test_tolerance_equals_a_convex_solver(kit, seed, rho):
     sums = h.closure @ found
     assert sums.min() >= 1 - 1e-12
     assert sums.max() <= 1.5 + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("tolerance", [None, 1.5])
+@pytest.mark.parametrize("extra", [0, 8])
+def test_directional_equals_a_convex_solver(kit, seed, tolerance, extra):
+    h = kit.random_hierarchy(seed, 14, extra)
+    rho, root = (2.0, 1.5)[seed % 2], seed > 2
+    weights = np.random.default_rng(seed).uniform(0.5, 2, len(h)) if seed > 1 else None
+    value, alpha = reference_normalization(kit, h, rho, root, tolerance, weights, directional=True)
+    found = norms.normalization(h, rho, root, tolerance, weights=weights, directional=True)
+    own = np.ones(len(h)) if weights is None else weights
+    assert own @ found**rho == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(found, alpha, atol=1e-5)
+    sums = h.closure @ found
+    assert sums.min() >= 1 - 1e-12
+    assert sums.max() <= (tolerance or 1) + 1e-12
+    included = included_nodes(h, root)
+    assert (found[h.child] >= found[h.parent] - 1e-12)[included[h.parent]].all()
+
+
+def test_directional_changes_nothing_where_weights_grow_downwards():
+    star = Hierarchy([(0, 1), (0, 2)])
+    np.testing.assert_allclose(norms.normalization(star, directional=True), [0, 1, 1], atol=1e-9)
+    alone = Hierarchy([], nodes=["a"])
+    np.testing.assert_allclose(norms.normalization(alone, directional=True), [1])
+    np.testing.assert_allclose(
+        norms.normalization(TREE, root=True, directional=True), [1 / 3, 1 / 3, 2 / 3, 1 / 3, 1 / 3]
+    )
+
+
+def test_directional_weights_of_a_large_tree_and_of_a_long_path():
+    rng = np.random.default_rng(0)
+    h = Hierarchy([(int(rng.integers(0, k)), k) for k in range(1, 3000)])
+    found = norms.normalization(h, directional=True)
+    np.testing.assert_allclose(h.closure @ found, 1, atol=1e-10)
+    assert (found[h.child] >= found[h.parent] - 1e-10).all()
+    path = norms.normalization(Hierarchy([(k, k + 1) for k in range(30)]), root=True, directional=True)
+    np.testing.assert_allclose(path, 1 / 31, atol=1e-6)
 
 
 def test_tolerance_of_one_is_none():

@@ -181,6 +181,39 @@ def test_paths_against_enumeration(hierarchy: so.Hierarchy, weighted: bool) -> N
     assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_average_paths_against_enumeration(weighted: bool) -> None:
+    # The ways down to 6 visit 2, 3, 4, 5, 6 with shares 2/3, 1/3, 1/3, 2/3, 1; 7 has two roots above it.
+    dag = so.Hierarchy([(1, 2), (1, 3), (2, 4), (2, 5), (3, 5), (4, 6), (5, 6), (3, 7), (8, 7), (8, 9)])
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(5, 2)), [6, 7, 9, 6, 7]
+    alpha = rng.random(len(dag)) if weighted else np.ones(len(dag))
+    risk = PathSoftmax(X, y, dag, alpha if weighted else None, paths="average")
+    w = rng.normal(size=risk.n_features)
+    node = X @ w.reshape(len(dag), 2).T * np.sqrt(alpha)
+
+    def ways(name: int) -> list[list[int]]:
+        above = [[*way, name] for parent in dag.parents(name) for way in ways(parent)]
+        return above or [[name]]
+
+    total = 0.0
+    for i, truth in enumerate(y):
+        score = {leaf: np.mean([sum(node[i, dag.index(n)] for n in way) for way in ways(leaf)]) for leaf in dag.leaves}
+        total += logsumexp(list(score.values())) - score[truth]
+    value, gradient = risk(w)
+    assert value == pytest.approx(total / 5, abs=1e-10)
+    assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
+
+
+def test_average_paths_of_a_tree_are_its_paths() -> None:
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(4, 2)), ["b", "c", "d", "c"]
+    w = rng.normal(size=2 * len(TREE))
+    assert PathSoftmax(X, y, TREE, paths="average")(w)[0] == pytest.approx(PathSoftmax(X, y, TREE)(w)[0], rel=1e-12)
+    with pytest.raises(DeclarationError, match="paths"):
+        PathSoftmax(X, y, TREE, paths="mean")  # type: ignore[arg-type]
+
+
 def test_a_star_is_the_softmax() -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)

@@ -80,7 +80,9 @@ def test_the_message_names_what_differs(tmp_path):
         structured(Y=spent(1 - Y))(checkpoint=tmp_path / "run.npz")
 
 
-@pytest.mark.parametrize("trainer", ["block_ascent", "bmrm", "one_slack", "n_slack", "bcfw", "sgd", "proximal_bundle"])
+@pytest.mark.parametrize(
+    "trainer", ["block_ascent", "bmrm", "one_slack", "n_slack", "bcfw", "sgd", "trust_region_bundle"]
+)
 @pytest.mark.parametrize("surrogate", ["margin", "slack"])
 def test_every_trainer_resumes_its_own_run_and_no_other(trainer, surrogate, tmp_path):
     path = tmp_path / "run.npz"

@@ -206,7 +206,7 @@ def test_coordinate_descent_against_cvxpy(lam, squared):
         assert found.lower_bound <= problem.value * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bmrm", "bcfw", "proximal_bundle"])
+@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bmrm", "bcfw", "trust_region_bundle"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_multiclass_against_cvxpy(trainer, sparse):
     cp = pytest.importorskip("cvxpy")

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from structopt.train import bmrm, proximal_bundle
+from structopt.train import bmrm, proximal_bundle, trust_region_bundle
 
 SURROGATE = pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
 
 
 @SURROGATE
 @pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
-@pytest.mark.parametrize("trainer", [bmrm, proximal_bundle])
+@pytest.mark.parametrize("trainer", [bmrm, proximal_bundle, trust_region_bundle])
 def test_reaches_the_optimum_of_the_quadratic_program(helpers, trainer, kind, surrogate):
     risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
     best = helpers.optimum(risk, 0.2)

@@ -1,4 +1,4 @@
-"""The proximal bundle method reaches the optimum of BMRM, with the same certificate."""
+"""Bundle methods with cuts of the whole objective reach the optimum of BMRM, with the same certificate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import L1, L2, Entropy, Lp, Quadratic
-from structopt.train import Checkpoint, Risk, bmrm, proximal_bundle
+from structopt.train import Checkpoint, Risk, bmrm, proximal_bundle, trust_region_bundle
 from structopt.train.checkpoint import read_checkpoint, write_checkpoint
 
 
@@ -27,35 +27,76 @@ class Hinge(Risk):
         return margin.clip(0).mean(), -(self.X.T @ (self.y * (margin > 0))) / 60
 
 
+BOTH = pytest.mark.parametrize("trainer", [proximal_bundle, trust_region_bundle])
+
+
+@BOTH
 @pytest.mark.parametrize("regularizer", [L2(), L1(), Lp(1.5), Quadratic(np.arange(1.0, 7))], ids=repr)
-def test_same_optimum_as_bmrm_with_valid_bounds(regularizer):
+def test_same_optimum_as_bmrm_with_valid_bounds(regularizer, trainer):
     best = bmrm(Hinge(), regularizer, lam=0.02, tol=1e-8)
-    result = proximal_bundle(Hinge(), regularizer, lam=0.02, tol=1e-6)
+    result = trainer(Hinge(), regularizer, lam=0.02, tol=1e-6)
     assert result.converged and result.info["serious"] > 0
     assert result.objective == pytest.approx(best.objective, rel=1.1e-6)
     assert (result.history["lower_bound"] <= best.objective).all()
     assert (result.history["objective"] >= best.lower_bound).all()
 
 
-def test_resumes_to_the_same_iterates(tmp_path):
+@BOTH
+def test_resumes_to_the_same_iterates(tmp_path, trainer):
     path = tmp_path / "run.npz"
-    whole = proximal_bundle(Hinge(), lam=0.02, tol=1e-6)
-    half = proximal_bundle(Hinge(), lam=0.02, tol=1e-6, max_passes=11, checkpoint=Checkpoint(path, every=0))
+    whole = trainer(Hinge(), lam=0.02, tol=1e-6)
+    half = trainer(Hinge(), lam=0.02, tol=1e-6, max_passes=11, checkpoint=Checkpoint(path, every=0))
     assert half.stopped == "passes"
-    resumed = proximal_bundle(Hinge(), lam=0.02, tol=1e-6, checkpoint=path)
+    resumed = trainer(Hinge(), lam=0.02, tol=1e-6, checkpoint=path)
     assert np.array_equal(resumed.w, whole.w) and resumed.passes == whole.passes
 
 
-def test_wrong_input_is_named():
+@BOTH
+def test_wrong_input_is_named(trainer):
+    own = "zeta" if trainer is proximal_bundle else "radius"
     for options, message in (
-        ({"zeta": 0.0}, "zeta"),
+        ({own: 0.0}, own),
+        ({own: np.inf}, own),
         ({"serious_share": 1.0}, "serious_share"),
         ({"lam": 0.0}, "lam"),
         ({"regularizer": Entropy()}, "use bmrm"),
         ({"w0": np.full(6, np.inf)}, "w0"),
     ):
         with pytest.raises(DeclarationError, match=message):
-            proximal_bundle(Hinge(), **({"lam": 0.1} | options))
+            trainer(Hinge(), **({"lam": 0.1} | options))
+
+
+@pytest.mark.parametrize("radius", [None, 1e-6, 1.0, 1e6])
+def test_any_first_radius_leads_to_the_optimum(radius):
+    best = bmrm(Hinge(), lam=0.02, tol=1e-8)
+    result = trust_region_bundle(Hinge(), lam=0.02, tol=1e-6, radius=radius, max_passes=400)
+    assert result.converged
+    assert result.objective == pytest.approx(best.objective, rel=1.1e-6)
+    assert result.lower_bound <= best.objective
+
+
+def test_a_step_stays_in_the_ball():
+    points = []
+
+    class Watched(Hinge):
+        def value_and_subgradient(self, w):
+            points.append(w.copy())
+            return super().value_and_subgradient(w)
+
+    trust_region_bundle(Watched(), lam=0.02, radius=0.05, max_passes=3)
+    # The first step is on the sphere, the second has at most twice the radius.
+    assert 0.045 <= np.linalg.norm(points[1] - points[0]) <= 0.0551
+    assert np.linalg.norm(points[2] - points[1]) <= 0.1101
+
+
+def test_a_start_at_the_optimum_and_a_risk_without_a_lower_bound():
+    class Free(Hinge):
+        lower_bound = -np.inf
+
+    best = bmrm(Hinge(), lam=0.02, tol=1e-8)
+    for risk, w0 in ((Hinge(), best.w), (Free(), None), (Free(), best.w)):
+        result = trust_region_bundle(risk, lam=0.02, tol=1e-5, w0=w0)
+        assert result.converged and result.objective == pytest.approx(best.objective, rel=1.1e-5)
 
 
 def test_a_checkpoint_with_a_renamed_option_names_both(tmp_path):

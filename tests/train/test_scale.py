@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt.risks import Hinge, SquaredHinge
 from structopt.risks import regularizers as r
-from structopt.train import block_ascent, bmrm, n_slack, one_slack, proximal_bundle
+from structopt.train import block_ascent, bmrm, n_slack, one_slack, proximal_bundle, trust_region_bundle
 from structopt.train.bcfw import bcfw
 from structopt.train.coordinate import coordinate_descent
 from structopt.train.multiclass import multiclass_ascent
@@ -42,6 +42,7 @@ TRAINERS = {
     "one_slack": one_slack,
     "bmrm": bmrm,
     "proximal_bundle": proximal_bundle,
+    "trust_region_bundle": trust_region_bundle,
     "multiclass_ascent": multiclass_ascent,
 }
 

@@ -23,6 +23,7 @@ from structopt.estimators.conditional_risk.stability import (
     largest_loss,
     ramp_surrogates,
     stability_bound,
+    uniform_bound,
 )
 from structopt.estimators.conditional_risk.weights import Spectrum
 from structopt.estimators.persistence import Persistent
@@ -396,11 +397,12 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         self,
         X: Any,
         y: Any,
-        rho: float = 1.0,
+        rho: float | None = 1.0,
         delta: float = 0.05,
         *,
         loss_bound: float | None = None,
         kappa: float | None = None,
+        largest_rho: float | None = None,
     ) -> GeneralizationBound:
         """The bound of ECRM Theorem 4.2 on the expected loss.
 
@@ -408,8 +410,9 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         ----------
         X, y
             The training set: the theorem holds for no other.
-        rho : float
-            Scale of the surrogate, fixed before the data are seen: smaller is tighter on the sample and less stable.
+        rho : float, optional
+            Scale of the surrogate: smaller is tighter on the sample and less stable. Without `largest_rho` it must be
+            fixed before the data are seen; with it, None chooses the best.
         delta : float
             Probability with which the bound may fail.
         loss_bound : float, optional
@@ -417,6 +420,9 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         kappa : float, optional
             Largest ``k(x, x)`` of any input. By default 1 for kernels bounded by it, and otherwise the largest of the
             training inputs, which is right only if no other input exceeds it.
+        largest_rho : float, optional
+            Let the bound hold for all rho up to this number at once, at the cost of a term ``ln ln(largest_rho / rho)``
+            under the root: rho may then be chosen after the data are seen. It is rounded down to ``largest_rho / 2^k``.
 
         Returns
         -------
@@ -431,6 +437,12 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             raise DeclarationError("Theorem 4.2 is about the training set: give the X and y of fit.")
         L = self._largest_loss(loss_bound)
         size = self.averages_.largest_diagonal() if kappa is None else float(kappa)
+        if largest_rho is not None:
+            return uniform_bound(
+                lambda scale: self.ramp_surrogate(X, y, scale, L), L, size, self.lam_, rho, largest_rho, delta
+            )
+        if rho is None:
+            raise DeclarationError("rho=None chooses the best rho up to largest_rho; give largest_rho, or rho.")
         return stability_bound(self.ramp_surrogate(X, y, rho, L), L, size, self.lam_, rho, delta)
 
     def ramp_surrogate(self, X: Any, y: Any, rho: float, loss_bound: float | None = None) -> FloatArray:

@@ -1,8 +1,15 @@
-"""The generalisation bound of conditional risk minimisation (ECRM Theorem 4.2, with ln(1/delta) under the root)."""
+"""The generalisation bound of conditional risk minimisation (ECRM Theorem 4.2, with ln(1/delta) under the root).
+
+It holds for one rho. For all rho up to B at once: Theorem 4.2 at each rho_k = B / 2^k with probability of failure
+delta / ((k + 1)(k + 2)), which sum to delta. A rho between two of them is rounded down, where the surrogate is no
+larger (ECRM Proposition 4.1); this costs a factor of 2 at most and ln ln(B / rho) under the root.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +21,7 @@ from structopt.model import Model
 from structopt.space.compiled import FloatArray
 from structopt.structures.assignment import RowLoss
 
-__all__ = ["GeneralizationBound", "largest_loss", "ramp_surrogates", "stability_bound"]
+__all__ = ["GeneralizationBound", "largest_loss", "ramp_surrogates", "stability_bound", "uniform_bound"]
 
 _MOST_PAIRS = 4_000_000
 
@@ -89,6 +96,48 @@ def stability_bound(
     return GeneralizationBound(
         float(surrogates.mean()), stability, float(deviation), L, kappa, rho, delta, lam, m
     )  # fmt: skip
+
+
+def uniform_bound(
+    surrogates: Callable[[float], FloatArray],
+    L: float,
+    kappa: float,
+    lam: float,
+    rho: float | None,
+    largest_rho: float,
+    delta: float,
+) -> GeneralizationBound:
+    """The bound that holds for all rho up to `largest_rho` at once; at the best of them if `rho` is None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bound = uniform_bound(lambda rho: np.full(10_000, rho / 40), 1.0, 1.0, 1.0, None, 8.0, 0.05)
+    >>> bound.rho, round(bound.value, 3)
+    (4.0, 0.189)
+    """
+    _check_rho(largest_rho)
+    if not 0 < delta < 1:
+        raise DeclarationError(f"delta must be between 0 and 1, got {delta}.")
+
+    def at(k: int) -> GeneralizationBound:
+        share = delta / ((k + 1) * (k + 2))
+        found = stability_bound(surrogates(largest_rho / 2**k), L, kappa, lam, largest_rho / 2**k, share)
+        return replace(found, delta=delta)
+
+    if rho is not None:
+        _check_rho(rho)
+        if rho > largest_rho:
+            raise DeclarationError(f"rho must be at most largest_rho = {largest_rho}, got {rho}.")
+        return at(math.ceil(math.log2(largest_rho / rho)))
+    best = at(0)
+    for k in range(1, 60):
+        found = at(k)
+        # The terms that do not depend on the sample only grow from here on.
+        best = min(best, found, key=float)
+        if found.stability + found.deviation >= min(float(best), L):
+            break
+    return best
 
 
 def ramp_surrogates(

@@ -280,6 +280,27 @@ def test_ramp_surrogate_by_listing_and_its_properties():
         est.ramp_surrogate(X, Y, 1.0).mean() + 4 * largest * nu / 25 + largest * (8 * nu + 1) * np.sqrt(np.log(10) / 50)
     )
     assert bound.vacuous
+    uniform = est.generalization_bound(X, Y, rho=1.0, delta=0.1, largest_rho=8.0)  # the fourth of 8, 4, 2, 1
+    least = est.ramp_surrogate(X, Y, 1.0).mean() + 4 * largest * nu / 25
+    assert uniform.value == pytest.approx(least + largest * (8 * nu + 1) * np.sqrt(np.log(20 / 0.1) / 50))
+    assert uniform.delta == 0.1 and uniform.value > bound.value
+    assert est.generalization_bound(X, Y, 1.9, 0.1, largest_rho=8.0) == uniform
+
+
+def test_the_uniform_bound_is_the_least_of_its_grid():
+    from structopt.estimators.conditional_risk.stability import stability_bound, uniform_bound
+
+    def surrogates(rho):
+        return np.full(100_000, min(1.0, rho / 64))
+
+    best = uniform_bound(surrogates, 1.0, 1.0, 1.0, None, 64.0, 0.05)
+    grid = [uniform_bound(surrogates, 1.0, 1.0, 1.0, 64.0 / 2**k, 64.0, 0.05) for k in range(12)]
+    assert best == min(grid, key=float) and best.rho < 64.0
+    for k, one in enumerate(grid):
+        alone = stability_bound(surrogates(one.rho), 1.0, 1.0, 1.0, one.rho, 0.05 / ((k + 1) * (k + 2)))
+        assert one.value == alone.value
+    with pytest.raises(DeclarationError, match="at most largest_rho"):
+        uniform_bound(surrogates, 1.0, 1.0, 1.0, 65.0, 64.0, 0.05)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -304,6 +325,10 @@ def test_bound_refuses_what_the_theorem_does_not_cover():
         plain.generalization_bound(X, Y, rho=0)
     with pytest.raises(DeclarationError, match="delta"):
         plain.generalization_bound(X, Y, delta=1.5)
+    with pytest.raises(DeclarationError, match="delta"):
+        plain.generalization_bound(X, Y, delta=1.5, largest_rho=2.0)
+    with pytest.raises(DeclarationError, match="largest_rho"):
+        plain.generalization_bound(X, Y, rho=None)
     for settings_ in ({"intercept": True}, {"lam": [0.1, 1.0]}, {"method": "nystroem"}, {"joint_kernel": "diffusion"}):
         est = clone(plain).set_params(**settings_)
         if "joint_kernel" in settings_:

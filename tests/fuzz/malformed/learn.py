@@ -218,6 +218,7 @@ def trainers(rng: Rng) -> Call:
                 "n_slack",
                 "one_slack",
                 "proximal_bundle",
+                "trust_region_bundle",
                 "sgd",
                 "coordinate_descent",
             ]
@@ -233,7 +234,7 @@ def trainers(rng: Rng) -> Call:
     arguments["callback"] = A(lambda monitor: None, optional(k.function))
     arguments["checkpoint"] = A(None, k.loose(k.thing))
     arguments["verbose"] = A(False, k.flag)
-    if name in ("bmrm", "proximal_bundle"):
+    if name in ("bmrm", "proximal_bundle", "trust_region_bundle"):
         arguments["w0"] = A(np.zeros(9), optional(k.array))
     if name not in ("coordinate_descent", "multiclass_ascent"):
         arguments["regularizer"] = A(None, optional(k.thing))
@@ -249,7 +250,7 @@ def trainers(rng: Rng) -> Call:
             arguments[option] = A(20, k.count if option not in ("max_cuts", "batch_size") else optional(k.count))
     if name in ("bmrm", "one_slack"):
         arguments["theta"] = A(0.25, k.real)
-    if name == "proximal_bundle":
+    if name in ("proximal_bundle", "trust_region_bundle"):
         arguments["serious_share"] = A(0.125, k.real)
     if name in ("bcfw", "sgd"):
         arguments["average"] = A("weighted", k.option)
