@@ -421,8 +421,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             Largest ``k(x, x)`` of any input. By default 1 for kernels bounded by it, and otherwise the largest of the
             training inputs, which is right only if no other input exceeds it.
         largest_rho : float, optional
-            Let the bound hold for all rho up to this number at once, at the cost of a term ``ln ln(largest_rho / rho)``
-            under the root: rho may then be chosen after the data are seen. It is rounded down to ``largest_rho / 2^k``.
+            Let the bound hold for all rho up to this number at once, at the cost of a double logarithm under the root.
+            The rho may then be chosen after the data are seen; it is rounded down to this number over a power of 2.
 
         Returns
         -------
