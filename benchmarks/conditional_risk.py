@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
@@ -25,7 +26,8 @@ from typing import Any
 import highspy
 import numpy as np
 import scipy.sparse as sp
-from conditional_risk_tables import PAPER, flow, table1, table2
+from _results import keep, shown
+from conditional_risk_tables import SETS, flow, table1, table2
 from sklearn.preprocessing import normalize
 
 import structopt as so
@@ -35,6 +37,8 @@ from structopt.estimators.conditional_risk.programs import risk_program
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, HierarchicalLoss
 from structopt.structures.hierarchy import HierarchicalLabels
+
+MEASURES = ("structopt/estimators/conditional_risk", "structopt/programs", "structopt/algorithms")
 
 
 def random_tree(n: int, rng: np.random.Generator) -> Hierarchy:
@@ -47,7 +51,7 @@ def random_labels(h: Hierarchy, m: int, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(h.ancestor_rows(np.arange(0, 3 * m + 1, 3), members).toarray())
 
 
-def training(repeats: int) -> None:
+def training(repeats: int) -> list[Mapping[str, Any]]:
     """Training looks at the labels only to check them."""
     rng = np.random.default_rng(0)
     sizes, m = (10, 30, 100, 300, 1000), 3000
@@ -68,12 +72,13 @@ def training(repeats: int) -> None:
             _label_work(est, Y)
             times[:, r, k] = done[0] - begun[0], done[1] - begun[1], process_time() - done[1]
     (wall, processor, labels), best = np.median(times, axis=1), times.min(axis=1)
-    print(f"fit of m = {m} examples, 500 features, RBF kernel; {repeats} interleaved fits; seconds, times the fastest")
+    rows = []
     for k, n in enumerate(sizes):
-        text = f"median wall {wall[k]:.3f} ({wall[k] / wall.min():.3f})"
-        text += f" processor {processor[k]:.3f} ({processor[k] / processor.min():.3f})"
-        text += f"   least processor {best[1, k]:.3f} ({best[1, k] / best[1].min():.3f})"
-        print(f"  {n:5d} nodes   {text}   of it labels {1e3 * labels[k]:.1f} ms")
+        row = {"nodes": n, "median s": wall[k], "median CPU s": processor[k], "least CPU s": best[1, k]}
+        rows.append(
+            shown(row | {"least / least of all": best[1, k] / best[1].min(), "of it labels, ms": 1e3 * labels[k]})
+        )
+    return rows
 
 
 def _label_work(est: ConditionalRiskMinimizer, Y: np.ndarray) -> None:
@@ -82,12 +87,13 @@ def _label_work(est: ConditionalRiskMinimizer, Y: np.ndarray) -> None:
     risk_program(est.model, None, encode_labels(est.model, None, Y, len(Y)))
 
 
-def prediction(repeats: int) -> None:
+def prediction(repeats: int) -> list[Mapping[str, Any]]:
     """103 nodes, 3,000 training and 3,000 test documents of 47,236 words, about 75 of them in each."""
     rng = np.random.default_rng(0)
     h = random_tree(103, rng)
     documents = [_documents(3000, rng) for _ in range(2)]
     Y = random_labels(h, 3000, rng)
+    rows = []
     for loss in (Hamming(), HierarchicalLoss(h)):
         model = HierarchicalLabels(h, "closure", loss=loss)
         est = ConditionalRiskMinimizer(model, "linear", 1e-4).fit(documents[0], Y)
@@ -101,11 +107,17 @@ def prediction(repeats: int) -> None:
         values = np.array(_solve_all(solve, averages))
         found = est.minimize_risk(documents[1])
         differ = np.abs(np.einsum("ij,ij->i", averages, found.Z) - values).max()
-        print(
-            f"{type(loss).__name__}: predict {1e6 * ours:.1f} us an example (first call once {first:.2f} s); "
-            f"bare warm HiGHS LP {1e6 * raw:.1f} us = {raw / ours:.0f} x; the paper's 7 ms = {7e-3 / ours:.0f} x; "
-            f"values differ by at most {differ:.1e}"
-        )
+        row = {
+            "method": "ECRM",
+            "loss": type(loss).__name__,
+            "ms an instance": 1e3 * ours,
+            "first call, s": first,
+            "bare warm HiGHS, ms": 1e3 * raw,
+            "HiGHS / ours": raw / ours,
+            "values differ by": differ,
+        }
+        rows.append(shown(row))
+    return rows
 
 
 def _documents(n: int, rng: np.random.Generator) -> sp.csr_array:
@@ -150,7 +162,8 @@ def _timed(work: Callable[[], Any]) -> float:
     return perf_counter() - begun
 
 
-def nystroem() -> None:
+def nystroem() -> list[Mapping[str, Any]]:
+    """Time and peak memory by the number of landmarks."""
     rng = np.random.default_rng(0)
     h = random_tree(103, rng)
     m = 20_000
@@ -160,15 +173,15 @@ def nystroem() -> None:
     Y = (X @ W + 2 * rng.normal(size=(m + 2000, 103)) > 12).astype(float)
     Y = h.ancestor_rows(np.concatenate([[0], np.cumsum((Y > 0).sum(axis=1))]), np.nonzero(Y)[1]).toarray()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rows = []
     for n in (500, 2000):
         est = ConditionalRiskMinimizer(model, "rbf", 1e-4, gamma=0.01, method="nystroem", n_landmarks=n)
         fit = _timed(partial(est.fit, X[:m], Y[:m]))
         loss, empty = -est.score(X[m:], Y[m:]), Y[m:].sum(axis=1).mean()
         after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(
-            f"{m} examples, {n} landmarks: fit {fit:.1f} s, test Hamming loss {loss:.3f} (no labels: {empty:.3f}), "
-            f"peak memory {after / 2**20:.2f} GiB (data and libraries before: {before / 2**20:.2f})"
-        )
+        row = {"examples": m, "landmarks": n, "fit, s": fit, "Hamming loss": loss, "Hamming loss of no labels": empty}
+        rows.append(shown(row | {"peak GiB": after / 2**20, "GiB before": before / 2**20}))
+    return rows
 
 
 def main() -> None:
@@ -178,7 +191,7 @@ def main() -> None:
         commands.add_parser(name).add_argument("--repeats", type=int, default=7)
     commands.add_parser("nystroem")
     rows = commands.add_parser("table1")
-    rows.add_argument("sets", nargs="*", metavar="set", help=", ".join(PAPER))
+    rows.add_argument("sets", nargs="*", metavar="set", help=", ".join(SETS))
     rows.add_argument(
         "--tune", choices=("loo", "folds", "both"), default="both", help="leave-one-out or 5 folds of neighbours"
     )
@@ -191,20 +204,21 @@ def main() -> None:
     commands.add_parser("table2").add_argument("out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("always")
-    if given.command is None:
-        training(7)
-        prediction(7)
-        nystroem()
-    elif given.command in ("training", "prediction"):
-        globals()[given.command](given.repeats)
-    elif given.command == "nystroem":
-        nystroem()
-    elif given.command == "table1":
-        table1(given.sets, given.tune)
-    elif given.command == "flow":
+    repeats = getattr(given, "repeats", 7)
+    jobs: dict[str, tuple[Callable[[], list[Mapping[str, Any]]], str, str | None]] = {
+        "training": (lambda: training(repeats), "Training, by the size of the hierarchy", None),
+        "prediction": (lambda: prediction(repeats), "Prediction, 103 nodes, 3,000 documents", "HiGHS / ours"),
+        "nystroem": (nystroem, "20,000 examples by landmarks", None),
+        "table1": (lambda: table1(given.sets, given.tune), "Losses on hierarchies", None),
+        "table2": (lambda: table2(given.out), "Losses of predicted flows", None),
+    }
+    if given.command == "flow":
         flow(given.first, given.trials, given.size, given.test, given.out)
-    else:
-        table2(given.out)
+    for name in [given.command] if given.command else ["training", "prediction", "nystroem"]:
+        if name in jobs:
+            work, title, ratio = jobs[name]
+            words = sys.argv[1:] or [name]
+            keep(f"conditional_risk.{name}", work(), title=title, measures=MEASURES, words=words, ratio=ratio)
 
 
 if __name__ == "__main__":

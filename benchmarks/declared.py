@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 # Before numpy is imported: threads of BLAS that wait for a core would be counted as work.
@@ -21,6 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 
 import structopt as so
 from structopt.train import StructuredRisk
@@ -145,8 +146,8 @@ PAIRS: dict[str, Callable[[], Pair]] = {
 }
 
 
-def compare(name: str, surrogate: str) -> None:
-    """Print the CPU time of a pass of both, and their ratio."""
+def compare(name: str, surrogate: str) -> Mapping[str, Any]:
+    """The CPU time of a pass of both, and their ratio."""
     pair = PAIRS[name]()
     risks = [
         StructuredRisk(model, *data, surrogate)
@@ -163,11 +164,15 @@ def compare(name: str, surrogate: str) -> None:
         # Where neither stops at a gap, the objective values are the same.
         assert np.isclose(values[0], values[1], rtol=1e-9 if surrogate == "margin" else 1e-3), values
     ms = [1000 * seconds / N for seconds in best]
-    ratio = ms[1] / ms[0]
-    print(f"{name:12s} {surrogate:7s} shipped {ms[0]:.4f} ms, declared {ms[1]:.4f} ms an example: {ratio:.2f} x")
+    return _row(name, surrogate, "shipped structure", ms)
 
 
-def enumerated(surrogate: str, n: int = 6, d: int = 10) -> None:
+def _row(name: str, surrogate: str, beside: str, ms: list[float]) -> Mapping[str, Any]:
+    row = {"labels": name, "rescaling": surrogate, "beside": beside, "its ms an example": ms[0], "declared, ms": ms[1]}
+    return shown(row | {"declared / beside": ms[1] / ms[0]})
+
+
+def enumerated(surrogate: str, n: int = 6, d: int = 10) -> Mapping[str, Any]:
     """A space without a name, whose labels are listed, against products with the same list written out by hand."""
     rng = np.random.default_rng(5)
     space = so.LabelSpace("at most three of six, the first needs the second")
@@ -200,13 +205,10 @@ def enumerated(surrogate: str, n: int = 6, d: int = 10) -> None:
                 best[k] = min(best[k], time.process_time() - start)
         assert np.isclose(found[0], found[1], rtol=1e-9), found
     ms = [1000 * seconds / N for seconds in best]
-    print(
-        f"{'enumerated':12s} {surrogate:7s} by hand {ms[0]:.4f} ms, declared {ms[1]:.4f} ms an example: "
-        f"{ms[1] / ms[0]:.2f} x"
-    )
+    return _row("enumerated", surrogate, "NumPy by hand", ms)
 
 
-def readme() -> None:
+def readme() -> Mapping[str, Any]:
     """README's example: 5 tags, at most two of them, 80 examples."""
     space = so.LabelSpace("at most two tags")
     tag = space.binary("tag", 5)
@@ -220,7 +222,7 @@ def readme() -> None:
         start = time.process_time()
         svm = so.StructuredSVM(model, surrogate="slack", lam=0.01).fit(X, Y)
         seconds.append(time.process_time() - start)
-    print(f"README's example: {min(seconds):.3f} s of CPU after compilation, {svm.result_!r}")
+    return shown({"fit": "README's example, 80 examples, slack", "CPU s": min(seconds), "gap": svm.result_.gap})
 
 
 def main() -> None:
@@ -228,12 +230,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(PAIRS)}, enumerated, readme")
     wanted = parser.parse_args().names or [*PAIRS, "enumerated", "readme"]
-    for name in wanted:
-        if name == "readme":
-            readme()
-            continue
-        for surrogate in ("margin", "slack"):
-            enumerated(surrogate) if name == "enumerated" else compare(name, surrogate)
+    measures = ("structopt/algorithms", "structopt/recognize", "structopt/risks", "structopt/search", "structopt/model")
+    rows = [
+        enumerated(surrogate) if name == "enumerated" else compare(name, surrogate)
+        for name in wanted
+        if name != "readme"
+        for surrogate in ("margin", "slack")
+    ]
+    title = "A declared space and a shipped structure with the same labels"
+    keep("declared", rows, title=title, measures=measures, ratio="declared / beside")
+    if "readme" in wanted:
+        keep("declared.readme", [readme()], title="README's example", measures=measures, words=["readme"])
 
 
 if __name__ == "__main__":

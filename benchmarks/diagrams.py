@@ -17,7 +17,7 @@ import argparse
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,13 +27,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 
 import structopt as so
 from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
 from structopt.algorithms.enumeration import Enumeration
 from structopt.errors import DiagramRefused
 
+MEASURES = ("structopt/algorithms/diagram", "structopt/oracle")
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+Row = Mapping[str, Any]
 
 
 # ---- spaces ----------------------------------------------------------------------------------------
@@ -282,7 +285,7 @@ def cycled(function: Callable[[FloatArray], Any], costs: FloatArray) -> Callable
     return lambda: function(next(rows))
 
 
-def row_of(space: so.LabelSpace, highs: bool) -> None:
+def row_of(space: so.LabelSpace, highs: bool) -> Row:
     """Measure one space."""
     begun = time.process_time()
     diagram = compile_diagram(space.compiled)
@@ -307,11 +310,19 @@ def row_of(space: so.LabelSpace, highs: bool) -> None:
     own = cpu(lambda: own_plan.best_products(H, np.zeros(1000))) / 1000 if own_plan is not None and kept else np.nan
     ten = cpu(lambda: algorithm.k_best(jump[0], 10))
     sums = cpu(lambda: algorithm.log_partition(jump[:16])) / 16
-    told = (
-        f"{space.name[:34]:34} {float(diagram.count()):9.2g} {diagram.width:6} {diagram.n_nodes:7} {diagram.n_arcs:7}"
-    )
-    told += f" {1e3 * compiled:8.1f} {1e6 * one:8.1f} {1e6 * batch:8.2f} {slack / batch:7.1f} {own / batch:6.1f}"
-    told += f" {1e6 * ten:8.0f} {1e6 * sums:8.1f}"
+    row: dict[str, Any] = {
+        "space": space.name,
+        "labels": float(diagram.count()),
+        "width": diagram.width,
+        "arcs": diagram.n_arcs,
+        "made, ms": 1e3 * compiled,
+        "one call": 1e6 * one,
+        "in a batch": 1e6 * batch,
+        "slack / batch": slack / batch,
+        "own slack / batch": own / batch,
+        "10 best": 1e6 * ten,
+        "log Z": 1e6 * sums,
+    }
     if highs:
         oracle = so.Oracle(space, "highs")
         for c in jump[:3]:
@@ -319,8 +330,8 @@ def row_of(space: so.LabelSpace, highs: bool) -> None:
             assert abs(value - other) <= 1e-6 * max(1.0, abs(other)), (space.name, value, other)
         slow = cpu(cycled(oracle.maximize, jump), 0.4, 1)
         steady = cpu(cycled(oracle.maximize, drift), 0.4, 1)
-        told += f" {1e6 * slow:9.0f} {1e6 * steady:9.0f} {slow / one:8.0f}"
-    print(told, flush=True)
+        row |= {"HiGHS, jump": 1e6 * slow, "HiGHS, drift": 1e6 * steady, "times faster": slow / one}
+    return shown(row)
 
 
 def warm() -> None:
@@ -334,8 +345,9 @@ def warm() -> None:
     algorithm.front(c, 0.0, np.sqrt(np.arange(1.0, 6.0)), 0.0)
 
 
-def train() -> None:
+def train() -> list[Row]:
     """Fit the shipped models that no structure is recognised in; HiGHS takes minutes for the slack of them."""
+    rows = []
     for name in ("budgeted_tagger", "vertex_cover", "shift_rota"):
         for surrogate, solver in (("margin", "auto"), ("margin", "highs"), ("slack", "auto")):
             X, Y = so.load_model(name).data()
@@ -347,13 +359,15 @@ def train() -> None:
                 seconds = time.process_time() - begun
                 if solver == "highs":
                     break
-            bounds = f"objective in [{result.lower_bound:.6g}, {result.objective:.6g}]"
-            print(f"{name:20} {surrogate:7} {solver:7} {seconds:8.2f} s  {bounds}", flush=True)
+            row = {"model": name, "rescaling": surrogate, "solver": solver, "CPU s": seconds}
+            rows.append(shown(row | {"lower bound": result.lower_bound, "objective": result.objective}))
+    return rows
 
 
-def coupling() -> None:
+def coupling() -> list[Row]:
     """A diagram without its widest row, by search within that row, against HiGHS on the complete space."""
     rng = np.random.default_rng(0)
+    rows_told = []
     spaces = (knapsacks(20, 2, 10), knapsacks(30, 2, 10), rota(5, 7, 2), exams(12, 6), entities(50, 5, False))
     for space, kind, alike in itertools.product(spaces, ("upper", "tight", "lower", "range", "signed"), (False, True)):
         n, rows = space.n_variables, space.compiled
@@ -386,16 +400,16 @@ def coupling() -> None:
             assert found is not None and abs(found.value - other) <= 1e-6 * max(1.0, abs(other)), (space.name, kind)
         search = cpu(cycled(lambda c: algorithm.maximize_constrained(c, side), costs), 0.1)  # noqa: B023
         solver = cpu(cycled(highs.maximize, costs), 0.3, 1)
-        told = f"{space.name:24} {kind:7} costs {'alike' if alike else 'unrelated':10}"
-        print(
-            f"{told} search {1e6 * search:8.0f} us, HiGHS {1e6 * solver:8.0f} us, ratio {solver / search:6.1f}",
-            flush=True,
-        )
+        row: dict[str, Any] = {"space": space.name, "row": kind, "costs": "alike" if alike else "unrelated"}
+        row |= {"search, us": 1e6 * search, "HiGHS, us": 1e6 * solver, "times faster": solver / search}
+        rows_told.append(shown(row))
+    return rows_told
 
 
-def lists() -> None:
+def lists() -> list[Row]:
     """Products with all labels against the diagram."""
     rng = np.random.default_rng(0)
+    rows = []
     for n, share in ((6, 0.3), (8, 0.3), (10, 0.3), (12, 0.35), (14, 0.4), (14, 0.6), (17, 0.4), (20, 0.4)):
         W = np.random.default_rng(0).integers(1, 10, (2, n)).astype(float)
         space = so.LabelSpace.from_matrices(W, -np.inf, np.floor(W.sum(axis=1) * share))
@@ -407,12 +421,11 @@ def lists() -> None:
         C = rng.normal(size=(1000, n))
         one = [1e6 * cpu(cycled(a.maximize, C), 0.05) for a in (listed, algorithm)]
         batch = [1e3 * cpu(partial(a.maximize_batch, C), 0.1) for a in (listed, algorithm)]
-        print(
-            f"{len(listed.labels):7} labels, {algorithm.diagram.n_arcs:5} arcs: made in {1e3 * made[0]:6.1f} / "
-            f"{1e3 * made[1]:5.1f} ms, one call {one[0]:7.2f} / {one[1]:6.2f} us, in a batch {batch[0]:7.3f} / "
-            f"{batch[1]:6.3f} us",
-            flush=True,
-        )
+        row: dict[str, Any] = {"labels": len(listed.labels), "arcs": algorithm.diagram.n_arcs}
+        for what, pair in (("made, ms", [1e3 * t for t in made]), ("one call, us", one), ("in a batch, us", batch)):
+            row |= {f"list {what}": pair[0], f"diagram {what}": pair[1]}
+        rows.append(shown(row))
+    return rows
 
 
 def main() -> None:
@@ -426,13 +439,18 @@ def main() -> None:
     parser.add_argument("--lists", action="store_true")
     wanted = parser.parse_args()
     warm()
-    if wanted.coupling or wanted.lists:
-        coupling() if wanted.coupling else lists()
+    if wanted.coupling:
+        title = "A diagram and one more row beside HiGHS"
+        keep("diagrams.coupling", coupling(), title=title, measures=MEASURES, ratio="times faster")
+        return
+    if wanted.lists:
+        keep("diagrams.lists", lists(), title="Lists of labels beside diagrams", measures=MEASURES)
         return
     if wanted.train:
-        train()
+        keep("diagrams.train", train(), title="Models that no other algorithm solves", measures=MEASURES)
         return
     if wanted.refused:
+        rows: list[Row] = []
         for make in REFUSED:
             space = make()
             begun = time.process_time()
@@ -440,16 +458,14 @@ def main() -> None:
                 told = repr(compile_diagram(space.compiled))
             except DiagramRefused as refusal:
                 told = str(refusal)[:150]
-            print(f"{space.name:28} {time.process_time() - begun:7.3f} s  {told}", flush=True)
+            rows.append(shown({"space": space.name, "CPU s": time.process_time() - begun, "answer": told}))
+        keep("diagrams.refused", rows, title="Time to refuse what is too wide", measures=MEASURES)
         return
-    print(
-        f"{'space':34} {'labels':>9} {'width':>6} {'nodes':>7} {'arcs':>7} {'made ms':>8} {'one':>8} {'batch':>8} "
-        f"{'slack x':>7} {'own x':>6} {'10-best':>8} {'log Z':>8} {'jump':>9} {'drift':>9} {'ratio':>8}"
-    )
-    for make in SPACES:
-        space = make()
-        if not wanted.words or any(word in space.name for word in wanted.words):
-            row_of(space, not wanted.no_highs)
+    spaces = [make() for make in SPACES]
+    chosen = [space for space in spaces if not wanted.words or any(word in space.name for word in wanted.words)]
+    rows = [row_of(space, not wanted.no_highs) for space in chosen]
+    ratio = None if wanted.no_highs else "times faster"
+    keep("diagrams", rows, title="Compiled spaces beside HiGHS, microseconds", measures=MEASURES, ratio=ratio)
 
 
 if __name__ == "__main__":

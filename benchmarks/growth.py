@@ -14,6 +14,7 @@ from time import process_time
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 
 import structopt as so
 from structopt.programs.simplex_qp import SimplexQP
@@ -71,13 +72,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
     small = 0.1 if parser.parse_args().quick else 1.0
-    print(f"{'work':12} {'size':>9} {'seconds':>9} {'ten times':>9} {'ratio':>7}")
+    rows = []
     tasks = ((declare, 10_000), (hierarchy, 20_000), (recognise, 1_000), (bundle, 30))
     for work, full in tasks:
         size = max(10, int(small * full))
         work(size)  # kernels are compiled or loaded
         one, ten = seconds(work, size), seconds(work, 10 * size)
-        print(f"{work.__name__:12} {size:9,} {one:9.3f} {ten:9.3f} {ten / max(one, 1e-9):7.1f}", flush=True)
+        row = {"work": work.__name__, "size": size, "CPU s": one, "at ten times the size": ten}
+        rows.append(shown(row | {"growth": ten / max(one, 1e-9)}))
+    measures = ("structopt/space", "structopt/hierarchy", "structopt/recognize", "structopt/programs")
+    keep("growth", rows, title="Set-up at ten times the size", measures=measures, ratio="growth")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 from hierarchy_synthetic import METHODS, synthetic
 
 import structopt as so
@@ -37,6 +38,8 @@ from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.shared import SharedSVM
 from structopt.structures.hierarchy import Kind
 
+MEASURES = ("structopt/estimators", "structopt/train", "structopt/norms", "structopt/structures")
+Row = Mapping[str, Any]
 #: Examples of the `scale` shapes to predict.
 PREDICTED = 256
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
@@ -92,7 +95,8 @@ def one_leaf_each(n: int, n_leaves: int, seed: int = 0) -> np.ndarray:
 # ---- speed -----------------------------------------------------------------------------------------
 
 
-def speed(n: int) -> None:
+def speed(n: int) -> list[Row]:
+    """One pass beside scikit-learn's."""
     from sklearn.linear_model import SGDClassifier
 
     h = layered_tree(1, 8, 93, 451)
@@ -104,7 +108,8 @@ def speed(n: int) -> None:
     print(f"{h}, X {X.shape}, density {X.nnz / X.shape[0] / X.shape[1]:.3%}")
     peer, wall, base = timed(lambda: SGDClassifier(alpha=1e-5, max_iter=1, tol=None).fit(X, y))
     accuracy = peer.score(X_test, y_test)
-    print(f"scikit-learn, one-vs-rest over the leaves: {wall:.1f} s ({base:.1f} CPU), accuracy {accuracy:.3f}")
+    first = {"method": "scikit-learn, one-vs-rest over the leaves", "s": wall, "CPU s": base, "accuracy": accuracy}
+    rows = [shown(first | {"CPU s / scikit-learn's": 1.0})]
     del peer
     for dtype in ("float32", "float64"):
         for support in ("all", "seen"):
@@ -114,17 +119,17 @@ def speed(n: int) -> None:
                 warnings.simplefilter("ignore")
                 est.fit(X[:500], y[:500])  # numba compiles
             _, wall, cpu = timed(partial(est.fit, X, y))
-            print(
-                f"HierarchicalSVM, {dtype}, weights {support}: {wall:.1f} s ({cpu:.1f} CPU) = {cpu / base:.2f} of "
-                f"scikit-learn's (limit 2), accuracy {est.score(X_test, y_test):.3f}, peak {peak_gib():.1f} GiB",
-                flush=True,
-            )
+            row = {"method": f"HierarchicalSVM, {dtype}, weights {support}", "s": wall, "CPU s": cpu}
+            row |= {"accuracy": est.score(X_test, y_test), "CPU s / scikit-learn's": cpu / base}
+            rows.append(shown(row | {"peak GiB": peak_gib()}))
+    return rows
 
 
 # ---- scale -----------------------------------------------------------------------------------------
 
 
-def scale(shape: str, fraction: float, seconds: float | None = None) -> None:
+def scale(shape: str, fraction: float, seconds: float | None = None) -> list[Row]:
+    """One pass at a large shape, or a part of it."""
     kind: Kind
     if shape == "dmoz":
         n_full, n, kind, d, words = 163_000, round(163_000 * fraction), "leaf", 165_000, 110
@@ -151,15 +156,19 @@ def scale(shape: str, fraction: float, seconds: float | None = None) -> None:
         warnings.simplefilter("ignore")
         _, wall, cpu = timed(lambda: est.fit(X, rows))
     seen = est.result_.history[-1].oracle_calls
-    print(f"{seen} examples: {wall:.0f} s ({cpu:.0f} CPU), peak {peak_gib():.2f} GiB, {est.coef_.nnz:,} weights")
     steps = sum(est.result_.history[-1].parts.values())
-    print(f"  of these {steps:.0f} s for steps, {1e3 * steps / seen:.1f} ms an example")
-    if seen < n_full:
-        whole = wall - steps + steps * n_full / seen
-        print(f"the whole shape from {seen / n_full:.2%} of its examples: {whole / 3600:.1f} h a pass")
+    row = {
+        "shape": f"{shape}, {len(h):,} nodes",
+        "examples": seen,
+        "share of all": seen / n_full,
+        "s": wall,
+        "CPU s": cpu,
+    }
+    row |= {"ms a step": 1e3 * steps / seen, "a whole pass, h": (wall - steps + steps * n_full / seen) / 3600}
+    row |= {"peak GiB": peak_gib(), "weights": est.coef_.nnz}
     est.predict(X[-2:])
     _, wall, cpu = timed(partial(est.predict, X[-PREDICTED:]))
-    print(f"prediction: {1e3 * wall / PREDICTED:.1f} ms an example ({1e3 * cpu / PREDICTED:.1f} CPU)")
+    return [shown(row | {"prediction, CPU ms an example": 1e3 * cpu / PREDICTED})]
 
 
 # ---- real data -------------------------------------------------------------------------------------
@@ -174,13 +183,13 @@ def load(directory: Path, split: str) -> tuple[Any, Any]:
 SETS = ("imclef07a", "imclef07d", "enron_hmc")
 
 
-def real(data: Path, sets: Sequence[str] = SETS) -> None:
+def real(data: Path, sets: Sequence[str] = SETS) -> list[Row]:
+    """All methods and peers on each set."""
     warnings.simplefilter("ignore")
-    for name in sets:
-        _real_one(data / name, name)
+    return [row for name in sets for row in _real_one(data / name, name)]
 
 
-def _real_one(directory: Path, name: str) -> None:
+def _real_one(directory: Path, name: str) -> list[Row]:
     meta = np.load(directory / "meta.npz")
     X, Y = load(directory, "trainvalid" if name == "enron_hmc" else "train")
     X_test, Y_test = load(directory, "test")
@@ -192,7 +201,7 @@ def _real_one(directory: Path, name: str) -> None:
     X, X_test = _scaled(X, X_test, dense=single)
     kind: Kind = "leaf" if single else "closure"
     print(f"\n{name}: {given}, {X.shape[0]} + {X_test.shape[0]} examples, {X.shape[1]} features, kind {kind}")
-    print(f"  {'method':26}     lam  accuracy label loss   MiF1   MaF1    hF1  hloss       s")
+    found = []
     rng = np.random.default_rng(0).permutation(X.shape[0])
     fit, valid = rng[len(rng) // 5 :], rng[: len(rng) // 5]
     rows: list[tuple[str, Callable[[float], Any]]] = [
@@ -209,8 +218,10 @@ def _real_one(directory: Path, name: str) -> None:
         for lam in (1e-3, 1e-4, 1e-5, 1e-6) if single else (1e-2, 1e-3, 1e-4, 1e-5):
             guess = make(lam).fit(X[fit], Y[fit]).predict_nodes(X[valid])
             best = max(best, (metrics.micro_f1(Y[valid], guess, given), lam))
-        _row(label, best[1], given, Y_test, make(best[1]).fit(X, Y).predict_nodes(X_test), time.process_time() - start)
-    _peers(given, single, (X, Y), (X_test, Y_test), (fit, valid))
+        guess = make(best[1]).fit(X, Y).predict_nodes(X_test)
+        chosen = f"lam {best[1]:g}"
+        found.append(_row(name, label, chosen, given, Y_test, guess, time.process_time() - start))
+    return found + _peers(name, given, single, (X, Y), (X_test, Y_test), (fit, valid))
 
 
 _OPTIONS: dict[str, Any] = {"tol": 0.02, "max_passes": 40}
@@ -227,28 +238,33 @@ def _scaled(X: Any, X_test: Any, dense: bool) -> tuple[Any, Any]:
     return scaler.transform(X.toarray()) / width, scaler.transform(X_test.toarray()) / width
 
 
-def _row(label: str, lam: float, h: so.Hierarchy, truth: Any, guess: Any, seconds: float) -> None:
-    numbers = (
-        metrics.accuracy(truth, guess, h),
-        metrics.label_loss(truth, guess, h),
-        metrics.micro_f1(truth, guess, h),
-        metrics.macro_f1(truth, guess, h),
-        metrics.hierarchical_f1(truth, guess, h),
-        metrics.hierarchical_loss(truth, guess, h),
-    )
-    text = "{:9.3f} {:10.4f} {:6.3f} {:6.3f} {:6.3f} {:6.3f}".format(*numbers)
-    print(f"  {label:26} {lam:7g} {text} {seconds:7.1f}", flush=True)
+def _row(name: str, label: str, chosen: str, h: so.Hierarchy, truth: Any, guess: Any, seconds: float) -> Row:
+    row = {
+        "set": name,
+        "method": label,
+        "chosen": chosen,
+        "accuracy": metrics.accuracy(truth, guess, h),
+        "label loss": metrics.label_loss(truth, guess, h),
+        "MiF1": metrics.micro_f1(truth, guess, h),
+        "MaF1": metrics.macro_f1(truth, guess, h),
+        "hierarchical F1": metrics.hierarchical_f1(truth, guess, h),
+        "hierarchical loss": metrics.hierarchical_loss(truth, guess, h),
+        "CPU s": seconds,
+    }
+    return shown(row)
 
 
-def _peers(h: so.Hierarchy, single: bool, data: Any, tested: Any, split: Any) -> None:
+def _peers(set_name: str, h: so.Hierarchy, single: bool, data: Any, tested: Any, split: Any) -> list[Row]:
     """One-vs-rest and the local classifiers of hiclass, each with its C from the held-out examples."""
     (X, Y), (X_test, Y_test), (fit, valid) = data, tested, split
+    rows = []
     for name, predict in _peer_methods(h, single).items():
         start, best = time.process_time(), (-1.0, 0.0)
         for C in (0.1, 1.0, 10.0, 100.0):
             best = max(best, (metrics.micro_f1(Y[valid], predict(C, X[fit], Y[fit], X[valid]), h), C))
         guess = predict(best[1], X, Y, X_test)
-        _row(f"{name}, C = {best[1]:g}", np.nan, h, Y_test, guess, time.process_time() - start)
+        rows.append(_row(set_name, name, f"C = {best[1]:g}", h, Y_test, guess, time.process_time() - start))
+    return rows
 
 
 def _peer_methods(h: so.Hierarchy, single: bool) -> dict[str, Callable[..., Any]]:
@@ -310,15 +326,19 @@ def main() -> None:
     tables.add_argument("--data", type=Path, default=DATA)
     tables.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
     given = parser.parse_args(sys.argv[1:] or ["speed"])
-    if given.command == "speed":
-        speed(given.examples)
-    elif given.command == "scale":
-        scale(given.shape, given.fraction, given.seconds)
-    elif given.command == "synthetic":
+    name, ratio, seeds = given.command, None, range(1)
+    if name == "speed":
+        rows, title, ratio = speed(given.examples), "One pass at the shape of IPC", "CPU s / scikit-learn's"
+    elif name == "scale":
+        rows, title = scale(given.shape, given.fraction, given.seconds), f"One pass at the shape of {given.shape}"
+        name = f"scale_{given.shape}"
+    elif name == "synthetic":
         kinds = [given.kind] if given.kind else ["unbalanced", "balanced"]
-        synthetic(kinds, given.seeds, given.rows, given.methods, given.fine)
+        rows, title = synthetic(kinds, given.seeds, given.rows, given.methods, given.fine), "Accuracy on synthetic sets"
+        seeds = range(given.seeds)
     else:
-        real(given.data, given.sets)
+        rows, title = real(given.data, given.sets), "Hierarchies beside one-vs-rest and hiclass"
+    keep(f"hierarchy.{name}", rows, title=title, measures=MEASURES, seeds=seeds, ratio=ratio)
 
 
 if __name__ == "__main__":

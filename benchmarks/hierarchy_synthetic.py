@@ -30,12 +30,13 @@ from __future__ import annotations
 import csv
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from _results import shown
 from scipy import stats
 
 import structopt as so
@@ -53,7 +54,6 @@ COMPARED = (
     ("HSVM", "flat"),
     ("SSVM", "SSVM, optimal"),
 )
-PAPER = {"balanced": (63.4, 63.3, 62.8, 60.0), "unbalanced": (74.9, 74.1, 68.4, 68.5)}
 #: More of the balanced set, where methods and variants differ by tenths.
 PILOTS = {"balanced": range(1000, 1010), "unbalanced": range(1000, 1003)}
 TRAIN = {"balanced": 6000, "unbalanced": 8000}
@@ -95,10 +95,11 @@ def method(name: str, h: so.Hierarchy, lam: float) -> Any:
 
 def synthetic(
     kinds: Sequence[str], seeds: int, file: Path, methods: Sequence[str] = METHODS, fine: bool = False
-) -> None:
+) -> list[Mapping[str, Any]]:
     """The table, from the rows in the file and those that are missing."""
     warnings.simplefilter("ignore")
     rows = _Rows(file)
+    found: list[Mapping[str, Any]] = []
     for kind in kinds:
         chosen = {name: _chosen(rows, kind, name, fine) for name in methods}
         table = np.zeros((seeds, len(methods)))
@@ -106,7 +107,8 @@ def synthetic(
             table[seed] = [rows.get(kind, "test", seed, *chosen[name]) for name in methods]
             text = ", ".join(f"{name} {100 * a:.1f}" for name, a in zip(methods, table[seed], strict=True))
             print(f"{kind} seed {seed}: {text}", flush=True)
-        _report(kind, 100 * table, chosen)
+        found += _report(kind, 100 * table, chosen)
+    return found
 
 
 def _chosen(rows: _Rows, kind: str, name: str, fine: bool) -> tuple[str, float]:
@@ -150,17 +152,16 @@ class _Rows:
         return float(svm.score(toy.X[n:], toy.y[n:]))
 
 
-def _report(kind: str, table: Any, chosen: dict[str, tuple[str, float]]) -> None:
-    print(f"\n{kind}, {len(table)} seeds: accuracy in % (mean, standard deviation), the paper's")
-    paper = dict(zip(METHODS, PAPER[kind], strict=False))
+def _report(kind: str, table: Any, chosen: dict[str, tuple[str, float]]) -> list[Mapping[str, Any]]:
+    """Accuracies in %, and their differences in pairs."""
     column = dict(zip(chosen, table.T, strict=True))
+    rows = []
     for name, own in column.items():
-        text = f"paper {paper.get(name, '-')}"
-        variant, weight = chosen[name]
-        print(f"  {name:17} {own.mean():5.1f} +- {own.std(ddof=1):.1f}   {text}   {variant}, lambda {weight:g}")
+        row = {"set": kind, "method": name, "accuracy": own.mean(), "sd": own.std(ddof=1), "draws": len(own)}
+        rows.append(shown(row | {"variant": chosen[name][0], "lambda": chosen[name][1]}))
     for first, second in COMPARED:
         if first in column and second in column:
             differ = column[first] - column[second]
             t, w = stats.ttest_rel(column[first], column[second]).pvalue, stats.wilcoxon(differ).pvalue
             print(f"  {first} - {second}: {differ.mean():+.2f}, paired t-test p = {t:.2g}, Wilcoxon p = {w:.2g}")
-    print()
+    return rows

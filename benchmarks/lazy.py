@@ -9,9 +9,12 @@ rows found in a call should fall towards zero. CPU times of one run, calls of bo
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from time import process_time
+from typing import Any
 
 import numpy as np
+from _results import keep, shown
 
 import structopt as so
 from structopt.backends.highs import Highs
@@ -26,7 +29,7 @@ def drifting_costs(n: int, calls: int, seed: int) -> np.ndarray:
     return np.asarray(-(distance + np.cumsum(steps, axis=0)).reshape(calls, -1))
 
 
-def measure(n: int, calls: int, seed: int = 0) -> None:
+def measure(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
     costs = drifting_costs(n, calls, seed)
     space = so.structures.Tour().space(np.zeros((n, n, 1)))
     oracle = so.Oracle(space)
@@ -51,19 +54,24 @@ def measure(n: int, calls: int, seed: int = 0) -> None:
         last.append(process_time() - begun)
         assert z is not None and abs(c @ z - value) <= 1e-6 * max(1.0, abs(value)), "another optimum"
     half = calls // 2
-    print(
-        f"{n} nodes, {calls} calls: {1e3 * np.mean(seconds[half:]):.1f} ms a call in the second half, HiGHS on the "
-        f"final rows {1e3 * np.mean(last[half:]):.1f} ms (ratio {np.sum(seconds[half:]) / np.sum(last[half:]):.2f}); "
-        f"rows found {sum(found[:half])} in the first half, {sum(found[half:])} in the second; {pool}"
-    )
+    row = {
+        "tours": f"{n} nodes, {calls} calls",
+        "ms a call, second half": 1e3 * np.mean(seconds[half:]),
+        "ms of HiGHS on the final rows": 1e3 * np.mean(last[half:]),
+        "lazy rows / final rows": np.sum(seconds[half:]) / np.sum(last[half:]),
+        "rows found, first half": sum(found[:half]),
+        "second half": sum(found[half:]),
+    }
+    return shown(row)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few nodes and calls")
     quick = parser.parse_args().quick
-    for n in (10, 20) if quick else (20, 50):
-        measure(n, 10 if quick else 60)
+    rows = [measure(n, 10 if quick else 60) for n in ((10, 20) if quick else (20, 50))]
+    measures = ("structopt/oracle", "structopt/backends", "structopt/algorithms")
+    keep("lazy", rows, title="Subtours found on the way", measures=measures, ratio="lazy rows / final rows")
 
 
 if __name__ == "__main__":

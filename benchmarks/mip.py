@@ -8,10 +8,12 @@ Each ratio is of CPU times measured in turns in one run; the values of all answe
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from time import process_time
+from typing import Any
 
 import numpy as np
+from _results import keep, shown
 
 import structopt as so
 from structopt.backends.highs import Highs
@@ -56,7 +58,7 @@ def cpu(call: Callable[[], object]) -> float:
     return process_time() - begun
 
 
-def jump(title: str, space: CompiledSpace, repeats: int) -> None:
+def jump(title: str, space: CompiledSpace, repeats: int) -> Mapping[str, Any]:
     """CPU time of the MIP with HiGHS's feasibility jump over that without."""
     rng = np.random.default_rng(1)
     with_jump, without = Highs(space, {JUMP: True}), Highs(space)
@@ -76,10 +78,10 @@ def jump(title: str, space: CompiledSpace, repeats: int) -> None:
         if k:
             times.append(first)
     a, b = np.median(np.array(times), axis=0)
-    print(f"{title:40} {1e3 * a:8.2f} ms with, {1e3 * b:8.2f} ms without: {a / b:5.2f} x")
+    return shown({"program": title, "ms with the jump": 1e3 * a, "ms without": 1e3 * b, "with / without": a / b})
 
 
-def watching(space: CompiledSpace, repeats: int) -> None:
+def watching(space: CompiledSpace, repeats: int) -> Mapping[str, Any]:
     """CPU time of a MIP with the callback that handles Ctrl-C over that without."""
     rng = np.random.default_rng(2)
     plain, watched = Highs(space), Highs(space)
@@ -94,20 +96,22 @@ def watching(space: CompiledSpace, repeats: int) -> None:
                 backend._highs.disableCallbacks()
             pair.append(cpu(backend.run))
         ratios.append(pair[1] / pair[0])
-    print(f"watched / unwatched: {np.median(ratios):.3f} (median of {repeats})")
+    return shown({"what": "a program that Ctrl-C can end", "watched / unwatched": np.median(ratios), "calls": repeats})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     repeats = 6 if parser.parse_args().quick else 20
-    print("HiGHS's feasibility jump, MIP alone (median CPU time)")
-    for n, rows in ((15, 1), (30, 1), (30, 2), (50, 2)):
-        jump(f"knapsack {n}, {rows} rows", knapsack(n, rows, n), repeats)
-    jump("exams 12 x 6", exams(12, 6), repeats)
-    for title, space in shipped():
-        jump(title, space, repeats)
-    watching(knapsack(30, 2, 0), 5 * repeats)
+    problems = [
+        *((f"knapsack {n}, {m} rows", knapsack(n, m, n)) for n, m in ((15, 1), (30, 1), (30, 2), (50, 2))),
+        ("exams 12 x 6", exams(12, 6)),
+        *shipped(),
+    ]
+    measures = ("structopt/backends",)
+    rows = [jump(title, space, repeats) for title, space in problems]
+    keep("mip.jump", rows, title="HiGHS's feasibility jump", measures=measures, ratio="with / without")
+    keep("mip.watch", [watching(knapsack(30, 2, 0), 5 * repeats)], title="Handling Ctrl-C", measures=measures)
 
 
 if __name__ == "__main__":

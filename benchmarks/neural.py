@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import tracemalloc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import process_time
 from typing import Any
 
@@ -24,6 +24,7 @@ try:
 except ImportError:  # an extra: `make bench` goes on
     print("PyTorch is not installed; make test-torch installs it")
     raise SystemExit(0) from None
+from _results import keep, shown
 
 import structopt as so
 from structopt.risks.structured import StructuredRisk
@@ -31,6 +32,8 @@ from structopt.torch import FenchelYoung, SparseMAP, StructuredHinge
 from structopt.torch.scores import ShownTables
 
 B, T, S = 64, 20, 26
+MEASURES = ("structopt/torch", "structopt/risks", "structopt/algorithms")
+Row = Mapping[str, Any]
 
 
 def cpu(call: Callable[[], Any], repeats: int) -> float:
@@ -81,9 +84,9 @@ def _problems() -> dict[str, tuple[so.Model, Any, Any]]:
     }  # fmt: skip
 
 
-def hinge_against_search(repeats: int) -> None:
+def hinge_against_search(repeats: int) -> list[Row]:
     """Forward and backward over the search alone."""
-    print(f"{'hinge, 64 examples':28}{'search':>10}{'forward + backward':>20}{'ratio':>8}   ms")
+    rows = []
     for name, (model, scores, labels) in _problems().items():
         for surrogate in ("margin", "slack"):
             hinge = StructuredHinge(model, surrogate)
@@ -99,10 +102,12 @@ def hinge_against_search(repeats: int) -> None:
                 hinge(scores, labels).backward()
 
             alone, whole = cpu(search, repeats), cpu(both, repeats)
-            print(f"{name + ', ' + surrogate:28}{1e3 * alone:10.2f}{1e3 * whole:20.2f}{whole / alone:8.2f}")
+            row = {"labels": name, "rescaling": surrogate, "search, ms": 1e3 * alone, "hinge, ms": 1e3 * whole}
+            rows.append(shown(row | {"hinge / search": whole / alone}))
+    return rows
 
 
-def chain_against_torch_struct(repeats: int) -> None:
+def chain_against_torch_struct(repeats: int) -> list[Row]:
     """The structured hinge and the log-partition function of a chain."""
     model, (unary, steps), labels = _chain()
     hinge, crf = StructuredHinge(model), FenchelYoung(model, "entropy")
@@ -114,7 +119,7 @@ def chain_against_torch_struct(repeats: int) -> None:
         import torch_struct
     except ImportError:
         print("torch-struct is not installed")
-        return
+        return []
     warnings.simplefilter("ignore")
     wrong = 1.0 - torch.nn.functional.one_hot(labels, S).float()
 
@@ -138,14 +143,18 @@ def chain_against_torch_struct(repeats: int) -> None:
     }
     value = (torch_struct.LinearChainCRF(potentials(wrong).transpose(2, 3)).max - own()).mean()
     assert abs(float(value) - float(hinge((unary, steps), labels))) < 1e-3 * abs(float(value))
+    rows = []
     for name in ours:
         a, b = cpu(ours[name], repeats), cpu(theirs[name], max(1, repeats // 3))
-        print(f"chain 20 x 26, {name}: {1e3 * a:.2f} ms, torch-struct {1e3 * b:.2f} ms, {b / a:.1f} x")
+        row = {"loss": f"{name}, chain 20 x 26", "ms": 1e3 * a, "torch-struct, ms": 1e3 * b, "times faster": b / a}
+        rows.append(shown(row))
+    return rows
 
 
-def sparsemap(repeats: int) -> None:
+def sparsemap(repeats: int) -> list[Row]:
     """SparseMAP on the same chains: time, peak of memory, by the size of the batch."""
     model, (unary, steps), _ = _chain()
+    rows: list[Row] = []
     for blocks in (None, ["y"]):
         layer = SparseMAP(model, blocks=blocks)
 
@@ -153,7 +162,8 @@ def sparsemap(repeats: int) -> None:
             layer((unary, steps))[0].sum().backward()
 
         seconds = cpu(both, max(1, repeats // 5))
-        print(f"SparseMAP, norm of {blocks or 'all'}: {1e3 * seconds:.0f} ms, largest gap {layer.gap.max():.1e}")
+        told = f"norm of {blocks[0] if blocks else 'all'}, batch of {B}"
+        rows.append(shown({"SparseMAP": told, "ms": 1e3 * seconds, "largest gap": float(layer.gap.max())}))
     for size in (16, 32, 64):
         part = unary.detach()[:size].requires_grad_()
         tracemalloc.start()
@@ -161,7 +171,8 @@ def sparsemap(repeats: int) -> None:
         layer((part, steps))[0].sum().backward()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        print(f"SparseMAP of {size}: peak {peak / 1e6:.0f} MB of arrays")
+        rows.append(shown({"SparseMAP": f"norm of all, batch of {size}", "peak MB of arrays": peak / 1e6}))
+    return rows
 
 
 def main() -> None:
@@ -173,9 +184,11 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     repeats = 5 if given.quick else 31
-    hinge_against_search(repeats)
-    chain_against_torch_struct(repeats)
-    sparsemap(repeats)
+    rows, title = hinge_against_search(repeats), "The structured hinge beside the search below it"
+    keep("neural.hinge", rows, title=title, measures=MEASURES, ratio="hinge / search")
+    rows, title = chain_against_torch_struct(repeats), "Chains beside torch-struct"
+    keep("neural.chain", rows, title=title, measures=MEASURES, ratio="times faster")
+    keep("neural.sparsemap", sparsemap(repeats), title="SparseMAP", measures=MEASURES)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,19 @@ from __future__ import annotations
 import argparse
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import perf_counter
+from typing import Any
 
 import highspy
 import numpy as np
 import psutil
+from _results import keep, shown
 
 import structopt as so
+
+MEASURES = ("structopt/oracle", "structopt/backends")
+Row = Mapping[str, Any]
 
 
 def pairwise(n: int) -> so.LabelSpace:
@@ -59,7 +64,7 @@ def bare_loop(space: so.LabelSpace) -> Callable[[np.ndarray], float]:
     return solve
 
 
-def overhead(n: int, n_calls: int) -> None:
+def overhead(n: int, n_calls: int) -> Row:
     space = pairwise(n)
     rng = np.random.default_rng(0)
     costs = rng.normal(size=space.n_variables) + 0.3 * rng.normal(size=(n_calls, space.n_variables))
@@ -77,13 +82,11 @@ def overhead(n: int, n_calls: int) -> None:
             assert abs(value - reference) < 1e-6 or which == 0
         ratios.append(seconds[1] / seconds[0])
         times.append(1000 * seconds[0] / n_calls)
-    print(
-        f"maximize / bare highspy, {n:3d} labels, jump: {np.median(ratios):.3f} (limit 1.15)   "
-        f"bare {np.median(times):.2f} ms; runs {', '.join(f'{r:.3f}' for r in ratios)}"
-    )
+    row = {"space": f"pairwise relaxation, {n} labels, unrelated costs", "bare highspy, ms": np.median(times)}
+    return shown(row | {"maximize / bare highspy": np.median(ratios), "limit": 1.15})
 
 
-def threads(n_calls: int) -> None:
+def threads(n_calls: int) -> Row:
     space = pairwise(30)
     rng = np.random.default_rng(1)
     C = rng.normal(size=space.n_variables) + 0.3 * rng.normal(size=(n_calls, space.n_variables))
@@ -97,7 +100,7 @@ def threads(n_calls: int) -> None:
         two = oracle.maximize_batch(C, n_jobs=2)
         speedups.append((middle - begun) / (perf_counter() - middle))
         assert all(np.array_equal(a.z, b.z) for a, b in zip(one, two, strict=True))
-    print(f"2 threads / 1 thread, 30 labels: {np.median(speedups):.2f} x (goal 1.6 on 2 free cores)")
+    return shown({"space": "pairwise relaxation, 30 labels", "2 threads / 1 thread, speed": np.median(speedups)})
 
 
 def hierarchy_arrays(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +134,7 @@ def declare_pulp(child: np.ndarray, parent: np.ndarray, n: int) -> None:
         problem += y[c] <= y[p]
 
 
-def declaring(n: int, m: int) -> None:
+def declaring(n: int, m: int) -> list[Row]:
     child, parent = hierarchy_arrays(n, m)
     seconds = {}
     for name, declare in (("structopt", declare_native), ("pyomo", declare_pyomo), ("pulp", declare_pulp)):
@@ -145,15 +148,15 @@ def declaring(n: int, m: int) -> None:
     tracemalloc.stop()
     A = space.matrix
     size = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
-    print(
-        f"declaring {n} nodes, {m} rows: {seconds['structopt']:.2f} s (limit 1.5); "
-        f"Pyomo {seconds['pyomo'] / seconds['structopt']:.0f} x slower, "
-        f"PuLP {seconds['pulp'] / seconds['structopt']:.0f} x slower (goal 20); "
-        f"peak memory {peak / size:.2f} x its CSR matrix (limit 5)"
-    )
+    rows = [
+        {"declared in": name, "nodes": n, "rows": m, "s": took, "times as long": took / seconds["structopt"]}
+        for name, took in seconds.items()
+    ]
+    rows[0]["peak memory / CSR matrix"] = peak / size
+    return [shown(row) for row in rows]
 
 
-def leaks(n_calls: int) -> None:
+def leaks(n_calls: int) -> Row:
     space = pairwise(14)
     oracle = so.Oracle(space, "highs")
     rng = np.random.default_rng(3)
@@ -166,10 +169,8 @@ def leaks(n_calls: int) -> None:
             early = process.memory_info().rss
     gc.collect()
     late = process.memory_info().rss
-    print(
-        f"resident memory after call {n_calls} / after call {n_calls // 10}: {late / early:.4f} (limit 1.05), "
-        f"{late / 2**20:.0f} MiB"
-    )
+    row = {"calls": n_calls, "MiB": late / 2**20, "memory at the end / after a tenth of the calls": late / early}
+    return shown(row | {"limit": 1.05})
 
 
 def main() -> None:
@@ -177,11 +178,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, for a first look")
     quick = parser.parse_args().quick
     scale = 10 if quick else 1
-    overhead(14, 2000 // scale)
-    overhead(30, 400 // scale)
-    threads(640 // scale)
-    declaring(200_000 // scale, 400_000 // scale)
-    leaks(10_000 // scale)
+    rows = [overhead(14, 2000 // scale), overhead(30, 400 // scale)]
+    title, ratio = "A call beside a bare loop over highspy", "maximize / bare highspy"
+    keep("oracle.overhead", rows, title=title, measures=MEASURES, ratio=ratio)
+    keep("oracle.threads", [threads(640 // scale)], title="Two threads on two cores", measures=MEASURES)
+    rows = declaring(200_000 // scale, 400_000 // scale)
+    title = "Declaring a hierarchy beside Pyomo and PuLP"
+    keep("oracle.declaring", rows, title=title, measures=["structopt/space"], ratio="times as long")
+    keep("oracle.memory", [leaks(10_000 // scale)], title="Memory of many calls", measures=MEASURES)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import argparse
 import math
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
@@ -41,6 +42,8 @@ from structopt.train import Risk, bmrm
 
 DATA = Path(os.environ.get("STRUCTOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 GAP = 1e-3
+MEASURES = ("structopt/risks", "structopt/train", "structopt/programs")
+Row = Mapping[str, Any]
 
 
 def timed(work: Callable[[], Any], repeat: int = 1) -> tuple[Any, float]:
@@ -101,18 +104,15 @@ def liblinear(X: Any, y: np.ndarray, lam: float, lower_bound: float) -> tuple[fl
     return math.nan, math.nan
 
 
-def hinge(quick: bool) -> None:
-    print(f"binary hinge to a certified gap of {GAP:g}: CPU seconds (passes), and the ratio of auto to LIBLINEAR")
-    print(
-        f"{'problem':>22} {'lam':>7} {'LIBLINEAR (tol)':>17} {'auto':>17} {'line-search BMRM':>17} "
-        f"{'coordinate':>17} {'ratio':>6} limit"
-    )
-    problems: list[tuple[str, Callable[[], Any], tuple[float, ...], float]] = [
-        ("a9a", a9a, (1e-3, 1e-4, 1e-5), 1.5),
-        ("sparse 100k x 50k", sparse, (1e-4,) if quick else (1e-4, 1e-5), 1.5),
-        ("dense 20k x 500", dense, (1e-3,) if quick else (1e-3, 1e-4), 0.5),
+def hinge(quick: bool) -> list[Row]:
+    """Seconds to the gap, beside LIBLINEAR."""
+    rows: list[Row] = []
+    problems: list[tuple[str, Callable[[], Any], tuple[float, ...]]] = [
+        ("a9a", a9a, (1e-3, 1e-4, 1e-5)),
+        ("sparse 100k x 50k", sparse, (1e-4,) if quick else (1e-4, 1e-5)),
+        ("dense 20k x 500", dense, (1e-3,) if quick else (1e-3, 1e-4)),
     ]
-    for name, make, lams, limit in problems:
+    for name, make, lams in problems:
         if make is a9a and not (DATA / "a9a").exists():
             print(f"{name:>22}  skipped: the data sets are not beside the checkout (set STRUCTOPT_DATA)")
             continue
@@ -120,22 +120,30 @@ def hinge(quick: bool) -> None:
         for trainer in ("bmrm", "coordinate_descent"):
             LinearSVM(trainer=trainer, intercept=False, lam=1.0).fit(X[:200], y[:200])  # compiles
         for lam in lams:
-            cells, bounds, seconds = [], [], {}
+            passes, bounds, seconds = {}, [], {}
             for trainer in ("auto", "bmrm", "coordinate_descent"):
                 svm = LinearSVM(lam=lam, tol=GAP, trainer=trainer, intercept=False)
                 seconds[trainer] = fit_seconds(svm, X, y)
                 assert svm.result_.converged
                 bounds.append(svm.result_.lower_bound)
-                cells.append(f"{seconds[trainer]:9.3f} ({svm.result_.passes:5.0f})")
+                passes[trainer] = svm.result_.passes
             theirs, tol = liblinear(X, y, lam, max(bounds))
-            print(
-                f"{name:>22} {lam:7.0e} {theirs:9.3f} ({tol:5g}) {' '.join(f'{cell:>17}' for cell in cells)} "
-                f"{seconds['auto'] / theirs:6.2f} {limit}",
-                flush=True,
-            )
+            row = {
+                "problem": f"{name}, lam {lam:.0e}",
+                "LIBLINEAR, CPU s": theirs,
+                "its tol": tol,
+                "auto, CPU s": seconds["auto"],
+                "line-search BMRM, CPU s": seconds["bmrm"],
+                "its passes": passes["bmrm"],
+                "coordinate descent, CPU s": seconds["coordinate_descent"],
+                "times faster": theirs / seconds["auto"],
+            }
+            rows.append(shown(row))
+    return rows
 
 
-def roc() -> None:
+def roc() -> list[Row]:
+    """The ROC area beside a sort and two products."""
     rng = np.random.default_rng(0)
     X, w = rng.normal(size=(1_000_000, 20)), rng.normal(size=20)
     y = _noisy_signs(X @ w, rng)
@@ -144,15 +152,20 @@ def roc() -> None:
     _, ours = timed(lambda: risk(w), 3)
     f = X @ w
     products = timed(lambda: (X @ w, g @ X), 3)[1]
+    rows = []
     for kind, sort in (("argsort", np.argsort), ("sort", np.sort)):
         base = products + timed(partial(sort, f), 3)[1]
-        print(
-            f"ROC area, 10^6 x 20: {ours:.3f} s against one {kind} and two products {base:.3f} s: {ours / base:.2f} x"
-        )
-    print("(limit 3)")
+        row = {
+            "risk": "ROC area, 10^6 x 20",
+            "CPU s": ours,
+            "beside": f"one {kind} and two products",
+            "its CPU s": base,
+        }
+        rows.append(shown(row | {"risk / beside": ours / base}))
+    return rows
 
 
-def iterations() -> None:
+def iterations() -> list[Row]:
     """Passes to an absolute gap eps; Theorem 5: at most log2(lam J(0) / G^2) + 8 G^2 / (lam eps) - 1."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 50)) / math.sqrt(50)
@@ -165,21 +178,21 @@ def iterations() -> None:
         "theta = 0.1": {"line_search": False},
         "line search": {"line_search": True},
     }
+    rows = []
     for loss in (Hinge, Logistic):
-        print(
-            f"\npasses of BMRM to an absolute gap eps, {loss.__name__} (Theorem 5's bound for eps = {epsilons[-1]:g})"
-        )
-        print(f"{'':>12} {'lam':>7} " + " ".join(f"{'eps ' + format(e, 'g'):>10}" for e in epsilons) + f" {'bound':>9}")
         for name, options in methods.items():
             needed = np.array([_passes(loss(X, y), lam, epsilons, options) for lam in lams])
             for lam, row in zip(lams, needed, strict=True):
                 start = loss(X, y)(np.zeros(50))[0]
                 bound = max(math.log2(lam * start / G2), 0.0) + 8 * G2 / (lam * epsilons[-1]) - 1
                 assert row[-1] <= bound
-                print(f"{name:>12} {lam:7g} " + " ".join(f"{n:10d}" for n in row) + f" {bound:9.2g}")
+                counts = {f"eps {e:g}": n for e, n in zip(epsilons, row, strict=True)}
+                told = {"loss": loss.__name__, "method": name, "lam": lam, **counts}
+                rows.append(shown(told | {f"Theorem 5, eps {epsilons[-1]:g}": bound}))
             by_lam = np.polyfit(-np.log(lams), np.log(needed[:, 2]), 1)[0]
             by_eps = np.polyfit(-np.log(epsilons), np.log(needed[2]), 1)[0]
             print(f"{name:>12} passes grow like (1/lam)^{by_lam:.2f} at eps 1e-3, (1/eps)^{by_eps:.2f} at lam 1e-3")
+    return rows
 
 
 def adult9() -> tuple[Any, np.ndarray]:
@@ -202,7 +215,7 @@ def _read(name: str, parts: tuple[str, ...]) -> tuple[Any, np.ndarray]:
     return sp.vstack(matrices, format="csr"), np.concatenate(labels)
 
 
-def figure4(quick: bool) -> None:
+def figure4(quick: bool) -> list[Row]:
     """Passes on real data, the bound of Theorem 5, and what BMRM 5.1.1 and 5.2 say of Figures 4 and 8."""
     epsilons = np.array([1e-1, 1e-2, 1e-3, 1e-4])
     lams = (1e-3, 1e-4) if quick else (1e-3, 1e-4, 1e-5, 1e-6)
@@ -212,7 +225,8 @@ def figure4(quick: bool) -> None:
     }
     if not DATA.exists():
         print("Figure 4 skipped: the data sets are not beside the checkout (set STRUCTOPT_DATA)")
-        return
+        return []
+    rows: list[Row] = []
     passes: dict[tuple[str, str], np.ndarray] = {}
     for name, make in (("adult9", adult9), ("rcv1 slice", rcv1_slice)):
         X, y = make()
@@ -229,9 +243,12 @@ def figure4(quick: bool) -> None:
                 cells = " ".join(f"{n:9d}" for n in row)
                 message = f"{bound:9.1e}" if method == "Algorithm 2" else f"{'':9}"
                 print(f"{method:>12} {lam:7.0e} {cells} {message}  {_rates(epsilons, row)}", flush=True)
+                told = {"set": name, "method": method, "lam": lam}
+                rows += [told | {"gap": e, "passes": n} for e, n in zip(epsilons, row, strict=True)]
             growth = np.polyfit(-np.log(lams), np.log(needed[:, -1]), 1)[0]
             print(f"{method:>12} passes to 1e-4 grow like (1/lam)^{growth:.2f}; Theorem 5 has (1/lam)^1")
     _compare(passes)
+    return rows
 
 
 def _compare(passes: dict[tuple[str, str], np.ndarray]) -> None:
@@ -273,14 +290,16 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1):
-        if "hinge" in arguments.parts:
-            hinge(arguments.quick)
-        if "roc" in arguments.parts:
-            roc()
-        if "iterations" in arguments.parts:
-            iterations()
-        if "figure4" in arguments.parts:
-            figure4(arguments.quick)
+        jobs: dict[str, tuple[Callable[[], list[Row]], str, str | None]] = {
+            "hinge": (lambda: hinge(arguments.quick), "Binary hinge to a certified gap of 1e-3", "times faster"),
+            "roc": (roc, "The area under the ROC curve", "risk / beside"),
+            "iterations": (iterations, "Passes of BMRM to an absolute gap, made-up data", None),
+            "figure4": (lambda: figure4(arguments.quick), "Passes of BMRM to an absolute gap, real data", None),
+        }
+        for part in arguments.parts:
+            work, title, ratio = jobs[part]
+            words = [part, *(["--quick"] if arguments.quick and part in ("hinge", "figure4") else [])]
+            keep(f"risks.{part}", work(), title=title, measures=MEASURES, words=words, ratio=ratio)
 
 
 if __name__ == "__main__":

@@ -21,27 +21,20 @@ passes the fastest counts, call by call and pause by pause: a busy machine blurs
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import highspy
 import numpy as np
+from _results import keep, shown
 
 import structopt as so
 from structopt import search
 from structopt.plane import Plane
 from structopt.search import SearchResult
 from structopt.surrogates import Product
-
-# Queries per search as printed: thesis table 4.1 (= AISTATS16 table 1) and thesis table 5.1.
-PAPERS = {
-    "sarawagi": (43.2, 15.3),
-    "bisecting": (10.3, 7.8),
-    "angular": (3.8, 4.5),
-    "convex_hull": (None, 3.1),
-}
 
 #: Everything that the backend calls on a `highspy.Highs` between two queries.
 SOLVER_CALLS = (
@@ -214,19 +207,23 @@ def run(data: PairwiseYeast, oracle: so.Oracle, repeats: int) -> dict[str, dict[
     }
 
 
-def report(table: dict[str, dict[str, Any]], algorithm: str) -> None:
+def report(table: dict[str, dict[str, Any]], algorithm: str) -> list[Mapping[str, Any]]:
     best = np.max([row["value"] for row in table.values()], axis=0)
     print(f"{len(best)} examples, oracle: {algorithm}, violated: {np.mean(best > 0):.0%}")
-    head = ("search", "queries", "paper 4.1", "paper 5.1", "ms", "optimum found", "outside / solver")
-    print("{:<12} {:>8} {:>10} {:>10} {:>8} {:>14} {:>18}".format(*head))
+    rows = []
     for name, row in table.items():
         found = np.mean(np.asarray(row["value"]) >= best * (1.0 - 1e-3))
         outside, solver = np.sum(row["outside"]), np.sum(row["solver"])
-        first, second = PAPERS.get(name, (None, None))
-        print(
-            f"{name:<12} {np.mean(row['queries']):8.2f} {first or '-':>10} {second or '-':>10} "
-            f"{1e3 * (outside + solver) / len(best):8.3f} {found:14.1%} {outside / solver:18.1%}"
-        )
+        figures = {
+            "set": "Yeast",
+            "search": name,
+            "queries": np.mean(row["queries"]),
+            "ms": 1e3 * (outside + solver) / len(best),
+            "failed": 1.0 - found,
+            "outside / in the solver": outside / solver,
+        }
+        rows.append(shown(figures))
+    return rows
 
 
 def main() -> None:
@@ -244,7 +241,10 @@ def main() -> None:
     data.train(oracle, arguments.passes)
     if arguments.integral:
         oracle = so.Oracle(data.space, solver=arguments.solver)
-    report(run(data, oracle, arguments.repeats), oracle.algorithm)
+    rows = report(run(data, oracle, arguments.repeats), oracle.algorithm)
+    name, title = ("search.integral", "Over labels") if arguments.integral else ("search", "Over the relaxation")
+    measures = ("structopt/search", "structopt/plane", "structopt/oracle", "structopt/backends")
+    keep(name, rows, title=f"{title}: queries, time and failures of each search", measures=measures)
 
 
 if __name__ == "__main__":

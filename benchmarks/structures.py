@@ -20,10 +20,12 @@ import argparse
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from time import process_time
+from typing import Any
 
 import highspy
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 
 import structopt as so
 
@@ -217,14 +219,17 @@ class Line:
     highs: list[float]
     fast: list[float]
 
-    def text(self, name: str, regime: str) -> str:
-        ratio = float(np.median(self.ratios))
-        verdict = "met" if ratio >= self.target else "MISSED"
-        return (
-            f"{name:26s} {regime:7s} {ratio:7.1f} x  target {self.target:4.0f} x  {verdict:6s}  "
-            f"range {min(self.ratios):.1f}-{max(self.ratios):.1f}   "
-            f"HiGHS {1e3 * np.median(self.highs):9.3f} ms   structopt {1e3 * np.median(self.fast):7.4f} ms"
-        )
+    def row(self, name: str, regime: str) -> Mapping[str, Any]:
+        return {
+            "structure": name,
+            "regime": regime,
+            "HiGHS, ms": 1e3 * np.median(self.highs),
+            "structopt, ms": 1e3 * np.median(self.fast),
+            "times faster": np.median(self.ratios),
+            "least": min(self.ratios),
+            "most": max(self.ratios),
+            "target": self.target,
+        }
 
 
 def measure(case: Case, regime: str, seed: int, lines: dict[tuple[str, str], Line]) -> None:
@@ -240,7 +245,7 @@ def measure(case: Case, regime: str, seed: int, lines: dict[tuple[str, str], Lin
     line.fast.append(fast / (len(costs) - 1))
 
 
-def ratios(n_seeds: int, quick: bool, only: str) -> None:
+def ratios(n_seeds: int, quick: bool, only: str) -> list[Mapping[str, Any]]:
     lines: dict[tuple[str, str], Line] = {}
     for seed in range(n_seeds):
         for name, make in cases(seed, quick).items():
@@ -249,8 +254,7 @@ def ratios(n_seeds: int, quick: bool, only: str) -> None:
             case = make()
             for regime in case.targets:
                 measure(case, regime, seed, lines)
-    for (name, regime), line in lines.items():
-        print(line.text(name, regime), flush=True)
+    return [shown(line.row(name, regime)) for (name, regime), line in lines.items()]
 
 
 # ---- batches of chains ---------------------------------------------------------------------------
@@ -277,7 +281,7 @@ def numpy_viterbi(U: np.ndarray, ptr: np.ndarray, T: np.ndarray) -> tuple[np.nda
     return y, values.max(axis=1)[np.argsort(order)]
 
 
-def batch_of_chains(n_seeds: int) -> None:
+def batch_of_chains(n_seeds: int) -> Mapping[str, Any]:
     found, times = [], []
     for seed in range(n_seeds):
         rng = np.random.default_rng(seed)
@@ -300,10 +304,8 @@ def batch_of_chains(n_seeds: int) -> None:
             assert np.allclose(values, wanted)
         found.append(seconds[0] / seconds[1])
         times.append(1e3 * seconds[0] / 3)
-    print(
-        f"1,000 chains of OCR length, batch.argmax / numpy-batched recursion: {np.median(found):.2f} "
-        f"(limit 0.5; range {min(found):.2f}-{max(found):.2f}), {np.median(times):.1f} ms"
-    )
+    row = {"batch": "1,000 chains of OCR length", "beside": "Viterbi batched in NumPy", "ms": np.median(times)}
+    return shown(row | {"batch / beside": np.median(found), "least": min(found), "most": max(found)})
 
 
 # ---- recognition ---------------------------------------------------------------------------------
@@ -360,11 +362,12 @@ def network(tail: np.ndarray, head: np.ndarray, n: int) -> sp.csr_array:
     return csr(np.concatenate([ones, -ones]), np.concatenate([tail, head]), np.tile(arc, 2), (n, len(tail)))
 
 
-def recognition(scale: int) -> None:
+def recognition(scale: int) -> list[Mapping[str, Any]]:
     from structopt.recognize import recognize
 
     for space in large_spaces(1000):  # load the kernels
         _ = recognize(space.compiled).unimodular_proof
+    rows = []
     for space in large_spaces(scale):
         compiled = space.compiled
         seconds = []
@@ -375,10 +378,16 @@ def recognition(scale: int) -> None:
         begun = process_time()
         proof = structure.unimodular_proof
         proving = process_time() - begun
-        print(
-            f"recognise {space.name:32s} {compiled.n_rows:6d} rows: {structure.kind:10s} {np.median(seconds):.3f} s "
-            f"(limit 0.1); unimodularity {'proved' if proof else 'not proved'} in {proving:.3f} s (limit 1)"
-        )
+        row = {
+            "space": space.name,
+            "rows": compiled.n_rows,
+            "recognised as": structure.kind,
+            "CPU s": np.median(seconds),
+            "unimodularity": "proved" if proof else "not proved",
+            "CPU s of the proof": proving,
+        }
+        rows.append(shown(row))
+    return rows
 
 
 def main() -> None:
@@ -387,11 +396,17 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of a structure's name, such as 'chain'")
     arguments = parser.parse_args()
     quick, only = arguments.quick, arguments.only
-    ratios(1 if quick else 5, quick, only)
+    n_seeds = 1 if quick else 5
+    rows, seeds = ratios(n_seeds, quick, only), range(n_seeds)
+    measures = ("structopt/algorithms", "structopt/oracle")
+    title, ratio = "Combinatorial algorithms beside warm HiGHS", "times faster"
+    keep("structures", rows, title=title, measures=measures, seeds=seeds, ratio=ratio)
     if not only or "batch" in only:
-        batch_of_chains(1 if quick else 5)
+        rows = [batch_of_chains(n_seeds)]
+        keep("structures.batch", rows, title="A batch of chains beside NumPy", measures=measures, seeds=seeds)
     if not only or "recognise" in only:
-        recognition(10 if quick else 1)
+        rows = recognition(10 if quick else 1)
+        keep("structures.recognise", rows, title="Time to recognise a structure", measures=["structopt/recognize"])
 
 
 if __name__ == "__main__":

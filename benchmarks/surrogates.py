@@ -16,7 +16,8 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -27,12 +28,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import scipy.sparse as sp
+from _results import keep, shown
 
 import structopt as so
 from structopt.surrogates import BetaScaling, LogLoss, Margin, MicroF1, ProbLoss, Slack, Surrogate
 from structopt.train import StructuredRisk
 
 DATA = Path(os.environ.get("STRUCTOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+MEASURES = ("structopt/search", "structopt/surrogates", "structopt/algorithms", "structopt/risks", "structopt/plane")
 SURROGATES: list[Surrogate] = [Slack(), BetaScaling(0.5), LogLoss(), ProbLoss(), MicroF1()]
 
 
@@ -168,7 +171,7 @@ def seconds(risk: StructuredRisk, weights: list[np.ndarray[Any, Any]]) -> float:
     return process_time() - begun
 
 
-def table(name: str, limit: int | None, passes: int, surrogates: list[Surrogate]) -> None:
+def table(name: str, limit: int | None, passes: int, surrogates: list[Surrogate]) -> list[Mapping[str, Any]]:
     """Check and measure one structure."""
     problem = PROBLEMS[name]
     small = problem.make(True)
@@ -180,19 +183,23 @@ def table(name: str, limit: int | None, passes: int, surrogates: list[Surrogate]
         X, Y = X[:limit], Y[:limit]
     weights = path_of(model, X, Y, passes)
     base = seconds(StructuredRisk(model, X, Y, Margin()), weights)
-    n = len(Y)
-    print(f"{name}: {n} examples, margin {1e3 * base / passes:.1f} ms a pass; small instances agree with enumeration")
+    rows = []
     for psi in surrogates:
         for search in problem.searches:
             seconds(StructuredRisk(model, X[:40], Y[:40], psi, search), weights)  # compiles whatever a later pass needs
             risk = StructuredRisk(model, X, Y, psi, search)
             spent = seconds(risk, weights)
             proofs = ", ".join(f"{proof} {count}" for proof, count in risk.statistics.most_common())
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-            print(
-                f"    {psi!r:24s} {search:12s} {spent / base:8.1f} x margin   ({proofs}; peak {peak:.2f} GB)",
-                flush=True,
-            )
+            row = {
+                "problem": f"{name}, {len(Y)} examples",
+                "surrogate": repr(psi),
+                "search": search,
+                "ms a pass": 1e3 * spent / passes,
+                "times margin": spent / base,
+                "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+            }
+            rows.append(shown(row | {"proofs": proofs}))
+    return rows
 
 
 def main() -> None:
@@ -204,8 +211,11 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=6)
     options = parser.parse_args()
     chosen = [psi for psi in SURROGATES if not options.surrogates or psi.name in options.surrogates]
+    rest = [word for word in sys.argv[1:] if word not in PROBLEMS]
     for name in options.names or PROBLEMS:
-        table(name, options.examples, options.passes, chosen)
+        rows = table(name, options.examples, options.passes, chosen)
+        title = (PROBLEMS[name].make.__doc__ or "").strip(".")
+        keep(f"surrogates.{name}", rows, title=title, measures=MEASURES, words=[name, *rest], ratio="times margin")
 
 
 if __name__ == "__main__":

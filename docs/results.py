@@ -49,13 +49,12 @@ def _number(value: Any, decimals: int | None = None) -> str:
     if isinstance(value, str):
         return value.replace("|", "\\|")
     if decimals is not None:
-        return f"{value:.{decimals}f}"
+        return f"{value:,.{decimals}f}"
     if isinstance(value, int):
         return f"{value:,}"
-    if value == 0 or 1e-3 <= abs(value) < 1e6:
-        digits = max(0, 3 - math.floor(math.log10(abs(value))) - 1) if value else 0
-        return f"{value:,.{min(digits, 4)}f}"
-    return f"{value:.2g}"
+    if not 1 <= abs(value) < 1e6:
+        return f"{value:.3g}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def _decimals(values: Iterable[Any]) -> int | None:
@@ -156,17 +155,14 @@ def draw_bars(result: Row) -> None:
 
 
 def draw_lines(result: Row, how: Row, name: str) -> None:
-    """A figure of a paper from the rows of a result: ``x`` against ``y``, a line for each value of ``by``."""
-    panels = list(dict.fromkeys(str(row.get(how["panel"])) for row in result["rows"])) if "panel" in how else [""]
-    figure = _figure(4.2 * len(panels) if len(panels) > 1 else 6.0, 3.4)
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        rows = [row for row in result["rows"] if not panel or str(row.get(how["panel"])) == panel]
-        rows = [row for row in rows if row.get(how["x"]) is not None and row.get(how["y"]) is not None]
-        for line in dict.fromkeys(str(row.get(how["by"])) for row in rows) if "by" in how else [""]:
-            own = [row for row in rows if "by" not in how or str(row.get(how["by"])) == line]
-            axes.plot(
-                [row[how["x"]] for row in own], [row[how["y"]] for row in own], how.get("style", "o-"), ms=3, label=line
-            )
+    """A figure of a paper from the rows of a result: ``x`` against ``y``, a line for each ``by`` in each ``panel``."""
+    rows = [row for row in result["rows"] if row.get(how["x"]) is not None and row.get(how["y"]) is not None]
+    panels = _grouped(rows, how.get("panel", []))
+    figure = _figure(max(6.0, 3.6 * len(panels)), 3.4)
+    for axes, (panel, shown) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for line, own in _grouped(shown, how.get("by", [])).items():
+            x, y = ([row[how[axis]] for row in own] for axis in "xy")
+            axes.plot(x, y, how.get("style", "o-"), ms=3, label=line)
         for axis in how.get("log", ""):
             getattr(axes, f"set_{axis}scale")("log")
         axes.set_xlabel(how["x"])
@@ -174,8 +170,17 @@ def draw_lines(result: Row, how: Row, name: str) -> None:
         axes.set_title(panel, fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
         if "by" in how:
-            axes.legend(fontsize=7, frameon=False)
+            axes.legend(fontsize=7, frameon=False, title=how["by"] if isinstance(how["by"], str) else None)
     _save(figure, name)
+
+
+def _grouped(rows: Sequence[Row], names: str | Sequence[str]) -> dict[str, list[Row]]:
+    """Rows by the values of one column or of several."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        words = [_number(row.get(name)) for name in ([names] if isinstance(names, str) else names)]
+        found.setdefault(", ".join(words), []).append(row)
+    return found
 
 
 # ---- Reproductions -------------------------------------------------------------------------------------
@@ -198,44 +203,47 @@ def papers(folder: Path = BENCHMARKS / "papers") -> list[dict[str, Any]]:
 def side_by_side(table: Row, result: Row) -> tuple[str, bool]:
     """The paper's rows and ours with the same keys in one table, and whether some figure of ours falls short."""
     keys, theirs, ours = table["keys"], table.get("rows", []), list(result["rows"])
-    better, tolerance = table.get("better", {}), table.get("tolerance", {})
-    compared = [name for name in _columns(theirs) if name not in keys] or list(better)
-    also = table.get("also", [])
-    order: dict[tuple[Any, ...], list[Row | None]] = {}
-    for which, rows in enumerate((theirs, ours)):
-        for row in rows:
-            order.setdefault(tuple(row.get(key) for key in keys), [None, None])[which] = row
-    decimals = {name: _decimals(row.get(name) for row in theirs) for name in compared}
-    head = [*keys, *(f"{name}, {who}" for name in compared for who in ("paper", "ours")), *also]
-    short_head = "falls short by"
+    better, also = table.get("better", {}), table.get("also", [])
+    pairs: dict[tuple[Any, ...], list[tuple[Row, Row]]] = {}
+    for row in theirs:
+        pairs[tuple(row.get(key) for key in keys)] = []
+    for row in ours:  # several of ours may stand beside one of the paper's
+        pairs.setdefault(tuple(row.get(key) for key in keys), []).append(({}, row))
+    for row in theirs:
+        key = tuple(row.get(key) for key in keys)
+        pairs[key] = [(row, own) for _, own in pairs[key]] or [(row, {})]
+    columns = [name for name in _columns(theirs) if name not in keys]
+    places = {name: _decimals(row.get(name) for row in theirs) for name in columns}
+    head, right = list(keys), [False] * len(keys)
+    for name in columns:
+        who = ("paper", "ours") if any(name in row for row in ours) else ("paper",)
+        head += [f"{name}, {one}" for one in who]
+        right += [_is_number(theirs, name)] * len(who)
+    head += [*also, *(["falls short by"] if better else [])]
+    right += [*(_is_number(ours, name) for name in also), *([False] if better else [])]
     lines, falls_short = [], False
-    for key, (paper, own) in order.items():
-        cells, short = [_number(value) for value in key], []
-        for name in compared:
-            a, b = (row.get(name) if row else None for row in (paper, own))
-            cells += [_number(a, decimals[name] if not isinstance(a, str) else None)]
-            cells += ["not run" if own is None else _number(b, decimals[name] if not isinstance(b, str) else None)]
-            if name in better and isinstance(a, int | float) and isinstance(b, int | float):
-                # Compared as printed: a difference in a digit that the paper does not print is none.
-                places = decimals[name] or 0
-                gap = round(a, places) - round(b, places)
-                gap = gap if better[name] == "higher" else -gap
-                if gap > tolerance.get(name, 0.0) + 1e-12:
-                    short.append(f"{name} {gap:.{places}f}")
-        cells += [_number(own.get(name)) if own else "–" for name in also]
-        falls_short |= bool(short)
-        lines.append([*cells, ", ".join(short) if better else ""])
-    if better:
-        head.append(short_head)
-    else:
-        lines = [line[:-1] for line in lines]
-    right = (
-        [False] * len(keys)
-        + [_is_number([*theirs, *ours], name) for name in compared for _ in (0, 1)]
-        + [_is_number(ours, name) for name in also]
-        + [False] * bool(better)
-    )
+    for key, beside in pairs.items():
+        for paper, own in beside:
+            cells, short = [_number(value) for value in key], []
+            for name in columns:
+                a, b, decimals = paper.get(name), own.get(name), places[name]
+                cells.append(_number(a, decimals))
+                if f"{name}, ours" in head:
+                    cells.append(_number(b, decimals) if own else "not run")
+                if name in better and (gap := _short_by(a, b, better[name], decimals)):
+                    short.append(f"{name} {gap}")
+            cells += [_number(own.get(name)) for name in also]
+            lines.append([*cells, *([", ".join(short)] if better else [])])
+            falls_short |= bool(short)
     return _table(head, lines, right), falls_short
+
+
+def _short_by(paper: Any, own: Any, better: str, decimals: int | None) -> str:
+    """By how much our figure is worse, or nothing; a difference in digits that the paper does not print is none."""
+    if not (isinstance(paper, int | float) and isinstance(own, int | float)) or decimals is None:
+        return ""
+    gap = (round(paper, decimals) - round(own, decimals)) * (1 if better == "higher" else -1)
+    return f"{gap:.{decimals}f}" if gap > 0.5 * 10**-decimals else ""
 
 
 def reproductions_page(found: Sequence[Row], results: Mapping[str, Row]) -> str:
@@ -251,7 +259,7 @@ def reproductions_page(found: Sequence[Row], results: Mapping[str, Row]) -> str:
                 parts.append(f"Not reproduced: {table.get('missing', 'the result is not kept yet.')}")
                 continue
             text, falls_short = side_by_side(table, result)
-            parts += [text] if table.get("rows") or table.get("better") else []
+            parts += [text] if table.get("rows") else []
             if falls_short and "why" in table:
                 parts.append(f"Why it falls short: {table['why']}")
             elif "why" in table:

@@ -164,12 +164,23 @@ def test_paper_and_own_figures_stand_side_by_side(kept, keep, pages, tmp_path):
     page = pages.reproductions_page([PAPER], kept.load_all(tmp_path))
     assert "| set | loss, paper | loss, ours | F1, paper | F1, ours | falls short by |" in page
     assert "| a | 0.20 | 0.20 | 0.661 | 0.650 | F1 0.011 |" in page  # as the paper prints it, the losses are equal
-    assert "| b | 0.25 | not run | 0.650 | not run |  |" in page
     assert "| c | – | 0.10 | – | 0.700 |  |" in page
+    assert "| b | 0.25 | not run | 0.650 | not run |  |" in page
     assert "Why it falls short: Fewer examples." in page and "A note." in page
     assert "Not reproduced: the data are not public." in page
     assert "`structopt bench toy --size 3` <!-- age of toy.part -->" in page
     assert "| [Toy](#toy) | Table 1 | Figure 9 |" in page
+
+
+def test_rows_of_one_key_and_columns_of_one_side(pages):
+    table = {"keys": ["set"], "rows": [{"set": "a", "F1": 0.5, "their s": 3}], "also": ["tuned by"]}
+    ours = [{"set": "a", "F1": 0.41, "tuned by": "folds"}, {"set": "a", "F1": None, "tuned by": "one out"}]
+    text, falls_short = pages.side_by_side(table, {"rows": ours})
+    head, _, first, second = text.splitlines()
+    assert head == "| set | F1, paper | F1, ours | their s, paper | tuned by |" and not falls_short
+    assert first == "| a | 0.5 | 0.4 | 3 | folds |" and second == "| a | 0.5 | – | 3 | one out |"
+    text, falls_short = pages.side_by_side(table | {"better": {"F1": "higher", "their s": "lower"}}, {"rows": ours})
+    assert falls_short and text.splitlines()[2].endswith("| F1 0.1 |") and text.splitlines()[3].endswith("|  |")
 
 
 def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
@@ -177,7 +188,7 @@ def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
     (tmp_path / "toy.py").write_text('"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n')
     page = pages.benchmarks_page(kept.load_all(tmp_path), tmp_path)
     assert "## toy\n\nA toy.\n\nMeasured in `turns`.\n\n### A toy" in page and "python toy.py" not in page
-    assert "| a\\|b | 3 | 12.2 | 0.510 |" in page and "(_static/results/toy.part.svg)" in page
+    assert "| a\\|b | 3 | 12.2 | 0.51 |" in page and "(_static/results/toy.part.svg)" in page
 
 
 def test_pictures_are_drawn(kept, keep, pages, tmp_path, monkeypatch):
@@ -187,7 +198,7 @@ def test_pictures_are_drawn(kept, keep, pages, tmp_path, monkeypatch):
     result = kept.load_all(tmp_path)["toy.part"]
     pages.draw_bars(result)
     pages.draw_lines(result, {"x": "k", "y": "ratio", "by": "set", "log": "xy"}, "lines")
-    pages.draw_lines(result, {"x": "k", "y": "ratio", "panel": "set"}, "panels")
+    pages.draw_lines(result, {"x": "k", "y": "ratio", "by": ["set", "k"], "panel": "set"}, "panels")
     first = (tmp_path / "pictures" / "toy.part.svg").read_text()
     pages.draw_bars(result)
     assert first == (tmp_path / "pictures" / "toy.part.svg").read_text()  # the same file whenever it is drawn
