@@ -19,19 +19,26 @@ __version__ = "0.1.0"
 #: Read by `structopt.errors` before anything else: another project on the package index has the same import name.
 __distribution__ = "structopt-learn"
 
-from structopt import backends, errors, features, losses, search, structures, surrogates
-from structopt.algorithms.diagram import compile_space
-from structopt.hierarchy import Hierarchy
-from structopt.model import Model
-from structopt.model.library import available_models, load_model
-from structopt.oracle import Oracle, shared_oracle
-from structopt.oracle.label import Label
-from structopt.plane import Plane, PointPlane
-from structopt.space import Block, LabelSpace
-from structopt.space.expressions import Expression, concatenate
+from structopt import errors
 
 if TYPE_CHECKING:
-    from structopt import data, estimators, metrics, norms, plot, risks, testing, train
+    from structopt import (
+        backends,
+        data,
+        estimators,
+        features,
+        losses,
+        metrics,
+        norms,
+        plot,
+        risks,
+        search,
+        structures,
+        surrogates,
+        testing,
+        train,
+    )
+    from structopt.algorithms.diagram import compile_space
     from structopt.estimators import (
         CRF,
         AUCMaximizer,
@@ -46,34 +53,53 @@ if TYPE_CHECKING:
         StructuredSVM,
         load,
     )
+    from structopt.hierarchy import Hierarchy
+    from structopt.model import Model
+    from structopt.model.library import available_models, load_model
+    from structopt.oracle import Oracle, shared_oracle
+    from structopt.oracle.label import Label
+    from structopt.plane import Plane, PointPlane
     from structopt.risks import regularizers
+    from structopt.space import Block, LabelSpace
+    from structopt.space.expressions import Expression, concatenate
 
-# Imported when first used: scikit-learn, matplotlib and the trainers take longer to import than most programs to run.
-_LAZY_MODULES = ("data", "estimators", "metrics", "norms", "plot", "risks", "testing", "train")
-_LAZY_ESTIMATORS = (
-    "AUCMaximizer",
-    "CRF",
-    "ConditionalRiskMinimizer",
-    "FBetaSVM",
-    "HierarchicalSVM",
-    "LinearSVM",
-    "OrdinalRegressor",
-    "QuantileRegressor",
-    "RankSVM",
-    "SharedSVM",
-    "StructuredSVM",
-    "load",
-)
+# Where each name of this module lives. It is imported when it is first used (PEP 562): the compiler, scipy and
+# scikit-learn take longer to import than most programs need.
+_HOMES = {
+    "structopt": (
+        "backends data estimators features losses metrics norms plot risks search structures surrogates testing train "
+        # Not in __all__: two extras, and the rooms whose names are above or are for those who extend structopt.
+        "distributed torch algorithms checks frames hierarchy interop model oracle plane programs recognize space "
+        "stopping"
+    ),
+    "structopt.algorithms.diagram": "compile_space",
+    "structopt.estimators": (
+        "AUCMaximizer CRF ConditionalRiskMinimizer FBetaSVM HierarchicalSVM LinearSVM OrdinalRegressor "
+        "QuantileRegressor RankSVM SharedSVM StructuredSVM load"
+    ),
+    "structopt.hierarchy": "Hierarchy",
+    "structopt.model": "Model",
+    "structopt.model.library": "available_models load_model",
+    "structopt.oracle": "Oracle shared_oracle",
+    "structopt.oracle.label": "Label",
+    "structopt.plane": "Plane PointPlane",
+    "structopt.risks": "regularizers",
+    "structopt.space": "Block LabelSpace",
+    "structopt.space.expressions": "Expression concatenate",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY_MODULES or name in ("torch", "distributed"):  # these two are extras, and not in __all__
-        return import_module(f"structopt.{name}")
-    if name == "regularizers":
-        return import_module("structopt.risks.regularizers")
-    if name in _LAZY_ESTIMATORS:
-        return getattr(import_module("structopt.estimators"), name)
-    raise AttributeError(f"module 'structopt' has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'structopt' has no attribute {name!r}")
+    home = _HOME[name]
+    if home in ("structopt", "structopt.risks"):  # modules, not names in one
+        found: Any = import_module(f"{home}.{name}")
+    else:
+        found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from structopt._jit import (
     BAD_NUMBER,
@@ -94,6 +93,8 @@ def assign_batch(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[In
 
 def assign_scipy(C: npt.ArrayLike) -> tuple[IntArray, float]:
     """`assign` by scipy: the reference, slower on small matrices by its call overhead."""
+    from scipy.optimize import linear_sum_assignment  # a fifth of a second of imports, which no other function needs
+
     scores = floats(C, "C", 2)
     _check_shape(*scores.shape)
     if not (scores < np.inf).all():
