@@ -109,7 +109,8 @@ def keep(
     Returns
     -------
     Path or None
-        The file; None if a result of another command is kept there, which a quick or partial run does not replace.
+        The file; None if a result of another command is kept there, which a quick or partial run does not replace, or
+        if nothing can be written.
     """
     global _kept_at
     now = process_time()
@@ -140,12 +141,16 @@ def keep(
     }
     if ratio is not None and ratio not in rows[0]:
         raise KeyError(f"{name}: there is no column {ratio!r} to draw; the rows have {', '.join(rows[0])}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     head = json.dumps(result, indent=1, ensure_ascii=False)[:-2]
     body = ",\n".join("  " + json.dumps(_plain(row), ensure_ascii=False) for row in rows)  # a row a line, for diffs
     partial = path.with_suffix(".partial")
-    partial.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n', encoding="utf-8")
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n', encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        print(f"not kept: {error}")
+        return None
     print(f"kept: results/{path.name}")
     return path
 
@@ -172,7 +177,10 @@ def load_all(folder: Path | None = None) -> dict[str, dict[str, Any]]:
 
 def changed_since(result: Mapping[str, Any], root: Path = ROOT) -> bool:
     """Whether the measured code is another than when the result was kept."""
-    return bool(fingerprint(result["measures"], root) != result["fingerprint"])
+    try:
+        return bool(fingerprint(result["measures"], root) != result["fingerprint"])
+    except FileNotFoundError:  # moved or deleted since
+        return True
 
 
 def fingerprint(paths: Sequence[str], root: Path = ROOT) -> str:
@@ -214,7 +222,7 @@ def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a row in the types of JSON, numbers to five digits."""
 
     def value(one: Any) -> Any:
-        one = one.item() if hasattr(one, "item") else one
+        one = one.tolist() if hasattr(one, "tolist") else one  # numbers of NumPy
         if isinstance(one, float):
             return float(f"{one:.5g}") if math.isfinite(one) else None
         return one if one is None or isinstance(one, bool | int | str) else str(one)
@@ -253,6 +261,8 @@ def _commit(paths: Sequence[str]) -> str | None:
         return done.stdout.strip()
 
     try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != ROOT:
+            return None  # unpacked inside another repository
         return git("rev-parse", "--short=10", "HEAD") + ("+" if git("status", "--porcelain", "--", *paths) else "")
     except (OSError, subprocess.SubprocessError):
         return None

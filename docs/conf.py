@@ -54,7 +54,7 @@ html_theme_options = {
     "navbar_align": "left",
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "tutorial": [], "glossary": []}
+html_sidebars = {page: [] for page in ("index", "tutorial", "glossary", "reproductions", "benchmarks")}
 html_show_sourcelink = False
 
 # scikit-learn warns about its own future in some signatures; that is not this project's documentation.

@@ -47,7 +47,7 @@ def _number(value: Any, decimals: int | None = None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value.replace("|", "\\|")
+        return " ".join(value.replace("|", "\\|").split())
     if decimals is not None:
         return f"{value:,.{decimals}f}"
     if isinstance(value, int):
@@ -140,7 +140,8 @@ def draw_bars(result: Row) -> None:
     values = [float(row[column]) for row in rows]
     figure = _figure(7.5, 0.7 + 0.23 * len(rows))
     axes = figure.subplots()
-    axes.barh(range(len(rows)), values, color=["#459db9" if value >= 1 else "#c98a3b" for value in values], height=0.7)
+    slow = "faster" in column  # bars of the other colour: the peer is faster
+    axes.barh(range(len(rows)), values, 0.7, color=["#c98a3b" if slow and value < 1 else "#459db9" for value in values])
     if max(values) > 20 * min(values) or max(values) > 50:
         axes.set_xscale("log")
     axes.axvline(1.0, color="black", linewidth=0.8)
@@ -219,8 +220,8 @@ def side_by_side(table: Row, result: Row) -> tuple[str, bool]:
         who = ("paper", "ours") if any(name in row for row in ours) else ("paper",)
         head += [f"{name}, {one}" for one in who]
         right += [_is_number(theirs, name)] * len(who)
-    head += [*also, *(["falls short by"] if better else [])]
-    right += [*(_is_number(ours, name) for name in also), *([False] if better else [])]
+    head += [*(["falls short by"] if better else []), *also]
+    right += [*([False] if better else []), *(_is_number(ours, name) for name in also)]
     lines, falls_short = [], False
     for key, beside in pairs.items():
         for paper, own in beside:
@@ -232,8 +233,7 @@ def side_by_side(table: Row, result: Row) -> tuple[str, bool]:
                     cells.append(_number(b, decimals) if own else "not run")
                 if name in better and (gap := _short_by(a, b, better[name], decimals)):
                     short.append(f"{name} {gap}")
-            cells += [_number(own.get(name)) for name in also]
-            lines.append([*cells, *([", ".join(short)] if better else [])])
+            lines.append([*cells, *([", ".join(short)] if better else []), *(_number(own.get(name)) for name in also)])
             falls_short |= bool(short)
     return _table(head, lines, right), falls_short
 
@@ -252,7 +252,7 @@ def reproductions_page(found: Sequence[Row], results: Mapping[str, Row]) -> str:
     for paper in found:
         parts.append(f"## {paper['short']}\n\n{paper['cite']}")
         for table in paper["tables"]:
-            parts.append(f"### {paper['short']}, {table['name']}: {table['title']}")
+            parts.append(f"### {table['name']}: {table['title']}")
             parts += [table["about"]] if "about" in table else []
             result = results.get(table.get("result", ""))
             if result is None:
@@ -344,26 +344,33 @@ def _said(path: Path) -> tuple[str, str]:
 # ---- README ----------------------------------------------------------------------------------------------
 
 
-def readme_tables(results: Mapping[str, Row], path: Path = BENCHMARKS / "readme.toml") -> dict[str, str]:
-    """The two tables of README: each cell is text in which ``{column}`` is a figure of a kept row."""
-    found = {}
+def readme_tables(
+    found: Sequence[Row], results: Mapping[str, Row], path: Path = BENCHMARKS / "readme.toml"
+) -> dict[str, str]:
+    """The two tables of README: in a cell ``{ours[MiF1]}`` is a figure of a kept row, ``{paper[MiF1]}`` the paper's."""
+    told = {}
     for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
         rows = []
         for line in table["rows"]:
-            row = _row_of(results, line["result"], line["where"])
-            rows.append([str(cell).format(**row) for cell in line["cells"]])
-        found[name] = _table(table["head"], rows, [False] * len(table["head"]))
-    return found
+            if line["result"] not in results:
+                raise KeyError(f"README cites the result {line['result']!r}, which is not kept.")
+            figures = {"ours": _one_row(results[line["result"]]["rows"], line["where"], line["result"])}
+            if "paper" in line:
+                short, printed = line["paper"]
+                own = next(paper["tables"] for paper in found if paper["short"] == short)
+                theirs = next(one["rows"] for one in own if one["name"] == printed)
+                keys = {key: value for key, value in line["where"].items() if any(key in row for row in theirs)}
+                figures["paper"] = _one_row(theirs, keys, f"{short}, {printed}")
+            rows.append([cell.format(**figures) for cell in line["cells"]])
+        told[name] = _table(table["head"], rows, [False] * len(table["head"]))
+    return told
 
 
-def _row_of(results: Mapping[str, Row], name: str, where: Row) -> dict[str, Any]:
-    """The one row with these values; its columns by names without blanks, for use in a format."""
-    if name not in results:
-        raise KeyError(f"README cites the result {name!r}, which is not kept.")
-    rows = [row for row in results[name]["rows"] if all(row.get(key) == value for key, value in where.items())]
-    if len(rows) != 1:
-        raise KeyError(f"README cites {where} of {name!r}, which has {len(rows)} such rows.")
-    return {re.sub(r"\W+", "_", key): value for key, value in rows[0].items()}
+def _one_row(rows: Sequence[Row], where: Row, of: str) -> Row:
+    chosen = [row for row in rows if all(row.get(key) == value for key, value in where.items())]
+    if len(chosen) != 1:
+        raise KeyError(f"README cites {dict(where)} of {of!r}, which has {len(chosen)} such rows.")
+    return chosen[0]
 
 
 def insert(text: str, tables: Mapping[str, str]) -> str:
@@ -394,7 +401,7 @@ def main() -> None:
     (HERE / "benchmarks.md").write_text(benchmarks_page(results), encoding="utf-8")
     readme = HERE.parent / "README.md"
     if readme.is_file() and (BENCHMARKS / "readme.toml").is_file():
-        readme.write_text(insert(readme.read_text(encoding="utf-8"), readme_tables(results)), encoding="utf-8")
+        readme.write_text(insert(readme.read_text(encoding="utf-8"), readme_tables(found, results)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,11 @@ def test_a_quick_run_does_not_replace_a_kept_result(keep, capsys):
     assert keep(rows=[{"set": "b", "ratio": 1.0}]) == path and path.read_text() != before
 
 
+def test_where_nothing_can_be_written_the_benchmark_ends_well(keep, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert keep(folder=tmp_path / "file") is None and "not kept" in capsys.readouterr().out
+
+
 def test_without_rows_nothing_is_kept(keep, tmp_path):
     assert keep(rows=[]) is None and not list(tmp_path.iterdir())
 
@@ -122,6 +128,14 @@ def test_measured_code_must_exist(keep):
         keep(measures=["structopt/nowhere"])
 
 
+def test_a_result_of_code_that_is_gone_is_old(kept, keep, tmp_path):
+    keep()
+    result = kept.load("toy.part", tmp_path)
+    assert not kept.changed_since(result)
+    assert kept.changed_since(result | {"measures": ["structopt/gone"]})
+    assert kept.changed_since(result, tmp_path)
+
+
 def test_old_results_are_marked_on_the_page(kept, keep, pages, tmp_path):
     path = keep()
     results = kept.load_all(tmp_path)
@@ -135,6 +149,15 @@ def test_old_results_are_marked_on_the_page(kept, keep, pages, tmp_path):
 def test_git_is_not_needed(keep, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert json.loads(keep().read_text())["commit"] is None
+
+
+def test_the_commit_of_another_repository_is_not_taken(kept, monkeypatch, tmp_path):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "unpacked").mkdir()
+    monkeypatch.setattr(kept, "ROOT", tmp_path / "unpacked")
+    assert kept._commit(["structopt"]) is None
 
 
 # ---- pages -------------------------------------------------------------------------------------------
@@ -180,15 +203,16 @@ def test_rows_of_one_key_and_columns_of_one_side(pages):
     assert head == "| set | F1, paper | F1, ours | their s, paper | tuned by |" and not falls_short
     assert first == "| a | 0.5 | 0.4 | 3 | folds |" and second == "| a | 0.5 | – | 3 | one out |"
     text, falls_short = pages.side_by_side(table | {"better": {"F1": "higher", "their s": "lower"}}, {"rows": ours})
-    assert falls_short and text.splitlines()[2].endswith("| F1 0.1 |") and text.splitlines()[3].endswith("|  |")
+    assert falls_short and text.splitlines()[2].endswith("| F1 0.1 | folds |")
+    assert text.splitlines()[3].endswith("|  | one out |")
 
 
 def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
-    keep(rows=[{"set": "a|b", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}], ratio="ratio")
+    keep(rows=[{"set": "a|b\nc", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}], ratio="ratio")
     (tmp_path / "toy.py").write_text('"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n')
     page = pages.benchmarks_page(kept.load_all(tmp_path), tmp_path)
     assert "## toy\n\nA toy.\n\nMeasured in `turns`.\n\n### A toy" in page and "python toy.py" not in page
-    assert "| a\\|b | 3 | 12.2 | 0.51 |" in page and "(_static/results/toy.part.svg)" in page
+    assert "| a\\|b c | 3 | 12.2 | 0.51 |" in page and "(_static/results/toy.part.svg)" in page
 
 
 def test_pictures_are_drawn(kept, keep, pages, tmp_path, monkeypatch):
@@ -224,7 +248,6 @@ def test_every_kept_result_has_a_benchmark_and_a_command_of_it(kept):
         benchmark = name.partition(".")[0]
         assert (ROOT / "benchmarks" / f"{benchmark}.py").is_file()
         assert result["command"].startswith(f"structopt bench {benchmark}")
-        assert all((ROOT / path).exists() for path in result["measures"]), name
 
 
 def test_a_figure_that_falls_short_says_why(kept, pages):
@@ -234,3 +257,39 @@ def test_a_figure_that_falls_short_says_why(kept, pages):
             assert ("result" in table) != ("missing" in table), (paper["short"], table["name"])
             if table.get("result") in results and pages.side_by_side(table, results[table["result"]])[1]:
                 assert "why" in table, f"{paper['short']}, {table['name']} falls short and does not say why"
+
+
+# ---- README --------------------------------------------------------------------------------------------
+
+
+def test_the_figures_of_readme_are_the_kept_ones(kept, pages):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tables = pages.readme_tables(pages.papers(), kept.load_all())
+    assert set(tables) == {"peers", "papers"}
+    assert pages.insert(text, tables) == text, "run `python docs/results.py`"
+    assert "(docs/benchmarks.md)" in text and "(docs/reproductions.md)" in text
+
+
+def test_a_row_that_readme_cites_must_be_there_once(kept, keep, pages, tmp_path):
+    keep(rows=[{"set": "a", "F1": 0.5}, {"set": "a", "F1": 0.6}, {"set": "b", "F1": 0.75}])
+    results = kept.load_all(tmp_path)
+    asked = tmp_path / "readme.toml"
+
+    def table(result="toy.part", where='set = "b"', cell="{ours[F1]:.2f}"):
+        asked.write_text(
+            f'[t]\nhead = ["x"]\nrows = [{{ result = "{result}", where = {{ {where} }}, cells = ["{cell}"] }}]'
+        )
+        return pages.readme_tables([PAPER], results, asked)["t"]
+
+    assert table().splitlines()[-1] == "| 0.75 |"
+    for wrong in ({"result": "gone"}, {"where": 'set = "a"'}, {"where": 'set = "c"'}, {"cell": "{ours[gone]}"}):
+        with pytest.raises(KeyError):
+            table(**wrong)
+    asked.write_text(
+        '[t]\nhead = ["x"]\nrows = [{ result = "toy.part", where = { set = "b", F1 = 0.75 }, '
+        'paper = ["Toy", "Table 1"], cells = ["{paper[loss]}"] }]'
+    )
+    with pytest.raises(KeyError):  # the paper has another F1 there
+        pages.readme_tables([PAPER], results, asked)
+    with pytest.raises(ValueError, match="no place"):
+        pages.insert("text", {"t": "| x |"})
