@@ -297,11 +297,17 @@ counted. `structopt bench` lists the benchmarks of a checkout and runs them by n
 """
 
 
-def benchmarks_page(results: Mapping[str, Row], folder: Path = BENCHMARKS) -> str:
-    """The page, without its pictures: a section a benchmark, a table a result."""
+def benchmarks_page(found: Sequence[Row], results: Mapping[str, Row], folder: Path = BENCHMARKS) -> str:
+    """The page, without its pictures: a section a benchmark, a table a result.
+
+    What stands beside a paper's figures is on the other page, unless it has a peer's, too.
+    """
     parts = [_BENCHMARKS]
     by_file: dict[str, list[Row]] = {}
+    reproduced = {table.get("result") for paper in found for table in paper["tables"]}
     for name, result in results.items():
+        if name in reproduced and not result.get("ratio"):
+            continue
         by_file.setdefault(name.partition(".")[0], []).append(result)
     parts.append(
         _table(
@@ -398,7 +404,7 @@ def main() -> None:
             if "picture" in table and table.get("result") in results:
                 draw_lines(results[table["result"]], table["picture"], _picture(paper, table))
     (HERE / "reproductions.md").write_text(reproductions_page(found, results), encoding="utf-8")
-    (HERE / "benchmarks.md").write_text(benchmarks_page(results), encoding="utf-8")
+    (HERE / "benchmarks.md").write_text(benchmarks_page(found, results), encoding="utf-8")
     readme = HERE.parent / "README.md"
     if readme.is_file() and (BENCHMARKS / "readme.toml").is_file():
         readme.write_text(insert(readme.read_text(encoding="utf-8"), readme_tables(found, results)), encoding="utf-8")

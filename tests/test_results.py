@@ -210,9 +210,16 @@ def test_rows_of_one_key_and_columns_of_one_side(pages):
 def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
     keep(rows=[{"set": "a|b\nc", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}], ratio="ratio")
     (tmp_path / "toy.py").write_text('"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n')
-    page = pages.benchmarks_page(kept.load_all(tmp_path), tmp_path)
+    page = pages.benchmarks_page([PAPER], kept.load_all(tmp_path), tmp_path)
     assert "## toy\n\nA toy.\n\nMeasured in `turns`.\n\n### A toy" in page and "python toy.py" not in page
     assert "| a\\|b c | 3 | 12.2 | 0.51 |" in page and "(_static/results/toy.part.svg)" in page
+
+
+def test_what_only_reproduces_a_paper_is_no_benchmark(kept, keep, pages, tmp_path):
+    keep()
+    (tmp_path / "toy.py").write_text('"""A toy."""\n')
+    assert "## toy" not in pages.benchmarks_page([PAPER], kept.load_all(tmp_path), tmp_path)
+    assert "## toy" in pages.benchmarks_page([], kept.load_all(tmp_path), tmp_path)
 
 
 def test_pictures_are_drawn(kept, keep, pages, tmp_path, monkeypatch):
@@ -236,7 +243,7 @@ def test_pages_are_those_of_the_kept_results(kept, pages):
     results, papers = kept.load_all(), pages.papers()
     for name, text in (
         ("reproductions.md", pages.reproductions_page(papers, results)),
-        ("benchmarks.md", pages.benchmarks_page(results)),
+        ("benchmarks.md", pages.benchmarks_page(papers, results)),
     ):
         assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `python docs/results.py`"
     shown = {path.stem for path in (ROOT / "docs" / "_static" / "results").glob("*.svg")}
