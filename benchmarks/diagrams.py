@@ -33,6 +33,8 @@ import structopt as so
 from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
 from structopt.algorithms.enumeration import Enumeration
 from structopt.errors import DiagramRefused
+from structopt.surrogates import Slack
+from structopt.surrogates.levels import level_choice
 
 MEASURES = ("structopt/algorithms/diagram", "structopt/oracle")
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -302,12 +304,15 @@ def row_of(space: so.LabelSpace, highs: bool) -> Row:
 
     # Exact slack: one ground truth for all, and one for each.
     plan = algorithm.front_plan(G, np.full(1000, truth.sum()))
-    slack = np.nan if plan is None else cpu(lambda: plan.best_products(H, np.zeros(1000))) / 1000
+    best = level_choice(Slack(), mixes=False)
+    slack = np.nan if plan is None else cpu(lambda: plan.most_violated(H, np.zeros(1000), best)) / 1000
     truths = algorithm.maximize_batch(rng.normal(size=(1000, space.n_variables))).Z
     own_G = np.where(space.integrality, 1.0 - 2.0 * (truths > 0.5), 0.0)
     own_plan = algorithm.front_plan(own_G, np.where(space.integrality, truths, 0.0).sum(axis=1))
-    kept = own_plan is not None and own_plan.best_products(H[:, :], np.zeros(1000)) is not None
-    own = cpu(lambda: own_plan.best_products(H, np.zeros(1000))) / 1000 if own_plan is not None and kept else np.nan
+    kept = own_plan is not None and own_plan.most_violated(H[:, :], np.zeros(1000), best) is not None
+    own = np.nan
+    if own_plan is not None and kept:
+        own = cpu(lambda: own_plan.most_violated(H, np.zeros(1000), best)) / 1000
     ten = cpu(lambda: algorithm.k_best(jump[0], 10))
     sums = cpu(lambda: algorithm.log_partition(jump[:16])) / 16
     row: dict[str, Any] = {

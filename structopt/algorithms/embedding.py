@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import IntArray
+from structopt._jit.choices import LevelChoice
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
-from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
 from structopt.recognize import Structure
 from structopt.space.compiled import FloatArray
 
@@ -115,3 +116,11 @@ class _EmbeddedFronts(FrontPlan):
             return Z
 
         return Fronts(found.ptr, found.h, found.g, decode)
+
+    def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
+        found = self._own.most_violated(H[:, self._columns], h_const + H @ self._template, choice)
+        if found is None:
+            return None
+        Z = np.tile(self._template, (len(H), 1))
+        Z[:, self._columns] = found.Z
+        return found._replace(Z=Z)

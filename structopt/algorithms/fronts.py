@@ -8,13 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
+from structopt._jit.choices import LevelChoice
 
-__all__ = ["FrontPlan", "Fronts", "ListedFronts", "places_of_largest"]
+__all__ = ["FrontPlan", "Fronts", "ListedFronts", "MostViolated", "places_of_largest"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,26 @@ class Fronts:
         return places_of_largest(self.ptr, np.ascontiguousarray(values, dtype=np.float64))
 
 
+class MostViolated(NamedTuple):
+    """The label that a `LevelChoice` takes for every example, or mixture of two labels.
+
+    Attributes
+    ----------
+    Z : ndarray, shape (n, n_variables)
+        Anything where nothing is violated: h, g, value and upper are 0 there.
+    h, g : ndarray, shape (n,)
+        Its place, `LevelChoice.h_offset` included.
+    value, upper : ndarray, shape (n,)
+        ψ there, and what it is nowhere above.
+    """
+
+    Z: FloatArray
+    h: FloatArray
+    g: FloatArray
+    value: FloatArray
+    upper: FloatArray
+
+
 class FrontPlan(ABC):
     """Makes the fronts of examples whose losses ``g_i(z) = G_i . z + g_const_i`` are known, for scores that come later.
 
@@ -81,6 +102,10 @@ class FrontPlan(ABC):
 
         Where no product is positive h and g are 0, and the row of labels holds anything.
         """
+        return None
+
+    def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
+        """The choice of every example, its tables dropped once it is decoded; None where fronts are no slower."""
         return None
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
+from structopt.algorithms.fronts import MostViolated
 from structopt.checks import converted, examples, floats
 from structopt.errors import DeclarationError
 from structopt.features import Term, Tied, check_data_set, stack_rows
@@ -24,6 +25,7 @@ from structopt.model.inference import BatchFronts, Weight
 from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.compiled import PRODUCT
+from structopt.surrogates.levels import level_choice
 
 if TYPE_CHECKING:
     from structopt.model import Model
@@ -354,6 +356,24 @@ class Batch:
             places, h[block], g[block] = most_violated(surrogate, front)
             parts.append(front.decode(places))
         return self.labels(self.codec.spread(parts, some)), h, g
+
+    def argmax_levels(
+        self,
+        surrogate: Any,
+        tables: Sequence[FloatArray],
+        loss: LossBatch[Any],
+        truth: LabelBatch,
+        mixes: bool,
+    ) -> tuple[LabelBatch, MostViolated] | None:
+        """The label, or the mixture of two, with the largest ``psi(h, g)`` of each example, by levels of its loss.
+
+        Exact; None where the loss has no levels, or tables of them take longer than a search. Where nothing is violated
+        the label is the ground truth.
+        """
+        if surrogate.counts:
+            return None
+        found = self.inference.maximize_levels(tables, loss, truth.native, level_choice(surrogate, mixes))
+        return None if found is None else (self.labels(found.Z), found)
 
     # ---- points ----------------------------------------------------------------------------------
 

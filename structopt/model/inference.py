@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from structopt._jit import IntArray
-from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt._jit.choices import LevelChoice
+from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
 from structopt.model.codec import LossBatch, RaggedRows
 from structopt.space.compiled import FloatArray
 
@@ -41,9 +42,9 @@ Weight = float | FloatArray
 # Points of fronts that are held at a time: 32 MB of values; and entries of the tables behind them, 64 MB.
 _FRONT_POINTS = 1 << 22
 _FRONT_ENTRIES = 1 << 23
-#: Work of fronts in batch inferences above which the products of all examples take longer than a search of the hulls;
-#: they take half of that, because tables are filled once.
-_MOST_PRODUCT_COST = 16.0
+#: Work of fronts in batch inferences above which the tables of all examples take longer than a search of their planes,
+#: for labels and for mixtures; they take half of that, because tables are filled once.
+_MOST_LABEL_COST, _MOST_MIXTURE_COST = 16.0, 8.0
 
 
 class Maxima(NamedTuple):
@@ -80,7 +81,7 @@ class Best(NamedTuple):
 
 
 class BatchInference(ABC):
-    """Maximises over the labels of one data set; announces by `has_fronts` and `lists_products` what else it can do."""
+    """Maximises over the labels of one data set."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -142,6 +143,15 @@ class BatchInference(ABC):
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
     ) -> Best | None:
         """The label of largest ``(1 + margin) * loss`` of every example, where that is cheaper than a front."""
+        return None
+
+    def maximize_levels(
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, choice: LevelChoice
+    ) -> MostViolated | None:
+        """The choice among the levels of the loss of every example, where that is cheaper than fronts or a search.
+
+        Labels are in compact form, or mixtures of them; that of an example without a violation is its ground truth.
+        """
         return None
 
 
@@ -235,7 +245,7 @@ class OracleInference(BatchInference):
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
     ) -> Best | None:
         plan = self._plan(loss)
-        if plan is None or plan.cost > _MOST_PRODUCT_COST:
+        if plan is None or plan.cost > _MOST_LABEL_COST:
             return None
         costs = self.batch.costs(tables)
         found = plan.best_products(costs, -np.einsum("ij,ij->i", costs, truth))
@@ -246,6 +256,20 @@ class OracleInference(BatchInference):
         if idle.size:
             labels[idle] = truth[idle]
         return Best(labels, margin, losses)
+
+    def maximize_levels(
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, choice: LevelChoice
+    ) -> MostViolated | None:
+        plan = self._plan(loss)
+        if plan is None or plan.cost > (_MOST_MIXTURE_COST if choice.mixes else _MOST_LABEL_COST):
+            return None
+        costs = self.batch.costs(tables)
+        found = plan.most_violated(costs, -np.einsum("ij,ij->i", costs, truth), choice)
+        if found is not None:
+            idle = found.value == 0.0
+            if idle.any():
+                found.Z[idle] = truth[idle]
+        return found
 
 
 def with_truth(front: Fronts, truth: FloatArray) -> Fronts:

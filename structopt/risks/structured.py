@@ -320,7 +320,22 @@ class StructuredRisk(Risk):
                 value = self.surrogate.clipped_array(margin, g)
                 self.surrogate.refuse_infinite(value, margin, g)
                 return self._tangents(labels, margin, margin, g, value, value)
-        return self._search(tables) if self._planes is None else self._search_together(self._planes, tables)
+        if self._planes is None:
+            return self._search(tables)
+        return self._search_levels(tables) or self._search_together(self._planes, tables)
+
+    def _search_levels(self, tables: Sequence[FloatArray]) -> Violations | None:
+        """All examples by tables of the best margins of every value of the loss, where these are cheap."""
+        hull = self._effective_search() == "convex_hull"
+        found = self.batch.argmax_levels(self.surrogate, tables, self.loss, self.truth, hull)
+        if found is None:
+            return None
+        self._count(1)
+        self.statistics["hull" if hull else "enumeration"] += len(self)
+        labels, best = found
+        self.surrogate.refuse_infinite(best.value, best.h, best.g)
+        margin = np.where(best.value > 0.0, best.h - self.surrogate.h_offset, 0.0)
+        return self._tangents(labels, margin, best.h, best.g, best.value, best.upper)
 
     def _search_together(self, data: DataPlanes, tables: Sequence[FloatArray]) -> Violations:
         """All examples in step; those that the hull and the levels of the loss leave open one by one."""

@@ -13,6 +13,23 @@ from typing import Any
 import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
+from structopt._jit.choices import (
+    CHOSEN,
+    FAILED,
+    G_CONST,
+    H_CONST,
+    LEAST,
+    MIXES,
+    N_NUMBERS,
+    QUANTUM,
+    SECOND,
+    SHARE,
+    UNIT,
+    UPPER,
+    VALUE,
+    LevelChoice,
+    choose,
+)
 from structopt._jit.lanes import (
     EVERY_LANE,
     LANES,
@@ -31,7 +48,8 @@ from structopt._jit.lanes import (
 )
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.diagram.longest_path import arc_weights, weight_lanes, write_pairs
-from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
+from structopt.errors import DeclarationError
 
 __all__ = [
     "LEVELS_AT_ONCE",
@@ -118,18 +136,25 @@ class DiagramFronts(FrontPlan):
             yield first, last, chunk
             first = last
 
-    def best_products(self, H: FloatArray, h_const: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
         if self._levels is None:
             return None
         order = self._order
         levels = (self._loss[order], *self._levels[1:])
-        H = np.ascontiguousarray(H[order])
         const = self._diagram.const
-        Z, h, g = np.empty(H.shape), h_const[order] + H @ const, self._g_const[order] + self._G[order] @ const
-        largest_products(self._diagram.arrays, H, levels, self._quanta[order], Z, h, g)
-        found = np.empty(H.shape), np.empty(len(H)), np.empty(len(H))
-        for sorted_points, points in zip((Z, h, g), found, strict=True):
-            points[order] = sorted_points
+        h, g = h_const + choice.h_offset, self._g_const
+        if const.any():
+            h, g = h + H @ const, g + self._G @ const
+        H = np.ascontiguousarray(H, dtype=np.float64)
+        if not H.flags.writeable:  # another type for numba
+            H = H.copy()
+        found = MostViolated(np.empty(H.shape), h, g.copy(), np.empty(len(H)), np.empty(len(H)))
+        failed = choose_levels(
+            self._diagram.arrays, H, order, levels, self._quanta, choice.address, choice.form, choice.mixes, *found
+        )
+        choice.check()
+        if failed:
+            raise DeclarationError("The surrogate cannot be computed: it raised inside a compiled search.")
         return found
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
@@ -434,22 +459,33 @@ def _shifts_of_lanes(levels: Any, first: int, count: int, copies: Any) -> Any:
 
 @kernel
 def _fill_some(
-    arrays: Any, H: Any, levels: Any, first: int, count: int, scratch: Any, known: int, wide: bool, table: Any
+    arrays: Any,
+    H: Any,
+    order: Any,
+    levels: Any,
+    first: int,
+    count: int,
+    scratch: Any,
+    known: int,
+    wide: bool,
+    table: Any,
 ) -> int:
     """The table of examples from the `first` one on, in lanes or of one example; their weights are left in `scratch`.
+
+    Example k of `levels` has row ``order[k]`` of `H`.
 
     `known` is the loss whose shifts all lanes of the scratch hold, or -1; returned for the next call.
     """
     loss, shifts, _, start, _ = levels
     costs, weight, copies, some = scratch
     if not wide:
-        alone = arc_weights(arrays, H[first])
+        alone = arc_weights(arrays, H[order[first]])
         for name in range(len(alone)):
             weight[name] = alone[name]
         _fill(arrays, weight, shifts[loss[first] // LANES], loss[first] % LANES, start, table)
         return -1
     for k in range(LANES):
-        some[k] = first + min(k, count - 1)
+        some[k] = order[first + min(k, count - 1)]
     weight_lanes(arrays, H, some, costs, weight)
     same: Any = True
     for k in range(count):
@@ -489,26 +525,40 @@ def front_chunk(arrays: Any, H: Any, levels: Any, max_entries: int) -> Any:
     in_lanes = min(count, blocks * LANES)
     places, steps = np.empty(count, np.int64), np.empty(count, np.int64)
     tables = room((blocks * LANES + count - in_lanes) * rows // LANES + 1)
-    scratch = _scratch(arrays, H.shape[1])
+    scratch, order = _scratch(arrays, H.shape[1]), np.arange(count)
     known = -1
     for done in range(0, in_lanes, LANES):
         columns = min(LANES, in_lanes - done)
         table = tables[done * rows : (done + LANES) * rows]
-        known = _fill_some(arrays, H, levels, done, columns, scratch, known, True, table)
+        known = _fill_some(arrays, H, order, levels, done, columns, scratch, known, True, table)
         for k in range(columns):
             places[done + k], steps[done + k] = done * rows + k, LANES
     for done in range(in_lanes, count):
         places[done], steps[done] = (blocks * LANES + done - in_lanes) * rows, 1
-        _fill_some(arrays, H, levels, done, 1, scratch, -1, False, tables[places[done] : places[done] + rows])
+        _fill_some(arrays, H, order, levels, done, 1, scratch, -1, False, tables[places[done] : places[done] + rows])
     return count, tables, places, steps
 
 
 @kernel
-def largest_products(arrays: Any, H: Any, levels: Any, quanta: Any, Z: Any, h: Any, g: Any) -> None:
-    """The label of largest ``(1 + h) g`` of each example; zeros for h and g where none is positive.
+def choose_levels(
+    arrays: Any,
+    H: Any,
+    order: Any,
+    levels: Any,
+    quanta: Any,
+    address: int,
+    form: Any,
+    mixes: bool,
+    Z: Any,
+    h: Any,
+    g: Any,
+    value: Any,
+    upper: Any,
+) -> bool:
+    """The choice at an address of every example (`MostViolated`), in the order in which `levels` has their losses.
 
     `h` and `g` hold what the criteria are at the constants of the diagram. All examples go through one table, which
-    stays in the cache: side by side, filled, searched for the best level, and decoded.
+    stays in the cache: side by side, filled, chosen from, and decoded. Returns whether a choice failed.
     """
     loss, _, least, start, exponent = levels
     wide = len(H) >= _FEW and start[-1] * LANES <= _MOST_ENTRIES
@@ -516,28 +566,38 @@ def largest_products(arrays: Any, H: Any, levels: Any, quanta: Any, Z: Any, h: A
     table = room(start[-1] if wide else start[-1] // LANES + 1)
     scratch = _scratch(arrays, H.shape[1])
     weights = scratch[1]
+    work, other = np.empty(N_NUMBERS + 2 * start[1]), np.empty(H.shape[1])
+    work[MIXES], work[UNIT] = 1.0 if mixes else 0.0, 2.0**exponent
     known = -1
+    failed = 0.0
     for done in range(0, len(H), step):
         columns = min(step, len(H) - done)
-        known = _fill_some(arrays, H, levels, done, columns, scratch, known, wide, table[: start[-1] * step])
+        known = _fill_some(arrays, H, order, levels, done, columns, scratch, known, wide, table[: start[-1] * step])
         for k in range(columns):
-            i = done + k
-            lowest = least[loss[i]]
-            best: Any = 0.0
-            at: Any = np.int64(-1)
-            for x in range(start[1]):
-                height = table[x * step + k]
-                if height > -np.inf:
-                    value = (1.0 + h[i] + height) * (g[i] + (lowest + (x << exponent)) * quanta[i])
-                    if value > best:
-                        best, at = value, np.int64(x)
+            i = order[done + k]
+            own = loss[done + k]
+            work[H_CONST], work[G_CONST], work[LEAST], work[QUANTUM] = h[i], g[i], least[own], quanta[i]
+            choose(address, form, table, k, step, start[1], work)
+            failed = max(failed, work[FAILED])
+            at: Any = np.int64(work[CHOSEN])
+            value[i], upper[i] = work[VALUE], work[UPPER]
             if at < 0:
                 h[i] = g[i] = 0.0
                 Z[i] = arrays[6]
                 continue
-            h[i] += table[at * step + k]
-            g[i] += (lowest + (at << exponent)) * quanta[i]
-            _decode(arrays, weights[k::step], levels, loss[i], table[k::step], at, Z[i])
+            share = work[SHARE]
+            second: Any = np.int64(work[SECOND])
+            _decode(arrays, weights[k::step], levels, own, table[k::step], at, Z[i])
+            height, level = table[at * step + k], np.float64(at)
+            if share > 0.0:
+                _decode(arrays, weights[k::step], levels, own, table[k::step], second, other)
+                for j in range(len(other)):
+                    Z[i, j] += share * (other[j] - Z[i, j])
+                height += share * (table[second * step + k] - height)
+                level += share * (second - level)
+            h[i] += height
+            g[i] += (least[own] + level * work[UNIT]) * quanta[i]
+    return failed > 0.0
 
 
 @kernel

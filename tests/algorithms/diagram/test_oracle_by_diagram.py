@@ -13,6 +13,10 @@ import pytest
 import structopt as so
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, DiagramCache, compile_diagram, fronts
 from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace
+from structopt.plane import PointPlane
+from structopt.search import exact
+from structopt.surrogates import BetaScaling, LogLoss, Margin, ProbLoss, Product, Slack, from_functions
+from structopt.surrogates.levels import level_choice
 
 
 @pytest.fixture(autouse=True)
@@ -362,24 +366,71 @@ def groups_with_capacities():
     return space
 
 
+def best_of_points(psi, H, G, mixes):
+    """The largest psi of labels, and over mixtures of them."""
+    if not mixes:
+        return np.array([psi.clipped_array(h, g).max() for h, g in zip(H.T, G.T, strict=True)])
+    values = []
+    for h, g in zip(H.T, G.T, strict=True):
+        order = np.lexsort((-h, -g))
+        order = order[h[order] > np.maximum.accumulate(np.concatenate([[-np.inf], h[order][:-1]]))]
+        values.append(exact(PointPlane(np.column_stack([h, g])[order], convex=True), psi).value)
+    return np.array(values)
+
+
 @pytest.mark.parametrize("make", [two_knapsacks, groups_with_capacities])
 @pytest.mark.parametrize("truths, scale", [(1, 1.0), (40, 1.0), (40, 0.3)])
-def test_largest_products(make, truths, scale):
+@pytest.mark.parametrize("mixes", [False, True])
+def test_most_violated(make, truths, scale, mixes):
     """Over one-of-many groups all Hamming losses are even, and tables have half of the rows."""
     space, rng = make(), np.random.default_rng(truths)
-    labels, n = space.enumerate(), 40
+    labels, n = space.enumerate(), 21
     Y = labels[rng.integers(0, len(labels), truths)][rng.integers(0, truths, n)]
     H, G, G0 = rng.normal(size=(n, 18)), scale * (1.0 - 2.0 * Y), scale * Y.sum(axis=1)
+    H[12:] = np.rint(H[12:])  # ties
     H0 = -np.einsum("ij,ij->i", H, Y)
-    H0[:5] -= 100.0  # no product is positive
+    H0[:3] -= 100.0  # no product is positive
     plan = so.Oracle(space, "diagram")._algorithm.front_plan(G, G0)
-    Z, h, g = plan.best_products(H, H0)
-    products = (1.0 + labels @ H.T + H0) * (labels @ G.T + G0)
-    np.testing.assert_allclose((1.0 + h) * g, np.maximum(products.max(axis=0), 0.0), atol=1e-9)
-    violated = g > 0.0
-    assert not violated[:5].any() and violated.any() and all(space.contains(z) for z in Z[violated])
-    np.testing.assert_allclose((np.einsum("ij,ij->i", H, Z) + H0)[violated], h[violated])
-    np.testing.assert_allclose((np.einsum("ij,ij->i", G, Z) + G0)[violated], g[violated])
+    own = from_functions("own", lambda h, g: (2.0 + h) * g, lambda h, g: (g, 2.0 + h))
+    for psi in (Slack(), Product(), BetaScaling(0.5), LogLoss(), ProbLoss(), ProbLoss(convex=True), Margin(), own):
+        Z, h, g, value, upper = plan.most_violated(H, H0, level_choice(psi, mixes))
+        points_h, points_g = labels @ H.T + H0 + psi.h_offset, labels @ G.T + G0
+        best = best_of_points(psi, points_h, points_g, mixes)
+        np.testing.assert_allclose(value, best, rtol=1e-9, atol=1e-9)
+        assert (upper >= best * (1.0 - 1e-12) - 1e-12).all() and (upper <= value * (1.0 + 1e-9)).all()
+        violated = value > 0.0
+        assert violated.any() and (h[~violated] == 0.0).all() and (g[~violated] == 0.0).all()
+        np.testing.assert_allclose(psi.clipped_array(h, g)[violated], value[violated], rtol=1e-9)
+        np.testing.assert_allclose((np.einsum("ij,ij->i", H, Z) + H0 + psi.h_offset)[violated], h[violated], atol=1e-9)
+        np.testing.assert_allclose((np.einsum("ij,ij->i", G, Z) + G0)[violated], g[violated], atol=1e-9)
+        mixed = (np.abs(Z - np.rint(Z)) > 1e-9).any(axis=1)
+        assert all(space.contains(z) for z in Z[violated & ~mixed]) and (mixes or not mixed.any())
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize("mixes", [False, True])
+def test_most_violated_of_few_examples_and_zero_losses(n, mixes):
+    space, rng = two_knapsacks(), np.random.default_rng(n)
+    labels = space.enumerate()
+    H, G = rng.normal(size=(n, 18)), np.zeros((n, 18))
+    plan = so.Oracle(space, "diagram")._algorithm.front_plan(G, np.zeros(n))
+    found = plan.most_violated(H, np.zeros(n), level_choice(Slack(), mixes))
+    assert not found.value.any() and not found.upper.any() and found.Z.shape == (n, 18)
+    plan = so.Oracle(space, "diagram")._algorithm.front_plan(G, np.ones(n))
+    found = plan.most_violated(H, np.zeros(n), level_choice(Slack(), mixes))
+    np.testing.assert_allclose(found.value, 1.0 + (labels @ H.T).max(axis=0, initial=-np.inf), atol=1e-9)
+
+
+def test_most_violated_raises_what_a_surrogate_raises():
+    space = two_knapsacks()
+
+    def wrong(h, g):
+        raise ArithmeticError("not here")
+
+    plan = so.Oracle(space, "diagram")._algorithm.front_plan(np.ones((3, 18)), np.ones(3))
+    for mixes in (False, True):
+        with pytest.raises(ArithmeticError, match="not here"):
+            plan.most_violated(np.ones((3, 18)), np.zeros(3), level_choice(from_functions("own", wrong, wrong), mixes))
 
 
 def test_fronts_whose_levels_are_not_kept(monkeypatch):
@@ -392,7 +443,11 @@ def test_fronts_whose_levels_are_not_kept(monkeypatch):
     kept = algorithm.front_plan(G, G0)
     monkeypatch.setattr(fronts, "_KEPT_LEVELS", 0)
     plan = algorithm.front_plan(G, G0)
-    assert plan._levels is None and plan.best_products(H, H0) is None and plan.cost > kept.cost
+    assert (
+        plan._levels is None
+        and plan.most_violated(H, H0, level_choice(Slack(), False)) is None
+        and plan.cost > kept.cost
+    )
     one, other = plan.fronts(H[some], H0[some], some), kept.fronts(H[some], H0[some], some)
     for i, example in enumerate(some.tolist()):
         points = []
