@@ -38,6 +38,9 @@ __all__ = ["PairwiseMRF"]
 
 # Flows kept from call to call, one per example: at most this many bytes.
 _FLOW_LIMIT = 1 << 29
+# From so many pairs on labels are kept in fewer bytes; so many rows of them are converted at once.
+_MANY_PAIRS = 1000
+_ROWS_AT_ONCE = 256
 
 
 class PairwiseMRF(Model):
@@ -129,25 +132,59 @@ class PairwiseMRF(Model):
 
 
 class PairwisePoints(PointCodec):
-    """Points ``(y, pair)``; the losses are of the labels only, which stand first."""
+    """Points ``(y, pair)``; the losses are of the labels only, which stand first.
+
+    With many pairs ground truths and answers, whose values are 0, 1/2 and 1, are kept in two bytes each: as long as
+    a data set is trained on, its labels take more memory than its features.
+    """
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self._n_labels = batch.columns[0]
+        self._dtype = np.float16 if batch.columns[1] >= _MANY_PAIRS else np.float64
+
+    def encode(self, Y: Any) -> Any:
+        if self._dtype == np.float64:
+            return super().encode(Y)
+        graph = cast("PairwiseMRF", self.batch.model).graph
+        rows = binary_rows(Y, self.n, self._n_labels).astype(np.bool_)
+        points = np.empty((self.n, self._n_labels + graph.n_edges), self._dtype)
+        points[:, : self._n_labels] = rows
+        for block in _row_blocks(self.n):
+            points[block, self._n_labels :] = rows[block][:, graph.i] & rows[block][:, graph.j]
+        return points
+
+    def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
+        return super().spread([np.asarray(part).astype(self._dtype, copy=False) for part in parts], some)
 
     def tables(self, labels: FloatArray) -> list[sp.csr_array]:
-        return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
+        if labels.dtype == np.float64:
+            return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
+        parts = [[part_table(labels[block, side]) for block in _row_blocks(len(labels))] for side in self._sides]
+        return [part[0] if len(part) == 1 else sp.csr_array(sp.vstack(part, format="csr")) for part in parts]
+
+    @property
+    def _sides(self) -> tuple[slice, slice]:
+        return slice(None, self._n_labels), slice(self._n_labels, None)
+
+    def _labels(self, points: FloatArray) -> FloatArray:
+        return np.asarray(points[:, : self._n_labels], dtype=np.float64)
 
     def losses(self, truth: FloatArray) -> LossBatch[FloatArray]:
         model = self.batch.model
-        return LossBatch(*model.block_losses()["y"].linear_batch(truth[:, : self._n_labels]))
+        return LossBatch(*model.block_losses()["y"].linear_batch(self._labels(truth)))
 
     def counts(self, truth: FloatArray) -> Counts | None:
         weights = self.batch.model.counted()
-        return counts_of(truth[:, : self._n_labels], weights[: self._n_labels])
+        return counts_of(self._labels(truth), weights[: self._n_labels])
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("ij,ij->i", loss.coef, labels[:, : self._n_labels]) + loss.const)
+        return np.asarray(np.einsum("ij,ij->i", loss.coef, self._labels(labels)) + loss.const)
+
+
+def _row_blocks(n: int) -> list[slice]:
+    """Rows of a table, as many at a time as are converted at once."""
+    return [slice(first, first + _ROWS_AT_ONCE) for first in range(0, max(n, 1), _ROWS_AT_ONCE)]
 
 
 class PairwiseInference(BatchInference):

@@ -309,7 +309,10 @@ class DualMethod(Method):
         slope = self.lam * self.w
         for group, violations in zip(self.sets.groups, found, strict=True):
             scale = violations.scale / self.n
-            slope += group.batch.joint(violations.labels, scale) - group.batch.joint(group.truth, scale)
+            labels = violations.labels
+            if labels.native is not None:  # with tables of their own, which go again
+                labels = group.batch.labels(labels.native)
+            slope += group.batch.joint(labels, scale) - group.batch.joint(group.truth, scale)
         return slope
 
     def _solve_restricted(self, monitor: Monitor) -> float:

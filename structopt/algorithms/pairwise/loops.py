@@ -17,11 +17,14 @@ from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, int
 from structopt.algorithms.pairwise.roof import (
     break_ties,
     clip_flow,
+    decide_labels,
     fill_cut,
     fill_network,
     pull_flow,
+    reduced_graph,
     roof_labels,
     roof_scratch,
+    slot_ends,
 )
 
 __all__ = [
@@ -37,6 +40,8 @@ __all__ = [
 # Sum of |integer coefficients| stays below 2^60, hence every excess and residual below 2^62 (docs/mathematics/oracles).
 _BITS = 60
 _NOT_FINITE = -100_000
+# The labels that are left are solved by themselves where at most this part of all couplings is theirs.
+_FEW_LEFT = 4
 
 
 @kernel
@@ -90,21 +95,11 @@ def _answer(edges: Any, unary: Any, pair: Any, y2: Any, y: Any, p: Any) -> float
 
 
 @kernel
-def _scratch(n: int, m: int) -> tuple[Any, Any, Any, Any]:
-    return np.empty(n, np.int64), np.empty(m, np.int64), np.empty(n, np.int8), roof_scratch(n, m)
-
-
-@kernel
-def _relax(
-    ptr: Any, edges: Any, unary: Any, pair: Any, fewest: bool, warm: bool,
-    flow: Any, negative: Any, exponents: Any, index: int, scratch: Any, y: Any, p: Any,
-) -> float:  # fmt: skip
-    """One relaxation, NaN if a coefficient is not finite."""
-    n = unary.size
-    U, P, y2, work = scratch
-    exponent = _to_integers(unary, pair, U, P)
-    if exponent == _NOT_FINITE:
-        return np.nan
+def _solve(
+    n: int, ptr: Any, edges: Any, U: Any, P: Any, fewest: bool, warm: bool,
+    flow: Any, negative: Any, exponents: Any, index: int, exponent: int, work: Any, y2: Any,
+) -> None:  # fmt: skip
+    """Roof duality of integer coefficients, from the flow that was kept where `warm`."""
     head, rev, res, ex, _ = work
     doubled = False
     for e in range(P.size):
@@ -132,7 +127,32 @@ def _relax(
     if warm:
         pull_flow(copies, edges, P, res, flow[index])
     break_ties(n, ptr, doubled, fewest, work, y2)
-    return _answer(edges, unary, pair, y2, y, p)
+
+
+@kernel
+def _sums_of_couplings(edges: Any, P: Any, gains: Any, losses: Any) -> None:
+    """For each label the sum of its positive couplings, and of its negative ones."""
+    for v in range(gains.size):
+        gains[v] = losses[v] = 0
+    for e in range(P.size):
+        a, b = edges[e, 0], edges[e, 1]
+        gains[a] += max(P[e], 0)
+        gains[b] += max(P[e], 0)
+        losses[a] += min(P[e], 0)
+        losses[b] += min(P[e], 0)
+
+
+@kernel
+def _solve_left(
+    n: int, ptr: Any, edge: Any, end: Any, unary: Any, pair: Any, fewest: bool, flow: Any, negative: Any,
+    exponents: Any, work: Any, y2: Any, free: Any, count: int,
+) -> None:  # fmt: skip
+    """Roof duality of the labels that are not decided."""
+    left_ptr, left_edges, own, couplings = reduced_graph(n, ptr, edge, end, unary, pair, y2, free, count)
+    answer = np.empty(count, np.int8)
+    _solve(count, left_ptr, left_edges, own, couplings, fewest, False, flow, negative, exponents, 0, 0, work, answer)
+    for k in range(count):
+        y2[free[k]] = answer[k]
 
 
 @kernel
@@ -142,15 +162,53 @@ def relax_rows(
 ) -> None:  # fmt: skip
     """Relax the rows ``first .. last-1`` into the rows ``(y, p)`` of Z; row k owns row ``owner[k]`` of the warm state.
 
-    P may have one row for all.
+    P may have one row for all. Values are NaN where a coefficient is not finite.
     """
-    n = U.shape[1]
-    scratch = _scratch(n, P.shape[1])
+    n, m = U.shape[1], P.shape[1]
+    unary, pair, y2, free = np.empty(n, np.int64), np.empty(m, np.int64), np.empty(n, np.int8), np.empty(n, np.int32)
+    gains, losses = np.empty(n, np.int64), np.empty(n, np.int64)
+    edge, end = slot_ends(2 * m, edges)
+    work = roof_scratch(n, m)
+    total, rounded = 0.0, _NOT_FINITE  # of the couplings: their sum, and by which power of two they were rounded
     for k in range(first, last):
-        pair = P[k if P.shape[0] > 1 else 0]
-        values[k] = _relax(
-            ptr, edges, U[k], pair, fewest, warm, flow, negative, exponents, owner[k], scratch, Z[k, :n], Z[k, n:]
-        )
+        couplings = P[k if P.shape[0] > 1 else 0]
+        if k == first or P.shape[0] > 1:
+            total, rounded = 0.0, _NOT_FINITE
+            for e in range(m):
+                total += abs(couplings[e])
+        size = total
+        for v in range(n):
+            size += abs(U[k, v])
+        if np.isfinite(size):
+            exponent = integer_scale(size, _BITS)
+            factor = math.ldexp(1.0, exponent)
+            for v in range(n):
+                unary[v] = np.int64(np.rint(U[k, v] * factor))
+        else:
+            exponent = _to_integers(U[k], couplings, unary, pair)
+            if exponent == _NOT_FINITE:
+                values[k] = np.nan
+                rounded = _NOT_FINITE
+                continue
+            factor = math.ldexp(1.0, exponent)
+        if exponent != rounded:
+            for e in range(m):
+                pair[e] = np.int64(np.rint(couplings[e] * factor))
+            _sums_of_couplings(edges, pair, gains, losses)
+            rounded = exponent
+        count = decide_labels(n, ptr, edge, end, unary, pair, gains, losses, y2, free)
+        if count:
+            n_left = 0
+            for j in range(count):
+                n_left += ptr[free[j] + 1] - ptr[free[j]]
+            # A flow that was kept is worth more than leaving out a few labels.
+            if _FEW_LEFT * n_left <= 2 * m:
+                _solve_left(n, ptr, edge, end, unary, pair, fewest, flow, negative, exponents, work, y2, free, count)
+            else:
+                _solve(
+                    n, ptr, edges, unary, pair, fewest, warm, flow, negative, exponents, owner[k], exponent, work, y2
+                )
+        values[k] = _answer(edges, U[k], couplings, y2, Z[k, :n], Z[k, n:])
 
 
 @kernel
