@@ -1,0 +1,439 @@
+"""Real tasks beside the packages that people use for them: quality, CPU seconds and memory, measured in one run.
+
+    python benchmarks/peers.py                                      all of these
+    python benchmarks/peers.py entities [--sentences 1000]          wnut17 beside python-crfsuite
+    python benchmarks/peers.py ranking                              learning to rank beside LightGBM's ranker
+    python benchmarks/peers.py labels [--examples 1000]             bibtex, corel5k, tmc2007 beside one-vs-rest
+    python benchmarks/peers.py parsing [--sentences 200]            ud_en_ewt beside an averaged perceptron
+
+Every method runs in a process of its own, after a run on a few examples that loads its compiled code: the CPU seconds
+are those of training alone, the memory is what the process grew by at its peak, training and prediction. The same
+features for all methods of a task; parameters of a method are chosen on held-out examples, from the grid in its row,
+and the seconds are those of the last training. A peer that is not installed is left out
+(``pip install python-crfsuite lightgbm``).
+
+``entities``: hashed features of `structopt.data.token_features`, which python-crfsuite gets as strings; F1 of whole
+entities. ``ranking``: 201 queries with 300 features each; NDCG at 5 and 10. ``labels``: rows of norm 1; the margin of
+`MultiLabel` is the objective of one-vs-rest with hinge loss. ``parsing``: tags of head, token and their neighbours,
+direction, distance, and the word of the token with the tag of the head, hashed; share of right heads. The perceptron
+takes 10 passes with the same decoder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import resource
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import scipy.sparse as sp
+from _results import keep, shown
+
+import structopt as so
+from structopt import metrics
+from structopt.data.conll import token_features
+
+DATA = Path(os.environ.get("STRUCTOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+#: ``fit(train, parameter) -> predict``; ``predict(inputs) -> answers``
+Fit = Callable[[Any, float], Callable[[Any], Any]]
+Score = Callable[[Any, Any], dict[str, float]]
+
+
+# ---- measuring -------------------------------------------------------------------------------------
+
+
+def measured(fit: Fit, grid: tuple[float, ...], task: dict[str, Any], score: Score) -> dict[str, Any]:
+    """Quality, CPU seconds and memory of a method, in a process of its own."""
+    ours, theirs = multiprocessing.get_context("fork").Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_measure, args=(theirs, fit, grid, task, score))
+    child.start()
+    theirs.close()
+    try:
+        found: dict[str, Any] = ours.recv()
+    except EOFError:
+        raise SystemExit(f"a method failed; its process ended with {child.exitcode}") from None
+    finally:
+        child.join()
+    return found
+
+
+def _measure(pipe: Any, fit: Fit, grid: tuple[float, ...], task: dict[str, Any], score: Score) -> None:
+    warnings.simplefilter("ignore")
+    fit(task["few"], grid[0])(task["test"][0][:2])
+    start = _resident()
+    best = grid[0]
+    if len(grid) > 1:
+        best = max(
+            grid,
+            key=lambda value: next(iter(score(task["held"][1], fit(task["fit"], value)(task["held"][0])).values())),
+        )
+    begun = process_time()
+    predict = fit(task["train"], best)
+    seconds = process_time() - begun
+    quality = score(task["test"][1], predict(task["test"][0]))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - start
+    pipe.send({**quality, "CPU s": seconds, "MB": max(grown, 0.0), "parameter": best})
+    pipe.close()
+
+
+def _resident() -> float:
+    """MB of this process now."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * resource.getpagesize() / 2**20
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def divided(X: Any, y: Any, test: tuple[Any, Any], few: int = 30) -> dict[str, Any]:
+    """A task: a fifth of the training examples is held out for the choice of a parameter."""
+    held = np.arange(0, len(y), 5)
+    rest = np.setdiff1d(np.arange(len(y)), held)
+
+    def part(rows: Any) -> tuple[Any, Any]:
+        if isinstance(X, list):
+            return [X[k] for k in rows], [y[k] for k in rows]
+        return X[rows], y[rows]
+
+    return {
+        "train": (X, y),
+        "fit": part(rest),
+        "held": part(held),
+        "few": part(np.arange(min(few, len(y)))),
+        "test": test,
+    }
+
+
+def table(
+    name: str, about: str, task: dict[str, Any], methods: dict[str, tuple[Fit, tuple[float, ...]]], score: Score
+) -> list[Any]:
+    return [
+        shown({"task": name, "set": about, "method": method, **measured(fit, grid, task, score)})
+        for method, (fit, grid) in methods.items()
+    ]
+
+
+# ---- named entities --------------------------------------------------------------------------------
+
+
+def entities(sentences: int) -> None:
+    files = {
+        split: so.data.read_conll(DATA / "wnut17" / f"{split}.conll.gz", n_features=2**14)
+        for split in ("train", "test")
+    }
+    train, test = files["train"], files["test"]
+    states = sorted(set(train.label_names) | set(test.label_names))
+    strings = {
+        id(data): [[token_features(words, k) for k in range(len(words))] for words in data.words]
+        for data in (train, test)
+    }
+    # Each example carries both forms of its features.
+    X, X_test = (list(zip(data.X, strings[id(data)], strict=True)) for data in (train, test))
+    task = divided(X[:sentences], train.y[:sentences], (X_test, test.y))
+
+    def chain(surrogate: str) -> Fit:
+        def fit(data: Any, lam: float) -> Any:
+            model = so.structures.Chain(states, transitions="bio")
+            svm = so.StructuredSVM(model, surrogate, lam=lam, tol=1e-2, max_passes=100)
+            svm.fit([x[0] for x in data[0]], data[1])
+            return lambda inputs: [list(map(str, y)) for y in svm.predict([x[0] for x in inputs])]
+
+        return fit
+
+    def crf(data: Any, lam: float) -> Any:
+        model = so.CRF(states=states, transitions="bio", lam=lam, tol=1e-2).fit([x[0] for x in data[0]], data[1])
+        return lambda inputs: [list(map(str, y)) for y in model.predict([x[0] for x in inputs])]
+
+    def crfsuite(data: Any, c2: float) -> Any:
+        import tempfile
+
+        import pycrfsuite
+
+        trainer = pycrfsuite.Trainer("lbfgs", {"c1": 0.0, "c2": c2, "max_iterations": 100}, verbose=False)
+        for x, y in zip(*data, strict=True):
+            trainer.append(x[1], y)
+        path = Path(tempfile.mkdtemp()) / "model"
+        trainer.train(str(path))
+        tagger = pycrfsuite.Tagger()
+        tagger.open(str(path))
+        return lambda inputs: [tagger.tag(x[1]) for x in inputs]
+
+    methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
+        "StructuredSVM, margin": (chain("margin"), (1e-3, 1e-4)),
+        "CRF": (crf, (1e-3, 1e-4)),
+    }
+    if installed("pycrfsuite"):
+        methods["python-crfsuite"] = (crfsuite, (0.1, 1.0))
+    rows = table("entities", "wnut17", task, methods, lambda y, found: {"F1": metrics.entity_f1(y, found)})
+    keep(
+        "peers.entities",
+        rows,
+        title="Named entities of wnut17",
+        measures=["structopt/train", "structopt/risks", "structopt/structures/chain.py"],
+        words=["entities", "--sentences", str(sentences)],
+        note=f"{len(task['train'][1])} training sentences of 3394, all 1287 for testing; `parameter` is lam, or c2.",
+    )
+
+
+# ---- ranking ---------------------------------------------------------------------------------------
+
+
+def ranking() -> None:
+    parts = {}
+    for split in ("train", "test"):
+        with np.load(DATA / "ltr_lightgbm_sample" / f"{split}.npz") as file:
+            arrays = tuple(file[f"X_{key}"] for key in ("data", "indices", "indptr"))
+            X = sp.csr_matrix(arrays, shape=tuple(file["X_shape"])).astype(np.float64)
+            ptr = file["query_indptr"]
+            parts[split] = [(X[a:b], file["relevance"][a:b]) for a, b in pairwise(ptr)]
+    # An example is a query; its answer the relevances, a prediction the scores.
+    X, y = [x for x, _ in parts["train"]], [r for _, r in parts["train"]]
+    test = [x for x, _ in parts["test"]], [r for _, r in parts["test"]]
+    task = divided(X, y, test)
+
+    def svm(measure: Any) -> Fit:
+        def fit(data: Any, lam: float) -> Any:
+            sizes = [x.shape[0] for x in data[0]]
+            query = np.repeat(np.arange(len(sizes)), sizes)
+            model = so.RankSVM(lam, measure, tol=1e-2, max_passes=300)
+            model.fit(sp.vstack(data[0]).tocsr(), np.concatenate(data[1]).astype(float), query=query)
+            return lambda inputs: [model.decision_function(x) for x in inputs]
+
+        return fit
+
+    def trees(data: Any, leaves: float) -> Any:
+        import lightgbm
+
+        ranker = lightgbm.LGBMRanker(num_leaves=int(leaves), n_jobs=1, verbose=-1, random_state=0)
+        ranker.fit(sp.vstack(data[0]).tocsr(), np.concatenate(data[1]), group=[x.shape[0] for x in data[0]])
+        return lambda inputs: [ranker.predict(x) for x in inputs]
+
+    methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
+        "RankSVM, pairs": (svm("pairs"), (1e-2, 1e-3, 1e-4, 1e-5)),
+        "RankSVM, NDCG": (svm(so.risks.NDCG(k=10)), (1e-2, 1e-3, 1e-4)),
+    }
+    if installed("lightgbm"):
+        methods["LightGBM ranker"] = (trees, (7, 31))
+    rows = table("ranking", "ltr_lightgbm_sample", task, methods, ndcg)
+    keep(
+        "peers.ranking",
+        rows,
+        title="Documents ranked for queries",
+        measures=["structopt/train/bmrm.py", "structopt/risks", "structopt/estimators/ranking.py"],
+        words=["ranking"],
+        note="201 queries for training, 50 for testing. `parameter` is lam, or the number of leaves of a tree. Scores "
+        "that are linear in the raw features against 100 trees.",
+    )
+
+
+def ndcg(truth: Any, scores: Any) -> dict[str, float]:
+    """Mean NDCG of the queries with a relevant document, gains 2^r - 1."""
+
+    def at(k: int) -> float:
+        found = []
+        for relevance, score in zip(truth, scores, strict=True):
+            gains = 2.0 ** np.asarray(relevance) - 1
+            weights = 1 / np.log2(np.arange(2, 2 + min(k, len(gains))))
+            best = np.sort(gains)[::-1][:k] @ weights
+            if best > 0:
+                found.append(gains[np.argsort(-np.asarray(score), kind="stable")][:k] @ weights / best)
+        return float(np.mean(found))
+
+    return {"NDCG@10": at(10), "NDCG@5": at(5)}
+
+
+# ---- sets of labels --------------------------------------------------------------------------------
+
+
+def labels(examples: int) -> None:
+    from sklearn.preprocessing import normalize
+
+    rows = []
+    for name in ("bibtex", "corel5k", "tmc2007_500"):
+        parts = []
+        for split in ("train", "test"):
+            with np.load(DATA / name / f"{split}.npz") as file:
+                arrays = tuple(file[f"X_{key}"] for key in ("data", "indices", "indptr"))
+                X = normalize(sp.csr_matrix(arrays, shape=tuple(file["X_shape"])).astype(np.float64))
+                parts.append((X[:examples], np.asarray(file["Y"][:examples], dtype=int)))
+        task = divided(*parts[0], parts[1])
+        methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
+            "StructuredSVM, margin": (label_sets("margin"), (1.0, 10.0)),
+            "StructuredSVM, micro_f1": (label_sets("micro_f1"), (1.0, 10.0)),
+            "one-vs-rest LinearSVC": (one_vs_rest, (1.0, 10.0)),
+        }
+        rows += table("sets of labels", name, task, methods, set_scores)
+    keep(
+        "peers.labels",
+        rows,
+        title="Sets of labels",
+        measures=["structopt/train/block_ascent.py", "structopt/structures/multilabel.py", "structopt/surrogates"],
+        words=["labels", "--examples", str(examples)],
+        note=f"At most {examples} examples for training and for testing. `parameter` is C; lam = 1 / (C n).",
+    )
+
+
+def label_sets(surrogate: str) -> Fit:
+    def fit(data: Any, C: float) -> Any:
+        X, Y = data
+        model = so.structures.MultiLabel(Y.shape[1], intercept=True)
+        svm = so.StructuredSVM(model, surrogate, lam=1 / (C * len(Y)), tol=1e-2, max_passes=60).fit(X, Y)
+        return lambda inputs: np.array(svm.predict(inputs))
+
+    return fit
+
+
+def one_vs_rest(data: Any, C: float) -> Any:
+    from sklearn.multiclass import OneVsRestClassifier
+    from sklearn.svm import LinearSVC
+
+    many = OneVsRestClassifier(LinearSVC(C=C, loss="hinge", max_iter=2000)).fit(*data)
+    return lambda inputs: np.asarray(many.predict(inputs))
+
+
+def set_scores(truth: Any, found: Any) -> dict[str, float]:
+    from sklearn.metrics import f1_score
+
+    macro = f1_score(truth, found, average="macro", zero_division=0)
+    return {
+        "MiF1": float(f1_score(truth, found, average="micro")),
+        "F1 by label": float(macro),
+        "label loss": float((truth != found).mean()),
+    }
+
+
+# ---- parsing ---------------------------------------------------------------------------------------
+
+WIDTH = 2**14
+
+
+def arc_features(words: list[str], tags: list[str]) -> sp.csr_matrix:
+    """Hashed features of all arcs of a sentence, a row for each (head, token)."""
+    kinds = np.array([hash_of(tag) for tag in ["<root>", *tags]])
+    around = np.concatenate([[hash_of("<s>")], kinds, [hash_of("</s>")]])
+    own = np.array([hash_of(word.lower()) for word in ["<root>", *words]])
+    n = len(kinds)
+    head, token = (grid.ravel() for grid in np.meshgrid(np.arange(n), np.arange(n), indexing="ij"))
+    side = np.sign(token - head) * np.minimum(np.abs(token - head), 5)
+    pair = kinds[head] * 31 + kinds[token] * 17
+    columns = np.stack(
+        [
+            pair + side,
+            pair * 3 + (token > head),
+            kinds[head] * 7 + around[token] * 11 + kinds[token] * 13 + around[token + 2] + 1,
+            around[head] * 7 + kinds[head] * 5 + around[head + 2] * 3 + kinds[token] + 2,
+            own[token] * 19 + kinds[head] * 23 + (token > head),
+            own[head] * 29 + kinds[token] * 37 + (token > head),
+        ],
+        axis=1,
+    )
+    columns = (columns * 2654435761 % 2**31) % WIDTH
+    ptr = np.arange(0, columns.size + 1, columns.shape[1])
+    X = sp.csr_matrix((np.ones(columns.size), columns.ravel(), ptr), shape=(n * n, WIDTH))
+    X.sum_duplicates()
+    return X
+
+
+def hash_of(text: str) -> int:
+    """The same number in every process."""
+    import zlib
+
+    return zlib.crc32(text.encode()) % 1_000_003
+
+
+def parsing(sentences: int) -> None:
+    parts = []
+    for split in ("train", "test"):
+        data = so.data.read_conll(DATA / "ud_en_ewt" / f"{split}.conllu.gz")
+        fine = [k for k, words in enumerate(data.words) if 2 <= len(words) <= 25][:sentences]
+        parts.append(([arc_features(data.words[k], data.y[k]) for k in fine], [np.array(data.heads[k]) for k in fine]))
+    task = divided(*parts[0], parts[1])
+    decoder = so.structures.Arborescence()
+
+    def svm(data: Any, lam: float) -> Any:
+        model = so.StructuredSVM(so.structures.Arborescence(), "margin", lam=lam, tol=2e-2, max_passes=60).fit(*data)
+        return lambda inputs: model.predict(inputs)
+
+    def perceptron(data: Any, passes: float) -> Any:
+        rng, w, total, step = np.random.default_rng(0), np.zeros(WIDTH), np.zeros(WIDTH), 1
+        for _ in range(int(passes)):
+            for k in rng.permutation(len(data[0])):
+                x, heads = data[0][k], data[1][k]
+                found = np.asarray(decoder.predict(w, x))
+                wrong = np.flatnonzero(found != heads)
+                if wrong.size:
+                    n = len(heads) + 1
+                    change = np.asarray(
+                        x[heads[wrong] * n + wrong + 1].sum(axis=0) - x[found[wrong] * n + wrong + 1].sum(axis=0)
+                    )
+                    w += change.ravel()
+                    total += step * change.ravel()
+                step += 1
+        mean = w - total / step
+        return lambda inputs: [decoder.predict(mean, x) for x in inputs]
+
+    methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
+        "StructuredSVM, margin": (svm, (1e-2, 1e-3)),
+        "averaged perceptron": (perceptron, (10.0,)),
+    }
+    rows = table("parsing", "ud_en_ewt", task, methods, right_heads)
+    keep(
+        "peers.parsing",
+        rows,
+        title="Dependency trees of English sentences",
+        measures=["structopt/train/block_ascent.py", "structopt/structures/arborescence.py"],
+        words=["parsing", "--sentences", str(sentences)],
+        note=f"{len(task['train'][1])} training sentences of at most 25 words; `parameter` is lam, or passes.",
+    )
+
+
+def right_heads(truth: Any, found: Any) -> dict[str, float]:
+    return {
+        "right heads": float(np.mean(np.concatenate([np.asarray(a) == b for a, b in zip(found, truth, strict=True)])))
+    }
+
+
+def installed(module: str) -> bool:
+    """Whether a peer can be imported; it is imported only in the process that runs it."""
+    import importlib.util
+
+    if importlib.util.find_spec(module) is None:
+        print(f"({module} is left out: it is not installed)")
+        return False
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    jobs: dict[str, Callable[[], None]] = {
+        "entities": lambda: entities(options.sentences or 1000),
+        "ranking": ranking,
+        "labels": lambda: labels(options.examples),
+        "parsing": lambda: parsing(options.sentences or 200),
+    }
+    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(jobs)}; all by default")
+    parser.add_argument("--sentences", type=int)
+    parser.add_argument("--examples", type=int, default=1000)
+    options = parser.parse_args()
+    if not DATA.exists():
+        print("skipped, the data sets are not beside the checkout (set STRUCTOPT_DATA)")
+        return
+    for name in options.parts or jobs:
+        if name not in jobs:
+            parser.error(f"unknown part {name!r}; choose from {', '.join(jobs)}")
+        jobs[name]()
+
+
+if __name__ == "__main__":
+    main()
