@@ -1,23 +1,39 @@
-"""Lazy rows: tours whose costs drift, as they do in training, against HiGHS on the rows that were found in the end.
+"""Lazy rows: tours, matchings of general graphs, and pairwise models with cycle inequalities.
 
-    python benchmarks/lazy.py [--quick]
+    python benchmarks/lazy.py [tours matchings pairs] [--quick]
 
-A call should take at most three times as long as HiGHS takes for the final rows, which nobody knows beforehand, and the
-rows found in a call should fall towards zero. CPU times of one run, calls of both in turns.
+- tours, whose costs drift as they do in training: a call should take at most three times as long as HiGHS takes for the
+  final rows, which nobody knows beforehand, and the rows found in a call should fall towards zero.
+- matchings, against the blossom algorithm of networkx.
+- pairs: predictions and loss-augmented queries of a trained model, relaxed by roof duality and with cycle inequalities:
+  how many of the fractional answers become integral, and in how much of roof duality's time. Needs yeast and bibtex
+  beside the checkout (or their folder in STRUCTOPT_DATA); without them random models.
+
+CPU times of one run.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from time import process_time
 from typing import Any
 
+# Before numpy is imported: threads of BLAS that wait for a core would be counted as work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 from _results import keep, shown
 
 import structopt as so
 from structopt.backends.highs import Highs
+
+DATA = Path(os.environ.get("STRUCTOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 def drifting_costs(n: int, calls: int, seed: int) -> np.ndarray:
@@ -29,7 +45,8 @@ def drifting_costs(n: int, calls: int, seed: int) -> np.ndarray:
     return np.asarray(-(distance + np.cumsum(steps, axis=0)).reshape(calls, -1))
 
 
-def measure(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
+def tours(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
+    """Tours whose costs drift, against HiGHS on the rows that were found in the end."""
     costs = drifting_costs(n, calls, seed)
     space = so.structures.Tour().space(np.zeros((n, n, 1)))
     oracle = so.Oracle(space)
@@ -65,13 +82,112 @@ def measure(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
     return shown(row)
 
 
+def matchings(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
+    """Perfect matchings of places in the plane, whose distances drift, against networkx."""
+    space = so.structures.Matching(perfect=True).space(np.zeros((n, n, 1)))
+    so.Oracle(space).maximize(drifting_costs(n, 1, seed)[0])  # compiles
+    oracle = so.Oracle(space)
+    own, peer = [], []
+    found: list[int] = []
+    for k, c in enumerate(drifting_costs(n, calls, seed)):
+        begun = process_time()
+        value = oracle.maximize(c).value
+        own.append(process_time() - begun)
+        found.append(oracle.lazy_rows.found - sum(found))  # type: ignore[union-attr]
+        if k % max(1, calls // 4) == 0:
+            scores = c.reshape(n, n)
+            graph = nx.Graph()
+            graph.add_weighted_edges_from((i, j, scores[i, j]) for i in range(n) for j in range(i + 1, n))
+            begun = process_time()
+            pairs = nx.max_weight_matching(graph, maxcardinality=True)
+            peer.append(process_time() - begun)
+            assert abs(sum(scores[min(pair), max(pair)] for pair in pairs) - value) <= 1e-6, "another optimum"
+    half = calls // 2
+    row = {
+        "matchings": f"{n} nodes, {calls} calls",
+        "ms a call, second half": 1e3 * np.mean(own[half:]),
+        "ms of networkx": 1e3 * np.mean(peer),
+        "lazy / networkx": np.mean(own[half:]) / np.mean(peer),
+        "rows found, first half": sum(found[:half]),
+        "second half": sum(found[half:]),
+    }
+    return shown(row)
+
+
+def queries(name: str, n: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of labels (predictions, then loss-augmented ones) and of pairs, after training over the relaxation."""
+    path = DATA / name / "train.npz"
+    if not path.exists():
+        rng = np.random.default_rng(0)
+        return rng.normal(size=(most, n)), rng.normal(0.5, 1.0, (most, n)), rng.normal(-0.2, 0.5, n * (n - 1) // 2)
+    z = np.load(path)
+    X = sp.csr_array((z["X_data"], z["X_indices"], z["X_indptr"]), shape=tuple(z["X_shape"]))
+    Y = z["Y"][:, np.sort(np.argsort(-z["Y"].sum(axis=0), kind="stable")[:n])].astype(int)
+    chosen = np.flatnonzero(Y.any(axis=1))[:most]
+    inputs, Y = X[chosen].toarray(), Y[chosen]
+    inputs /= np.linalg.norm(inputs, axis=1, keepdims=True)
+    model = so.structures.PairwiseMRF(n, integral="relax")
+    w = so.StructuredSVM(model, lam=1e-3, tol=0.05).fit(inputs, Y).result_.w
+    scores = inputs @ w[: n * inputs.shape[1]].reshape(n, -1).T
+    return scores, scores + 1.0 - 2.0 * Y, w[n * inputs.shape[1] :]
+
+
+def pairs(name: str, n: int, most: int) -> Iterator[Mapping[str, Any]]:
+    """Roof duality and cycle inequalities."""
+    predicted, augmented, pair = queries(name, n, most)
+    graph = so.structures.PairwiseMRF(n).graph
+    for what, unary in (("predictions", predicted), ("margin queries", augmented)):
+        P = np.broadcast_to(pair, (len(unary), len(pair)))
+        graph.tighten(unary, P, *graph.solve_points(unary, P))  # compiles
+        seconds = np.zeros(2)
+        for _ in range(3):
+            begun = process_time()
+            Z, values = graph.solve_points(unary, P)
+            halves = (Z[:, :n] == 0.5).any(axis=1)
+            between = process_time()
+            bounds = graph.tighten(unary, P, Z, values)
+            seconds += between - begun, process_time() - between
+        exact = graph.solve_exact_batch(unary, np.ascontiguousarray(P))[1]
+        whole = (np.rint(Z) == Z).all(axis=1)
+        assert (bounds >= exact - 1e-9).all() and np.abs(values - exact)[whole].max(initial=0.0) < 1e-9
+        roof, cycles = 1e6 * seconds / 3 / len(unary)
+        row = {
+            "queries": f"{name}, {n} labels, {len(unary)} {what}",
+            "fractional by roof duality": int(halves.sum()),
+            "of these integral with cycles": int((halves & whole).sum()),
+            "us of roof duality": roof,
+            "us with cycles": roof + cycles,
+            "cycles / roof": (roof + cycles) / roof,
+            "left to HiGHS": int(np.isinf(bounds).sum()),
+        }
+        yield shown(row)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few nodes and calls")
-    quick = parser.parse_args().quick
-    rows = [measure(n, 10 if quick else 60) for n in ((10, 20) if quick else (20, 50))]
-    measures = ("structopt/oracle", "structopt/backends", "structopt/algorithms")
-    keep("lazy", rows, title="Subtours found on the way", measures=measures, ratio="lazy rows / final rows")
+    parser.add_argument("parts", nargs="*", default=[], help="tours, matchings, pairs; all by default")
+    parser.add_argument("--quick", action="store_true", help="few nodes, labels and calls")
+    given = parser.parse_args()
+    quick, parts = given.quick, given.parts or ["tours", "matchings", "pairs"]
+    calls, flags = (10, ["--quick"]) if quick else (60, [])
+    rooms = ("structopt/oracle", "structopt/backends", "structopt/algorithms")
+    if "tours" in parts:
+        rows = [tours(n, calls) for n in ((10, 20) if quick else (20, 50))]
+        title = "Subtours found on the way"
+        keep("lazy", rows, title=title, words=flags, measures=rooms, ratio="lazy rows / final rows")
+    if "matchings" in parts:
+        rows = [matchings(n, calls) for n in ((10, 20) if quick else (20, 50, 100))]
+        title = "Perfect matchings of a complete graph, odd sets found on the way"
+        keep("lazy.matchings", rows, title=title, words=["matchings", *flags], measures=rooms, ratio="lazy / networkx")
+    if "pairs" in parts:
+        cases = [("yeast", 14)] if quick else [("yeast", 14), ("bibtex", 14), ("bibtex", 20), ("bibtex", 30)]
+        rows = [row for name, n in cases for row in pairs(name, n, 100 if quick else 500)]
+        title = "Pairwise models relaxed by roof duality, and with cycle inequalities"
+        note = (
+            "Of each data set the 500 first examples, its most frequent labels and all pairs; weights after training."
+        )
+        rooms = ("structopt/algorithms/pairwise",)
+        keep("lazy.pairs", rows, title=title, words=["pairs", *flags], measures=rooms, ratio="cycles / roof", note=note)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ COMMON = {
     "solver": '`"auto"`, a profile, the path of a profile, or a backend.',
     "support": "Whether all weights are kept, or those of features that a node has met.",
     "surrogate": "ψ(h, g): a name or a `Surrogate`.",
+    "tighten": "Whether and how the declared rows are made tighter, so that more relaxations are integral.",
     "tol": "Relative gap, certified, at which training stops. (Of a `LabelSpace`: by how much a row may be missed.)",
     "trainer": '`"auto"`, a name of `so.train.names()`, or a function of your own.',
     "verbose": "Show one progress bar with the certified gap.",

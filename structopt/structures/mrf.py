@@ -10,9 +10,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
+from structopt.algorithms.base import Algorithm
 from structopt.algorithms.counting import LISTED
 from structopt.algorithms.fronts import Fronts
 from structopt.algorithms.maxflow import FlowState
+from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
+from structopt.algorithms.pairwise.cycles import triangles, violated_cycles
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.checks import checked, choice, floats, integers
 from structopt.errors import DeclarationError
@@ -34,13 +37,89 @@ from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.multilabel import SetInference, binary_rows
 
-__all__ = ["PairwiseMRF"]
+__all__ = ["Cycles", "PairwiseMRF"]
 
 # Flows kept from call to call, one per example: at most this many bytes.
 _FLOW_LIMIT = 1 << 29
 # From so many pairs on labels are kept in fewer bytes; so many rows of them are converted at once.
 _MANY_PAIRS = 1000
 _ROWS_AT_ONCE = 256
+# A cycle inequality that is violated by less is not returned.
+_TOLERANCE = 1e-5
+# Triangles of a graph that are listed; more are found as cycles are, by shortest paths.
+_MOST_TRIANGLES = 1 << 18
+
+
+class Cycles:
+    """The separation of pairwise labels: cycle inequalities (`structopt.algorithms.pairwise.cycles`).
+
+    Triangles are looked through, the most violated are returned; where none is violated, longer cycles are found by
+    shortest paths, so that a violated inequality is found wherever there is one.
+
+    Parameters
+    ----------
+    n : int
+        Number of labels.
+    first, second : ndarray of int, shape (n_edges,)
+        The ends of each edge.
+
+    Examples
+    --------
+    Labels that exclude each other, all at 1/2:
+
+    >>> import numpy as np
+    >>> rows = Cycles(3, np.array([0, 0, 1]), np.array([1, 2, 2]))
+    >>> matrix, lower, upper = rows({"y": np.full(3, 0.5), "pair": np.zeros(3)})
+    >>> matrix.toarray(), upper                                                  # at most one of the pairs is missing
+    (array([[ 2.,  2.,  2., -2., -2., -2.]]), array([2.]))
+    """
+
+    def __init__(self, n: int, first: IntArray, second: IntArray) -> None:
+        self.n, self.first, self.second = n, first, second
+        m = len(first)
+        self._edge_at = np.full((n, n), -1)
+        self._edge_at[first, second] = self._edge_at[second, first] = np.arange(m)
+        # Quick to bound from above, and the list is not made where it would be long.
+        sides = np.bincount(np.concatenate([first, second]), minlength=n)
+        self._triangles = np.zeros((0, 3), dtype=np.int64)
+        if (sides * (sides - 1)).sum() <= 6 * _MOST_TRIANGLES:
+            self._triangles = triangles(n, self._edge_at)
+        edges = np.arange(m)
+        ends, columns = np.tile(edges, 3), np.concatenate([first, second, n + edges])
+        # By how much the ends of each edge differ: y_i + y_j - 2 p.
+        self._differ = sp.csr_array((np.repeat([1.0, 1.0, -2.0], m), (ends, columns)), shape=(m, n + m))
+
+    def __call__(self, z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, FloatArray] | None:
+        y, pair = z["y"], z["pair"]
+        x = np.clip(y[self.first] + y[self.second] - 2.0 * pair, 0.0, 1.0)
+        rows = self._triangle_rows(x)
+        if rows is None:
+            rows = self._cycle_rows(x)
+        if rows is None:
+            return None
+        signs, upper = rows
+        return sp.csr_array(signs @ self._differ), -np.inf, upper
+
+    def _triangle_rows(self, x: FloatArray) -> tuple[sp.csr_array, FloatArray] | None:
+        sides = x[self._triangles]
+        around = sides.sum(axis=1)
+        excess = np.column_stack([2.0 * sides - around[:, None], around - 2.0]).ravel()
+        violated = np.flatnonzero(excess > _TOLERANCE)
+        if not len(violated):
+            return None
+        violated = violated[np.argsort(-excess[violated], kind="stable")[: 4 * self.n]]
+        number, kind = np.divmod(violated, 4)
+        signs = np.where((kind[:, None] == 3) | (kind[:, None] == np.arange(3)), 1.0, -1.0)
+        starts = 3 * np.arange(len(number) + 1)
+        matrix = sp.csr_array((signs.ravel(), self._triangles[number].ravel(), starts), shape=(len(number), len(x)))
+        return matrix, np.where(kind == 3, 2.0, 0.0)
+
+    def _cycle_rows(self, x: FloatArray) -> tuple[sp.csr_array, FloatArray] | None:
+        starts, edges, odd = violated_cycles(self._edge_at, x, 1.0 - _TOLERANCE)
+        if len(starts) == 1:
+            return None
+        matrix = sp.csr_array((np.where(odd, 1.0, -1.0), edges, starts), shape=(len(starts) - 1, len(x)))
+        return matrix, np.add.reduceat(odd.astype(np.float64), starts[:-1]) - 1.0
 
 
 class PairwiseMRF(Model):
@@ -64,6 +143,14 @@ class PairwiseMRF(Model):
         and prediction, over the declared program.
     integral : {"auto", "relax"}
         ``"relax"`` optimises over the relaxation, in training and prediction; labels may then be 1/2.
+    tighten : {None, "cycles"}
+        ``"cycles"`` adds the cycle inequalities to the relaxation, as lazy rows: most models whose relaxation is
+        fractional have an integral one then.
+
+    Notes
+    -----
+    With the cycle inequalities a relaxation is solved by roof duality first. What it leaves open, if it is at most 20
+    labels, goes to a simplex method of its own (docs/mathematics/oracles#cycle-inequalities), the rest to HiGHS.
 
     Examples
     --------
@@ -84,11 +171,15 @@ class PairwiseMRF(Model):
         intercept: bool = False,
         solver: Any = "auto",
         integral: Any = "auto",
+        tighten: str | None = None,
     ) -> None:
         choice("integral", integral, ("auto", "relax", "force"))
+        if tighten is not None:
+            choice("tighten", tighten, ("cycles",))
         self.n = n
         self.edges = edges
         self.intercept = intercept
+        self.tighten = tighten
         first, second = _pairs(n, edges)
         self.graph = PairwiseGraph(n, first, second)
         space = LabelSpace("pairwise MRF")
@@ -97,11 +188,25 @@ class PairwiseMRF(Model):
         space.subject_to(p <= y[first], name="first")
         space.subject_to(p <= y[second], name="second")
         space.subject_to(p >= y[first] + y[second] - 1, name="both")
+        if self.tightened:
+            space.lazy(Cycles(n, self.graph.i, self.graph.j), name="cycles")
         features = {"y": Linear(intercept=intercept), "pair": Tied()}
         super().__init__(space, features, loss or Hamming(), solver=solver, integral=integral)
 
     def _products(self, y: FloatArray) -> FloatArray:
         return y[..., self.graph.i] * y[..., self.graph.j]
+
+    @property
+    def tightened(self) -> bool:
+        """Whether the space has cycle inequalities; that of a forest has none."""
+        return self.tighten is not None and not self.graph.is_forest
+
+    def algorithm(self, x: Any) -> Algorithm | None:
+        """Roof duality: recognised, except where there are cycle inequalities."""
+        if not self.tightened:
+            return None
+        labels, pairs = np.arange(self.n), self.n + np.arange(self.graph.n_edges)
+        return PairwiseAlgorithm(self.graph, labels, pairs, not self.is_relaxed, False, cycles=True)
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The labels and their products."""
@@ -135,13 +240,15 @@ class PairwisePoints(PointCodec):
     """Points ``(y, pair)``; the losses are of the labels only, which stand first.
 
     With many pairs ground truths and answers, whose values are 0, 1/2 and 1, are kept in two bytes each: as long as
-    a data set is trained on, its labels take more memory than its features.
+    a data set is trained on, its labels take more memory than its features. With cycle inequalities they have others.
     """
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self._n_labels = batch.columns[0]
-        self._dtype = np.float16 if batch.columns[1] >= _MANY_PAIRS else np.float64
+        model = cast("PairwiseMRF", batch.model)
+        halves = not (model.is_relaxed and model.tightened)
+        self._dtype = np.float16 if halves and batch.columns[1] >= _MANY_PAIRS else np.float64
 
     def encode(self, Y: Any) -> Any:
         if self._dtype == np.float64:
@@ -212,7 +319,15 @@ class PairwiseInference(BatchInference):
         return self._relaxed(unary, pair, some, n_jobs) if self.model.is_relaxed else self._exact(unary, pair, n_jobs)
 
     def _relaxed(self, unary: FloatArray, pair: FloatArray, some: IntArray | None, n_jobs: int) -> Maxima:
-        return Maxima(*self.model.graph.solve_points(unary, pair, state=self._flows, owner=some, n_jobs=n_jobs))
+        graph = self.model.graph
+        Z, values = graph.solve_points(unary, pair, state=self._flows, owner=some, n_jobs=n_jobs)
+        if not self.model.tightened:
+            return Maxima(Z, values)
+        bounds = graph.tighten(unary, pair, Z, values, n_jobs)
+        for i in np.flatnonzero(np.isinf(bounds)):
+            label = self.model.oracle().maximize(np.concatenate([unary[i], pair[i]]))
+            Z[i], values[i], bounds[i] = label.z, label.value, label.bound
+        return Maxima(Z, values, bounds)
 
     def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
         Y, values, proved = self.model.graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)

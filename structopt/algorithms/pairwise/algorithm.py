@@ -33,15 +33,26 @@ class PairwiseAlgorithm(Algorithm):
         Whether labels must be 0/1, not halves.
     forest : bool
         Whether the pairs form a forest, so that the relaxation has 0/1 optima.
+    cycles : bool
+        Whether the relaxation is that with all cycle inequalities.
     """
 
     name = "roof duality"
 
-    def __init__(self, graph: PairwiseGraph, label: IntArray, pair: IntArray, integer: bool, forest: bool) -> None:
+    def __init__(
+        self,
+        graph: PairwiseGraph,
+        label: IntArray,
+        pair: IntArray,
+        integer: bool,
+        forest: bool,
+        cycles: bool = False,
+    ) -> None:
         self._graph, self._label, self._pair = graph, label, pair
         self._flows = WarmStarts(graph.warm_state)
         self.integral = integer or forest
         self._exact = integer and not forest
+        self._cycles = cycles and not self.integral
         if self.integral and len(label) <= _FRONT_LABELS:
             self.capabilities = Capability.FRONT
 
@@ -68,6 +79,8 @@ class PairwiseAlgorithm(Algorithm):
             if not proved:
                 return None
             p = self._products(y)
+        elif self._cycles:
+            return self.maximize_batch(c[None], keys=None if key is None else [key]).row(0)
         elif key is None:
             y, p, _ = self._graph.solve(unary, pair)
         else:
@@ -81,8 +94,11 @@ class PairwiseAlgorithm(Algorithm):
         if self._exact:
             Y, _, proved = self._graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
             return Solutions.of_labels(C, self._join(Y, self._products(Y)), proved)
-        Y, P, _ = self._graph.solve_batch(unary, pair, state=self._flows.batch(keys), n_jobs=n_jobs)
-        return Solutions.of_labels(C, self._join(Y, P))
+        Z, values = self._graph.solve_points(unary, pair, state=self._flows.batch(keys), n_jobs=n_jobs)
+        bounds = self._graph.tighten(unary, pair, Z, values, n_jobs) if self._cycles else None
+        n = len(self._label)
+        found = Solutions.of_labels(C, self._join(Z[:, :n], Z[:, n:]))
+        return found if bounds is None else Solutions(found.Z, found.values, bounds, np.isfinite(bounds))
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
         labels, pairs = self._label, self._pair

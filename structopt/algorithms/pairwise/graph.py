@@ -17,6 +17,7 @@ import numpy.typing as npt
 from structopt._jit import FloatArray, IntArray, floats
 from structopt._jit.threads import in_threads
 from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
+from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
 from structopt.algorithms.pairwise.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import ENUMERATE_AT, coupling_matrix
 from structopt.algorithms.pairwise.loops import (
@@ -214,6 +215,43 @@ class PairwiseGraph:
         in_threads(work, B, n_jobs)
         _refuse_rows(U, P, values)
         return Z, values
+
+    def tighten(
+        self, unary: npt.ArrayLike, pair: npt.ArrayLike, Z: FloatArray, values: FloatArray, n_jobs: int = 1
+    ) -> FloatArray:
+        """Replace points of `solve_points`, with the fewest halves, by optima with all cycle inequalities.
+
+        Parameters
+        ----------
+        unary : array_like, shape (B, n_labels)
+        pair : array_like, shape (B, n_edges)
+        Z, values : ndarray
+            What `solve_points` returned for these coefficients; written to.
+        n_jobs : int
+
+        Returns
+        -------
+        ndarray, shape (B,)
+            No point of that relaxation has a larger value; infinite where Z and the value were left as they are,
+            because roof duality leaves too many labels open.
+
+        Examples
+        --------
+        Three labels that exclude each other:
+
+        >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
+        >>> Z, values = graph.solve_points([[1, 1, 1]], [[-2, -2, -2]])
+        >>> values, graph.tighten([[1, 1, 1]], [[-2, -2, -2]], Z, values), Z
+        (array([1.]), array([1.]), array([[0., 0., 1., 0., 0., 0.]]))
+        """
+        U, P = self._matrices(unary, pair, one_for_all=True)
+        bounds = np.empty(len(U))
+
+        def work(first: int, last: int) -> None:
+            tighten_rows(self.i, self.j, U, P, first, last, Z, values, bounds)
+
+        in_threads(work, len(U), n_jobs)
+        return bounds
 
     def solve_exact(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000
