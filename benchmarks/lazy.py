@@ -186,8 +186,8 @@ def main() -> None:
         note = (
             "Of each data set the 500 first examples, its most frequent labels and all pairs; weights after training."
         )
-        rooms = ("structopt/algorithms/pairwise",)
-        keep("lazy.pairs", rows, title=title, words=["pairs", *flags], measures=rooms, ratio="cycles / roof", note=note)
+        room = ("structopt/algorithms/pairwise",)
+        keep("lazy.pairs", rows, title=title, words=["pairs", *flags], measures=room, ratio="cycles / roof", note=note)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def metric_polytope(cost: FloatArray, x: FloatArray) -> float:
     # Basic columns are inequalities sum_k sign_k x[edge_k] <= limit: at first the bounds 0 and 1.
     edge, sign, limit = np.zeros((m, 3), dtype=np.int64), np.zeros((m, 3)), np.zeros(m)
     inverse = np.zeros((m, m))  # transposed: row e has the entries of edge e in all rows of the inverse
-    weight, point, direction, filled = np.abs(c), np.zeros(m), np.empty(m), np.empty(m, dtype=np.int64)
+    weight, point, direction = np.abs(c), np.zeros(m), np.empty(m)
     for e in range(m):
         edge[e, 0] = e
         sign[e, 0] = inverse[e, e] = 1.0 if c[e] > 0 else -1.0
@@ -104,12 +104,9 @@ def metric_polytope(cost: FloatArray, x: FloatArray) -> float:
         s0 = 1.0 if kind == 0 or kind == 3 else -1.0
         s1 = 1.0 if kind == 1 or kind == 3 else -1.0
         s2 = 1.0 if kind == 2 or kind == 3 else -1.0
-        leaving, step, n_filled = -1, np.inf, 0
+        leaving, step = -1, np.inf
         for k in range(m):
             direction[k] = s0 * inverse[e0, k] + s1 * inverse[e1, k] + s2 * inverse[e2, k]
-            if direction[k] != 0.0:
-                filled[n_filled] = k
-                n_filled += 1
             if direction[k] > _NONE:
                 ratio = max(weight[k], 0.0) / direction[k]
                 if ratio < step or (ratio == step and stalled <= _STALLED and direction[k] > direction[leaving]):
@@ -122,12 +119,8 @@ def metric_polytope(cost: FloatArray, x: FloatArray) -> float:
             entry = inverse[e, leaving]
             if entry != 0.0:
                 entry /= pivot
-                if 4 * n_filled < m:
-                    for t in range(n_filled):
-                        inverse[e, filled[t]] -= entry * direction[filled[t]]
-                else:
-                    for k in range(m):
-                        inverse[e, k] -= entry * direction[k]
+                for k in range(m):
+                    inverse[e, k] -= entry * direction[k]
                 inverse[e, leaving] = entry
                 point[e] -= worst * entry
         for k in range(m):
