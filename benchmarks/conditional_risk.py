@@ -31,8 +31,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import highspy
 import numpy as np
 import scipy.sparse as sp
+from _conditional_risk_tables import SETS, flow, table1, table2
 from _results import keep, shown
-from conditional_risk_tables import SETS, flow, table1, table2
 from sklearn.preprocessing import normalize
 
 import structopt as so

@@ -9,9 +9,8 @@
 scikit-learn's SGDClassifier, one-vs-rest over the leaves, on the same matrix. ``scale``: one pass at the shapes of
 DMOZ10 (tree, one leaf an example) and SWIKI (DAG, several), the second from a fraction of the examples, or of the
 pass: with ``--seconds`` training stops early, with the memory and the mini-batches of the whole; then prediction.
-``synthetic``: table 3 of NHSVM (`hierarchy_synthetic`). ``real``: ImCLEF07A, ImCLEF07D and Enron, all methods next to
-one-vs-rest and, where it is installed, hiclass. Seconds are of the wall, with CPU seconds in brackets: on a busy
-machine only these compare.
+``synthetic``: table 3 of NHSVM (`_hierarchy_synthetic.py`). ``real``: ImCLEF07A, ImCLEF07D and Enron beside
+one-vs-rest and, where it is installed, hiclass. On a busy machine only CPU seconds compare.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from _hierarchy_synthetic import METHODS, synthetic
 from _results import keep, shown
-from hierarchy_synthetic import METHODS, synthetic
 
 import structopt as so
 from structopt import metrics
