@@ -7,6 +7,8 @@ of the algorithm, which is deterministic but no rule about the label.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,7 +17,7 @@ from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
-__all__ = ["arborescence", "arborescence_batch", "k_best", "sample", "sums"]
+__all__ = ["arborescence", "arborescence_batch", "covariance_products", "k_best", "sample", "sums"]
 
 _NUMBERS = "an arc's score is NaN or +inf; scores are finite, or -inf where an arc is forbidden."
 _EMPTY = "no arborescence avoids the forbidden arcs: some node cannot be reached from the root under these rules."
@@ -120,21 +122,25 @@ def k_best(
     return np.array(labels, dtype=np.int64).reshape(len(labels), len(heads)), values
 
 
-def sums(W: FloatArray, single_root: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Log-partition function and marginals of the arcs, by the matrix-tree theorem (Koo et al. 2007).
+def sums(W: FloatArray, single_root: bool = False, projective: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Log-partition functions and marginals of arcs.
 
-    Of scores that differ by more than about 30 the determinant has few correct digits, and is refused.
+    By the matrix-tree theorem where arcs may cross (Koo et al. 2007): of scores that differ by more than about 30 its
+    determinant has few correct digits, and is refused. By the inside-outside form of Eisner's algorithm where arcs may
+    not cross, for all scores.
 
     Parameters
     ----------
     W : ndarray, shape (k, n + 1, n + 1)
-        Finite scores of the arcs of `k` sentences, row = head, 0 = root.
+        Scores of arcs, finite; the diagonal and column 0 are not arcs.
     single_root : bool
         Whether exactly one token has the root as its head.
+    projective : bool
+        Whether arcs must not cross.
 
     Returns
     -------
-    log_z : ndarray, shape (k,)
+    log_partition : ndarray, shape (k,)
     marginals : ndarray, shape (k, n + 1, n + 1)
         The probability of every arc under ``p(tree) ~ exp(score)``.
 
@@ -146,36 +152,13 @@ def sums(W: FloatArray, single_root: bool = False) -> tuple[FloatArray, FloatArr
            [0.   , 0.   , 0.333],
            [0.   , 0.333, 0.   ]]))
     """
-    k, nodes = W.shape[:2]
-    diagonal = np.arange(nodes)
-    scores = np.array(W, dtype=np.float64)
-    scores[:, diagonal, diagonal] = -np.inf
-    top = scores[:, :, 1:].max(axis=1)  # every tree has one arc into each token
-    weights = np.exp(scores[:, :, 1:] - top[:, None])
-    root, inner = weights[:, 0], weights[:, 1:]
-    laplacian = -inner
-    tokens = np.arange(nodes - 1)
-    laplacian[:, tokens, tokens] = inner.sum(axis=1)
-    if single_root:
-        laplacian[:, 0] = root
-    else:
-        laplacian[:, tokens, tokens] += root
-    sign, log_det = np.linalg.slogdet(laplacian)
-    # The gradient of the log-determinant in an entry is that of the transposed inverse.
-    with np.errstate(all="ignore"):
-        slope = np.linalg.inv(np.where((sign > 0)[:, None, None], laplacian, np.eye(nodes - 1))).transpose(0, 2, 1)
-    by_diagonal = slope[:, tokens, tokens]
-    marginals = np.zeros((k, nodes, nodes))
-    if single_root:
-        below = slope.copy()
-        below[:, 0] = 0.0  # its row holds the root's arcs instead
-        marginals[:, 0, 1:] = root * slope[:, 0]
-        diagonal_slope = by_diagonal.copy()
-        diagonal_slope[:, 0] = 0.0
-        marginals[:, 1:, 1:] = inner * (diagonal_slope[:, None, :] - below)
-    else:
-        marginals[:, 0, 1:] = root * by_diagonal
-        marginals[:, 1:, 1:] = inner * (by_diagonal[:, None, :] - slope)
+    if projective:
+        log_z, marginals = np.empty(len(W)), np.zeros(W.shape)
+        _inside_outside(np.ascontiguousarray(W, dtype=np.float64), single_root, log_z, marginals)
+        return log_z, marginals
+    weights, top = _arc_weights(W)
+    sign, log_det, inverse = _factored(weights, single_root)
+    marginals = _arc_means(weights, inverse, single_root)
     wrong = (sign <= 0) | (np.abs(marginals[:, :, 1:].sum(axis=1) - 1.0).max(axis=1) > 1e-6)
     if wrong.any():
         raise DeclarationError(
@@ -183,6 +166,143 @@ def sums(W: FloatArray, single_root: bool = False) -> tuple[FloatArray, FloatArr
             "too much for the sum over all trees in float64; scale them down."
         )
     return log_det + top.sum(axis=1), np.clip(marginals, 0.0, 1.0)
+
+
+def covariance_products(W: FloatArray, V: FloatArray, single_root: bool = False) -> FloatArray:
+    """The covariance of the arcs of trees that may cross times a vector, row by row: the derivative of the marginals.
+
+    Parameters
+    ----------
+    W, V : ndarray, shape (k, n + 1, n + 1)
+        Scores, and the vectors.
+    single_root : bool
+
+    Returns
+    -------
+    ndarray, shape (k, n + 1, n + 1)
+    """
+    weights, _ = _arc_weights(W)
+    _, _, inverse = _factored(weights, single_root)
+    change = weights * V[:, :, 1:]
+    # d inv(L) = -inv(L) dL inv(L); the Laplacian is linear in the weights, the marginals in weights and inverse.
+    moved = -inverse @ _laplacian(change, single_root) @ inverse
+    return _arc_means(change, inverse, single_root) + _arc_means(weights, moved, single_root)
+
+
+def _arc_weights(W: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """``exp(score)`` of the arcs into every token, over the largest of these; and the largest scores."""
+    nodes = W.shape[1]
+    scores = np.array(W, dtype=np.float64)
+    scores[:, np.arange(nodes), np.arange(nodes)] = -np.inf
+    top = scores[:, :, 1:].max(axis=1)  # every tree has one arc into each token
+    return np.exp(scores[:, :, 1:] - top[:, None]), top
+
+
+def _laplacian(weights: FloatArray, single_root: bool) -> FloatArray:
+    """The matrix whose determinant is the sum over all trees, from weights by head and token."""
+    root, inner = weights[:, 0], weights[:, 1:]
+    tokens = np.arange(weights.shape[2])
+    laplacian = -inner
+    laplacian[:, tokens, tokens] = inner.sum(axis=1)
+    if single_root:
+        laplacian[:, 0] = root
+    else:
+        laplacian[:, tokens, tokens] += root
+    return laplacian
+
+
+def _factored(weights: FloatArray, single_root: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sign and logarithm of the determinant, and the inverse; that of a singular matrix is of no use."""
+    laplacian = _laplacian(weights, single_root)
+    sign, log_det = np.linalg.slogdet(laplacian)
+    with np.errstate(all="ignore"):
+        inverse = np.linalg.inv(np.where((sign > 0)[:, None, None], laplacian, np.eye(laplacian.shape[1])))
+    return sign, log_det, inverse
+
+
+def _arc_means(weights: FloatArray, inverse: FloatArray, single_root: bool) -> FloatArray:
+    """Weights times the slope of the log-determinant in each: marginals. Linear in weights and in inverse."""
+    k, nodes, n_tokens = weights.shape
+    tokens = np.arange(n_tokens)
+    slope = inverse.transpose(0, 2, 1).copy()  # of the log-determinant in the entries of the matrix
+    by_diagonal = slope[:, tokens, tokens]
+    marginals = np.zeros((k, nodes, nodes))
+    if single_root:  # the first row holds the root's arcs instead
+        marginals[:, 0, 1:] = weights[:, 0] * slope[:, 0]
+        slope[:, 0], by_diagonal[:, 0] = 0.0, 0.0
+    else:
+        marginals[:, 0, 1:] = weights[:, 0] * by_diagonal
+    marginals[:, 1:, 1:] = weights[:, 1:] * (by_diagonal[:, None, :] - slope)
+    return marginals
+
+
+@kernel
+def _log_sum_of(first: FloatArray, second: FloatArray) -> float:
+    """``log sum_r exp(first_r + second_r)``."""
+    top = -np.inf
+    for r in range(first.size):
+        top = max(top, first[r] + second[r])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for r in range(first.size):
+        total += math.exp(first[r] + second[r] - top)
+    return top + math.log(total)
+
+
+@kernel
+def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, marginals: FloatArray) -> None:
+    """Eisner's program with sums in place of maxima, and back: what each span has its share in.
+
+    A tree has one derivation there: the last child of a head is the last to be joined.
+    """
+    n = W.shape[1]
+    whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
+    whole_share, open_share = np.empty((2, n, n)), np.empty((2, n, n))
+    for i in range(W.shape[0]):
+        S = W[i]
+        whole[:] = -np.inf
+        open_[:] = -np.inf
+        for s in range(n):
+            whole[0, s, s] = whole[1, s, s] = 0.0
+        for width in range(1, n):
+            for s in range(n - width):
+                t = s + width
+                last = s + 1 if single_root and s == 0 else t  # a root with a child takes no second one
+                joined[s, t] = _log_sum_of(whole[1, s, s:last], whole[0, s + 1 : last + 1, t])
+                open_[1, s, t] = joined[s, t] + S[s, t]
+                if s:
+                    open_[0, s, t] = joined[s, t] + S[t, s]
+                    whole[0, s, t] = _log_sum_of(whole[0, s, s:t], open_[0, s:t, t])
+                whole[1, s, t] = _log_sum_of(open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t])
+        log_z[i] = whole[1, 0, n - 1]
+        whole_share[:] = 0.0
+        open_share[:] = 0.0
+        whole_share[1, 0, n - 1] = 1.0
+        for width in range(n - 1, 0, -1):
+            for s in range(n - width):
+                t = s + width
+                share = whole_share[1, s, t]
+                if share > 0.0:
+                    for r in range(s + 1, t + 1):
+                        p = share * math.exp(open_[1, s, r] + whole[1, r, t] - whole[1, s, t])
+                        open_share[1, s, r] += p
+                        whole_share[1, r, t] += p
+                share = whole_share[0, s, t]
+                if share > 0.0:
+                    for r in range(s, t):
+                        p = share * math.exp(whole[0, s, r] + open_[0, r, t] - whole[0, s, t])
+                        whole_share[0, s, r] += p
+                        open_share[0, r, t] += p
+                marginals[i, s, t] = open_share[1, s, t]
+                if s:
+                    marginals[i, t, s] = open_share[0, s, t]
+                share = open_share[1, s, t] + open_share[0, s, t]
+                if share > 0.0:
+                    for r in range(s, s + 1 if single_root and s == 0 else t):
+                        p = share * math.exp(whole[1, s, r] + whole[0, r + 1, t] - joined[s, t])
+                        whole_share[1, s, r] += p
+                        whole_share[0, r + 1, t] += p
 
 
 def sample(W: FloatArray, size: int, rng: np.random.Generator, single_root: bool = False) -> IntArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -230,12 +230,39 @@ class Algorithm(ABC):
         """`log_partition` and `marginals` together, where one pass gives both (`Capability.SUMS`)."""
         return self.log_partition(C), self.marginals(C)
 
+    def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
+        """The covariance of the labels under ``p(z) ~ exp(c . z)`` times a vector, row by row (`Capability.SUMS`).
+
+        The derivative of the marginals along the vector; unless a subclass has a formula, `directional_derivative`.
+        """
+        return directional_derivative(self.marginals, C, V)
+
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         """`size` labels drawn from ``p(z) ~ exp(c . z)``, one a row (`Capability.SUMS`)."""
         raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.name}>"
+
+
+def directional_derivative(marginals: Callable[[FloatArray], FloatArray], C: FloatArray, V: FloatArray) -> FloatArray:
+    """The derivative of marginals along the rows of `V`, by a difference quotient of fourth order.
+
+    Along a direction of unit size: marginals are smooth, and right to about 1e-15, which leaves ten digits.
+
+    Parameters
+    ----------
+    marginals : callable
+    C, V : ndarray, shape (n, n_variables)
+
+    Returns
+    -------
+    ndarray, shape (n, n_variables)
+    """
+    size = np.abs(V).sum(axis=1, keepdims=True)
+    step = 2e-3 * V / np.where(size > 0.0, size, 1.0)
+    near, far = (marginals(C + k * step) - marginals(C - k * step) for k in (1.0, 2.0))
+    return np.asarray(size * (8.0 * near - far) / (12.0 * 2e-3))
 
 
 class RowAlgorithm(Algorithm):

@@ -125,6 +125,10 @@ class CheckedAlgorithm(Algorithm):
         log_z, means = self._algorithm.sums(C.copy())
         return self._array("sums", "values", log_z, (len(C),)), self._array("sums", "means", means, C.shape)
 
+    def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
+        found = self._algorithm.covariance_products(C.copy(), V.copy())
+        return self._array("covariance_products", "products", found, C.shape)
+
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         Z = self._array("sample", "labels", self._algorithm.sample(c.copy(), size, rng), (size, c.size))
         self._check_labels(Z)

@@ -108,6 +108,12 @@ class Enumeration(Algorithm):
         weights, log_z = self._weights(C)
         return log_z, np.asarray(weights @ self.labels)
 
+    def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
+        weights = self._weights(C)[0]
+        products = V @ self.labels.T
+        centred = products - (weights * products).sum(axis=1, keepdims=True)
+        return np.asarray((weights * centred) @ self.labels)
+
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         return np.asarray(self.labels[rng.choice(len(self.labels), size=size, p=self._weights(c[None])[0][0])])
 

@@ -107,6 +107,35 @@ class SumsOverLabels(ABC):
         """
         return self._summing.sums(cost_matrix(self.space, C))
 
+    def covariance_products(self, C: npt.ArrayLike, V: npt.ArrayLike) -> FloatArray:
+        """The covariance of the labels under ``p(z) ~ exp(c . z)`` times a vector, row by row.
+
+        The derivative of `marginals` along that vector: exact for chains and where labels are listed; for decision
+        diagrams a difference quotient of fourth order, right to about ten digits.
+
+        Parameters
+        ----------
+        C : array_like, shape (n, n_variables)
+        V : array_like, shape (n, n_variables)
+            A vector for each row of `C`.
+
+        Returns
+        -------
+        ndarray, shape (n, n_variables)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1))            # (1, 0) or (0, 1)
+        >>> oracle.covariance_products(np.zeros((1, 2)), [[1.0, 0.0]])
+        array([[ 0.25, -0.25]])
+        """
+        costs, vectors = cost_matrix(self.space, C), cost_matrix(self.space, V)
+        if costs.shape != vectors.shape:
+            raise DeclarationError(f"V has shape {vectors.shape}, C {costs.shape}: a vector for each row is needed.")
+        return self._summing.covariance_products(costs, vectors)
+
     def sample(self, c: npt.ArrayLike, n: int = 1, *, random_state: Any = None) -> FloatArray:
         """Labels drawn from ``p(z) ~ exp(c . z)``.
 

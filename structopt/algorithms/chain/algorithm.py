@@ -150,6 +150,25 @@ class ChainOracle(Algorithm):
         parts = [node.reshape(n, -1), pair.reshape(n, -1)]
         return log_z, np.hstack([*parts, parts[0][:, :S]] if self.first_block else parts)
 
+    def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
+        n, S, T = len(C), self.n_states, self.length
+        (U, steps), (dU, d_steps) = self._tables(C), self._tables(V)
+        node, pair = np.empty((n * T, S)), np.zeros((n * (T - 1), S, S))
+        status = sums.tangents_of_steps(
+            np.ascontiguousarray(U),
+            T,
+            np.ascontiguousarray(steps),
+            self._start,
+            np.ascontiguousarray(dU),
+            np.ascontiguousarray(d_steps),
+            node,
+            pair,
+        )
+        if status:
+            fail(status, chain.NUMBERS, chain.EMPTY)
+        parts = [node.reshape(n, -1), pair.reshape(n, -1)]
+        return np.hstack([*parts, parts[0][:, :S]] if self.first_block else parts)
+
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         U, steps = self._tables(c[None])
         labels = np.empty((size, self.length), dtype=np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 
 from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, kernel, unusable
 
-__all__ = ["marginals", "marginals_batch", "marginals_of_steps", "sample"]
+__all__ = ["marginals", "marginals_batch", "marginals_of_steps", "sample", "tangents_of_steps"]
 
 # Factors of one step are at least e^-115 = 1e-50 of the largest, and numbers at least 1e-200: no product underflows.
 _SPREAD, _SMALL = 115.0, 1e-200
@@ -278,6 +278,86 @@ def marginals_of_steps(
                 node[first + t, s] = math.exp(A[t, s] + B[t, s] - log_z[i])
         for t in range(length - 1):
             _pair(U, first, t, T[t0 + t], A, B, log_z[i], pair[t0 + t])
+    return SOLVED
+
+
+@kernel
+def _tangents(
+    U: FloatArray,
+    T: FloatArray,
+    init: FloatArray,
+    dU: FloatArray,
+    dT: FloatArray,
+    A: FloatArray,
+    B: FloatArray,
+    dA: FloatArray,
+    dB: FloatArray,
+) -> float:
+    """Derivatives of what `_sums` found along (dU, dT): each sum's is the mean of its terms'. Returns that of log Z."""
+    length, n_states = U.shape
+    for s in range(n_states):
+        dA[0, s] = dU[0, s]
+        dB[length - 1, s] = 0.0
+    for t in range(1, length):
+        for k in range(n_states):
+            mean, total = 0.0, A[t, k] - U[t, k]
+            if total > -np.inf:
+                for s in range(n_states):
+                    share = math.exp(A[t - 1, s] + T[t - 1, s, k] - total)
+                    if share > 0.0:
+                        mean += share * (dA[t - 1, s] + dT[t - 1, s, k])
+            dA[t, k] = mean + dU[t, k]
+    for t in range(length - 2, -1, -1):
+        for s in range(n_states):
+            mean = 0.0
+            if B[t, s] > -np.inf:
+                for k in range(n_states):
+                    share = math.exp(T[t, s, k] + U[t + 1, k] + B[t + 1, k] - B[t, s])
+                    if share > 0.0:
+                        mean += share * (dT[t, s, k] + dU[t + 1, k] + dB[t + 1, k])
+            dB[t, s] = mean
+    mean, total = 0.0, _log_sum(A[length - 1])
+    for s in range(n_states):
+        share = math.exp(A[length - 1, s] - total)
+        if share > 0.0:
+            mean += share * dA[length - 1, s]
+    return mean
+
+
+@kernel
+def tangents_of_steps(
+    U: FloatArray,
+    length: int,
+    T: FloatArray,
+    init: FloatArray,
+    dU: FloatArray,
+    dT: FloatArray,
+    node: FloatArray,
+    pair: FloatArray,
+) -> int:
+    """Derivatives of the marginals of `marginals_of_steps` along (dU, dT)."""
+    n, n_states = U.shape[0] // length, U.shape[1]
+    A, B = np.empty((length, n_states)), np.empty((length, n_states))
+    dA, dB = np.empty((length, n_states)), np.empty((length, n_states))
+    for i in range(n):
+        first, t0 = i * length, i * (length - 1)
+        last, end = first + length, t0 + length - 1
+        log_z = _sums(U, first, length, T, 1, t0, init, A, B)
+        if log_z == -np.inf:
+            return INFEASIBLE
+        slope = _tangents(U[first:last], T[t0:end], init, dU[first:last], dT[t0:end], A, B, dA, dB)
+        for t in range(length):
+            for s in range(n_states):
+                p = math.exp(A[t, s] + B[t, s] - log_z)
+                node[first + t, s] = p * (dA[t, s] + dB[t, s] - slope) if p > 0.0 else 0.0
+        for t in range(length - 1):
+            for s in range(n_states):
+                for k in range(n_states):
+                    after = U[first + t + 1, k] + B[t + 1, k]
+                    p = math.exp(A[t, s] + T[t0 + t, s, k] + after - log_z)
+                    if p > 0.0:
+                        change = dA[t, s] + dT[t0 + t, s, k] + dU[first + t + 1, k] + dB[t + 1, k]
+                        pair[t0 + t, s, k] = p * (change - slope)
     return SOLVED
 
 
