@@ -32,6 +32,7 @@ from structopt.space.values import space_from_values, space_values
 from structopt.structures.arborescence import WrongHeads
 from structopt.structures.assignment import RowLoss
 from structopt.structures.flow import AbsoluteFlowLoss, SquaredFlowLoss
+from structopt.structures.labelled_arborescence import WrongArcs
 from structopt.structures.matching import WrongPartners
 from structopt.structures.sequences import EntityErrors, PositionLoss, Rules
 from structopt.structures.tour import WrongEdges
@@ -64,7 +65,7 @@ def _registry() -> dict[str, type]:
     offered = [getattr(module, name) for module in modules for name in module.__all__]
     classes = [cls for cls in offered if isinstance(cls, type) and issubclass(cls, _DECLARED)]
     classes += [PositionLoss, EntityErrors, RowLoss, AbsoluteFlowLoss, SquaredFlowLoss]
-    classes += [WrongEdges, WrongHeads, WrongPartners]
+    classes += [WrongEdges, WrongHeads, WrongArcs, WrongPartners]
     return {cls.__qualname__: cls for cls in classes if not inspect.isabstract(cls)}
 
 

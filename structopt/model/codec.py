@@ -35,6 +35,7 @@ __all__ = [
     "LossBatch",
     "PointCodec",
     "RaggedRows",
+    "StackedLabels",
     "common_steps",
     "counts_of",
     "csr_table",
@@ -144,6 +145,31 @@ class RaggedRows:
         return (self[i] for i in range(len(self)))
 
 
+class StackedLabels:
+    """Labels of whole numbers, one after the other, as a network's tensors have them: label i is a row of ``flat``.
+
+    A codec may check and take them all at once; each by itself it is a label in the user's form.
+
+    Parameters
+    ----------
+    flat : ndarray
+    ptr : ndarray of int, shape (n + 1,)
+        Label i is ``flat[ptr[i]:ptr[i + 1]]``.
+    form : callable, optional
+        Where the numbers stand for names: from the numbers of one label to its form with names.
+    """
+
+    def __init__(self, flat: npt.NDArray[Any], ptr: IntArray, form: Callable[[Any], Any] | None = None) -> None:
+        self.flat, self.ptr, self.form = flat, ptr, form
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __getitem__(self, i: int) -> Any:
+        row = self.flat[self.ptr[i] : self.ptr[i + 1]]
+        return row if self.form is None else self.form(row)
+
+
 class BatchCodec(ABC, Generic[Native]):
     """Between the labels of one data set in the user's form, their compact form, and part tables.
 
@@ -192,6 +218,42 @@ class BatchCodec(ABC, Generic[Native]):
     @abstractmethod
     def loss_values(self, loss: LossBatch[Any], labels: Native) -> FloatArray:
         """The task loss of each example's label."""
+
+    def scores(self, tables: Sequence[FloatArray], labels: Native) -> FloatArray | None:
+        """The score of each label, where the compact form gives it sooner than part tables; otherwise None.
+
+        Parameters
+        ----------
+        tables : sequence of ndarray
+            Scores of the parts.
+        labels : object
+            In compact form.
+
+        Returns
+        -------
+        ndarray of shape (n,), or None
+        """
+        return None
+
+    def add_parts(self, t: int, labels: Native, weights: FloatArray, out: FloatArray) -> bool:
+        """Add ``weights_i`` times the parts of each label to table `t`, and say so, where no part table is needed.
+
+        Parameters
+        ----------
+        t : int
+            Number of the feature term.
+        labels : object
+            In compact form.
+        weights : ndarray of shape (n,)
+        out : ndarray
+            The table, or one row in which the tables of all examples are summed.
+
+        Returns
+        -------
+        bool
+            False where this codec leaves it to part tables; `out` is then as it was.
+        """
+        return False
 
     def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
         """A number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown."""
@@ -386,6 +448,8 @@ def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
 
 def labels_given(Y: Any, n: int) -> Any:
     """The labels of a data set, checked to be as many as its `n` examples."""
+    if isinstance(Y, StackedLabels):
+        return Y if len(Y) == n else labels_given([Y[i] for i in range(len(Y))], n)
     Y = examples("Y", Y)
     if n_examples(Y) != n:
         raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")

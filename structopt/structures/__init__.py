@@ -6,6 +6,7 @@ from structopt.structures.chain import Chain, bio_rules
 from structopt.structures.exclusive import ExclusiveLabels
 from structopt.structures.flow import Flow
 from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.structures.labelled_arborescence import LabelledArborescence
 from structopt.structures.matching import Matching
 from structopt.structures.mrf import PairwiseMRF
 from structopt.structures.multiclass import Multiclass
@@ -21,6 +22,7 @@ __all__ = [
     "ExclusiveLabels",
     "Flow",
     "HierarchicalLabels",
+    "LabelledArborescence",
     "Matching",
     "MultiLabel",
     "Multiclass",

@@ -16,7 +16,7 @@ from structopt.algorithms import arborescence as kernels
 from structopt.algorithms.base import Algorithm, Capability, Optimum, RowAlgorithm, Solutions
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.features import Shared, check_data_set
+from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
 from structopt.model.batch import Batch
@@ -50,6 +50,13 @@ class WrongHeads(TaskLoss):
         arcs = np.asarray(truth, dtype=np.float64).ravel()
         scale = self._scale(arcs.size)
         return -scale * arcs, scale * float(arcs.sum())
+
+    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        if type(self).linear is not WrongHeads.linear:  # a loss of the user's own, made from this one
+            return super().linear_batch(truths)
+        arcs = np.asarray(truths, dtype=np.float64)
+        scale = self._scale(arcs.shape[1])
+        return -scale * arcs, scale * arcs.sum(axis=1)
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         shape = (-1, math.isqrt(np.size(truth)))
@@ -130,8 +137,11 @@ class Arborescence(Model):
         if flow not in ("single", "multi"):
             raise DeclarationError(f"flow must be 'single' or 'multi', got {flow!r}.")
         super().__init__(
-            self._program, {"arc": Shared(intercept=intercept)}, loss or WrongHeads(), key=_n_nodes, solver=solver
+            self._program, self._arc_features(intercept), loss or WrongHeads(), key=_n_nodes, solver=solver
         )
+
+    def _arc_features(self, intercept: bool) -> dict[str, Term]:
+        return {"arc": Shared(intercept=intercept)}
 
     # ---- the program -----------------------------------------------------------------------------
 
@@ -140,7 +150,7 @@ class Arborescence(Model):
         space = LabelSpace(f"dependency trees of {nodes - 1} tokens")
         exists = ~np.eye(nodes, dtype=bool)
         exists[:, 0] = False
-        arc = space.integer("arc", (nodes, nodes), 0, exists)
+        arc = self._declare_arcs(space, exists)
         space.subject_to(arc[:, 1:].sum(axis=0) == 1, name="one head")
         if self.single_root:
             space.subject_to(arc[0].sum() == 1, name="one root")
@@ -153,6 +163,10 @@ class Arborescence(Model):
             if rows.shape[0]:
                 space.subject_to(rows @ arc.ravel() <= 1, name="no crossing")
         return space
+
+    def _declare_arcs(self, space: LabelSpace, exists: npt.NDArray[np.bool_]) -> Expression:
+        """Declare the arcs; whether there is one between each pair of nodes."""
+        return space.integer("arc", exists.shape, 0, exists)
 
     def algorithm(self, x: Any) -> Algorithm:
         """Chu-Liu/Edmonds or Eisner, for objectives on the arcs."""
@@ -289,10 +303,18 @@ class Heads(Choices):
         tokens = self._sizes - 1
         example = np.repeat(np.arange(batch.n), tokens)
         token = np.arange(tokens.sum()) - np.repeat(np.cumsum(tokens) - tokens, tokens) + 1
-        super().__init__(batch, tokens, batch.starts[0][example] + token, self._sizes[example])
+        width = batch.columns[0]  # relations, where arcs have any
+        base, stride = (batch.starts[0][example] + token) * width, self._sizes[example] * width
+        super().__init__(batch, tokens, base, stride, width)
 
     def choices(self, label: Any, i: int) -> IntArray:
         return self.model.heads(label, int(self._sizes[i]) - 1)
+
+    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
+        heads = flat.astype(np.int64, copy=False)
+        if flat.ndim != 1 or not _are_trees(heads, self.slots, self.model.single_root, self.model.projective):
+            return None
+        return heads
 
     def task_loss(self, i: int) -> TaskLoss:
         loss = self.model._loss
@@ -303,18 +325,21 @@ class HeadInference(ChoiceInference):
     """Best trees of sentences of any lengths in one call."""
 
     def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
-        model = cast("Arborescence", self.batch.model)
-        sizes = cast("IntArray", self.batch.sizes)[chosen]
-        parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (sizes * sizes, sizes - 1))
+        sizes, width = cast("IntArray", self.batch.sizes)[chosen], self.batch.columns[0]
+        parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (sizes * sizes * width, sizes - 1))
         heads, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
 
         def work(first: int, last: int) -> None:
-            heads[slots[first] : slots[last]], values[first:last] = kernels.arborescence_batch(
-                scores[parts[first] : parts[last]], sizes[first:last], model.single_root, model.projective
-            )
+            own = scores[parts[first] : parts[last]]
+            heads[slots[first] : slots[last]], values[first:last] = self.best(own, sizes[first:last])
 
         in_threads(work, len(chosen), n_jobs)
         return heads, values
+
+    def best(self, scores: FloatArray, sizes: IntArray) -> tuple[IntArray, FloatArray]:
+        """The best trees of sentences of these numbers of nodes, for the scores of their arcs one after the other."""
+        model = cast("Arborescence", self.batch.model)
+        return kernels.arborescence_batch(scores, sizes, model.single_root, model.projective)
 
 
 # ---- inputs --------------------------------------------------------------------------------------
@@ -427,6 +452,14 @@ def fault(heads: IntArray, single_root: bool, projective: bool) -> tuple[int, in
                 if low < start < high < stop or start < low < stop < high:
                     return _CROSS, k, m
     return 0, 0, 0
+
+
+@kernel
+def _are_trees(heads: IntArray, ptr: IntArray, single_root: bool, projective: bool) -> bool:
+    wrong = 0
+    for i in range(ptr.size - 1):
+        wrong += fault(heads[ptr[i] : ptr[i + 1]], single_root, projective)[0]
+    return wrong == 0
 
 
 def complaint(heads: IntArray, code: int, first: int, second: int) -> LabelNotInSpace:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray
+from structopt._jit import IntArray, kernel
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.matching import AssignmentAlgorithm, assign_in_threads, matrix_of
 from structopt.checks import checked, floats, numeric, reshaped, shown
@@ -78,6 +78,14 @@ class RowLoss(TaskLoss):
         matched = np.flatnonzero(columns >= 0)
         coef[matched, columns[matched]] = -1.0
         return self._scale * coef.ravel(), self._scale * len(matched)
+
+    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        tables = np.asarray(truths, dtype=np.float64).reshape(-1, *self.shape)
+        matched = tables.any(axis=2)
+        if self.kind == "footrule" or not matched.all() or type(self).linear is not RowLoss.linear:
+            return super().linear_batch(truths)
+        # Every row is right or wrong.
+        return -self._scale * tables.reshape(len(tables), -1), np.full(len(tables), self._scale * self.shape[0])
 
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
         table = np.asarray(mean, dtype=np.float64).reshape(self.shape)
@@ -344,6 +352,12 @@ class Columns(Choices):
     def choices(self, label: Any, i: int) -> IntArray:
         return self.model.columns(label, self._shape(i))
 
+    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
+        columns = flat.astype(np.int64, copy=False)
+        if flat.ndim != 1 or not _are_matchings(columns, self.slots, self._shapes[:, 1], self.model.unmatched):
+            return None
+        return columns
+
     def task_loss(self, i: int) -> TaskLoss:
         shape = self._shape(i)
         if shape not in self._losses:
@@ -382,3 +396,18 @@ class MatchingInference(ChoiceInference):
             if rows == algorithm.width:
                 self._prices[kept] = prices
         return choices, values
+
+
+@kernel
+def _are_matchings(columns: IntArray, ptr: IntArray, widths: IntArray, unmatched: bool) -> bool:
+    """Whether no two rows of an example have the same column, and all columns exist."""
+    row_of = np.full(widths.max(), -1, np.int64)
+    for i in range(widths.size):
+        for s in range(ptr[i], ptr[i + 1]):
+            k = columns[s]
+            if k == -1 and unmatched:
+                continue
+            if k < 0 or k >= widths[i] or row_of[k] >= ptr[i]:
+                return False
+            row_of[k] = s
+    return True

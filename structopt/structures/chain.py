@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray
+from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
@@ -19,7 +19,16 @@ from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, csr_table, spread_rows
+from structopt.model.codec import (
+    BatchCodec,
+    Counts,
+    LossBatch,
+    StackedLabels,
+    common_steps,
+    counts_of,
+    csr_table,
+    spread_rows,
+)
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -226,13 +235,20 @@ class StateSequences(BatchCodec[IntArray]):
 
     def _encode_numbers(self, Y: Any, lengths: list[int]) -> IntArray | None:
         """Arrays of state numbers, checked all at once; None for other labels, and where one of them is wrong."""
-        if not self.model.alphabet.numbered or not isinstance(Y, list) or len(Y) != self.n:
-            return None
-        if not all(
-            type(y) is np.ndarray and y.dtype.kind in "iu" and y.shape == (T,) for y, T in zip(Y, lengths, strict=True)
-        ):
-            return None
-        states, rules = np.concatenate(Y).astype(np.int64, copy=False), self.model.rules
+        if isinstance(Y, StackedLabels):
+            if Y.flat.dtype.kind not in "iu" or not np.array_equal(Y.ptr, self._ptr):
+                return None
+            stacked = Y.flat
+        else:
+            if not self.model.alphabet.numbered or not isinstance(Y, list) or len(Y) != self.n:
+                return None
+            if not all(
+                type(y) is np.ndarray and y.dtype.kind in "iu" and y.shape == (T,)
+                for y, T in zip(Y, lengths, strict=True)
+            ):
+                return None
+            stacked = np.concatenate(Y)
+        states, rules = stacked.astype(np.int64, copy=False), self.model.rules
         if states.min() < 0 or states.max() >= self.model.n_states:
             return None
         allowed = rules.transitions[states[:-1], states[1:]]
@@ -265,6 +281,20 @@ class StateSequences(BatchCodec[IntArray]):
         if self.model.initial_weights:
             tables.append(count_codes(y[local[:-1]], chosen, self.n, S))
         return tables
+
+    def scores(self, tables: Sequence[FloatArray], labels: IntArray) -> FloatArray | None:
+        U, steps = tables[0], tables[1]
+        tied = all(table.strides[0] == 0 or len(table) == 1 for table in tables[1:])
+        if not tied or U.shape != (len(labels), self.model.n_states) or U.dtype != np.float64:
+            return None
+        first = tables[2][0] if self.model.initial_weights else np.zeros(self.model.n_states)
+        total = np.empty(self.n)
+        _sequence_scores(U, self._ptr, np.asarray(steps[0]), np.asarray(first), labels, total)
+        return total
+
+    def add_parts(self, t: int, labels: IntArray, weights: FloatArray, out: FloatArray) -> bool:
+        _add_states(t, self._ptr, labels, self.model.n_states, np.ascontiguousarray(weights, dtype=np.float64), out)
+        return True
 
     def from_points(self, Z: Any) -> IntArray:
         return np.concatenate([self.model._states_at(z) for z in Z])
@@ -419,3 +449,37 @@ class ChainInference(BatchInference):
                 return np.where(np.repeat(idle, np.diff(ptr)), truth[rows], y)
 
             yield BatchFronts(block, Fronts(found.ptr, h, g, decode))
+
+
+@kernel
+def _sequence_scores(
+    U: FloatArray, ptr: IntArray, steps: FloatArray, first: FloatArray, labels: IntArray, total: FloatArray
+) -> None:
+    """The score of every sequence of states; one left out (-1) has none."""
+    S = U.shape[1]
+    for i in range(total.size):
+        score, before = 0.0, -1
+        for r in range(ptr[i], ptr[i + 1]):
+            y = labels[r]
+            if y >= 0:
+                score += U[r, y] + (first[y] if before < 0 else steps[before * S + y])
+                before = y
+        total[i] = score
+
+
+@kernel
+def _add_states(t: int, ptr: IntArray, labels: IntArray, S: int, weights: FloatArray, out: FloatArray) -> None:
+    """Add the parts of term t (0: states, 1: transitions, 2: first states), times weights, to the rows of `out`."""
+    for i in range(weights.size):
+        w, begin, end = weights[i], ptr[i], ptr[i + 1]
+        if w == 0.0 or labels[begin] < 0:
+            continue
+        own = i if out.shape[0] > 1 else 0  # of the terms with one row for each example, or one in all
+        if t == 0:
+            for r in range(begin, end):
+                out[r, labels[r]] += w
+        elif t == 1:
+            for r in range(begin + 1, end):
+                out[own, labels[r - 1] * S + labels[r]] += w
+        else:
+            out[own, labels[begin]] += w

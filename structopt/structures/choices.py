@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,17 @@ import scipy.sparse as sp
 from structopt._jit import IntArray, kernel
 from structopt.losses import TaskLoss
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, csr_table, ranges, spread_rows
+from structopt.model.codec import (
+    BatchCodec,
+    Counts,
+    LossBatch,
+    StackedLabels,
+    common_steps,
+    counts_of,
+    csr_table,
+    ranges,
+    spread_rows,
+)
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space.compiled import FloatArray
 
@@ -23,8 +34,9 @@ __all__ = ["Choices", "ChoiceInference"]
 class Choices(BatchCodec[IntArray]):
     """An integer choice for each slot of each example, in one flat array; -1 stands for none.
 
-    The model has one `Shared` term: slot s with choice k stands for the feature row ``base[s] + k * stride[s]``. Losses
-    are one flat array as well, aligned with the feature rows, so that scores, losses and gradients never touch points.
+    The model has one term, `Shared`, or `Table` with `width` columns. The parts are the entries of its table of scores,
+    row by row: slot s with choice ``k = a * width + b`` stands for part ``base[s] + a * stride[s] + b``. Losses are one
+    flat array as well, aligned with the parts, so that scores, losses and gradients never touch points.
 
     Parameters
     ----------
@@ -33,12 +45,15 @@ class Choices(BatchCodec[IntArray]):
         Number of slots of each example.
     base, stride : array of int
         Of every slot.
+    width : int
     """
 
-    def __init__(self, batch: Batch, slots: IntArray, base: IntArray, stride: IntArray) -> None:
+    def __init__(self, batch: Batch, slots: IntArray, base: IntArray, stride: IntArray, width: int = 1) -> None:
         super().__init__(batch)
         self.slots = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
-        self._base, self._stride = base, stride
+        self._base, self._stride, self.width = base, stride, width
+        #: Where the parts of each example begin.
+        self.start: IntArray = batch.starts[0].astype(np.int64) * width
 
     @abstractmethod
     def choices(self, label: Any, i: int) -> IntArray:
@@ -48,20 +63,30 @@ class Choices(BatchCodec[IntArray]):
     def task_loss(self, i: int) -> TaskLoss:
         """The task loss of example i on the 0/1 parts."""
 
+    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
+        """Labels of whole numbers, one after the other, as choices, checked all at once; None where one is wrong."""
+        return None
+
     def encode(self, Y: Any) -> IntArray:
+        if isinstance(Y, StackedLabels) and Y.flat.dtype.kind in "iu" and np.array_equal(Y.ptr, self.slots):
+            together = self.stacked(Y.flat)
+            if together is not None:
+                return together
+        # One by one: those that are wrong are named.
         return np.concatenate(self.encode_each(Y, self.choices)).astype(np.int64, copy=False)
 
     def decode(self, labels: IntArray) -> list[Any]:
         return np.split(labels, self.slots[1:-1])
 
     def tables(self, labels: IntArray) -> list[sp.csr_array]:
-        return [_chosen_rows(self._parts(labels), int(self.batch.starts[0][-1]))]
+        return [_chosen_rows(self._parts(labels), int(self.batch.starts[0][-1]), self.width)]
 
     def _parts(self, labels: IntArray) -> IntArray:
-        """Feature rows of the parts that are chosen."""
+        """The parts that are chosen."""
         made = labels >= 0
-        parts: IntArray = (self._base + labels * self._stride)[made]
-        return parts
+        first, last = np.divmod(labels, self.width)
+        parts = self._base + first * self._stride + last
+        return np.asarray(parts[made])
 
     def from_points(self, Z: Any) -> IntArray:
         model, batch = self.batch.model, self.batch
@@ -73,34 +98,57 @@ class Choices(BatchCodec[IntArray]):
         return found
 
     def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
-        start = self.batch.starts[0]
+        start = self.start
         block = np.zeros(int(start[-1]))
         block[self._parts(truth)] = 1.0
         coef, const = np.empty(len(block)), np.empty(self.n)
-        for i in range(self.n):
-            own = slice(start[i], start[i + 1])
-            coef[own], const[i] = self.task_loss(i).linear(block[own])
+        for group in self._alike:
+            rows = start[group][:, None] + np.arange(start[group[0] + 1] - start[group[0]])
+            coef[rows], const[group] = self.task_loss(int(group[0])).linear_batch(block[rows])
         return LossBatch(coef, const)
+
+    @cached_property
+    def _alike(self) -> list[IntArray]:
+        """Examples by their sizes, on which the task loss depends."""
+        sizes = np.asarray(self.batch.sizes)
+        if (sizes == sizes[0]).all():
+            return [np.arange(self.n)]
+        kind = np.unique(sizes, axis=0, return_inverse=True)[1].ravel()
+        return np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
+
+    def scores(self, tables: Sequence[FloatArray], labels: IntArray) -> FloatArray | None:
+        flat = tables[0].reshape(-1)
+        if flat.dtype != np.float64 or len(flat) != self.start[-1]:
+            return None
+        total = np.zeros(self.n)
+        _chosen_scores(flat, self.slots, self._base, self._stride, self.width, labels, total)
+        return total
+
+    def add_parts(self, t: int, labels: IntArray, weights: FloatArray, out: FloatArray) -> bool:
+        # Every example has rows of its own: a table of one row is that of a single example with a single part.
+        factors = np.ascontiguousarray(weights, dtype=np.float64)
+        _add_chosen(self.slots, self._base, self._stride, self.width, labels, factors, out.reshape(-1))
+        return True
 
     def counts(self, truth: IntArray) -> Counts | None:
         self.batch.model.counted(self.batch.input(0))  # refuses losses that are no counts
-        sizes = np.diff(self.batch.starts[0]).tolist()
+        sizes = np.diff(self.start).tolist()
         weights = np.concatenate([np.asarray(self.task_loss(i).counted(size)) for i, size in enumerate(sizes)])
         block = np.zeros(len(weights))
         block[self._parts(truth)] = 1.0
-        return counts_of(block, weights, self.batch.starts[0])
+        return counts_of(block, weights, self.start)
 
     @property
     def loss_rows(self) -> IntArray:
-        return np.diff(self.batch.starts[0])
+        return np.diff(self.start)
 
     def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
-        owner = np.repeat(np.arange(self.n), np.diff(self.batch.starts[0]))
+        owner = np.repeat(np.arange(self.n), np.diff(self.start))
         return common_steps(loss.coef[:, None], owner, self.n)
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
         parts = self._parts(labels)
-        owner = np.searchsorted(self.batch.starts[0], parts, side="right") - 1
+        owner = np.searchsorted(self.start, parts, side="right") - 1
         return np.asarray(np.bincount(owner, loss.coef[parts], minlength=self.n) + loss.const)
 
 
@@ -119,7 +167,7 @@ class ChoiceInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        start = self.batch.starts[0]
+        start = self.batch.starts[0].astype(np.int64) * self.batch.columns[0]
         scores = np.asarray(tables[0], dtype=np.float64).ravel()
         chosen = np.arange(self.batch.n) if some is None else some
         parts = None if some is None else ranges(start[some], start[some + 1])
@@ -130,13 +178,12 @@ class ChoiceInference(BatchInference):
         return Maxima(*self.solve(np.ascontiguousarray(scores), chosen, n_jobs))
 
 
-def _chosen_rows(parts: IntArray, n_rows: int) -> sp.csr_array:
-    """A column of zeros with ones at `parts`."""
-    ordered = np.sort(parts)
+def _chosen_rows(parts: IntArray, n_rows: int, width: int) -> sp.csr_array:
+    """A table of zeros with ones at `parts`, its entries row by row."""
+    rows, columns = np.divmod(np.sort(parts), width)
     indptr = np.empty(n_rows + 1, dtype=np.int32 if n_rows < 2**31 - 1 else np.int64)
-    _pointers(ordered, indptr)
-    ones, zeros = np.ones(len(ordered)), np.zeros(len(ordered), dtype=indptr.dtype)
-    return csr_table(ones, zeros, indptr, (n_rows, 1))
+    _pointers(rows, indptr)
+    return csr_table(np.ones(len(rows)), columns.astype(indptr.dtype), indptr, (n_rows, width))
 
 
 @kernel
@@ -147,3 +194,35 @@ def _pointers(ordered: IntArray, indptr: npt.NDArray[Any]) -> None:
         indptr[at : ordered[k] + 1] = k
         at = ordered[k] + 1
     indptr[at:] = ordered.size
+
+
+@kernel
+def _chosen_scores(
+    scores: FloatArray,
+    slots: IntArray,
+    base: IntArray,
+    stride: IntArray,
+    width: int,
+    labels: IntArray,
+    total: FloatArray,
+) -> None:
+    for i in range(total.size):
+        for s in range(slots[i], slots[i + 1]):
+            if labels[s] >= 0:
+                total[i] += scores[base[s] + labels[s] // width * stride[s] + labels[s] % width]
+
+
+@kernel
+def _add_chosen(
+    slots: IntArray,
+    base: IntArray,
+    stride: IntArray,
+    width: int,
+    labels: IntArray,
+    weights: FloatArray,
+    out: FloatArray,
+) -> None:
+    for i in range(weights.size):
+        for s in range(slots[i], slots[i + 1]):
+            if labels[s] >= 0:
+                out[base[s] + labels[s] // width * stride[s] + labels[s] % width] += weights[i]

@@ -111,6 +111,7 @@ MODELS = [
     (HierarchicalLabels(TREE, "closure"), [1, 0, 1, 0, 0]),
     (Assignment(3, loss="footrule", normalize=True), None),
     (Arborescence(projective=True), [0, 1]),
+    (so.structures.LabelledArborescence(["a", "b"], single_root=True), [(0, "b"), (1, "a")]),
     (Flow([("s", "a"), ("a", "t"), ("s", "t")], {"s": 1.0, "t": -1.0}), [1.0, 1.0, 0.0]),
 ]
 

@@ -22,6 +22,12 @@ CASES = {
     "Chain": (s.Chain, (2,), WORDS, [[0, 1, 0], [1, 1, 0], [0, 0, 0], [1, 0, 1]]),
     "Segmentation": (s.Segmentation, (2, 2), WORDS, [[(0, 0), (1, 1)]] * 4),
     "Arborescence": (s.Arborescence, (), [RNG.normal(size=(4, 4, 2)) for _ in range(4)], [[0, 1, 1]] * 4),
+    "LabelledArborescence": (
+        s.LabelledArborescence,
+        (2,),
+        [RNG.normal(size=(3, 3, 2)) for _ in range(4)],
+        [[(0, 1), (1, 0)]] * 4,
+    ),
     "Assignment": (s.Assignment, (), [RNG.normal(size=(3, 3, 2)) for _ in range(4)], [[1, 0, 2]] * 4),
     "Ranking": (s.Ranking, (), [RNG.normal(size=(3, 2)) for _ in range(4)], [[2, 1, 0]] * 4),
     "Flow": (s.Flow, ([("a", "b"), ("b", "c"), ("a", "c")], {"a": 1, "c": -1}), X, [[1, 1, 0], [0, 0, 1]] * 2),

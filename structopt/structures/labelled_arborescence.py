@@ -1,0 +1,424 @@
+"""Dependency trees whose arcs have a label each: the relation between a token and its head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt._jit import IntArray, kernel
+from structopt.algorithms import arborescence as kernels
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.checks import checked, floats, hashable, number, shown, walkable, whole
+from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.features import Table, Term
+from structopt.losses import TaskLoss
+from structopt.model.batch import Batch
+from structopt.model.codec import BatchCodec
+from structopt.model.inference import BatchInference
+from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
+from structopt.space.expressions import Expression
+from structopt.structures.arborescence import Arborescence, HeadInference, Heads, TreeAlgorithm
+
+__all__ = ["LabelledArborescence", "WrongArcs"]
+
+
+class WrongArcs(TaskLoss):
+    """Number of tokens with a wrong head or a wrong label (on points that give each token one of each).
+
+    Parameters
+    ----------
+    n_labels : int
+    label_cost : float
+        What a token costs whose head is right and whose label is wrong, at most 1; any other mistake costs 1.
+    normalize : bool
+        Divide by the number of tokens: with `label_cost` 1 this is one minus the labelled attachment score.
+
+    Examples
+    --------
+    One token, two labels; its only arc has the first label:
+
+    >>> truth = np.zeros((2, 2, 2))
+    >>> truth[0, 1, 0] = 1
+    >>> WrongArcs(2, label_cost=0.25).linear(truth)[0].reshape(2, 2, 2)[0, 1]
+    array([-1.  , -0.75])
+    """
+
+    @checked
+    def __init__(self, n_labels: int, label_cost: float = 1.0, normalize: bool = False) -> None:
+        self.n_labels = whole("n_labels", n_labels, low=1)
+        self.label_cost = number("label_cost", label_cost, low=0.0, high=1.0)
+        self.normalize = normalize
+
+    def _nodes(self, size: int) -> int:
+        return math.isqrt(size // self.n_labels)
+
+    def _scale(self, size: int) -> float:
+        return 1.0 / max(1, self._nodes(size) - 1) if self.normalize else 1.0
+
+    def linear(self, truth: npt.ArrayLike) -> tuple[FloatArray, float]:
+        coef, const = self.linear_batch(np.asarray(truth).reshape(1, -1))
+        return coef[0], float(const[0])
+
+    def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        arcs = np.asarray(truths, dtype=np.float64)
+        scale, by_label = self._scale(arcs.shape[1]), arcs.reshape(-1, self.n_labels)
+        # The right head is worth 1 - label_cost under any label, and the rest under the right one.
+        heads = np.repeat(by_label.sum(axis=1), self.n_labels).reshape(arcs.shape)
+        coef = -(1.0 - self.label_cost) * heads - self.label_cost * arcs
+        return scale * coef, scale * arcs.sum(axis=1)
+
+    def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        nodes = self._nodes(np.size(truth))
+        codes = [_codes(np.asarray(arcs).reshape(nodes, nodes, self.n_labels)) for arcs in (y, truth)]
+        wrong_head = codes[0] // self.n_labels != codes[1] // self.n_labels
+        wrong = np.where(wrong_head, 1.0, self.label_cost * (codes[0] != codes[1]))
+        return self._scale(np.size(truth)) * float(wrong.sum())
+
+    def counted(self, size: int) -> FloatArray | None:
+        return None if self.normalize or self.label_cost != 1.0 else np.ones(size)
+
+    @property
+    def smallest(self) -> float:
+        least = self.label_cost if self.label_cost > 0.0 else 1.0
+        return 1e-6 * least if self.normalize else least
+
+    def __repr__(self) -> str:
+        options = [] if self.label_cost == 1.0 else [f"label_cost={self.label_cost:g}"]
+        options += ["normalize=True"] if self.normalize else []
+        return f"WrongArcs({', '.join([str(self.n_labels), *options])})"
+
+
+class LabelledArborescence(Arborescence):
+    """Spanning arborescences with a label on every arc: dependency parsing with relations.
+
+    An input is that of `Arborescence`. A label is an array ``(n, 2)``: for each token its head and the number of the
+    relation to it; where relations have names, a list of pairs ``(head, name)``. Every relation has its own weight
+    vector over the features of an arc.
+
+    Parameters
+    ----------
+    labels : int or sequence
+        Number of relations, or their names.
+    single_root : bool
+        Whether exactly one token has the root as its head.
+    projective : bool
+        Whether arcs must not cross, with the tokens on a line and the root in front.
+    flow : {"single", "multi"}
+        How the declared program forbids cycles; see `Arborescence`.
+    loss : TaskLoss, optional
+        A loss on the arcs ``(n + 1, n + 1, R)``; `WrongArcs` by default, the number of tokens with a wrong head or
+        relation. ``WrongArcs(R, label_cost=0.5)`` makes a wrong relation at the right head half an error.
+    intercept : bool
+        Append the constant 1 to the features.
+    solver : str, path or Backend
+        As of `Arborescence`.
+
+    Notes
+    -----
+    An arc scores as much as its best relation: one pass over the relations, then the algorithms of `Arborescence`. That
+    holds under a loss, too, which is one more score of every arc and relation. Of the k best trees each has its k best
+    labellings; the k best of all are among them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> model = so.structures.LabelledArborescence(["subject", "object"])
+    >>> arcs = np.zeros((3, 3, 1))
+    >>> arcs[0, 2] = arcs[2, 1] = 1.0
+    >>> model.predict([1.0, 0.5], arcs)
+    [(2, 'subject'), (0, 'subject')]
+    """
+
+    @checked
+    def __init__(
+        self,
+        labels: int | Sequence[Hashable],
+        single_root: bool = False,
+        projective: bool = False,
+        flow: str = "single",
+        loss: TaskLoss | None = None,
+        intercept: bool = False,
+        solver: Any = "auto",
+    ) -> None:
+        if isinstance(labels, str) or (isinstance(labels, int) and labels < 1):
+            raise DeclarationError(f"labels is the number of relations or a sequence of their names, got {labels!r}.")
+        self.labels = labels if isinstance(labels, int) else list(labels)
+        self._names = None if isinstance(self.labels, int) else self.labels
+        self._places = {hashable("A relation", name): k for k, name in enumerate(self._names or ())}
+        self.n_labels = self.labels if isinstance(self.labels, int) else len(self.labels)
+        if not self.n_labels or (self._names is not None and len(self._places) < self.n_labels):
+            raise DeclarationError(f"Relations need names that differ, at least one of them; got {shown(labels)}.")
+        super().__init__(single_root, projective, flow, loss or WrongArcs(self.n_labels), intercept, solver)
+
+    def _arc_features(self, intercept: bool) -> dict[str, Term]:
+        return {"arc": Table(intercept=intercept)}
+
+    def _declare_arcs(self, space: LabelSpace, exists: npt.NDArray[np.bool_]) -> Expression:
+        shape = (*exists.shape, self.n_labels)
+        return space.integer("arc", shape, 0, np.broadcast_to(exists[:, :, None], shape)).sum(axis=2)
+
+    def algorithm(self, x: Any) -> Algorithm:
+        """Chu-Liu/Edmonds or Eisner on the best relation of every arc, for objectives on the arcs."""
+        return LabelledTreeAlgorithm(self.key(x), self)  # type: ignore[arg-type]
+
+    # ---- labels ----------------------------------------------------------------------------------
+
+    def arcs(self, label: Any, n_tokens: int | None = None) -> IntArray:
+        """A label as one number for each token, ``head * R + relation``, or `LabelNotInSpace` with the culprit.
+
+        Parameters
+        ----------
+        label : array of shape (n, 2), or sequence of pairs
+            The head and the relation of each token.
+        n_tokens : int
+
+        Returns
+        -------
+        ndarray of int
+        """
+        if isinstance(label, np.ndarray) and label.ndim == 2 and label.shape[1] == 2:
+            pairs: list[Any] = label.tolist()
+        else:
+            try:
+                pairs = list(walkable("A label", label))
+                pairs = [pair.tolist() if isinstance(pair, np.ndarray) else tuple(pair) for pair in pairs]
+            except (DeclarationError, TypeError):
+                raise DeclarationError(
+                    f"A label has a head and a relation for each token, got {shown(label)}."
+                ) from None
+        wrong = next((m for m, pair in enumerate(pairs) if isinstance(pair, str) or len(pair) != 2), None)
+        if wrong is not None:
+            raise DeclarationError(f"Token {wrong + 1} needs a head and a relation, got {shown(pairs[wrong])}.")
+        heads = self.heads([pair[0] for pair in pairs], n_tokens)
+        relations = [self._relation(pair[1], m + 1) for m, pair in enumerate(pairs)]
+        return np.asarray(heads * self.n_labels + np.array(relations, dtype=np.int64))
+
+    def _relation(self, name: Any, token: int) -> int:
+        try:
+            if self._names is not None:
+                return self._places[name]
+            if name == int(name) and 0 <= name < self.n_labels:
+                return int(name)
+        except (KeyError, TypeError, ValueError):
+            pass
+        known = f"0 to {self.n_labels - 1}" if self._names is None else ", ".join(map(repr, self._names[:10]))
+        more = ", ..." if self._names is not None and self.n_labels > 10 else ""
+        raise LabelNotInSpace(
+            f"The relation of token {token} is {shown(name)}, not one of {known}{more}.", (f"{token}",)
+        )
+
+    def label_of(self, codes: IntArray) -> Any:
+        """The label of numbers ``head * R + relation``, in the user's form.
+
+        Parameters
+        ----------
+        codes : ndarray of int
+            For each token ``head * R + relation``.
+
+        Returns
+        -------
+        ndarray of shape (n, 2), or list of pairs where relations have names
+        """
+        heads, relations = np.divmod(codes, self.n_labels)
+        if self._names is None:
+            return np.column_stack([heads, relations])
+        return [(h, self._names[r]) for h, r in zip(heads.tolist(), relations.tolist(), strict=True)]
+
+    def encode(self, label: Any, x: Any = None) -> FloatArray:
+        """The point of a label: arcs by relation, and the flow along them."""
+        n_tokens = None if x is None else cast("int", self.key(x)) - 1
+        return self.labelled_point(self.arcs(label, n_tokens))
+
+    def labelled_point(self, codes: IntArray) -> FloatArray:
+        """`encode` for arcs that are known to form a tree.
+
+        Parameters
+        ----------
+        codes : ndarray of int
+            For each token ``head * R + relation``.
+
+        Returns
+        -------
+        ndarray
+        """
+        R, heads = self.n_labels, codes // self.n_labels
+        nodes, plain = len(codes) + 1, self.point(heads)
+        z = np.zeros(nodes * nodes * (R - 1) + len(plain))
+        z[nodes * nodes * R :] = plain[nodes * nodes :]
+        z[((heads * nodes) + np.arange(1, nodes)) * R + codes % R] = 1.0
+        return z
+
+    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
+        """The label of a point; for a fractional one, the labelled tree that agrees with it most."""
+        point = floats("z", z, ndim=1)
+        R, nodes = self.n_labels, 2
+        while self._point_size(nodes) < point.size:
+            nodes += 1
+        if self._point_size(nodes) != point.size:
+            raise DeclarationError(f"A point with {point.size} entries is not one of a tree with {R} relations.")
+        arcs = point[: nodes * nodes * R].reshape(nodes, nodes, R)
+        if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
+            return self.label_of(_codes(arcs))
+        sizes = np.array([nodes], dtype=np.int64)
+        return self.label_of(
+            best_arcs(np.ascontiguousarray(arcs).ravel(), sizes, R, self.single_root, self.projective)[0]
+        )
+
+    def _point_size(self, nodes: int) -> int:
+        return nodes * nodes * (self.n_labels + (nodes - 1 if self.flow == "multi" else 1))
+
+    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+        # Heads and relations, in one number for each token.
+        return LabelledHeads(batch) if self.solves_itself else super().batch_codec(batch)
+
+    def batch_inference(self, batch: Batch) -> BatchInference:
+        # The best relation of every arc, then the best trees of all sentences.
+        return LabelledHeadInference(batch) if self.solves_itself else super().batch_inference(batch)
+
+    def __repr__(self) -> str:
+        options = super().__repr__()[len("Arborescence(") : -1]
+        given = self.labels if isinstance(self.labels, int) else f"[{', '.join(map(repr, self.labels[:5]))}"
+        given = given if isinstance(given, int) else given + (", ...]" if self.n_labels > 5 else "]")
+        return f"LabelledArborescence({given}{', ' + options if options else ''})"
+
+
+class LabelledTreeAlgorithm(TreeAlgorithm):
+    """Best labelled trees of one size; objectives on the flow are left to the solver."""
+
+    def __init__(self, nodes: int, model: LabelledArborescence) -> None:
+        super().__init__(nodes, model)
+        self.name += " with relations"
+        self.n_labels = model.n_labels
+        self._labelled_point = model.labelled_point
+
+    def _labelled(self, c: FloatArray) -> FloatArray | None:
+        size = self.nodes * self.nodes * self.n_labels
+        return None if c[size:].any() else np.ascontiguousarray(c[:size])
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
+        scores = self._labelled(c)
+        if scores is None:
+            return None
+        codes, value = best_arcs(scores, np.array([self.nodes]), self.n_labels, *self.rules)
+        return Optimum(self._labelled_point(codes), float(value[0]), float(value[0]))
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions | None:
+        scores = self._labelled(c)
+        if scores is None:
+            return None
+        if k < 1:
+            return Solutions.stacked([], c.size)
+        table = scores.reshape(self.nodes, self.nodes, self.n_labels)
+        trees, _ = kernels.k_best(np.ascontiguousarray(table.max(axis=2)), k, *self.rules)
+        values, found = np.empty(0), np.empty((0, self.nodes - 1), dtype=np.int64)
+        tokens = np.arange(1, self.nodes)
+        for heads in trees:
+            own, relations = _k_best_sums(table[heads, tokens], k)
+            values, found = np.append(values, own), np.vstack([found, heads * self.n_labels + relations])
+            kept = np.argsort(-values, kind="stable")[:k]
+            values, found = values[kept], found[kept]
+        points = np.array([self._labelled_point(codes) for codes in found]).reshape(-1, c.size)
+        return Solutions(points, values, values)
+
+
+def _k_best_sums(scores: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
+    """The k largest sums of one entry from each row, and the columns: token by token, of the k best so far."""
+    values, columns = np.zeros(1), np.empty((1, 0), dtype=np.int64)
+    for row in scores:
+        sums = (values[:, None] + row).ravel()
+        kept = np.argsort(-sums, kind="stable")[:k]
+        before, column = np.divmod(kept, len(row))
+        values, columns = sums[kept], np.column_stack([columns[before], column])
+    return values, columns
+
+
+class LabelledHeads(Heads):
+    """The numbers ``head * R + relation`` of all tokens, one after the other."""
+
+    def choices(self, label: Any, i: int) -> IntArray:
+        return cast("LabelledArborescence", self.model).arcs(label, int(self._sizes[i]) - 1)
+
+    def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
+        R = cast("LabelledArborescence", self.model).n_labels
+        if flat.ndim != 2 or flat.shape[1] != 2 or flat[:, 1].min() < 0 or flat[:, 1].max() >= R:
+            return None
+        heads = super().stacked(np.ascontiguousarray(flat[:, 0]))
+        return None if heads is None else heads * R + flat[:, 1]
+
+    def decode(self, labels: IntArray) -> list[Any]:
+        model = cast("LabelledArborescence", self.model)
+        return [model.label_of(codes) for codes in super().decode(labels)]
+
+    def from_points(self, Z: Any) -> IntArray:
+        model, R = self.model, self.width
+        codes = []
+        for i, z in enumerate(Z):
+            nodes = int(self._sizes[i])
+            arcs = np.asarray(z)[: nodes * nodes * R]
+            if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
+                codes.append(_codes(arcs.reshape(nodes, nodes, R)))
+            else:
+                sizes = np.array([nodes], dtype=np.int64)
+                codes.append(best_arcs(arcs, sizes, R, model.single_root, model.projective)[0])
+        return np.concatenate(codes)
+
+
+class LabelledHeadInference(HeadInference):
+    """Best labelled trees of sentences of any lengths in one call."""
+
+    def best(self, scores: FloatArray, sizes: IntArray) -> tuple[IntArray, FloatArray]:
+        model = cast("LabelledArborescence", self.batch.model)
+        return best_arcs(scores, sizes, model.n_labels, model.single_root, model.projective)
+
+
+def best_arcs(
+    scores: FloatArray, sizes: IntArray, n_labels: int, single_root: bool, projective: bool
+) -> tuple[IntArray, FloatArray]:
+    """The best labelled trees of sentences of these numbers of nodes.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Of arcs by head, token and relation, of all sentences one after the other.
+    sizes : ndarray of int
+    n_labels : int
+    single_root, projective : bool
+
+    Returns
+    -------
+    codes : ndarray of int
+        For each token ``head * R + relation``.
+    values : ndarray
+    """
+    table = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1, n_labels)
+    top, relation = np.empty(len(table)), np.empty(len(table), dtype=np.int64)
+    _best_labels(table, top, relation)
+    heads, values = kernels.arborescence_batch(top, sizes, single_root, projective)
+    tokens = sizes - 1
+    first = np.cumsum(tokens) - tokens
+    token = np.arange(len(heads)) - np.repeat(first, tokens) + 1
+    rows = np.repeat(np.cumsum(sizes * sizes) - sizes * sizes, tokens) + heads * np.repeat(sizes, tokens) + token
+    return heads * n_labels + relation[rows], values
+
+
+@kernel
+def _best_labels(table: FloatArray, top: FloatArray, relation: IntArray) -> None:
+    """The best relation of every arc and its score, the first on ties."""
+    for r in range(table.shape[0]):
+        best, at = table[r, 0], 0
+        for k in range(1, table.shape[1]):
+            if table[r, k] > best:
+                best, at = table[r, k], k
+        top[r], relation[r] = best, at
+
+
+def _codes(arcs: FloatArray) -> IntArray:
+    """``head * R + relation`` of every token of an integral point's arcs."""
+    nodes, _, R = arcs.shape
+    return np.asarray(arcs.transpose(1, 0, 2)[1:].reshape(nodes - 1, nodes * R).argmax(axis=1), dtype=np.int64)
