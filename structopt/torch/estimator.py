@@ -27,7 +27,7 @@ from structopt.surrogates import Surrogate
 from structopt.torch.fenchel_young import FenchelYoung
 from structopt.torch.hinge import StructuredHinge
 from structopt.torch.module import StructuredLoss
-from structopt.torch.scores import Arrangement, ShownTables, layout_of
+from structopt.torch.scores import Arrangement, layout_of
 
 __all__ = ["NeuralStructured"]
 
@@ -277,7 +277,7 @@ class NeuralStructured(BaseEstimator):
             with torch.no_grad():
                 scores, mask = self._scores(_taken(X, np.arange(part.start, part.stop)))
                 arranged = self._layout.arrange(scores, mask)
-                yield part, arranged, ShownTables.of(arranged.tables(), arranged.batch).arrays
+                yield part, arranged, arranged.arrays().arrays
 
     def _best(self, arranged: Arrangement, tables: list[npt.NDArray[np.float64]]) -> LabelBatch:
         return arranged.batch.argmax(tables, n_jobs=self.n_jobs)[0]

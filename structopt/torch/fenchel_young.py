@@ -13,11 +13,11 @@ from structopt.checks import checked, choice, number, whole
 from structopt.errors import DeclarationError
 from structopt.model import Model
 from structopt.space.compiled import FloatArray
-from structopt.torch.hinge import add_parts
+from structopt.torch.hinge import part_sums
 from structopt.torch.inference import best, encoded
 from structopt.torch.layers import in_order, partition_of
 from structopt.torch.module import Reduction, StructuredLoss, differentiable_once
-from structopt.torch.scores import Arrangement, Group, ShownTables
+from structopt.torch.scores import Arrangement, Group
 from structopt.torch.sparsemap import SparseMixtures, checked_keys
 
 __all__ = ["FenchelYoung"]
@@ -128,7 +128,7 @@ class FenchelYoung(StructuredLoss):
         log_z, arranged = partition_of(self.layout, scores, mask, inputs)
         Y = self.layout.labels(labels, arranged)
         if arranged.native:
-            own = _Dot.apply(arranged, arranged.batch.truth(Y), *arranged.tables())
+            own = _Dot.apply(arranged, arranged.batch.truth(Y), *arranged.sources)
         else:
             groups = arranged.groups()
             truth = encoded(arranged, groups, Y)
@@ -198,20 +198,15 @@ class _Dot(torch.autograd.Function):
     """The scores of labels in compact form."""
 
     @staticmethod
-    def forward(ctx: Any, arranged: Arrangement, labels: Any, *tables: Tensor) -> Tensor:
-        ctx.save_for_backward(*tables)
-        arrays, shared = ShownTables.of(tables, arranged.batch)
-        ctx.parts = (arranged.batch, labels, shared)
-        return torch.from_numpy(arranged.batch.dot(arrays, labels))
+    def forward(ctx: Any, arranged: Arrangement, labels: Any, *scores: Tensor) -> Tensor:
+        ctx.save_for_backward(*scores)
+        tables, shared = arranged.arrays()
+        ctx.parts = (arranged, labels, shared)
+        return torch.from_numpy(arranged.batch.dot(tables, labels))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        batch, labels, shared = ctx.parts
-        weights = np.ascontiguousarray(upstream[0].detach().numpy())
-        found = []
-        for t, one in enumerate(shared):
-            out = np.zeros((1 if one else int(batch.starts[t][-1]), batch.columns[t]))
-            table = labels.tables[t]
-            add_parts(table.indptr, table.indices, table.data, batch.starts[t], weights, 0 if one else 1, out)
-            found.append(torch.from_numpy(out))
+        arranged, labels, shared = ctx.parts
+        terms = [(labels, upstream[0].detach().numpy())]
+        found = arranged.gradients([part_sums(arranged.batch, terms, t, one) for t, one in enumerate(shared)])
         return None, None, *differentiable_once("FenchelYoung", found, *ctx.saved_tensors, *upstream)

@@ -18,7 +18,7 @@ from structopt.risks.structured import StructuredRisk, Violations
 from structopt.space.compiled import FloatArray
 from structopt.surrogates import Surrogate
 from structopt.torch.module import Reduction, StructuredLoss, differentiable_once, naming
-from structopt.torch.scores import ShownTables
+from structopt.torch.scores import Arrangement
 
 __all__ = ["StructuredHinge"]
 
@@ -106,8 +106,7 @@ class StructuredHinge(StructuredLoss):
         arranged = self.layout.arrange(scores, mask, inputs)
         Y = self.layout.labels(labels, arranged)
         risk = StructuredRisk.of_batch(arranged.batch, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
-        values = _Hinge.apply(self, risk, *arranged.tables())
-        return self._reduced(arranged.back(values))
+        return self._reduced(_Hinge.apply(self, risk, arranged, *arranged.sources))
 
     def _violations(self, risk: StructuredRisk, tables: Sequence[FloatArray]) -> Violations:
         """The most violated labels; where a solver fails, the error says at which example."""
@@ -123,41 +122,56 @@ class StructuredHinge(StructuredLoss):
 
 
 class _Hinge(torch.autograd.Function):
-    """Values of the surrogate from tables of scores, differentiated through the scores of the labels found."""
+    """Values of the surrogate from scores, differentiated through the scores of the labels found."""
 
     @staticmethod
-    def forward(ctx: Any, loss: StructuredHinge, risk: StructuredRisk, *tables: Tensor) -> Tensor:
-        ctx.save_for_backward(*tables)
-        arrays, shared = ShownTables.of(tables, risk.batch)
-        found = loss._violations(risk, arrays)
+    def forward(
+        ctx: Any, loss: StructuredHinge, risk: StructuredRisk, arranged: Arrangement, *scores: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(*scores)  # and an error where they are changed in place before the backward pass
+        tables, shared = arranged.arrays()
+        found = loss._violations(risk, tables)
         ctx.name = type(loss).__name__
-        ctx.parts = (risk.batch, found, risk.truth, shared)
-        return torch.from_numpy(np.ascontiguousarray(found.value))
+        ctx.parts = (arranged, found, risk.truth, shared)
+        return arranged.back(torch.from_numpy(found.value))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        batch, found, truth, shared = ctx.parts
-        weights = np.ascontiguousarray(upstream[0].detach().numpy() * found.scale)
-        gradients = []
-        for t, needed in enumerate(ctx.needs_input_grad[2:]):
-            table = _difference(batch, found.labels, truth, weights, t, shared[t]) if needed else None
-            gradients.append(table)
-        return None, None, *differentiable_once(ctx.name, gradients, *ctx.saved_tensors, *upstream)
+        arranged, found, truth, shared = ctx.parts
+        weights = upstream[0].detach().cpu().numpy() * found.scale
+        terms = [(found.labels, weights), (truth, -weights)]
+        needed = ctx.needs_input_grad[3:]
+        tables = [part_sums(arranged.batch, terms, t, shared[t]) if wanted else None for t, wanted in enumerate(needed)]
+        gradients = arranged.gradients(tables)
+        return None, None, None, *differentiable_once(ctx.name, gradients, *ctx.saved_tensors, *upstream)
 
 
-def _difference(
-    batch: Batch, labels: LabelBatch, truth: LabelBatch, weights: FloatArray, t: int, shared: bool
-) -> Tensor:
-    """``weights_i`` times the parts of each label less those of the ground truth, as a table."""
-    start = batch.starts[t]
-    out = np.zeros((1 if shared else int(start[-1]), batch.columns[t]))
-    for table, sign in ((labels.tables[t], 1.0), (truth.tables[t], -1.0)):
-        add_parts(table.indptr, table.indices, table.data, start, sign * weights, 0 if shared else 1, out)
-    return torch.from_numpy(out)
+def part_sums(batch: Batch, terms: Sequence[tuple[LabelBatch, FloatArray]], t: int, shared: bool) -> FloatArray:
+    """The parts of labels times ``weights_i``, summed over the terms ``(labels, weights)``, as a table.
+
+    Parameters
+    ----------
+    batch : Batch
+    terms : sequence of (LabelBatch, ndarray of shape (n,))
+    t : int
+        Number of the table.
+    shared : bool
+        Whether the table has one row for all examples.
+
+    Returns
+    -------
+    ndarray
+    """
+    out = np.zeros((1 if shared else int(batch.starts[t][-1]), batch.columns[t]))
+    for labels, weights in terms:
+        if labels.native is None or not batch.codec.add_parts(t, labels.native, weights, out):
+            table, start = labels.tables[t], batch.starts[t]
+            _add_table(table.indptr, table.indices, table.data, start, weights, 0 if shared else 1, out)
+    return out
 
 
 @kernel
-def add_parts(indptr: Any, indices: Any, data: Any, start: Any, weights: Any, step: int, out: Any) -> None:
+def _add_table(indptr: Any, indices: Any, data: Any, start: Any, weights: Any, step: int, out: Any) -> None:
     """Add ``weights_i`` times the part table of every example to `out`, row r to row ``step * r``."""
     for i in range(weights.size):
         if weights[i] == 0.0:

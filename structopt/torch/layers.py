@@ -11,7 +11,6 @@ from torch import Tensor
 
 from structopt.checks import checked, choice, number, whole
 from structopt.model import Model
-from structopt.space.compiled import FloatArray
 from structopt.torch.inference import best
 from structopt.torch.module import StructuredModule, differentiable_once
 from structopt.torch.scores import Arrangement, Group, Layout, layout_of
@@ -102,8 +101,9 @@ class Marginals(StructuredModule):
     """The mean label under a distribution that grows with the score, in the shape of the scores.
 
     The distribution is ``p(z) ~ exp(c . z / temperature)``, for chains, spanning trees, compiled spaces, and spaces
-    whose labels can be listed. The derivative is the covariance of the labels; its product with a vector is taken by a
-    difference quotient of fourth order of the marginals along this vector, correct to about ten digits.
+    whose labels can be listed. The derivative is the covariance of the labels: by a formula for chains, trees that may
+    cross and lists of labels; for compiled spaces and projective trees its product with a vector is a difference
+    quotient of fourth order of the marginals along this vector, right to about ten digits.
 
     Parameters
     ----------
@@ -159,15 +159,8 @@ class _Marginals(torch.autograd.Function):
         (costs,) = ctx.saved_tensors
         C = costs.detach().numpy()
         V = np.where(arranged.chosen(group), upstream[0].detach().numpy(), 0.0)
-
-        def means(step: float) -> FloatArray:
-            return np.asarray(layout.sums(arranged, group, np.ascontiguousarray(C + step * direction))[1])
-
-        # Along a direction of unit size the fourth-order quotient of marginals, which are smooth and right to 1e-15.
-        size = np.abs(V).sum(axis=1, keepdims=True)
-        direction, h = V / np.where(size > 0.0, size, 1.0), 2e-3
-        slope = (8.0 * (means(h) - means(-h)) - (means(2.0 * h) - means(-2.0 * h))) / (12.0 * h)
-        return None, None, None, *differentiable_once("Marginals", [torch.from_numpy(size * slope)], costs, *upstream)
+        found = torch.from_numpy(layout.covariance_products(arranged, group, C, V))
+        return None, None, None, *differentiable_once("Marginals", [found], costs, *upstream)
 
 
 class LogPartition(torch.autograd.Function):
@@ -189,31 +182,31 @@ class TablePartition(torch.autograd.Function):
     """The same from tables, where a structure has a faster way; a table of one row is that of all examples."""
 
     @staticmethod
-    def forward(ctx: Any, layout: Layout, arranged: Arrangement, *tables: Tensor) -> Tensor:
-        ctx.save_for_backward(*tables)
-        arrays = [table.detach().numpy() for table in tables]
-        found = layout.table_sums(arranged, arrays)
+    def forward(ctx: Any, layout: Layout, arranged: Arrangement, *scores: Tensor) -> Tensor:
+        ctx.save_for_backward(*scores)
+        tables, shared = arranged.arrays()
+        found = layout.table_sums(arranged, tables)
         assert found is not None
         log_z, means = found
-        ctx.parts = (means, arranged.batch.starts, [len(a) == 1 < len(m) for a, m in zip(arrays, means, strict=True)])
+        ctx.parts = (arranged, means, shared)
         return torch.from_numpy(log_z)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
-        means, starts, shared = ctx.parts
+        arranged, means, shared = ctx.parts
         weights = upstream[0].detach().numpy()
         found = []
-        for table, start, one in zip(means, starts, shared, strict=True):
-            rows = np.repeat(weights, np.diff(start))[:, None] * table
-            found.append(torch.from_numpy(rows.sum(axis=0, keepdims=True) if one else rows))
-        return None, None, *differentiable_once("log_partition", found, *ctx.saved_tensors, *upstream)
+        for table, start, one in zip(means, arranged.batch.starts, shared, strict=True):
+            found.append(weights @ table if one else np.repeat(weights, np.diff(start))[:, None] * table)
+        gradients = arranged.gradients(found)
+        return None, None, *differentiable_once("log_partition", gradients, *ctx.saved_tensors, *upstream)
 
 
 def partition_of(layout: Layout, scores: Any, mask: Any, inputs: Any) -> tuple[Tensor, Arrangement]:
-    """Log-partition functions of all examples, float64, by the fastest way that the structure has."""
+    """Log-partition functions of the (centred) scores of all examples, float64, the fastest way of the structure."""
     arranged = layout.arrange(scores, mask, inputs)
     if type(layout).table_sums is not Layout.table_sums and arranged.native:
-        return TablePartition.apply(layout, arranged, *arranged.tables()), arranged
+        return TablePartition.apply(layout, arranged, *arranged.sources), arranged
     if arranged.native:
         arranged = layout.arrange(scores, mask, inputs, points=True)
     groups = arranged.groups()
@@ -264,7 +257,7 @@ def log_partition(model: Model, scores: Any, mask: Any = None, inputs: Any = Non
     tensor([3.])
     """
     values, arranged = partition_of(_kept_layout(model), scores, mask, inputs)
-    return arranged.back(values)
+    return arranged.back(arranged.uncentred(values))
 
 
 @checked
@@ -306,7 +299,7 @@ def top_k(
             found = oracle.k_best(c.detach().numpy(), k)
             points = torch.from_numpy(np.array([label.z for label in found]))
             labels[i] = [arranged.model.decode(label.z, arranged.batch.input(i)) for label in found]
-            values[i] = arranged.back(points @ c)
+            values[i] = arranged.back(arranged.uncentred(points @ c, i))
     return labels, values
 
 

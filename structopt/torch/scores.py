@@ -1,17 +1,20 @@
 """Score tensors in the shapes that networks have, as the tables and objective coefficients that inference takes.
 
 A network gives padded tensors: ``(B, T, S)`` and a mask. Inference takes, block by block, the scores of all examples
-one after the other without padding. An `Arrangement` is that: for every block of the label space the entries of each
-example, row by row, still tensors of the graph, so that gradients find their way back to the padded shape by
-themselves. What depends on the structure is only which tensors are expected, which of their entries the mask leaves,
-and what the size of an example is: one small `Layout` for each structure, and `Blocks` for every other space.
+one after the other without padding. An `Arrangement` is that, in both directions: for every block of the label space
+the entries of each example, row by row, and gradients of these back in the padded shape. Where labels have the compact
+form of a structure, all of it is done in arrays (`Arrangement.arrays`, `Arrangement.gradients`): every node of the
+graph would cost as much as a small search. Points are made from tensors of the graph (`Arrangement.groups`). What
+depends on the structure is only which tensors are expected, which of their entries the mask leaves, and what the size
+of an example is: one small `Layout` for each structure, and `Blocks` for every other space.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +23,20 @@ from torch import Tensor
 
 from structopt._jit import IntArray
 from structopt.algorithms import arborescence as trees
+from structopt.algorithms.base import directional_derivative
 from structopt.algorithms.chain.viterbi import marginals_batch
 from structopt.checks import shown
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled, Shared, Table, Term, Tied
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import PointCodec
+from structopt.model.codec import PointCodec, StackedLabels
 from structopt.model.inference import OracleInference
 from structopt.oracle import Oracle
 from structopt.space.compiled import FloatArray
-from structopt.structures import Arborescence, Assignment, Chain, Ranking
+from structopt.structures import Arborescence, Assignment, Chain, LabelledArborescence, Ranking
 
-__all__ = ["Arrangement", "Group", "Layout", "ScoredBatch", "ShownTables", "layout_of"]
+__all__ = ["Arrangement", "Group", "Layout", "ScoreTables", "ScoredBatch", "layout_of"]
 
 _FLOATS = (torch.float32, torch.float64)
 
@@ -50,12 +54,15 @@ class Part(NamedTuple):
         Which of its first axes' entries are no padding, ``(B, ...)``; None where all are.
     entries : ndarray of int, shape (B,)
         Variables of the block in each example's space.
+    unused : ndarray of bool or None
+        Entries of the axes behind the first that no label has: their scores may be anything, and count as 0.
     """
 
     name: str
     values: Tensor
     keep: Tensor | None
     entries: IntArray
+    unused: npt.NDArray[np.bool_] | None = None
 
     def flat(self) -> Tensor:
         """The scores of all examples, one after the other, without padding."""
@@ -146,7 +153,7 @@ class ScoredBatch(Batch):
         return self._same_space
 
 
-class ShownTables(NamedTuple):
+class ScoreTables(NamedTuple):
     """Tables as inference takes them: those of one row are shown once for each example.
 
     Attributes
@@ -158,16 +165,6 @@ class ShownTables(NamedTuple):
 
     arrays: list[FloatArray]
     shared: list[bool]
-
-    @classmethod
-    def of(cls, tables: Sequence[Tensor], batch: Batch) -> ShownTables:
-        """Tables that are tensors, as arrays of a batch."""
-        arrays, shared = [], []
-        for table, start in zip(tables, batch.starts, strict=True):
-            array = table.detach().numpy()
-            shared.append(len(array) == 1 < int(start[-1]))
-            arrays.append(np.broadcast_to(array, (batch.n, array.shape[1])) if shared[-1] else array)
-        return cls(arrays, shared)
 
 
 class Arrangement:
@@ -181,10 +178,12 @@ class Arrangement:
         Scores by block.
     sizes, make_input, native
         As of `ScoredBatch`.
-    tables : mapping of int to Tensor, optional
-        Tables that are not the reshaped scores of their block: transitions that are the same at all positions.
     restore : callable
         From padded tensors by block to what the layer returns.
+    tables : mapping of int to Tensor, optional
+        Tables that are not the reshaped scores of their block: transitions that are the same at all positions.
+    offsets : sequence of Tensor, shape (B,)
+        What `_centred` took from the score of every label of each example.
     """
 
     def __init__(
@@ -196,7 +195,9 @@ class Arrangement:
         native: bool,
         restore: Callable[[list[Tensor]], Any],
         tables: Mapping[int, Tensor] | None = None,
+        offsets: Sequence[Tensor] = (),
     ) -> None:
+        self._offsets = list(offsets)
         self.model, self.parts, self._restore = model, list(parts), restore
         self.dtype, self.device = parts[0].values.dtype, parts[0].values.device
         self._tables = dict(tables or {})
@@ -218,29 +219,62 @@ class Arrangement:
         """Number of examples."""
         return self.batch.n
 
-    def tables(self) -> list[Tensor]:
-        """Tables of scores, float64 on the CPU; one row where it is the same for all examples."""
-        found = []
-        for t, part in enumerate(self.parts):
-            table = self._tables[t].reshape(1, -1) if t in self._tables else part.flat()
-            found.append(self._moved(table, part.name, t).reshape(-1, self.batch.columns[t]).contiguous())
+    @property
+    def sources(self) -> list[Tensor]:
+        """The tensors of which the tables are made, padded, in their order."""
+        return [self._tables.get(t, part.values) for t, part in enumerate(self.parts)]
+
+    def arrays(self) -> ScoreTables:
+        """Tables of scores, float64, finite; those of one row are shown once for each example."""
+        arrays, shared = [], []
+        for t, (part, source) in enumerate(zip(self.parts, self.sources, strict=True)):
+            given = source.detach()
+            found = (given if given.device.type == "cpu" else given.cpu()).numpy()
+            one = t in self._tables
+            if not one and part.unused is not None:
+                found = np.where(part.unused, 0.0, found)
+            if not one and part.keep is not None:
+                found = found[part.keep.cpu().numpy()]
+            table = np.ascontiguousarray(found, dtype=np.float64).reshape(-1, self.batch.columns[t])
+            self._check_finite(table, part.name, t)
+            shared.append(one and int(self.batch.starts[t][-1]) > 1)
+            arrays.append(np.broadcast_to(table, (self.n, table.shape[1])) if shared[-1] else table)
+        return ScoreTables(arrays, shared)
+
+    def gradients(self, tables: Sequence[FloatArray | None]) -> list[Tensor | None]:
+        """Numbers by table in the shape, type and place of `sources`; padding is 0."""
+        found: list[Tensor | None] = []
+        for t, (part, source, table) in enumerate(zip(self.parts, self.sources, tables, strict=True)):
+            if table is None:
+                found.append(None)
+                continue
+            if t not in self._tables and part.keep is not None:
+                keep, flat = part.keep.cpu().numpy(), table
+                table = np.zeros(source.shape)
+                table[keep] = flat.reshape(-1, *source.shape[keep.ndim :])
+            found.append(self.back(torch.from_numpy(table.reshape(source.shape))))
         return found
 
     def _moved(self, scores: Tensor, name: str, t: int) -> Tensor:
         """Scores as float64 on the CPU, finite."""
         moved = scores.to(device="cpu", dtype=torch.float64)
-        if not bool(torch.isfinite(moved.detach().sum())):
-            wrong = np.flatnonzero(~np.isfinite(moved.detach().numpy().ravel()))
+        self._check_finite(moved.detach().numpy(), name, t)
+        return moved
+
+    def _check_finite(self, scores: FloatArray, name: str, t: int) -> None:
+        flat = scores.reshape(-1)
+        # A sum of squares is finite only if all entries are; where it is not, or overflows, they are looked at.
+        if not math.isfinite(flat @ flat):
+            wrong = np.flatnonzero(~np.isfinite(flat))
             if wrong.size:
-                value, whose = float(moved.detach().ravel()[wrong[0]]), ""
+                whose = ""
                 if t not in self._tables:
                     ends = np.cumsum(self.parts[t].entries)
                     whose = f" of example {int(np.searchsorted(ends, wrong[0], side='right'))}"
                 raise DeclarationError(
-                    f"The scores{whose} for {name!r} contain {value}; scores must be finite. What may not be chosen is "
-                    "left out by the mask or by the rules of the model, not by an infinite score."
+                    f"The scores{whose} for {name!r} contain {flat[wrong[0]]}; scores must be finite. What may not be "
+                    "chosen is left out by the mask or by the rules of the model, not by an infinite score."
                 )
-        return moved
 
     def groups(self) -> list[Group]:
         """Objective coefficients by label space, float64 on the CPU."""
@@ -287,6 +321,12 @@ class Arrangement:
                     flat = flat.index_copy(0, _places(part, group.examples).ravel(), own)
             padded.append(self.back(part.padded(flat)))
         return self._restore(padded)
+
+    def uncentred(self, values: Tensor, examples: Any = slice(None)) -> Tensor:
+        """Scores of labels, float64, with what was taken from them at the start."""
+        for offset in self._offsets:
+            values = values + offset.to(device="cpu", dtype=torch.float64)[examples]
+        return values
 
     def back(self, values: Tensor) -> Tensor:
         """A result with the scores' type and on their device."""
@@ -346,6 +386,10 @@ class Layout(ABC):
         """The same from the tables of the whole batch, where the structure has a faster way; marginals are tables."""
         return None
 
+    def covariance_products(self, arrangement: Arrangement, group: Group, C: FloatArray, V: FloatArray) -> FloatArray:
+        """The derivative of the marginals of `sums` along the rows of `V`."""
+        return arrangement.oracle(group).covariance_products(C, V)
+
     def sample(
         self, arrangement: Arrangement, group: Group, c: FloatArray, n: int, rng: np.random.Generator
     ) -> FloatArray:
@@ -381,6 +425,10 @@ class ChainLayout(Layout):
         lengths, keep = _lengths(mask, B, T, "positions")
         pair = _tensor("transition", given, (S, S), (B, T - 1, S, S), like=unary)
         first = _tensor("initial", given, (S,), (B, S), like=unary) if model.initial_weights else None
+        offsets: list[Tensor] = []
+        unary = _centred(unary, (2,), offsets, keep)
+        if pair.ndim == 4:
+            pair = _centred(pair, (2, 3), offsets, None if keep is None else keep[:, 1:])
         native = not points and pair.ndim == 2 and (first is None or first.ndim == 1) and model.solves_itself
         tables = {1: pair, 2: first} if native and first is not None else {1: pair} if native else {}
         steps = pair if native else pair.expand(B, T - 1, S, S)
@@ -401,7 +449,7 @@ class ChainLayout(Layout):
 
         model.check_length(int(lengths.max()))
         used = model if native else self.pointwise([part.name for part in parts])
-        return Arrangement(used, parts, lengths, make_input, native, restore, tables)
+        return Arrangement(used, parts, lengths, make_input, native, restore, tables, offsets)
 
     def table_sums(
         self, arrangement: Arrangement, tables: Sequence[FloatArray]
@@ -419,62 +467,113 @@ class ChainLayout(Layout):
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
         if not isinstance(Y, Tensor):
             return Y
-        rows = _cut(Y, arrangement, _sizes(arrangement))
-        names = self.model.alphabet
-        return rows if names.numbered else [[names.names[k] if 0 <= k < len(names) else k for k in y] for y in rows]
+        alphabet, form = self.model.alphabet, None
+        if not alphabet.numbered:
+
+            def form(row: npt.NDArray[Any]) -> list[Any]:
+                return [_name(alphabet.names, k) for k in row.tolist()]
+
+        return _cut(Y, arrangement, _sizes(arrangement), form)
 
 
 class TreeLayout(Layout):
-    """``(B, n + 1, n + 1)``, row = head, 0 = root; the mask is over tokens ``(B, n)`` or nodes ``(B, n + 1)``."""
+    """``(B, n + 1, n + 1)``, row = head, 0 = root; the mask is over tokens ``(B, n)`` or nodes ``(B, n + 1)``.
+
+    Where arcs have one of R relations, ``(B, n + 1, n + 1, R)``; a tensor of labels is then ``(B, n, 2)``.
+    """
 
     model: Arborescence
 
+    @property
+    def _last(self) -> tuple[int, ...]:
+        """The axis of the relations, if any."""
+        return (self.model.n_labels,) if isinstance(self.model, LabelledArborescence) else ()
+
     def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
         given = _by_name(scores, ["arc"], self.model)
-        arcs = _tensor("arc", given, (None, None, None))
+        arcs = _tensor("arc", given, (None, None, None, *self._last))
         B, nodes = arcs.shape[:2]
         if arcs.shape[2] != nodes or nodes < 2:
-            raise DeclarationError(f"Scores of arcs have shape (B, n + 1, n + 1), head by token; got {_told(arcs)}.")
+            names = ", ".join(["B", "n + 1", "n + 1", *map(str, self._last)])
+            raise DeclarationError(f"Scores of arcs have shape ({names}), head by token; got {_told(arcs)}.")
         if mask is not None and getattr(mask, "shape", None) == (B, nodes - 1):
             mask = torch.cat([torch.ones(B, 1, dtype=torch.bool), torch.as_tensor(mask).cpu()], dim=1)
         sizes, keep = _lengths(mask, B, nodes, "nodes, the root among them", least=2)
-        none = torch.eye(nodes, dtype=torch.bool, device=arcs.device)  # no arcs: they may hold -inf
+        none = np.eye(nodes, dtype=np.bool_)  # no arcs: they may hold -inf
         none[:, 0] = True
-        arcs = arcs.masked_fill(none, 0.0)
+        none = none.reshape(nodes, nodes, *[1] * len(self._last))
         both = None if keep is None else keep[:, :, None] & keep[:, None, :]
+        offsets: list[Tensor] = []
+        arcs = _centred(arcs, (1, 3) if self._last else (1,), offsets, both, none)
         native = not points and self.model.solves_itself
+        if not native:
+            arcs = arcs.masked_fill(torch.from_numpy(none).to(arcs.device), 0.0)
         return Arrangement(
             self.model if native else self.pointwise(["arc"]),
-            [Part("arc", arcs, both, sizes**2)],
+            [Part("arc", arcs, both, sizes**2 * math.prod(self._last), none)],
             sizes,
             lambda i: np.broadcast_to(np.float64(0.0), (int(sizes[i]), int(sizes[i]), 1)),
             native,
             lambda padded: padded[0] if isinstance(scores, Tensor) else _like(scores, padded, ["arc"]),
+            offsets=offsets,
         )
 
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
-        return _cut(Y, arrangement, _sizes(arrangement) - 1) if isinstance(Y, Tensor) else Y
+        if not isinstance(Y, Tensor):
+            return Y
+        tokens, names = _sizes(arrangement) - 1, getattr(self.model, "labels", None)
+        if not self._last:
+            return _cut(Y, arrangement, tokens)
+        form = None
+        if not isinstance(names, int):
+
+            def form(row: npt.NDArray[Any]) -> list[Any]:
+                return [(h, _name(cast("list[Any]", names), k)) for h, k in row.tolist()]
+
+        return _cut(Y, arrangement, tokens, form, (2,))
 
     def sums(self, arrangement: Arrangement, group: Group, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.model.projective:
-            return super().sums(arrangement, group, C)
-        nodes = int(_sizes(arrangement)[group.examples[0]])
+        scores, shares = self._summed(arrangement, group, C)
         try:
-            log_z, arcs = trees.sums(C[:, : nodes * nodes].reshape(-1, nodes, nodes), self.model.single_root)
+            log_z, arcs = trees.sums(scores, self.model.single_root, self.model.projective)
         except DeclarationError as error:
             raise DeclarationError(f"examples {_numbers(group.examples)}: {error}") from None
-        means = np.zeros(C.shape)  # of the flow, which has no scores, nobody asks
-        means[:, : nodes * nodes] = arcs.reshape(len(C), -1)
-        return log_z, means
+        return log_z, _filled(C.shape, arcs[..., None] * shares)
+
+    def _summed(self, arrangement: Arrangement, group: Group, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scores of arcs, their relations summed over, and the share of each relation in its arc."""
+        nodes, R = int(_sizes(arrangement)[group.examples[0]]), math.prod(self._last)
+        scores = C[:, : nodes * nodes * R].reshape(-1, nodes, nodes, R)
+        top = scores.max(axis=3)
+        weights = np.exp(scores - top[..., None])
+        total = weights.sum(axis=3)
+        return top + np.log(total), weights / total[..., None]
+
+    def covariance_products(self, arrangement: Arrangement, group: Group, C: FloatArray, V: FloatArray) -> FloatArray:
+        if self.model.projective:
+            return directional_derivative(lambda costs: self.sums(arrangement, group, costs)[1], C, V)
+        scores, shares = self._summed(arrangement, group, C)
+        vectors = V[:, : shares[0].size].reshape(shares.shape)
+        by_arc = (shares * vectors).sum(axis=3)
+        arcs = trees.sums(scores, self.model.single_root)[1]
+        change = trees.covariance_products(scores, by_arc, self.model.single_root)
+        # A product rule: of the arcs' marginals, and of the shares of their relations.
+        found = shares * (change[..., None] + arcs[..., None] * (vectors - by_arc[..., None]))
+        return _filled(C.shape, found)
 
     def sample(
         self, arrangement: Arrangement, group: Group, c: FloatArray, n: int, rng: np.random.Generator
     ) -> FloatArray:
         if self.model.projective:
             return super().sample(arrangement, group, c, n, rng)
-        nodes = int(_sizes(arrangement)[group.examples[0]])
-        found = trees.sample(c[: nodes * nodes].reshape(nodes, nodes), n, rng, self.model.single_root)
-        return np.array([self.model.point(heads) for heads in found]).reshape(n, -1)
+        model, nodes, R = self.model, int(_sizes(arrangement)[group.examples[0]]), math.prod(self._last)
+        scores = c[: nodes * nodes * R].reshape(nodes, nodes, R)
+        found = trees.sample(np.logaddexp.reduce(scores, axis=2), n, rng, model.single_root)
+        if not isinstance(model, LabelledArborescence):
+            return np.array([model.point(heads) for heads in found]).reshape(n, -1)
+        own = scores[found, np.arange(1, nodes)]  # (n, tokens, R): the largest after Gumbel noise is a draw
+        relations = (own + rng.gumbel(size=own.shape)).argmax(axis=2)
+        return np.array([model.labelled_point(codes) for codes in found * R + relations]).reshape(n, -1)
 
 
 class MatchingLayout(Layout):
@@ -498,6 +597,9 @@ class MatchingLayout(Layout):
             ones_rows, ones_columns = full
             both = (ones_rows if keep_rows is None else keep_rows)[:, :, None]
             both = both & (ones_columns if keep_columns is None else keep_columns)[:, None, :]
+        offsets: list[Tensor] = []
+        if not self.model.unmatched:
+            table = _centred(table, (2,), offsets, both)
         native = not points and self.model.solves_itself
         return Arrangement(
             self.model if native else self.pointwise(["y"]),
@@ -506,6 +608,7 @@ class MatchingLayout(Layout):
             lambda i: np.broadcast_to(np.float64(0.0), (int(rows[i]), int(columns[i]), 1)),
             native,
             lambda padded: padded[0] if isinstance(scores, Tensor) else _like(scores, padded, ["y"]),
+            offsets=offsets,
         )
 
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
@@ -700,6 +803,48 @@ def _by_name(scores: Any, names: Sequence[str], model: Model) -> dict[str, Any]:
     )
 
 
+#: Scores beyond this are centred: what float64 leaves of their differences would be felt.
+_LARGE = 1e5
+
+
+def _centred(
+    values: Tensor,
+    dims: tuple[int, ...],
+    offsets: list[Tensor],
+    keep: Tensor | None = None,
+    unused: npt.NDArray[np.bool_] | None = None,
+) -> Tensor:
+    """Large scores less the largest of each slot, of which every label has exactly one part.
+
+    A network may add any number to all scores of a position: the differences between labels stay, and their digits
+    should, too. What was taken from each example's labels is put in `offsets`; no gradient passes through it, as no
+    result but the score of a label depends on it.
+
+    Parameters
+    ----------
+    values : Tensor of shape (B, ...)
+    dims : tuple of int
+        The axes of a slot's parts.
+    offsets : list of Tensor
+    keep : Tensor of bool, optional
+        What is no padding, of the first axes.
+    unused : ndarray of bool, optional
+        As of `Part`.
+    """
+    known = values.detach()
+    if not float(torch.linalg.vector_norm(known, math.inf)) > _LARGE:  # not where it is NaN, either
+        return values
+    if keep is not None:
+        keep = keep.reshape(*keep.shape, *[1] * (values.ndim - keep.ndim)).to(values.device)
+        known = known.masked_fill(~keep, -math.inf)
+    if unused is not None:
+        known = known.masked_fill(torch.from_numpy(unused).to(values.device), -math.inf)
+    top = known.amax(dims, keepdim=True)
+    top = torch.where(torch.isfinite(top), top, 0.0)  # a slot of padding; what is infinite is refused later
+    offsets.append(top.to(torch.float64).reshape(len(values), -1).sum(dim=1))
+    return values - top
+
+
 def _check_names(given: Any, names: Any) -> None:
     for name in given:
         if name not in names:
@@ -714,6 +859,11 @@ def _tensor(name: str, given: Mapping[str, Any], *shapes: tuple[int | None, ...]
     values = given[name]
     if not isinstance(values, Tensor):
         raise DeclarationError(f"The scores for {name!r} must be a tensor, got {shown(values)}.")
+    if values.device.type == "meta":
+        raise DeclarationError(
+            f"The scores for {name!r} are on the device 'meta', which has shapes and no numbers: move the network to "
+            "a real device first (to_empty, or load its weights)."
+        )
     if values.dtype not in _FLOATS:
         raise DeclarationError(
             f"The scores for {name!r} have type {values.dtype}; they must be torch.float32 or torch.float64."
@@ -771,14 +921,38 @@ def _sizes(arrangement: Arrangement) -> IntArray:
     return sizes
 
 
-def _cut(Y: Tensor, arrangement: Arrangement, lengths: IntArray) -> list[npt.NDArray[Any]]:
-    """The rows of a padded tensor of labels without their padding."""
-    if Y.ndim != 2 or len(Y) != arrangement.n or Y.shape[1] < int(lengths.max()):
+def _cut(
+    Y: Tensor,
+    arrangement: Arrangement,
+    lengths: IntArray,
+    form: Callable[[Any], Any] | None = None,
+    last: tuple[int, ...] = (),
+) -> StackedLabels:
+    """The rows of a padded tensor of labels, ``(B, n, *last)``, without their padding."""
+    longest = int(lengths.max())
+    if tuple(Y.shape[2:]) != last or Y.ndim < 2 or len(Y) != arrangement.n or Y.shape[1] < longest:
+        names = ", ".join(["B", "n", *map(str, last)])
         raise DeclarationError(
-            f"A tensor of labels has shape (B, n) = ({arrangement.n}, {int(lengths.max())}) here; got {tuple(Y.shape)}."
+            f"A tensor of labels has shape ({names}) = {(arrangement.n, longest, *last)} here; got {tuple(Y.shape)}."
         )
     rows = Y.detach().cpu().numpy()
-    return [row[:k] for row, k in zip(rows, lengths.tolist(), strict=True)]
+    if Y.shape[1] > longest or int(lengths.min()) < longest:
+        flat = rows[np.arange(Y.shape[1]) < lengths[:, None]]
+    else:
+        flat = rows.reshape(-1, *last)
+    return StackedLabels(flat, np.concatenate([[0], np.cumsum(lengths)]), form)
+
+
+def _name(names: Sequence[Any], k: Any) -> Any:
+    """The name of a number; one without a name stays, to be refused."""
+    return names[k] if isinstance(k, int) and 0 <= k < len(names) else k
+
+
+def _filled(shape: tuple[int, ...], arcs: FloatArray) -> FloatArray:
+    """Numbers of the arcs as points; of the flow, which has no scores, nobody asks."""
+    points = np.zeros(shape)
+    points[:, : arcs[0].size] = arcs.reshape(len(arcs), -1)
+    return points
 
 
 def _like(scores: Any, values: Sequence[Any], names: Sequence[Hashable]) -> Any:

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from structopt._jit import IntArray
-from structopt.checks import checked, listed, number, sequence, whole
+from structopt.checks import checked, hashable, listed, number, sequence, whole
 from structopt.errors import DeclarationError
 from structopt.model import Model
 from structopt.space.compiled import FloatArray
@@ -166,7 +166,7 @@ def checked_keys(keys: Any, n: int) -> Sequence[Hashable] | None:
     found = keys.tolist() if isinstance(keys, Tensor) else list(listed(keys) or ())
     if len(found) != n:
         raise DeclarationError(f"{len(found)} keys for {n} examples.")
-    return found
+    return [hashable(f"The key of example {i}", key) for i, key in enumerate(found)]
 
 
 class _SparseMAP(torch.autograd.Function):

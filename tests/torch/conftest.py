@@ -71,6 +71,8 @@ def cases() -> list[Case]:
         Case("tree", s.Arborescence(), torch.tensor([[0, 1, 2], [2, 0, 9]]), [(2, 4, 4)],
              options={"mask": _mask(3, 2)}),
         Case("one root", s.Arborescence(single_root=True), [[0, 1, 2], [2, 3, 0]], [(2, 4, 4)]),
+        Case("labelled tree", s.LabelledArborescence(2), torch.tensor([[[0, 1], [1, 0]], [[0, 1], [9, 9]]]),
+             [(2, 3, 3, 2)], options={"mask": _mask(2, 1)}),
         Case("pairwise", s.PairwiseMRF(4), np.array([[1, 0, 1, 0], [0, 0, 1, 1]]), [(2, 4), (2, 6)]),
         Case("tied pairs", s.PairwiseMRF(3, [(0, 1), (1, 2)]), np.array([[1, 0, 1], [0, 1, 1]]), [(2, 3), (2,)]),
         Case("matching", s.Assignment(), torch.tensor([[0, 1, 2], [2, 3, 1]]), [(2, 3, 4)]),

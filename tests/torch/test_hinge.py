@@ -45,6 +45,14 @@ def _linear_data(family):
         for i, x in enumerate(X):
             arcs[i, : len(x), : len(x)] = torch.from_numpy(x @ w)
         return model, X, Y, w, arcs, {"mask": torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)}
+    if family == "labelled tree":
+        model = so.structures.LabelledArborescence(2, single_root=True)
+        X = [rng.normal(size=(n + 1, n + 1, 3)) for n in (3, 2)]
+        Y, w = [[(0, 1), (1, 0), (1, 1)], [(2, 0), (0, 1)]], rng.normal(size=6)
+        arcs = torch.full((2, 4, 4, 2), float("nan"), dtype=torch.float64)
+        for i, x in enumerate(X):
+            arcs[i, : len(x), : len(x)] = torch.from_numpy(x @ w.reshape(2, 3).T)
+        return model, X, Y, w, arcs, {"mask": torch.tensor([[1, 1, 1], [1, 1, 0]], dtype=torch.bool)}
     if family == "pairwise":
         model = so.structures.PairwiseMRF(4)
         X, Y = rng.normal(size=(6, 3)), rng.integers(2, size=(6, 4))
@@ -56,7 +64,7 @@ def _linear_data(family):
     return model, X, Y, w, torch.from_numpy(np.array([x @ w for x in X])), {}
 
 
-@pytest.mark.parametrize("family", ["chain", "tree", "pairwise", "ranking"])
+@pytest.mark.parametrize("family", ["chain", "tree", "labelled tree", "pairwise", "ranking"])
 @pytest.mark.parametrize("surrogate", ["margin", "slack", "prob"])
 def test_values_are_those_of_the_risk(family, surrogate):
     model, X, Y, w, scores, options = _linear_data(family)
@@ -157,6 +165,30 @@ def test_labels_outside_of_the_space():
     from_rows = StructuredHinge(so.structures.Assignment())
     with pytest.raises(so.errors.LabelNotInSpace, match="example 1"):
         from_rows(torch.zeros(2, 2, 2), torch.tensor([[0, 1], [1, 1]]))
+    relations = StructuredHinge(so.structures.LabelledArborescence(["a", "b"]))
+    with pytest.raises(so.errors.LabelNotInSpace, match=r"example 1: The relation of token 2 is 2"):
+        relations(torch.zeros(2, 3, 3, 2), torch.tensor([[[0, 1], [1, 0]], [[0, 1], [1, 2]]]))
+    with pytest.raises(so.errors.LabelNotInSpace, match=r"example 0: .*cycle"):
+        relations(torch.zeros(1, 3, 3, 2), torch.tensor([[[2, 1], [1, 0]]]))
+    with pytest.raises(so.errors.DeclarationError, match=r"\(B, n, 2\) = \(1, 2, 2\)"):
+        relations(torch.zeros(1, 3, 3, 2), torch.tensor([[2, 1]]))
+    with pytest.raises(so.errors.DeclarationError, match=r"expected \(any, any, any, 2\)"):
+        relations(torch.zeros(1, 3, 3, 3), torch.tensor([[[0, 1], [1, 0]]]))
+
+
+def test_labels_as_tensors_and_as_lists_are_the_same():
+    """Named states and relations, padded tensors of other integer types, more padding than the scores have."""
+    chain = StructuredHinge(so.structures.Chain(["O", "B-X", "I-X"], "bio"), "slack")
+    unary = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(0))
+    mask = torch.tensor([[True] * 3, [True, True, False]])
+    expected = chain(unary, [["B-X", "I-X", "O"], ["O", "B-X"]], mask=mask)
+    for dtype in (torch.int64, torch.int32, torch.uint8):
+        numbers = torch.tensor([[1, 2, 0, 9], [0, 1, 7, 7]], dtype=dtype)
+        assert chain(unary, numbers, mask=mask).item() == expected.item()
+    trees = StructuredHinge(so.structures.LabelledArborescence(["a", "b"]), "slack")
+    arcs = torch.randn(2, 3, 3, 2, generator=torch.Generator().manual_seed(0))
+    expected = trees(arcs, [[(0, "b"), (1, "a")], [(2, "a"), (0, "a")]])
+    assert trees(arcs, torch.tensor([[[0, 1], [1, 0]], [[2, 0], [0, 0]]])).item() == expected.item()
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,23 @@ def test_gradients_of_log_partition(case):
     )
 
 
+def test_derivatives_of_marginals_are_covariances(case):
+    """By the formula over all labels, to more digits than finite differences have."""
+    if isinstance(case.model, so.structures.Arborescence):
+        pytest.skip("see test_trees")
+    scores = case.join(*case.leaves(6, requires_grad=False))
+    layout = layout_of(case.model)
+    arranged = layout.arrange(scores, points=True, **case.options)
+    for group, labels in zip(arranged.groups(), _labels(case, arranged), strict=True):
+        C = group.costs.numpy()
+        V = np.random.default_rng(0).normal(size=C.shape)
+        totals, products = C @ labels.T, V @ labels.T
+        p = np.exp(totals - np.logaddexp.reduce(totals, axis=1)[:, None])
+        expected = (p * (products - (p * products).sum(axis=1, keepdims=True))) @ labels
+        found = layout.covariance_products(arranged, group, C, V)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 # ---- values --------------------------------------------------------------------------------------
 
 
@@ -87,28 +104,46 @@ def test_sums_are_those_of_all_labels(case):
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
-@pytest.mark.parametrize("single_root", [False, True])
-def test_trees(single_root):
-    model = so.structures.Arborescence(single_root=single_root)
-    W = np.random.default_rng(0).normal(size=(4, 4))
-    trees = []
-    for heads in itertools.product(range(4), repeat=3):
+def _trees(model, nodes):
+    """All labels of a model of trees, in its form."""
+    R, found = getattr(model, "n_labels", 1), []
+    for codes in itertools.product(range(nodes * R), repeat=nodes - 1):
+        heads = [code // R for code in codes]
         try:
-            trees.append(model.heads(heads))
+            model.heads(heads)
         except so.errors.LabelNotInSpace:
             continue
-    totals = np.array([W[heads, [1, 2, 3]].sum() for heads in trees])
-    scores = torch.tensor(W[None])
-    assert log_partition(model, scores).item() == pytest.approx(np.logaddexp.reduce(totals), rel=1e-12)
-    means = np.zeros((4, 4))
-    for heads, p in zip(trees, np.exp(totals - np.logaddexp.reduce(totals)), strict=True):
-        means[heads, [1, 2, 3]] += p
-    np.testing.assert_allclose(Marginals(model)(scores)[0], means, atol=1e-12)
+        found.append(heads if R == 1 else [(h, code % R) for h, code in zip(heads, codes, strict=True)])
+    return found
+
+
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize("single_root", [False, True])
+@pytest.mark.parametrize("relations", [0, 2])
+def test_trees(single_root, projective, relations):
+    """Sums, marginals, their derivative and samples against all trees: determinants, and spans if projective."""
+    rules = {"single_root": single_root, "projective": projective}
+    s = so.structures
+    model = s.LabelledArborescence(relations, **rules) if relations else s.Arborescence(**rules)
+    nodes = 4 if relations else 5
+    shape = (nodes, nodes, relations) if relations else (nodes, nodes)
+    rng = np.random.default_rng(0)
+    points = np.array([model.encode(label)[: np.prod(shape)] for label in _trees(model, nodes)])
+    W, V = rng.normal(size=(2, points.shape[1]))
+    totals = points @ W
+    log_z = np.logaddexp.reduce(totals)
+    p = np.exp(totals - log_z)
+    scores = torch.tensor(W.reshape(1, *shape), requires_grad=True)
+    assert log_partition(model, scores).item() == pytest.approx(log_z, rel=1e-12)
+    means = Marginals(model)(scores)
+    np.testing.assert_allclose(means.detach().ravel(), p @ points, atol=1e-12)
+    (means.ravel() * torch.tensor(V)).sum().backward()
+    products = points @ V
+    covariance = (p * (products - p @ products)) @ points
+    np.testing.assert_allclose(scores.grad.ravel(), covariance, atol=1e-9 if projective else 1e-13)
     drawn = sample(model, scores, 4000, random_state=0)[0]
-    shares = np.zeros((4, 4))
-    for heads in drawn:
-        shares[heads, [1, 2, 3]] += 1 / 4000
-    assert np.abs(shares - means).max() < 0.03
+    shares = np.mean([model.encode(label)[: np.prod(shape)] for label in drawn], axis=0)
+    assert np.abs(shares - p @ points).max() < 0.03
 
 
 def test_scores_too_far_apart_for_a_determinant_are_refused():
@@ -145,14 +180,7 @@ def test_sparsemap_is_the_quadratic_program(case):
 
 
 def _tree_points(model, arranged, group):
-    nodes = int(arranged.batch.sizes[group.examples[0]])
-    found = []
-    for heads in itertools.product(range(nodes), repeat=nodes - 1):
-        try:
-            found.append(model.encode(heads))
-        except so.errors.LabelNotInSpace:
-            continue
-    return np.array(found)
+    return np.array([model.encode(label) for label in _trees(model, int(arranged.batch.sizes[group.examples[0]]))])
 
 
 def test_sparsemap_without_the_transitions_in_the_norm():
@@ -295,6 +323,30 @@ def test_devices_types_and_errors():
         FenchelYoung(model, "sparsemap")(unary, [[0, 1, 2, 0], [0, 1, 2, 3]])
     with pytest.raises(so.errors.DeclarationError, match="costs"):
         SPOPlus(model)(unary, torch.zeros(2, 4, 2))
+    with pytest.raises(so.errors.DeclarationError, match="key of example 1 must be hashable"):
+        SparseMAP(model)(unary, keys=["a", ["b"]])
+    with pytest.raises(so.errors.DeclarationError, match="'y' are on the device 'meta'"):
+        Marginals(model)(unary.to("meta"))
+
+
+def test_a_large_number_added_to_all_scores_changes_nothing(case):
+    """1e9 at every part of a slot: differences keep the digits that float64 has left of the scores themselves."""
+    if case.name not in ("chain", "bio", "steps", "tree", "labelled tree", "matching", "permutations"):
+        pytest.skip("labels have different numbers of parts")
+    leaves = [leaf.round(decimals=3) for leaf in case.leaves(3, requires_grad=False)]
+    far = [(leaf + 1e9).requires_grad_() if leaf.ndim > 2 else leaf for leaf in leaves]  # not to shared transitions
+    near = [(leaf + 1e9 - 1e9).requires_grad_() if leaf.ndim > 2 else leaf for leaf in leaves]
+    for loss in (
+        so.torch.StructuredHinge(case.model, "slack", rtol=0.0),
+        FenchelYoung(case.model, "entropy"),
+        FenchelYoung(case.model, "sparsemap"),
+    ):
+        values = [loss(case.join(*scores), case.labels, **case.options) for scores in (near, far)]
+        assert values[1].item() == pytest.approx(values[0].item(), rel=1e-9, abs=1e-9)
+        gradients = [torch.autograd.grad(v, s[0])[0] for v, s in zip(values, (near, far), strict=True)]
+        np.testing.assert_allclose(*gradients, atol=1e-7)
+    offsets = log_partition(case.model, case.join(*far), **case.options)
+    assert (offsets > 1e9).all()
 
 
 @pytest.mark.parametrize("layer", ["log_partition", "FenchelYoung", "StructuredHinge", "Marginals", "SparseMAP"])
