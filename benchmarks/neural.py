@@ -387,7 +387,7 @@ def ner(n_train: int, n_test: int, epochs: int, seeds: list[int]) -> None:
 def crfsuite(parts: dict[str, list[Any]]) -> list[Mapping[str, Any]]:
     """python-crfsuite on the same features; its regularisation is chosen on dev."""
     try:
-        import pycrfsuite  # type: ignore[import-not-found]
+        import pycrfsuite
     except ImportError:
         print("python-crfsuite is not installed")
         return []
@@ -502,7 +502,7 @@ def parse(n_train: int, n_test: int, epochs: int, seeds: list[int]) -> None:
         for name, surrogate in (("margin", "margin"), ("margin, then ProbLoss", "prob")):
             begun, network = process_time(), copy.deepcopy(start)
             train(network, StructuredHinge(model, surrogate), parts["train"], epochs - half, seed + 1,
-                  partial(labelled_score, network, model, parts["dev"]))  # fmt: skip
+                  partial(labelled_score, network, model, parts["dev"]), 2e-3)  # fmt: skip
             dev, test = (attachment(network, model, parts[part]) for part in ("dev", "test"))
             row = {"trained with": name, "dev UAS": dev[0], "dev LAS": dev[1], "test UAS": test[0], "test LAS": test[1]}
             rows.append(shown({**row, "CPU s": shared + process_time() - begun, "seed": seed}))
@@ -513,8 +513,8 @@ def parse(n_train: int, n_test: int, epochs: int, seeds: list[int]) -> None:
         measures=MEASURES,
         seeds=seeds,
         note=f"The first {n_train} training sentences of 2 to 25 tokens and {n_test} of each of the others, gold tags, "
-        f"relations without subtypes, exactly one root; {epochs} epochs of Adam, the second half with either loss from "
-        "the same weights. The epoch is chosen on dev. Punctuation is not counted. Without "
+        f"relations without subtypes, exactly one root; {epochs} epochs of Adam, the second half with either loss "
+        "and smaller steps from the same weights. The epoch is chosen on dev. Punctuation is not counted. Without "
         "options, all sentences and more epochs.",
     )
 
