@@ -19,7 +19,9 @@ __all__ = [
     "CHOICE",
     "CHOSEN",
     "FAILED",
+    "G",
     "G_CONST",
+    "H",
     "H_CONST",
     "LEAST",
     "MIXES",
@@ -27,6 +29,7 @@ __all__ = [
     "QUANTUM",
     "SECOND",
     "SHARE",
+    "SLOPE",
     "UNIT",
     "UPPER",
     "VALUE",
@@ -41,10 +44,11 @@ CHOICE = types.void(_floats, _floats, types.int64, types.int64, _floats)
 
 #: The first numbers of the work, before room for twice as many numbers as there are levels. Given: level k has
 #: ``g = g_const + (least + k unit) quantum``, h is `h_const` plus the height, and whether mixtures count. Chosen: a
-#: level (-1: none is violated), the other one of a mixture and its share, ψ there, what no ψ exceeds, and whether the
-#: choice failed.
-H_CONST, G_CONST, LEAST, UNIT, QUANTUM, MIXES, CHOSEN, SECOND, SHARE, VALUE, UPPER, FAILED = range(12)
-N_NUMBERS = 12
+#: level (-1: none is violated), the other one of a mixture and its share; h, g and ψ there, the derivative of ψ in h,
+#: what no ψ exceeds, and whether the choice failed.
+H_CONST, G_CONST, LEAST, UNIT, QUANTUM, MIXES = range(6)
+CHOSEN, SECOND, SHARE, H, G, VALUE, SLOPE, UPPER, FAILED = range(6, 15)
+N_NUMBERS = 15
 
 
 class LevelChoice(NamedTuple):

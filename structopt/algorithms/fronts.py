@@ -62,17 +62,18 @@ class MostViolated(NamedTuple):
     Attributes
     ----------
     Z : ndarray, shape (n, n_variables)
-        Anything where nothing is violated: h, g, value and upper are 0 there.
+        Anything where nothing is violated: the numbers are 0 there.
     h, g : ndarray, shape (n,)
         Its place, `LevelChoice.h_offset` included.
-    value, upper : ndarray, shape (n,)
-        ψ there, and what it is nowhere above.
+    value, slope, upper : ndarray, shape (n,)
+        ψ there, its derivative in h, and what it is nowhere above.
     """
 
     Z: FloatArray
     h: FloatArray
     g: FloatArray
     value: FloatArray
+    slope: FloatArray
     upper: FloatArray
 
 

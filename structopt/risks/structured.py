@@ -334,8 +334,8 @@ class StructuredRisk(Risk):
         self.statistics["hull" if hull else "enumeration"] += len(self)
         labels, best = found
         self.surrogate.refuse_infinite(best.value, best.h, best.g)
-        margin = np.where(best.value > 0.0, best.h - self.surrogate.h_offset, 0.0)
-        return self._tangents(labels, margin, best.h, best.g, best.value, best.upper)
+        level = best.value - best.slope * (best.h - self.surrogate.h_offset)
+        return Violations(labels, best.slope, level, best.value, best.upper)
 
     def _search_together(self, data: DataPlanes, tables: Sequence[FloatArray]) -> Violations:
         """All examples in step; those that the hull and the levels of the loss leave open one by one."""

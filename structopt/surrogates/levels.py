@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numba
 
-from structopt._jit import FloatArray, kernel
+from structopt._jit import FloatArray, choices, kernel
 from structopt._jit.choices import (
     CHOICE,
     CHOSEN,
@@ -25,12 +25,13 @@ from structopt._jit.choices import (
     QUANTUM,
     SECOND,
     SHARE,
+    SLOPE,
     UNIT,
     UPPER,
     VALUE,
     LevelChoice,
 )
-from structopt.surrogates.compiled import clipped, segment_maximum
+from structopt.surrogates.compiled import clipped, gradient, segment_maximum
 
 if TYPE_CHECKING:
     from structopt.surrogates.base import Surrogate
@@ -46,6 +47,16 @@ def _place(work: FloatArray, level: float) -> float:
     """The g of a level."""
     g: float = work[G_CONST] + (work[LEAST] + level * work[UNIT]) * work[QUANTUM]
     return g
+
+
+@kernel
+def _falls(f: FloatArray, h: float, g: float, h1: float, g1: float, forwards: bool) -> bool:
+    """Whether ψ decreases along an edge from its better end: then it does so all the way."""
+    slope_h, slope_g = gradient(f, h, g) if forwards else gradient(f, h1, g1)
+    along_h, along_g = slope_h * (h1 - h), slope_g * (g1 - g)
+    rise = along_h + along_g if forwards else -along_h - along_g
+    falls: bool = rise < -_TIED * (abs(along_h) + abs(along_g))  # False where a slope is infinite
+    return falls
 
 
 @kernel
@@ -103,8 +114,7 @@ def choose_level(f: FloatArray, heights: FloatArray, step: int, count: int, work
             a, b = int(chain[j]), int(chain[j + 1])
             h, h1 = work[H_CONST] + heights[a * step], work[H_CONST] + heights[b * step]
             g, g1 = _place(work, a), _place(work, b)
-            # By monotonicity no point of the edge exceeds its upper right corner.
-            if clipped(f, h1, g) <= upper:
+            if best > 0.0 and _falls(f, h, g, h1, g1, values[j] >= values[j + 1]):
                 continue
             t, mixed, bound = segment_maximum(f, h, g, h1, g1)
             upper = max(upper, bound)
@@ -112,6 +122,13 @@ def choose_level(f: FloatArray, heights: FloatArray, step: int, count: int, work
                 best, at = mixed, a
                 work[SECOND], work[SHARE] = b, t
     work[CHOSEN], work[VALUE], work[UPPER] = at, best, upper
+    work[choices.H] = work[choices.G] = work[SLOPE] = 0.0
+    if at >= 0:
+        t, second = work[SHARE], int(work[SECOND]) if work[SHARE] > 0.0 else at
+        height = heights[at * step] + t * (heights[second * step] - heights[at * step])
+        work[choices.H] = work[H_CONST] + height
+        work[choices.G] = _place(work, at + t * (second - at))
+        work[SLOPE] = gradient(f, work[choices.H], work[choices.G])[0]
 
 
 def _choose(form: Any, heights: Any, step: Any, count: Any, work: Any) -> None:

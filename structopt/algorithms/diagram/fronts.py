@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, IntArray, kernel
+from structopt._jit import FloatArray, IntArray, choices, kernel
 from structopt._jit.choices import (
     CHOSEN,
     FAILED,
@@ -24,6 +24,7 @@ from structopt._jit.choices import (
     QUANTUM,
     SECOND,
     SHARE,
+    SLOPE,
     UNIT,
     UPPER,
     VALUE,
@@ -80,6 +81,8 @@ _CHUNK = 1 << 17
 #: tables of a chunk, at most (64 MB).
 _KEPT_LEVELS, LEVELS_AT_ONCE, _MOST_ENTRIES = 1 << 24, 1 << 21, 1 << 23
 
+#: The type of numbers by which arrays are indexed; see `structopt.algorithms.diagram.longest_path`.
+_U = np.uint64
 #: Levels that shifts can hold: 32-bit integers.
 _MOST_LEVELS = 1 << 30
 
@@ -109,6 +112,8 @@ class DiagramFronts(FrontPlan):
         keep = len(first) * diagram.n_arcs <= _KEPT_LEVELS
         levels: LossLevels = loss_levels(diagram.arrays, G[first], quanta[first], keep)
         self._levels = levels if keep else None
+        self._in_order = (self._loss[self._order], *levels[1:])
+        self._g_at_const = g_const + G @ diagram.const if diagram.const.any() else g_const
         start = levels[3]
         self.size = int(start[-1])
         self.entries = np.full(len(G), 3 * diagram.n_nodes + start[1])
@@ -139,19 +144,18 @@ class DiagramFronts(FrontPlan):
     def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
         if self._levels is None:
             return None
-        order = self._order
-        levels = (self._loss[order], *self._levels[1:])
         const = self._diagram.const
-        h, g = h_const + choice.h_offset, self._g_const
-        if const.any():
-            h, g = h + H @ const, g + self._G @ const
+        h, g = h_const + choice.h_offset, self._g_at_const.copy()
+        if self._g_at_const is not self._g_const:
+            h += H @ const
         H = np.ascontiguousarray(H, dtype=np.float64)
         if not H.flags.writeable:  # another type for numba
             H = H.copy()
-        found = MostViolated(np.empty(H.shape), h, g.copy(), np.empty(len(H)), np.empty(len(H)))
+        found = MostViolated(np.empty(H.shape), h, g, *np.empty((3, len(H))))
         failed = choose_levels(
-            self._diagram.arrays, H, order, levels, self._quanta, choice.address, choice.form, choice.mixes, *found
-        )
+            self._diagram.arrays, H, self._order, self._in_order, self._quanta,
+            choice.address, choice.form, choice.mixes, *found,
+        )  # fmt: skip
         choice.check()
         if failed:
             raise DeclarationError("The surrogate cannot be computed: it raised inside a compiled search.")
@@ -372,8 +376,8 @@ def _fill(arrays: Any, weight: Any, shifts: Any, own: int, start: Any, table: An
             source, gain, to = start[head[e]], weight[label[e]], start[v] + shifts[e * LANES + own]
             # Beyond a loss's own levels there are no labels.
             for x in range(min(start[head[e] + 1] - source, start[v + 1] - to)):
-                at = np.uint64(to + x)  # not negative: see `longest_path`
-                value = gain + table[np.uint64(source + x)]
+                at = _U(to + x)  # not negative: see `longest_path`
+                value = gain + table[_U(source + x)]
                 table[at] = value if value > table[at] else table[at]
 
 
@@ -453,7 +457,7 @@ def _shifts_of_lanes(levels: Any, first: int, count: int, copies: Any) -> Any:
         source[k] = at // LANES * len(copies) + at % LANES
     for e in range(len(copies) // LANES):
         for k in range(LANES):
-            copies[e * LANES + k] = flat[np.uint64(source[k] + e * LANES)]
+            copies[e * LANES + k] = flat[_U(source[k] + e * LANES)]
     return copies
 
 
@@ -553,6 +557,7 @@ def choose_levels(
     h: Any,
     g: Any,
     value: Any,
+    slope: Any,
     upper: Any,
 ) -> bool:
     """The choice at an address of every example (`MostViolated`), in the order in which `levels` has their losses.
@@ -580,23 +585,18 @@ def choose_levels(
             choose(address, form, table, k, step, start[1], work)
             failed = max(failed, work[FAILED])
             at: Any = np.int64(work[CHOSEN])
-            value[i], upper[i] = work[VALUE], work[UPPER]
+            h[i], g[i], value[i] = work[choices.H], work[choices.G], work[VALUE]
+            slope[i], upper[i] = work[SLOPE], work[UPPER]
             if at < 0:
-                h[i] = g[i] = 0.0
                 Z[i] = arrays[6]
                 continue
+            _decode(arrays, weights, k, step, levels, own, table, k, step, at, Z[i])
             share = work[SHARE]
-            second: Any = np.int64(work[SECOND])
-            _decode(arrays, weights[k::step], levels, own, table[k::step], at, Z[i])
-            height, level = table[at * step + k], np.float64(at)
             if share > 0.0:
-                _decode(arrays, weights[k::step], levels, own, table[k::step], second, other)
+                second: Any = np.int64(work[SECOND])
+                _decode(arrays, weights, k, step, levels, own, table, k, step, second, other)
                 for j in range(len(other)):
                     Z[i, j] += share * (other[j] - Z[i, j])
-                height += share * (table[second * step + k] - height)
-                level += share * (second - level)
-            h[i] += height
-            g[i] += (least[own] + level * work[UNIT]) * quanta[i]
     return failed > 0.0
 
 
@@ -606,13 +606,29 @@ def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: 
     loss = levels[0]
     done, tables, places, steps = chunk
     for i in range(done):
-        table = tables[places[i] :: steps[i]]
-        _decode(arrays, arc_weights(arrays, H[i])[::1], levels, loss[i], table, chosen[i], Z[i])
+        weight = arc_weights(arrays, H[i])
+        _decode(arrays, weight, 0, 1, levels, loss[i], tables, places[i], steps[i], chosen[i], Z[i])
 
 
 @kernel
-def _decode(arrays: Any, weight: Any, levels: Any, loss: int, table: Any, chosen: int, z: Any) -> None:
-    """The best label of a level, by the table of one example."""
+def _decode(
+    arrays: Any,
+    weight: Any,
+    own_weight: int,
+    weight_step: int,
+    levels: Any,
+    loss: int,
+    table: Any,
+    place: int,
+    step: int,
+    chosen: int,
+    z: Any,
+) -> None:
+    """The best label of a level, by the table of one example.
+
+    Its weights are ``weight[own_weight], weight[own_weight + weight_step], ...``, its entries of the table
+    ``table[place], table[place + step], ...``.
+    """
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
     shifts, start, own = levels[1][loss // LANES], levels[3], loss % LANES
@@ -623,11 +639,11 @@ def _decode(arrays: Any, weight: Any, levels: Any, loss: int, table: Any, chosen
         top, at = -np.inf, -1
         rest: Any = np.int64(0)
         for e in range(ptr[v], ptr[v + 1]):
-            w = head[e]
-            left = k - shifts[e * LANES + own]
-            if left < 0 or left >= start[w + 1] - start[w]:
+            w = _U(head[e])
+            left = k - shifts[_U(e * LANES + own)]
+            if left < 0 or left >= start[w + _U(1)] - start[w]:
                 continue
-            value = weight[label[e]] + table[start[w] + left]
+            value = weight[_U(own_weight + label[_U(e)] * weight_step)] + table[_U(place + (start[w] + left) * step)]
             if value > top:
                 top, at, rest = value, e, left
         write_pairs(arrays, at, z)

@@ -393,7 +393,7 @@ def test_most_violated(make, truths, scale, mixes):
     plan = so.Oracle(space, "diagram")._algorithm.front_plan(G, G0)
     own = from_functions("own", lambda h, g: (2.0 + h) * g, lambda h, g: (g, 2.0 + h))
     for psi in (Slack(), Product(), BetaScaling(0.5), LogLoss(), ProbLoss(), ProbLoss(convex=True), Margin(), own):
-        Z, h, g, value, upper = plan.most_violated(H, H0, level_choice(psi, mixes))
+        Z, h, g, value, slope, upper = plan.most_violated(H, H0, level_choice(psi, mixes))
         points_h, points_g = labels @ H.T + H0 + psi.h_offset, labels @ G.T + G0
         best = best_of_points(psi, points_h, points_g, mixes)
         np.testing.assert_allclose(value, best, rtol=1e-9, atol=1e-9)
@@ -401,6 +401,9 @@ def test_most_violated(make, truths, scale, mixes):
         violated = value > 0.0
         assert violated.any() and (h[~violated] == 0.0).all() and (g[~violated] == 0.0).all()
         np.testing.assert_allclose(psi.clipped_array(h, g)[violated], value[violated], rtol=1e-9)
+        slopes = np.zeros(n)
+        slopes[violated] = psi.psi_gradient(h[violated], g[violated])[0]
+        np.testing.assert_allclose(slope, slopes, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose((np.einsum("ij,ij->i", H, Z) + H0 + psi.h_offset)[violated], h[violated], atol=1e-9)
         np.testing.assert_allclose((np.einsum("ij,ij->i", G, Z) + G0)[violated], g[violated], atol=1e-9)
         mixed = (np.abs(Z - np.rint(Z)) > 1e-9).any(axis=1)
