@@ -292,7 +292,8 @@ def bundles(examples: int) -> None:
     words = ["bundles", "--examples", str(examples)]
     figure8, figure5 = [], []
     for name, (X, y) in binary_sets(examples).items():
-        for lam in (1e-3, 1e-4, 1e-5):
+        # At smaller values the trust-region method takes minutes on the many features of rcv1.
+        for lam in (1e-3, 1e-4, 1e-5) if name == "adult9" else (1e-3, 1e-4):
             optimum = bmrm(Hinge(X, y), lam=lam, tol=1e-3, line_search=True).lower_bound
             for method, train in methods.items():
                 begun = process_time()
