@@ -52,6 +52,7 @@ html_theme_options = {
         for page in ("api/**", "howto/**", "tutorial", "mathematics/**", "reproductions", "benchmarks")
     },
     "navbar_align": "left",
+    "header_links_before_dropdown": 9,
     "show_prev_next": True,
 }
 html_sidebars = {page: [] for page in ("index", "tutorial", "glossary", "reproductions", "benchmarks")}

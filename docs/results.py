@@ -353,14 +353,20 @@ def _said(path: Path) -> tuple[str, str]:
 def readme_tables(
     found: Sequence[Row], results: Mapping[str, Row], path: Path = BENCHMARKS / "readme.toml"
 ) -> dict[str, str]:
-    """The two tables of README: in a cell ``{ours[MiF1]}`` is a figure of a kept row, ``{paper[MiF1]}`` the paper's."""
+    """The two tables of README: in a cell ``{ours[MiF1]}`` is a figure of a kept row, ``{paper[MiF1]}`` the paper's.
+
+    ``{peer[MiF1]}`` is that of another row of the same result, which the line names as ``beside``.
+    """
     told = {}
     for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
         rows = []
         for line in table["rows"]:
             if line["result"] not in results:
                 raise KeyError(f"README cites the result {line['result']!r}, which is not kept.")
-            figures = {"ours": _one_row(results[line["result"]]["rows"], line["where"], line["result"])}
+            kept = results[line["result"]]["rows"]
+            figures = {"ours": _one_row(kept, line["where"], line["result"])}
+            if "beside" in line:
+                figures["peer"] = _one_row(kept, line["beside"], line["result"])
             if "paper" in line:
                 short, printed = line["paper"]
                 own = next(paper["tables"] for paper in found if paper["short"] == short)

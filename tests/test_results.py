@@ -293,6 +293,11 @@ def test_a_row_that_readme_cites_must_be_there_once(kept, keep, pages, tmp_path)
         with pytest.raises(KeyError):
             table(**wrong)
     asked.write_text(
+        '[t]\nhead = ["x"]\nrows = [{ result = "toy.part", where = { set = "b" }, beside = { F1 = 0.5 }, '
+        'cells = ["{ours[F1]:.2f} {peer[F1]:.1f}"] }]'
+    )
+    assert pages.readme_tables([PAPER], results, asked)["t"].splitlines()[-1] == "| 0.75 0.5 |"
+    asked.write_text(
         '[t]\nhead = ["x"]\nrows = [{ result = "toy.part", where = { set = "b", F1 = 0.75 }, '
         'paper = ["Toy", "Table 1"], cells = ["{paper[loss]}"] }]'
     )
