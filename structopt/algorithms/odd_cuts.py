@@ -14,17 +14,29 @@ import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
 
-__all__ = ["cut_tree", "odd_cuts_below"]
+__all__ = ["cut_tree", "odd_cuts_below", "smallest_cut"]
 
 #: Capacity that is left on an edge and is taken for none: rounding of the flows before.
 _EMPTY = 1e-12
 
 
 @kernel
-def _smallest_cut(
-    residual: FloatArray, source: int, sink: int, inside: Any, parent: IntArray, queue: IntArray
-) -> float:
-    """The value of a smallest cut by shortest augmenting paths; `inside` gets its side of the source."""
+def smallest_cut(residual: FloatArray, source: int, sink: int, inside: Any, parent: IntArray, queue: IntArray) -> float:
+    """The value of a smallest cut by shortest augmenting paths; `inside` gets its side of the source.
+
+    Parameters
+    ----------
+    residual : ndarray, shape (n, n)
+        Capacities of the arcs from row to column; what is left of them is written to it.
+    source, sink : int
+    inside : ndarray of bool, shape (n,)
+    parent, queue : ndarray of int, shape (n,)
+        Scratch.
+
+    Returns
+    -------
+    float
+    """
     n = len(residual)
     total = 0.0
     while True:
@@ -85,7 +97,7 @@ def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
     for s in range(1, n):
         t = tree[s]
         residual[:] = weights
-        value[s] = _smallest_cut(residual, s, t, inside, parent, queue)
+        value[s] = smallest_cut(residual, s, t, inside, parent, queue)
         for v in range(n):
             if v != s and inside[v] and tree[v] == t and v != t:
                 tree[v] = s

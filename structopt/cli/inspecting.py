@@ -73,6 +73,7 @@ def _space(problem: Problem) -> dict[str, Any]:
         "other_integer": integer - binary,
         "continuous": compiled.n_variables - integer,
         "rows": compiled.n_rows,
+        "lazy_rows": ", ".join(separation.name for separation in compiled.separations) or None,
         "non_zeros": int(compiled.matrix.nnz),
         "structure": structure.kind,
         "reason": structure.reason,

@@ -17,7 +17,7 @@ from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.backends.base import Backend, SideConstraints, Solution, Status
 from structopt.backends.instance import SolverInstance
 from structopt.backends.lazy import LazyInstance, RowPool
-from structopt.errors import InfeasibleSpace, SolverFailed, StructoptError, TimeLimitReached
+from structopt.errors import InfeasibleSpace, SolverFailed, StructoptError, TimeLimitReached, UnboundedObjective
 from structopt.oracle.diagnosis import explain_infeasible, explain_unbounded
 from structopt.oracle.label import Statistics
 from structopt.space.compiled import CompiledSpace, FloatArray
@@ -240,7 +240,15 @@ class SolverPool(Algorithm):
                 raise InfeasibleSpace("No label of the space satisfies the side constraints and no-goods of this call.")
             raise explain_infeasible(self._program)
         if solution.status is Status.UNBOUNDED:
-            raise explain_unbounded(self._program, c)
+            unbounded = explain_unbounded(self._program, c)
+            if self.lazy_rows is None:
+                raise unbounded
+            names = ", ".join(repr(separation.name) for separation in self._space.separations)
+            raise UnboundedObjective(
+                f"{unbounded} The lazy rows {names} are asked at points, never in a direction: where only they bound a "
+                "variable, give it bounds that are large enough, or list a row that does.",
+                unbounded.variables,
+            )
         if solution.status is Status.TIME_LIMIT and self.lazy_rows is not None:
             raise TimeLimitReached(
                 f"No label was found: the call was stopped by {solution.message or 'the time limit'}. No label is "

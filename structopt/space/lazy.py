@@ -112,6 +112,9 @@ class Separation:
 
     def _triple(self, space: CompiledSpace, row: tuple[Any, Any, Any]) -> tuple[sp.csr_array, FloatArray, FloatArray]:
         coef, low, up = row
+        for part in (*coef.values(), low, up) if isinstance(coef, Mapping) else row:
+            if (part.dtype if sp.issparse(part) else np.asarray(part).dtype).kind == "c":
+                raise self._malformed("a row has complex numbers")
         if isinstance(coef, Mapping):
             coef = self._by_blocks(space, coef)
         matrix = sp.csr_array(coef if sp.issparse(coef) else np.atleast_2d(np.asarray(coef, dtype=np.float64)))

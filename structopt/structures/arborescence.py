@@ -14,6 +14,7 @@ from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms import arborescence as kernels
 from structopt.algorithms.base import Algorithm, Capability, Optimum, RowAlgorithm, Solutions
+from structopt.algorithms.directed_cuts import rooted_cuts_below
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
@@ -27,7 +28,10 @@ from structopt.space.compiled import FloatArray
 from structopt.space.expressions import Expression
 from structopt.structures.choices import ChoiceInference, Choices
 
-__all__ = ["Arborescence", "WrongHeads"]
+__all__ = ["Arborescence", "DirectedCuts", "WrongHeads"]
+
+#: Below 1 by so much the arcs into a set of tokens are too light.
+_TOLERANCE = 1e-5
 
 
 class WrongHeads(TaskLoss):
@@ -75,6 +79,44 @@ class WrongHeads(TaskLoss):
         return f"WrongHeads({'normalize=True' if self.normalize else ''})"
 
 
+class DirectedCuts:
+    """The separation of arborescences: sets of tokens that fewer than one arc enters.
+
+    Every token is reached from the root, so that an arc enters every set of tokens. With one head each these
+    inequalities are the polytope of the arborescences (Edmonds, *Optimum branchings*, 1967). They are found by maximum
+    flows from the root to each token.
+
+    Parameters
+    ----------
+    nodes : int
+        With the root.
+
+    Examples
+    --------
+    Tokens 1 and 2 are the heads of each other:
+
+    >>> import numpy as np
+    >>> arc = np.zeros((3, 3))
+    >>> arc[1, 2] = arc[2, 1] = 1.0
+    >>> matrix, lower, upper = DirectedCuts(3)({"arc": arc})
+    >>> matrix.toarray().reshape(3, 3), lower
+    (array([[0., 1., 1.],
+           [0., 0., 0.],
+           [0., 0., 0.]]), 1.0)
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+
+    def __call__(self, z: dict[str, FloatArray]) -> tuple[sp.csr_array, float, float] | None:
+        arc = np.ascontiguousarray(np.maximum(z["arc"], 0.0))
+        sets = rooted_cuts_below(arc, 1.0 - _TOLERANCE)
+        if not len(sets):
+            return None
+        enters = (~sets[:, :, None] & sets[:, None, :]).reshape(len(sets), -1).astype(np.float64)
+        return sp.csr_array(enters), 1.0, np.inf
+
+
 class Arborescence(Model):
     """Spanning arborescences of a sentence's arcs: dependency parsing.
 
@@ -88,7 +130,7 @@ class Arborescence(Model):
         Whether exactly one token has the root as its head.
     projective : bool
         Whether arcs must not cross, with the tokens on a line and the root in front.
-    flow : {"single", "multi"}
+    flow : {"single", "multi", "cuts"}
         How the declared program forbids cycles; see Notes.
     loss : TaskLoss, optional
         A loss on the arcs; `WrongHeads` by default.
@@ -107,8 +149,10 @@ class Arborescence(Model):
       ``2 (n + 1)^2`` variables. Its LP relaxation is *not* integral; the MIP is exact.
     - ``flow="multi"``: every token has a unit of its own, ``path[k] <= arc``. It has ``(n + 1)^3`` variables; its LP
       relaxation is integral in `arc`, with and without `single_root` (Edmonds' branching polytope and a face of it).
+    - ``flow="cuts"``: an arc enters every set of tokens. These rows, one for each set, are lazy (`LabelSpace.lazy`),
+      found by maximum flows. It has ``(n + 1)^2`` variables; its LP relaxation is integral as that of ``"multi"`` is.
 
-    Rows for `projective` break the integrality of both.
+    Rows for `projective` break the integrality of all of them.
 
     Examples
     --------
@@ -134,8 +178,8 @@ class Arborescence(Model):
         self.projective = projective
         self.flow = flow
         self.intercept = intercept
-        if flow not in ("single", "multi"):
-            raise DeclarationError(f"flow must be 'single' or 'multi', got {flow!r}.")
+        if flow not in ("single", "multi", "cuts"):
+            raise DeclarationError(f"flow must be 'single', 'multi' or 'cuts', got {flow!r}.")
         super().__init__(
             self._program, self._arc_features(intercept), loss or WrongHeads(), key=_n_nodes, solver=solver
         )
@@ -156,6 +200,8 @@ class Arborescence(Model):
             space.subject_to(arc[0].sum() == 1, name="one root")
         if self.flow == "single":
             _one_commodity(space, arc, exists)
+        elif self.flow == "cuts":
+            space.lazy(DirectedCuts(nodes), name="directed cuts")
         else:
             _many_commodities(space, arc, exists)
         if self.projective:
@@ -220,6 +266,10 @@ class Arborescence(Model):
         """
         nodes = len(heads) + 1
         multi = self.flow == "multi"
+        if self.flow == "cuts":
+            arcs = np.zeros((nodes, nodes))
+            arcs[heads, np.arange(1, nodes)] = 1.0
+            return arcs.ravel()
         z = np.zeros(nodes**3 if multi else 2 * nodes * nodes)
         fill(heads, z[: nodes * nodes].reshape(nodes, nodes), z[nodes * nodes :].reshape(-1, nodes, nodes), multi)
         return z
@@ -227,8 +277,9 @@ class Arborescence(Model):
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The heads of a point; for a fractional one, the tree that agrees with it most."""
         point = floats("z", z, ndim=1)
-        nodes = round(point.size ** (1 / 3)) if self.flow == "multi" else math.isqrt(point.size // 2)
-        if nodes < 2 or point.size != (nodes**3 if self.flow == "multi" else 2 * nodes**2):
+        copies = {"single": 2, "cuts": 1}.get(self.flow)
+        nodes = round(point.size ** (1 / 3)) if copies is None else math.isqrt(point.size // copies)
+        if nodes < 2 or point.size != (nodes if copies is None else copies) * nodes**2:
             raise DeclarationError(f"A point with {point.size} entries is not one of a dependency tree.")
         arcs = point[: nodes * nodes].reshape(nodes, nodes)
         if np.abs(arcs - np.rint(arcs)).max() < 1e-6:

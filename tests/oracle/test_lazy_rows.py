@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import warnings
 
 import numpy as np
@@ -300,8 +301,46 @@ def test_mixed_variables_and_free_ones():
     free = so.LabelSpace()
     x = free.continuous("x", lower=0.0)
     free.lazy(lambda z: x <= 1 if z["x"] > 1 else None)
-    with pytest.raises(so.errors.UnboundedObjective):
+    with pytest.raises(so.errors.UnboundedObjective, match=r"x \(up\).*lazy rows 'lazy0' are asked at points"):
         so.Oracle(free).maximize([1.0])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [([1.0 + 1j, 1.0], 0.0, 1.0), ({"y": np.array([1j, 0.0])}, 0.0, 1.0), (np.ones(2), 0.0, 1.0 + 1j)],
+)
+def test_complex_rows_are_refused(row):
+    with pytest.raises(SeparationFailed, match="complex"):
+        so.Oracle(one_of(2, lambda y, z: row)).maximize(np.ones(2))
+
+
+def test_a_time_limit_ends_the_rounds_with_a_bound():
+    def slow(y, z):
+        time.sleep(0.25)
+        return y.sum() <= z.sum() - 0.001 if z.sum() > 0.5 else None
+
+    found = so.Oracle(one_of(3, slow), integral="relax", time_limit=0.6).maximize(np.ones(3))
+    assert found.status == "time limit" and 2.9 < found.bound <= 3.0 + 1e-9
+    with pytest.raises(TimeLimitReached, match="the time limit after") as raised:
+        so.Oracle(one_of(3, slow), time_limit=0.6).maximize(np.ones(3))
+    assert 2.0 <= raised.value.bound <= 3.0 + 1e-9
+
+
+def test_an_interrupted_call_leaves_the_oracle_usable():
+    """Ctrl-C inside the separation, with side constraints loaded."""
+    seen = []
+
+    def separate(y, z):
+        seen.append(z)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return y.sum() <= 1 if z.sum() > 1 + 1e-6 else None
+
+    oracle = so.Oracle(one_of(3, separate))
+    with pytest.raises(KeyboardInterrupt):
+        oracle.maximize([3.0, 2.0, 1.0], rows=[([1.0, 0.0, 0.0], -np.inf, 0.0)])
+    assert oracle.maximize([3.0, 2.0, 1.0]).value == 3.0  # without the rows of that call
+    assert oracle.maximize([3.0, 2.0, 1.0], rows=[([1.0, 0.0, 0.0], -np.inf, 0.0)]).value == 2.0
 
 
 def test_the_pool_by_itself():

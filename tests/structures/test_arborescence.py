@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt import search
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.structures.arborescence import Arborescence, WrongHeads
+from structopt.structures.arborescence import Arborescence, DirectedCuts, WrongHeads
 from structopt.surrogates import Slack
 
 RULES = [
@@ -122,12 +122,12 @@ def test_extra_rows_and_costs_on_the_flow_go_to_the_solver(rng):
 
 @pytest.mark.parametrize("single_root", [False, True])
 def test_relaxations(rng, single_root):
-    """Many commodities: integral. One commodity: an upper bound, and not always attained."""
+    """Many commodities, and directed cuts: integral. One commodity: an upper bound, and not always attained."""
     loose = 0
     for _ in range(15):
         W = rng.integers(-3, 4, size=(5, 5)).astype(float)
         values = {}
-        for flow in ("single", "multi"):
+        for flow in ("single", "multi", "cuts"):
             model = Arborescence(single_root, flow=flow)
             c = np.zeros(model.space(5).n_variables)
             c[:25] = W.ravel()
@@ -136,10 +136,48 @@ def test_relaxations(rng, single_root):
             best = model.oracle(5).maximize(c).value
             heads = model.decode(relaxed.z)
             assert is_tree(heads, single_root)
-        assert values["multi"] == pytest.approx(best, abs=1e-6)
+            if flow == "cuts":
+                assert np.allclose(relaxed.z, np.rint(relaxed.z), atol=1e-6) and model.space(5).contains(relaxed.z)
+        assert values["multi"] == pytest.approx(best, abs=1e-6) == values["cuts"]
         assert values["single"] >= best - 1e-6
         loose += values["single"] > best + 1e-3
     assert loose > 0
+
+
+def test_directed_cuts_equal_all_sets():
+    """Arcs of random weights: a set that less than 1 enters is found if there is any, and cuts off no tree."""
+    rng = np.random.default_rng(8)
+    trees = np.array([Arborescence(flow="cuts").encode(heads) for heads in all_trees(3, {})])
+    seen = set()
+    for _ in range(60):
+        arc = rng.random((4, 4)) * (rng.random((4, 4)) < 0.6)
+        arc[:, 0] = 0.0
+        sets = [np.array([False, *side]) for side in itertools.product([False, True], repeat=3) if any(side)]
+        least = min(arc[~side][:, side].sum() for side in sets)
+        answer = DirectedCuts(4)({"arc": arc})
+        assert (answer is not None) == (least < 1.0 - 1e-5)
+        seen.add(answer is None)
+        if answer is not None:
+            assert (answer[0] @ arc.ravel() < 1.0).all() and (answer[0] @ trees.T >= 1.0).all()
+    assert len(seen) == 2
+    assert so.testing.check_separation(
+        Arborescence(flow="cuts").space(4), lambda z: is_tree(z["arc"][:, 1:].argmax(axis=0)), trials=3
+    ).ok
+
+
+def test_programs_of_directed_cuts(rng):
+    """Labels, training and side constraints over the program alone, without Chu-Liu/Edmonds."""
+    X = [rng.normal(size=(n, n, 2)) for n in (3, 4, 4)]
+    model, plain = Arborescence(flow="cuts", solver="highs"), Arborescence()
+    for x in X:
+        w = rng.normal(size=2)
+        assert np.array_equal(model.predict(w, x), plain.predict(w, x))
+        heads = plain.predict(w, x)
+        assert np.array_equal(model.decode(model.encode(heads, x)), heads)
+    Y = [plain.predict([1.0, -1.0], x) for x in X]
+    assert so.testing.check_model(Arborescence(flow="cuts"), X, Y, trials=1).ok
+    with pytest.raises(DeclarationError):
+        model.decode(np.zeros(18))
 
 
 def test_losses_are_linear(rules):

@@ -1,0 +1,54 @@
+"""Small cuts of a directed graph between a root and every other node, by maximum flows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from structopt._jit import FloatArray, kernel
+from structopt.algorithms.odd_cuts import smallest_cut
+
+__all__ = ["rooted_cuts_below"]
+
+
+@kernel
+def rooted_cuts_below(weights: FloatArray, limit: float) -> Any:
+    """Sets of nodes without node 0 that arcs of weight below `limit` enter; none if and only if there is none.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n, n)
+        Of the arcs from row to column, not negative; the diagonal is ignored.
+    limit : float
+
+    Returns
+    -------
+    ndarray of bool, shape (n_cuts, n)
+        At most one for each node, a smallest cut between 0 and that node.
+
+    Examples
+    --------
+    Nodes 1 and 2 are the heads of each other:
+
+    >>> import numpy as np
+    >>> weights = np.zeros((3, 3))
+    >>> weights[1, 2] = weights[2, 1] = 1.0
+    >>> rooted_cuts_below(weights, 1.0)
+    array([[False,  True,  True]])
+    """
+    n = len(weights)
+    cuts, n_cuts = np.zeros((n, n), dtype=np.bool_), 0
+    covered = np.zeros(n, dtype=np.bool_)
+    inside, parent, queue = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    residual = np.empty_like(weights)
+    for t in range(1, n):
+        if covered[t]:  # in a set that is too small to enter already
+            continue
+        residual[:] = weights
+        if smallest_cut(residual, 0, t, inside, parent, queue) < limit:
+            for v in range(n):
+                cuts[n_cuts, v] = not inside[v]
+                covered[v] |= not inside[v]
+            n_cuts += 1
+    return cuts[:n_cuts]
