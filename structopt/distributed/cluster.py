@@ -21,6 +21,8 @@ ClientOption = Any
 
 # Seconds that a cluster may take to shut down before its processes are killed.
 _CLOSING = 10.0
+# Seconds to find a scheduler.
+_CONNECTING = 30.0
 
 
 class Workers:
@@ -28,10 +30,11 @@ class Workers:
 
     Parameters
     ----------
-    client : distributed.Client, "dask", "sequential" or None
-        A client stays open when this object closes. None and ``"dask"`` start a `distributed.LocalCluster`: processes
-        (spawned, each with one thread), no dashboard. ``"sequential"`` evaluates one shard after the other in this
-        process, to the same bits: the reference, and a way to debug a loader.
+    client : distributed.Client, address, "dask", "sequential" or None
+        A client stays open when this object closes; to the address of a scheduler (``"tcp://..."``) one is made. None
+        and ``"dask"`` start a `distributed.LocalCluster`: processes (spawned, each with one thread), no dashboard.
+        ``"sequential"`` evaluates one shard after the other in this process, to the same bits: the reference, and a way
+        to debug a loader.
     n_workers : int, optional
         Processes to start; one for each core by default.
     memory_limit : str or float, optional
@@ -62,13 +65,20 @@ class Workers:
             self.client, cluster = _start(n_workers, memory_limit)
             # Runs when the object is no longer used, at the latest before the interpreter ends.
             self._finalizer = weakref.finalize(self, _shut_down, self.client, cluster)
+        elif isinstance(client, str) and "://" in client:
+            try:
+                self.client = Client(client, timeout=_CONNECTING)
+            except OSError as error:
+                raise ClusterLost(f"There is no dask scheduler at {client}: {error}.") from error
+            self._finalizer = weakref.finalize(self, self.client.close)
         elif isinstance(client, Client):
             if client.asynchronous:
                 raise DeclarationError("client is asynchronous; give a synchronous distributed.Client.")
             self.client = client
         else:
             raise DeclarationError(
-                f"client must be a distributed.Client, 'dask', 'sequential' or None, got {type(client).__name__}."
+                "client must be a distributed.Client, the address of a scheduler, 'dask', 'sequential' or None, got "
+                f"{client if isinstance(client, str) else type(client).__name__!r}."
             )
         self.check()
 

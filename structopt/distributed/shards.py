@@ -7,30 +7,34 @@ once, and its answers come back in the order of the shards, however they arrived
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from dask.delayed import delayed
 from dask.sizeof import sizeof
 from distributed import CancelledError, as_completed
 from distributed.scheduler import KilledWorker
 from threadpoolctl import ThreadpoolController
 
 from structopt.distributed.cluster import Workers
-from structopt.errors import ClusterLost, DeclarationError, ShardFailed, TimeLimitReached
+from structopt.errors import ClusterLost, DeclarationError, ShardFailed, StructoptError, TimeLimitReached
 from structopt.risks.risk import Risk
 from structopt.risks.watch import Watch
 from structopt.stopping import deadline, time_left
 
-__all__ = ["Shard", "ShardInfo", "Shards", "Traffic"]
+__all__ = ["Given", "Load", "Sent", "Shard", "ShardInfo", "Shards", "Traffic", "add_up"]
+
+_T = TypeVar("_T")
 
 #: ``load(k, n)`` makes part k of n on a worker: its risk, its risk and its mass, or None where there is no example.
 Load = Callable[[int, int], Any]
@@ -39,8 +43,13 @@ Load = Callable[[int, int], Any]
 _SCATTERED = 1 << 16
 # Share of the memory of all workers that shards may fill; beyond it they are loaded anew in every pass.
 _KEPT_SHARE = 0.5
-# Times that a shard may lose its worker in one pass; then it is taken for what kills the workers.
+# Times that a shard may lose its worker in one pass; then it is taken for what kills the workers. Where dask itself
+# says so (by default when four workers died with a task) one more chance is left.
 _LOSSES = 4
+# Answers larger than this are added on the workers.
+_ADDED_THERE = 1 << 20
+# Times that sending may fail.
+_SENDS = 100
 # Seconds without any worker after which a pass is given up, and between two looks.
 _LONELY, _LOOK = 60.0, 1.0
 
@@ -84,8 +93,8 @@ class ShardInfo(NamedTuple):
         Of its risk.
     is_smooth, has_line_search : bool
         As of its risk.
-    is_part : bool
-        Whether it was made by `Risk.shard`, so that it adds up with the others as it is.
+    is_part, is_mean : bool
+        As of its risk: whether `Risk.shard` made it, and whether the mean of the parts' risks is the risk of all.
     text : str
         Its risk, for messages.
     """
@@ -94,11 +103,12 @@ class ShardInfo(NamedTuple):
     n_features: int
     mass: float
     nbytes: int
-    kind: type
+    kind: type[Risk]
     lower_bound: float
     is_smooth: bool
     has_line_search: bool
     is_part: bool
+    is_mean: bool
     text: str
 
 
@@ -127,6 +137,42 @@ class Traffic:
     def moved(self) -> int:
         """Bytes in both directions."""
         return self.sent + self.received
+
+
+class Given:
+    """A loader of parts that are made in this process, from data that are here, and sent to the workers.
+
+    Parameters
+    ----------
+    part : callable
+        ``part(k, n)`` as of `Shards`; it is called here, again for a part whose worker is lost.
+    """
+
+    def __init__(self, part: Load) -> None:
+        self.part = part
+
+    def __call__(self, k: int, n: int) -> Any:
+        return self.part(k, n)
+
+
+class Sent:
+    """Arguments of all shards that are sent to each worker once, and stay there for several passes.
+
+    Parameters
+    ----------
+    values : tuple
+        They are kept here as well, to be sent again where a worker took them with it.
+    """
+
+    def __init__(self, values: tuple[Any, ...]) -> None:
+        self.values = values
+        self.nbytes = nbytes(values)
+        self.future: Any = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no worker has them any more."""
+        return self.future is not None and self.future.status != "finished"
 
 
 class Shards:
@@ -176,13 +222,14 @@ class Shards:
             raise DeclarationError(f"timeout must be positive or None, got {timeout!r}.")
         self.load, self.workers, self.timeout = load, workers, timeout
         self.n = int(n_shards)
-        self.keep = keep
+        self.keep: bool | Literal["auto"] = True if isinstance(load, Given) else keep
         self.watch = Watch()
         self.traffic = Traffic()
         self._name = f"structopt-{uuid.uuid4().hex[:12]}"
         self._number = itertools.count()
         self._held: dict[int, Any] = {}  # futures of shards, or the shards themselves in this process
         self._infos: list[ShardInfo | None] | None = None
+        self._size = 0
 
     def __len__(self) -> int:
         return self.n
@@ -196,11 +243,27 @@ class Shards:
         list of ShardInfo or None
         """
         if self._infos is None:
+            self._room = _KEPT_SHARE * self.workers.memory
             found: list[ShardInfo | None] = self.map(_describe)
             if all(info is None for info in found):
                 raise DeclarationError(f"None of the {self.n} shards has an example.")
             self._infos = found
+            self.keep = bool(self.keep)
         return self._infos
+
+    def send(self, *values: Any) -> Sent:
+        """Arguments that several passes share, sent to the workers by the first of them.
+
+        Parameters
+        ----------
+        *values
+
+        Returns
+        -------
+        Sent
+            To be given as the only common argument.
+        """
+        return Sent(values)
 
     def map(
         self, function: Callable[..., Any], *common: Any, own: Sequence[tuple[Any, ...]] | None = None
@@ -212,7 +275,7 @@ class Shards:
         function : callable
             Of a `Shard`. It may change the `memory` of the shard, and must answer the same if that is lost.
         *common
-            Arguments for all shards, sent to each worker once.
+            Arguments for all shards, sent to each worker once; or a `Sent`.
         own : sequence of tuple, optional
             Further arguments of each shard.
 
@@ -221,21 +284,63 @@ class Shards:
         list
             An answer per shard; None for one without examples.
         """
+        with self._timed(own):
+            if self.workers.is_sequential:
+                return list(self._map_here(function, _values(common), own))
+            return _Pass(self, function, common, own).answers_of_all()
+
+    def sum(
+        self,
+        function: Callable[..., Any],
+        add: Callable[[Any, Any], Any],
+        *common: Any,
+        own: Sequence[tuple[Any, ...]] | None = None,
+        size: int = 0,
+    ) -> Any:
+        """The answers of all shards that have examples, added in the order of `add_up`.
+
+        Parameters
+        ----------
+        function : callable
+        add : callable
+            ``add(a, b)`` of two answers.
+        *common, own
+            As of `map`.
+        size : int
+            Bytes of an answer: large ones are added on the workers, and only the sum comes here.
+
+        Returns
+        -------
+        object
+        """
+        with self._timed(own):
+            if self.workers.is_sequential:
+                found = self._map_here(function, _values(common), own)
+                return add_up((answer for answer in found if answer is not None), add)
+            if size > _ADDED_THERE and self.infos:
+                return _Pass(self, function, common, own).sum_of_all(add)
+            answers = _Pass(self, function, common, own).answers_of_all()
+        return add_up((answer for answer in answers if answer is not None), add)
+
+    @contextmanager
+    def _timed(self, own: Sequence[tuple[Any, ...]] | None) -> Iterator[None]:
         if own is not None and len(own) != self.n:
             raise DeclarationError(f"own has {len(own)} entries for {self.n} shards.")
         start = time.perf_counter()
-        if self.workers.is_sequential:
-            answers = self._map_here(function, common, own)
-        else:
-            answers = _Pass(self, function, common, own).run()
+        self.workers.check()
+        try:
+            yield
+        except StructoptError:
+            raise
+        except Exception:
+            self.workers.check()  # whatever a client says that was closed in the middle
+            raise
         self.traffic.passes += 1
         self.traffic.seconds += time.perf_counter() - start
-        return answers
 
     def _map_here(
         self, function: Callable[..., Any], common: tuple[Any, ...], own: Sequence[tuple[Any, ...]] | None
-    ) -> list[Any]:
-        answers = []
+    ) -> Iterator[Any]:
         with one_thread():
             for k in range(self.n):
                 self.watch.check()
@@ -245,10 +350,20 @@ class Shards:
                         shard = make_shard(self.load, k, self.n)
                         if self.keep:
                             self._held[k] = shard
-                    answers.append(None if shard is None else function(shard, *common, *(own[k] if own else ())))
+                    answer = None if shard is None else function(shard, *common, *(own[k] if own else ()))
                 except Exception as error:
                     raise _named(error, k, self.n) from error
-        return answers
+                yield answer
+
+    def _no_room(self, answer: Any) -> bool:
+        """Whether the shards seen so far fill the memory that they may; from then on none is kept."""
+        if self._infos is None and self.keep == "auto" and isinstance(answer, ShardInfo):
+            self._size += answer.nbytes
+            if self._size > self._room:
+                self.keep = False
+                self._held.clear()
+                return True
+        return False
 
     def close(self) -> None:
         """Release the shards; the workers stay."""
@@ -256,6 +371,10 @@ class Shards:
 
     def __repr__(self) -> str:
         return f"<Shards: {self.n} on {self.workers!r}>"
+
+
+class _Lost(Exception):
+    """A pass that adds on the workers lost something that cannot be made again there."""
 
 
 class _Pass:
@@ -268,59 +387,139 @@ class _Pass:
         common: tuple[Any, ...],
         own: Sequence[tuple[Any, ...]] | None,
     ) -> None:
-        self.shards, self.function, self.common, self.own = shards, function, common, own
+        self.shards, self.function, self.own = shards, function, own
+        self.sent = common[0] if len(common) == 1 and isinstance(common[0], Sent) else Sent(common)
         self.client = shards.workers.client
-        self.payload: Any = None
         self.futures: dict[str, tuple[int, Any]] = {}  # by key
         self.answers: dict[int, Any] = {}
         self.losses: Counter[int] = Counter()
+        self.failures = 0
         self.began = time.monotonic()
         self.alone_since: float | None = None
         self.looked = self.began
 
-    def run(self) -> list[Any]:
-        shards = self.shards
+    def answers_of_all(self) -> list[Any]:
+        """Every answer brought here, in the order of the shards."""
+        n = self.shards.n
         try:
-            self._send()
             stream = as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
-            stream.update(self._ask(range(shards.n)))
-            while len(self.answers) < shards.n:
+            stream.update(self._ask(range(n)))
+            while len(self.answers) < n:
                 for future, result in self._arrived(stream):
-                    self._take(future, result, stream)
+                    if future.key in self.futures:
+                        self._take(future, result, stream)
         finally:
             self._release()
-        return [self.answers[k] for k in range(shards.n)]
+        return [self.answers[k] for k in range(n)]
+
+    def sum_of_all(self, add: Callable[[Any, Any], Any]) -> Any:
+        """The sum of the answers, added on the workers."""
+        for _ in range(_LOSSES):
+            try:
+                return self._sum_once(add)
+            except _Lost:
+                self.answers.clear()
+            finally:
+                self._release()
+        raise ClusterLost("The workers were lost again and again in one pass.")
+
+    def _sum_once(self, add: Callable[[Any, Any], Any]) -> Any:
+        parts = [k for k, info in enumerate(self.shards.infos) if info is not None]
+        futures = self._ask(parts)
+        total = add_up(futures, self._adder(add))
+        done = as_completed(loop=self.client.loop, with_results=False)
+        done.update(futures)
+        del futures  # each is released here when it has been added there
+        while len(self.answers) < len(parts):
+            for future in self._arrived(done):
+                k, _ = self.futures[future.key]
+                if future.status != "finished":
+                    self._fail_or_lose(k, future, future.exception() if future.status == "error" else None)
+                del self.futures[future.key]
+                self.answers[k] = None
+                self._tell()
+        last = as_completed([total], loop=self.client.loop, with_results=True, raise_errors=False)
+        while True:
+            for future, result in self._arrived(last):
+                if future.status != "finished":
+                    raise _Lost
+                self.shards.traffic.received += nbytes(result)
+                return result
+
+    def _adder(self, add: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def submit(a: Any, b: Any) -> Any:
+            key = f"{self.shards._name}-add-{next(self.shards._number)}"
+            return self.client.submit(add, a, b, key=key, pure=False)
+
+        return submit
+
+    def _fail_or_lose(self, k: int, future: Any, error: Any) -> None:
+        """Raise the error of a shard; what a lost worker causes is `_Lost`."""
+        if future.status == "error" and not isinstance(error, KilledWorker | CancelledError):
+            raise _named(error, k, self.shards.n) from error
+        self.shards.workers.check()
+        self._count_loss(k, error)
+        raise _Lost
+
+    def _count_loss(self, k: int, error: Any) -> None:
+        """A shard lost its worker: it is loaded anew, unless that happens again and again."""
+        self.losses[k] += _LOSSES // 2 if isinstance(error, KilledWorker) else 1
+        if self.losses[k] >= _LOSSES:
+            raise ShardFailed(
+                f"Shard {k} of {self.shards.n}: its worker was lost again and again in one pass. It may be too large "
+                "for the memory of a worker: use more shards, or workers with more memory.",
+                k,
+            ) from error
+        self.shards.traffic.reloaded += 1
+        self.shards._held.pop(k, None)
 
     # ---- sending ---------------------------------------------------------------------------------
 
-    def _send(self) -> None:
-        """Bring the common arguments to the workers, once each."""
-        size = sum(nbytes(argument) for argument in self.common)
-        if size <= _SCATTERED:
-            self.payload = self.common
-            self.shards.traffic.sent += size * self.shards.n
-            return
-        for attempt in itertools.count():
+    def _payload(self) -> Any:
+        """The common arguments: on the workers, once each, or small enough to travel with every call."""
+        sent = self.sent
+        if sent.nbytes <= _SCATTERED:
+            self.shards.traffic.sent += sent.nbytes * self.shards.n
+            return sent.values
+        if sent.future is None or sent.is_lost:
+            [sent.future] = self._scatter([sent.values], broadcast=True)
+            self.shards.traffic.sent += sent.nbytes * max(1, self.shards.workers.count)
+        return sent.future
+
+    def _scatter(self, things: list[Any], broadcast: bool) -> list[Any]:
+        """Send things to the workers; again where one of them dies meanwhile, later where there is none."""
+        while True:
             try:
                 # Without a hash: the same weights sent twice are two things, of which one may be released.
-                self.payload = self.client.scatter(self.common, broadcast=True, hash=False)[0]
-                break
-            except (OSError, TimeoutError, ValueError) as error:  # a worker died in the middle, or there is none
+                found: list[Any] = self.client.scatter(things, broadcast=broadcast, hash=False)
+                return found
+            except (OSError, TimeoutError, ValueError, KeyError) as error:
+                self.failures += 1
+                if self.failures > _SENDS:
+                    raise ClusterLost(f"The data could not be sent to the workers: {error!r}.") from error
                 self._look()
-                if attempt >= _LOSSES:
-                    raise ClusterLost(f"The weights could not be sent to the workers: {error}.") from error
-                time.sleep(0.2 * (attempt + 1))
-        self.shards.traffic.sent += size * max(1, self.shards.workers.count)
+                time.sleep(0.2)
 
     def _ask(self, parts: Sequence[int]) -> list[Any]:
         """Submit the calls of some shards, in one message."""
-        shards = self.shards
+        shards, payload = self.shards, self._payload()
         own = [self.own[k] if self.own else () for k in parts]
         keys = [f"{shards._name}-{k}-{next(shards._number)}" for k in parts]
-        call = {"function": self.function, "common": self.payload, "seconds": time_left(), "pure": False, "key": keys}
+        call: dict[str, Any] = {
+            "function": self.function,
+            "common": payload,
+            "seconds": time_left(),
+            "pure": False,
+            "key": keys,
+        }
         if shards.keep:
             self._load([k for k in parts if k not in shards._held])
             futures = self.client.map(_call, [shards._held[k] for k in parts], own, **call)
+        elif hasattr(shards.load, "shard"):
+            del call["pure"], call["key"]
+            made = [shards.load.shard(k, shards.n) for k in parts]
+            again = delayed(_call, pure=False)
+            futures = self.client.compute([again(one, mine, **call) for one, mine in zip(made, own, strict=True)])
         else:
             futures = self.client.map(_load_and_call, parts, own, load=shards.load, n=shards.n, **call)
         for k, future in zip(parts, futures, strict=True):
@@ -328,53 +527,51 @@ class _Pass:
         return list(futures)
 
     def _load(self, parts: Sequence[int]) -> None:
-        """Futures of shards; neighbours on one worker, so that what is added up first is close together."""
+        """Futures of shards. dask chooses the workers: a task that prefers one waits for ever if all die."""
         shards = self.shards
-        addresses = shards.workers.addresses if parts else []
-        for k in parts:
-            near = [addresses[k * len(addresses) // shards.n]] if addresses else None
-            key = f"{shards._name}-load-{k}-{next(shards._number)}"
-            shards._held[k] = self.client.submit(
-                make_shard, shards.load, k, shards.n, key=key, pure=False, workers=near, allow_other_workers=bool(near)
-            )
+        if not parts:
+            return
+        if isinstance(shards.load, Given):
+            for k in parts:
+                shard = make_shard(shards.load, k, shards.n)
+                [shards._held[k]] = self._scatter([shard], broadcast=False)
+                shards.traffic.sent += nbytes(shard)
+            return
+        if hasattr(shards.load, "shard"):  # partitions of dask collections, which have graphs of their own
+            futures = self.client.compute([shards.load.shard(k, shards.n) for k in parts])
+            shards._held.update(zip(parts, futures, strict=True))
+            return
+        keys = [f"{shards._name}-load-{k}-{next(shards._number)}" for k in parts]
+        futures = self.client.map(_load_part, parts, load=shards.load, n=shards.n, key=keys, pure=False)
+        shards._held.update(zip(parts, futures, strict=True))
 
     # ---- receiving -------------------------------------------------------------------------------
 
-    def _arrived(self, stream: Any) -> list[tuple[Any, Any]]:
+    def _arrived(self, stream: Any) -> list[Any]:
         """What has come in since the last call; waits for a moment."""
         if not stream.has_ready():
             self._look()
             with stream.thread_condition:
                 if not stream.has_ready():
                     stream.thread_condition.wait(0.1)
-        found: list[tuple[Any, Any]] = stream.next_batch(block=False)
+        found: list[Any] = stream.next_batch(block=False)
         return found
 
     def _take(self, future: Any, result: Any, stream: Any) -> None:
         """Keep an answer, or ask again where the worker was lost."""
         k, _ = self.futures.pop(future.key)
-        status = future.status
-        if status == "finished":
+        if future.status == "finished":
             self.answers[k] = result
             self.shards.traffic.received += nbytes(result)
             self._tell()
+            if self.shards._no_room(result):
+                again = [k for k, _ in self.futures.values()]
+                self._release()
+                stream.update(self._ask(again))
             return
         error = result[1] if isinstance(result, tuple) else result
-        lost = status in ("cancelled", "lost") or isinstance(error, KilledWorker | CancelledError)
-        if not lost:
-            raise _named(error, k, self.shards.n) from error
-        self.shards.workers.check()
-        self.losses[k] += 1
-        if self.losses[k] > _LOSSES:
-            raise ShardFailed(
-                f"Shard {k} of {self.shards.n}: its worker was lost {self.losses[k]} times in one pass. It may be too "
-                "large for the memory of a worker: use more shards, or workers with more memory.",
-                k,
-            ) from error
-        self.shards.traffic.reloaded += 1
-        self.shards._held.pop(k, None)
-        if getattr(self.payload, "status", "finished") != "finished":
-            self._send()
+        with suppress(_Lost):
+            self._fail_or_lose(k, future, error)
         stream.update(self._ask([k]))
 
     def _look(self) -> None:
@@ -400,12 +597,13 @@ class _Pass:
 
     def _tell(self) -> None:
         """Say how far the pass is."""
+        shards = self.shards
+        shards.watch.tell(f"shards {len(self.answers)}/{shards.n}, {_amount(shards.traffic.moved)} moved")
 
     def _release(self) -> None:
         """Give up what is still under way."""
         unfinished = [future for _, future in self.futures.values()]
         self.futures.clear()
-        self.payload = None
         if unfinished and self.client.status == "running":
             with suppress(Exception):  # on the way out with another error
                 self.client.cancel(unfinished)
@@ -431,6 +629,10 @@ def make_shard(load: Load, k: int, n: int) -> Shard | None:
     return Shard(k, n, risk, mass)
 
 
+def _load_part(k: int, *, load: Load, n: int) -> Shard | None:
+    return make_shard(load, k, n)
+
+
 def _call(
     shard: Shard | None, own: tuple[Any, ...], *, function: Callable[..., Any], common: tuple[Any, ...], seconds: float
 ) -> Any:
@@ -442,7 +644,12 @@ def _call(
 
 
 def _load_and_call(k: int, own: tuple[Any, ...], *, load: Load, n: int, **call: Any) -> Any:
-    return _call(make_shard(load, k, n), own, **call)
+    shard = make_shard(load, k, n)
+    answer = _call(shard, own, **call)
+    if nbytes(shard) > _SCATTERED:  # what refers to itself stays until the collector comes, and the next one beside it
+        del shard
+        gc.collect()
+    return answer
 
 
 def _describe(shard: Shard) -> ShardInfo:
@@ -456,12 +663,55 @@ def _describe(shard: Shard) -> ShardInfo:
         float(risk.lower_bound),
         bool(risk.is_smooth),
         bool(risk.has_line_search),
-        bool(getattr(risk, "is_part", False)),
+        bool(risk.is_part),
+        bool(risk.is_mean),
         risk.fingerprint(),
     )
 
 
 # ---- common ----------------------------------------------------------------------------------------
+
+
+def add_up(parts: Iterable[_T], add: Callable[[_T, _T], _T]) -> _T:
+    """Add parts in pairs, pairs of pairs and so on: an order that depends on nothing but their number.
+
+    Examples
+    --------
+    >>> add_up("abcde", lambda left, right: f"({left}{right})")
+    '(((ab)(cd))e)'
+    """
+    sums: list[tuple[int, _T]] = []  # of a falling number of parts, powers of two
+    for part in parts:
+        size, total = 1, part
+        while sums and sums[-1][0] == size:
+            before = sums.pop()
+            size, total = 2 * size, add(before[1], total)
+        sums.append((size, total))
+    total = sums.pop()[1]
+    while sums:
+        total = add(sums.pop()[1], total)
+    return total
+
+
+def _values(common: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The common arguments themselves."""
+    return common[0].values if len(common) == 1 and isinstance(common[0], Sent) else common
+
+
+def _amount(size: float) -> str:
+    """Bytes in words.
+
+    Examples
+    --------
+    >>> _amount(2_500_000)
+    '2.5 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
 
 _CONTROLLER: list[ThreadpoolController] = []
 

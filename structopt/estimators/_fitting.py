@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,19 @@ from structopt.train.registry import Trainer, TrainerFunction
 from structopt.train.result import REASONS, TrainResult
 from structopt.train.warm import WarmStart
 
-__all__ = ["Fitting", "named_inputs", "taken", "used_examples", "validated", "warn_unfinished"]
+__all__ = [
+    "Fitting",
+    "is_collection",
+    "lazily",
+    "named_inputs",
+    "on_engine",
+    "taken",
+    "used_examples",
+    "validated",
+    "warn_unfinished",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 Rows = npt.NDArray[np.intp]
 FloatArray = npt.NDArray[np.float64]
@@ -93,6 +107,51 @@ def validated(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
         raise
 
 
+def is_collection(data: Any) -> bool:
+    """Whether `data` is a dask array, bag or data frame."""
+    return hasattr(data, "__dask_graph__")
+
+
+def on_engine(fit: _F) -> _F:
+    """``fit`` of an estimator with ``engine=``: its workers are there meanwhile, started once for all runs of the fit.
+
+    Without an engine dask collections are computed first. `structopt.distributed` is imported only for one of both.
+    """
+
+    @functools.wraps(fit)
+    def fitted(self: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        if self.engine is None:
+            if is_collection(X) or is_collection(y):
+                from structopt.distributed.engine import computed
+
+                X, y, sample_weight = computed(X, y, sample_weight)
+            return fit(self, X, y, sample_weight)
+        from structopt.distributed.engine import Workers
+
+        with Workers(self.engine) as workers:
+            self._workers = workers
+            try:
+                return fit(self, X, y, sample_weight)
+            finally:
+                del self._workers
+
+    return cast(_F, fitted)
+
+
+def lazily(predict: _F) -> _F:
+    """``predict`` that maps over the partitions of a dask collection, and returns one."""
+
+    @functools.wraps(predict)
+    def mapped(self: Any, X: Any, *arguments: Any, **options: Any) -> Any:
+        if not is_collection(X):
+            return predict(self, X, *arguments, **options)
+        from structopt.distributed.engine import predicted
+
+        return predicted(lambda part: predict(self, part, *arguments, **options), X)
+
+    return cast(_F, mapped)
+
+
 def named_inputs(estimator: Any, X: Any, *, reset: bool) -> Any:
     """Inputs as arrays, after scikit-learn's check of column names: kept in fit, compared in predict.
 
@@ -130,6 +189,7 @@ class Fitting:
     warm_start: bool
     result_: TrainResult
     n_iter_: int
+    _workers: Any = None
 
     def _begin_fit(self) -> None:
         """Without a warm start forget the fit before."""
@@ -161,7 +221,27 @@ class Fitting:
         if self.max_passes is not None:  # None: the trainer's own limit
             wanted["max_passes"] = self.max_passes
         wanted |= {name: getattr(self, name) for name in ("random_state", "certify") if hasattr(self, name)}
-        return train.get(trainer).minimise(risk, **(wanted | options))
+        if self._workers is None:
+            return train.get(trainer).minimise(risk, **(wanted | options))
+        from structopt.distributed.engine import spread
+
+        with spread(risk, self._workers) as parts:
+            return train.get(trainer).minimise(parts, **(wanted | options))
+
+    def _parts(self, build: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> Any:
+        """The risk of dask collections on the workers, ``build(X, y, sample_weight)`` of each partition."""
+        from structopt.distributed.engine import of_collections
+
+        return of_collections(build, self._workers, X, y, sample_weight)
+
+    def _columns(self, X: Any) -> None:
+        """Keep the width and the names of the columns of a collection."""
+        columns = getattr(X, "columns", None)
+        if columns is not None:
+            self.feature_names_in_ = np.asarray(list(columns), dtype=object)
+            self.n_features_in_ = len(columns)
+        elif getattr(X, "ndim", 0) == 2:
+            self.n_features_in_ = int(X.shape[1])
 
     def _checkpoint(self, part: str) -> Any:
         """The file of one run of the fit."""
@@ -218,7 +298,9 @@ class Fitting:
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_runs"}
+        kept = {name: value for name, value in state.items() if name not in ("_runs", "_workers")}
+        # A client belongs to its process.
+        return kept | ({"engine": None} if not isinstance(kept.get("engine"), str | None) else {})
 
 
 def warn_unfinished(message: str) -> None:

@@ -20,10 +20,10 @@ from structopt._jit.csr import checked_csr
 from structopt.checks import check_parameters, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
-from structopt.estimators._fitting import Fitting, taken, used_examples, validated
+from structopt.estimators._fitting import Fitting, lazily, taken, used_examples, validated
 from structopt.estimators._memory_plan import Plan
 from structopt.estimators.persistence import Persistent
-from structopt.frames import plain_labels
+from structopt.frames import plain_inputs, plain_labels
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.risks.structured import StructuredRisk
@@ -32,7 +32,7 @@ from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.surrogates.base import Surrogate
 from structopt.train.result import TrainResult
 
-__all__ = ["Divided", "DividedLabels", "HierarchicalEstimator", "as_hierarchy", "node_model", "task_loss"]
+__all__ = ["Divided", "DividedLabels", "HierarchicalEstimator", "Partition", "as_hierarchy", "node_model", "task_loss"]
 
 _log = logging.getLogger(__name__)
 
@@ -105,17 +105,9 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
 
         Examples of weight 0 are left out.
         """
-        check_parameters(self)
-        if not any(
-            self.dtype is kind or (isinstance(self.dtype, str | np.dtype) and self.dtype == kind.__name__)
-            for kind in (np.float64, np.float32, float)
-        ):
-            raise DeclarationError(f"dtype must be float64 or float32, got {shown(self.dtype)}.")
+        self._read_hierarchy()
         if y is None:
             raise DeclarationError(f"{type(self).__name__} needs labels: fit(X, y).")
-        hierarchy = as_hierarchy(self.hierarchy)
-        self._refuse_other("hierarchy", *_edges(self.__dict__.get("hierarchy_"), hierarchy))
-        self.hierarchy_ = hierarchy
         X = self._features(X, reset=True)
         labels = HierarchicalLabels(self.hierarchy_, self.kind).codec.encode_many(plain_labels(y), X.shape[0])
         rows, weights = used_examples(sample_weight, X.shape[0], self)
@@ -123,6 +115,18 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         self._begin_fit()
         self._report_unseen(labels)
         return append_constant(X, 1.0 if self.intercept else 0.0), labels, weights
+
+    def _read_hierarchy(self) -> None:
+        """Check the parameters, and keep the hierarchy."""
+        check_parameters(self)
+        if not any(
+            self.dtype is kind or (isinstance(self.dtype, str | np.dtype) and self.dtype == kind.__name__)
+            for kind in (np.float64, np.float32, float)
+        ):
+            raise DeclarationError(f"dtype must be float64 or float32, got {shown(self.dtype)}.")
+        hierarchy = as_hierarchy(self.hierarchy)
+        self._refuse_other("hierarchy", *_edges(self.__dict__.get("hierarchy_"), hierarchy))
+        self.hierarchy_ = hierarchy
 
     def _features(self, X: Any, reset: bool) -> Any:
         X = validated(self, X, reset=reset, accept_sparse="csr", dtype=np.dtype(self.dtype), ensure_all_finite=False)
@@ -230,6 +234,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         check_is_fitted(self, "coef_")
         return HierarchicalLabels(self.hierarchy_, self.kind, solver=self.solver)
 
+    @lazily
     def predict(self, X: Any) -> Any:
         """The best label of every input: an array of leaves, a list of sets of leaves, or a 0/1 matrix over the nodes.
 
@@ -291,6 +296,19 @@ def node_model(
     if divided and solver != "auto":
         raise DeclarationError("divided=True lists the leaves and has no program to solve; leave solver at 'auto'.")
     return family(hierarchy, kind, alpha=alpha, loss=loss, solver=solver, integral="relax" if hard else "auto")
+
+
+class Partition:
+    """The risk of a partition of dask collections, made on a worker."""
+
+    def __init__(self, model: HierarchicalLabels, intercept: bool, dtype: Any, n_jobs: int) -> None:
+        self.model, self.intercept, self.dtype, self.n_jobs = model, intercept, dtype, n_jobs
+
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> StructuredRisk:
+        rows = append_constant(plain_inputs(X).astype(self.dtype), 1.0 if self.intercept else 0.0)
+        labels = self.model.codec.encode_many(plain_labels(y), rows.shape[0])
+        surrogate: Any = Divided() if isinstance(self.model, DividedLabels) else "margin"
+        return StructuredRisk(self.model, rows, labels, surrogate, n_jobs=self.n_jobs, sample_weight=sample_weight)
 
 
 class Divided(Surrogate):

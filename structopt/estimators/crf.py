@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from structopt.checks import check_parameters, choice, hashable, instance, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
-from structopt.estimators._fitting import named_inputs, taken, used_examples
+from structopt.estimators._fitting import is_collection, lazily, named_inputs, on_engine, taken, used_examples
 from structopt.estimators.structured import as_array, label_score
 from structopt.features import n_examples
-from structopt.frames import plain_labels
+from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.risks.crf import chain_marginals
@@ -58,6 +58,8 @@ class CRF(LinearEstimator):
         Threads for the forward-backward passes.
     max_passes, max_seconds, checkpoint, verbose, warm_start
         As of `LinearSVM`.
+    engine : distributed.Client, address, "dask" or None
+        Where the examples are: see `StructuredSVM`. X and y may then be dask bags of sequences and of their states.
 
     Attributes
     ----------
@@ -116,6 +118,7 @@ class CRF(LinearEstimator):
         checkpoint: Any = None,
         verbose: bool | int = False,
         warm_start: bool = False,
+        engine: Any = None,
     ) -> None:
         super().__init__(
             lam,
@@ -134,7 +137,9 @@ class CRF(LinearEstimator):
         self.initial_weights = initial_weights
         self.trainer = trainer
         self.n_jobs = n_jobs
+        self.engine = engine
 
+    @on_engine
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from sequences, or from what the model takes.
 
@@ -152,6 +157,8 @@ class CRF(LinearEstimator):
         self
         """
         check_parameters(self)
+        if is_collection(X):
+            return self._fit_collection(X, y, sample_weight)
         X, y = named_inputs(self, X, reset=True), plain_labels(y)
         rows, weights = used_examples(sample_weight, n_examples(X), self)
         if rows is not None and n_examples(y) != n_examples(X):
@@ -160,12 +167,35 @@ class CRF(LinearEstimator):
         self._begin_fit()
         self.model_ = self._chain(y) if self.model is None else self._given(self.model)
         risk = likelihood(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
-        automatic = isinstance(self.trainer, str) and self.trainer == "auto"
-        result = self._minimise(risk, "lbfgs" if automatic else self.trainer)
+        result = self._minimise(risk, self._trainer())
         self.w_ = np.array(result.w)
         if self.model is None or getattr(X, "ndim", 0) == 2:
             first = X if getattr(X, "ndim", 0) == 2 else X[0]
             self.n_features_in_ = int(first.shape[1] if hasattr(first, "shape") else np.shape(first)[1])
+        self._keep(result)
+        return self
+
+    def _trainer(self) -> TrainerOption:
+        return "lbfgs" if isinstance(self.trainer, str) and self.trainer == "auto" else self.trainer
+
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn from dask collections, whose partitions stay on the workers."""
+        from structopt.distributed.engine import distinct
+
+        self._begin_fit()
+        if self.model is None:
+            states = distinct(_states, y, self._workers) if self.states is None else list(self.states)
+            self.model_ = self._chain([states])
+        else:
+            self.model_ = self._given(self.model)
+        with self._parts(_Partition(self.model_, self.n_jobs), X, y, sample_weight) as risk:
+            result = self._minimise(risk, self._trainer())
+        self.w_ = np.array(result.w)
+        if self.model is None:
+            n = len(self.states_)
+            self.n_features_in_ = (len(self.w_) - n * n - n * self.initial_weights) // n - self.intercept
+        else:
+            self._columns(X)
         self._keep(result)
         return self
 
@@ -214,6 +244,7 @@ class CRF(LinearEstimator):
         check_is_fitted(self, "w_")
         return self.model_.batch(named_inputs(self, X, reset=False))
 
+    @lazily
     def predict(self, X: Any, decision: Literal["best", "bayes"] = "best") -> Any:
         """The most likely label of each input (of sequences by Viterbi), or that of least expected loss.
 
@@ -319,6 +350,17 @@ class CRF(LinearEstimator):
             raise DeclarationError("y needs a state for every position of every sequence of X.")
         pairs = [a == b for left, right in zip(found, truth, strict=True) for a, b in zip(left, right, strict=True)]
         return float(np.mean(pairs))
+
+
+class _Partition:
+    """The risk of a partition of dask collections, made on a worker."""
+
+    def __init__(self, model: Model, n_jobs: int) -> None:
+        self.model, self.n_jobs = model, n_jobs
+
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        inputs, labels = plain_inputs(X), plain_labels(y)
+        return likelihood(self.model, inputs, labels, n_jobs=self.n_jobs, sample_weight=sample_weight)
 
 
 def _present(name: str, state: Any) -> Any:

@@ -7,11 +7,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from structopt.errors import DeclarationError, SolverFailed
-from structopt.estimators._hierarchical import HierarchicalEstimator, Kind, node_model, task_loss
+from structopt.estimators._fitting import is_collection, on_engine
+from structopt.estimators._hierarchical import HierarchicalEstimator, Kind, Partition, node_model, task_loss
 from structopt.estimators._memory_plan import make_plan
 from structopt.hierarchy import Hierarchy
 from structopt.norms.normalization import maxmin, normalization
 from structopt.space.compiled import FloatArray
+from structopt.structures.hierarchy import HierarchicalLabels
 from structopt.train.registry import TrainerOption
 from structopt.train.result import TrainResult
 
@@ -91,6 +93,8 @@ class HierarchicalSVM(HierarchicalEstimator):
     solver : str, path or Backend
         ``"auto"`` takes the hierarchy's own algorithms; any other profile or backend finds every label, in
         training and prediction. Not with ``divided=True``, whose labels are listed.
+    engine : distributed.Client, address, "dask" or None
+        Where the examples are: see `StructuredSVM`. X and y may then be dask arrays or data frames.
 
     Attributes
     ----------
@@ -156,6 +160,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         checkpoint: Any = None,
         warm_start: bool = False,
         solver: Any = "auto",
+        engine: Any = None,
     ) -> None:
         self.hierarchy = hierarchy
         self.normalization = normalization
@@ -180,7 +185,9 @@ class HierarchicalSVM(HierarchicalEstimator):
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.solver = solver
+        self.engine = engine
 
+    @on_engine
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train on rows of features, dense or sparse, and labels: names, collections of names, or 0/1 rows.
 
@@ -200,15 +207,14 @@ class HierarchicalSVM(HierarchicalEstimator):
         -------
         self
         """
+        if is_collection(X):
+            return self._fit_collection(X, y, sample_weight)
         X, labels, weights = self._read(X, y, sample_weight)
-        self.alpha_ = self._node_weights(self.hierarchy_)
-        self.margin_ = self._margin()
-        loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
-        model = node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided, self.solver)
+        model = self._model()
         plan = make_plan(
             X,
             labels,
-            trainer=self.trainer,
+            trainer=self._trainer(),
             support=self.support,
             itemsize=np.dtype(self.dtype).itemsize,
             max_memory=self.max_memory,
@@ -223,6 +229,30 @@ class HierarchicalSVM(HierarchicalEstimator):
                 error.partial = self
             raise
         self._keep(W, result)
+        self._tell_early_end()
+        return self
+
+    def _model(self) -> HierarchicalLabels:
+        self.alpha_ = self._node_weights(self.hierarchy_)
+        self.margin_ = self._margin()
+        loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
+        return node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided, self.solver)
+
+    def _trainer(self) -> TrainerOption:
+        automatic = isinstance(self.trainer, str) and self.trainer == "auto"
+        return "bmrm" if automatic and self.engine is not None else self.trainer
+
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Train on dask collections, whose partitions stay on the workers."""
+        self._columns(X)
+        self._read_hierarchy()
+        self.unseen_nodes_ = ()  # nobody has seen all labels
+        model = self._model()
+        build = Partition(model, self.intercept, np.dtype(self.dtype), self.n_jobs)
+        with self._parts(build, X, y, sample_weight) as risk:
+            result = self._minimise(risk, self._trainer())
+        self.plan_ = f"{result.trainer} on the workers of the engine"
+        self._keep(result.w.reshape(len(self.hierarchy_), -1), result)
         self._tell_early_end()
         return self
 

@@ -11,9 +11,11 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from structopt.checks import choice
+from structopt.checks import check_parameters, choice
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearClassifier, append_constant, check_constant
+from structopt.estimators._fitting import is_collection, lazily, on_engine
+from structopt.frames import plain_inputs, plain_labels
 from structopt.risks.scalar import Hinge, SquaredHinge
 from structopt.risks.vector import Multiclass
 from structopt.train.registry import TrainerOption
@@ -59,6 +61,8 @@ class LinearSVM(LinearClassifier):
         the same.
     random_state : int, RandomState or None
         For the order of visits of coordinate descent.
+    engine : distributed.Client, address, "dask" or None
+        Where the examples are: see `StructuredSVM`. X and y may then be dask arrays or data frames.
 
     Attributes
     ----------
@@ -98,6 +102,7 @@ class LinearSVM(LinearClassifier):
         verbose: bool | int = False,
         warm_start: bool = False,
         random_state: Any = 0,
+        engine: Any = None,
     ) -> None:
         super().__init__(
             lam,
@@ -114,7 +119,9 @@ class LinearSVM(LinearClassifier):
         self.intercept = intercept
         self.intercept_scaling = intercept_scaling
         self.random_state = random_state
+        self.engine = engine
 
+    @on_engine
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows `X` of features, dense or sparse, and their classes `y`.
 
@@ -131,6 +138,8 @@ class LinearSVM(LinearClassifier):
         self
         """
         self._check_parameters()
+        if is_collection(X):
+            return self._fit_collection(X, y, sample_weight)
         X, y, weights = self._check_data(X, y, sample_weight)
         check_classification_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
@@ -151,10 +160,36 @@ class LinearSVM(LinearClassifier):
         else:
             risk = Multiclass(X, codes, n_classes=n_classes, sample_weight=weights)
             result = self._minimise(risk, self._choose("bmrm"), random_state=self._seed())
-        W = np.array(result.w.reshape(-1, X.shape[1]))
+        self._set(result, constant)
+        return self
+
+    def _set(self, result: TrainResult, constant: float) -> None:
+        W = np.array(result.w.reshape(-1, self.n_features_in_ + (constant != 0.0)))
         self.coef_ = W[:, :-1] if constant else W
         self.intercept_ = constant * W[:, -1] if constant else np.zeros(len(W))
         self._keep(result)
+
+    def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Learn from dask collections, whose partitions stay on the workers."""
+        from structopt.distributed.engine import distinct
+
+        check_parameters(self)
+        self._columns(X)
+        self._begin_fit()
+        classes = np.asarray(distinct(_classes_of, y, self._workers))
+        if classes.size < 2:
+            raise DeclarationError(f"LinearSVM needs two classes or more; all of y is one class, {classes.tolist()}.")
+        self._refuse_other("classes", getattr(self, "classes_", None), classes)
+        self.classes_ = classes
+        constant = check_constant(self.intercept, self.intercept_scaling)
+        joint = self.multi_class == "crammer_singer" and classes.size > 2
+        results = []
+        for part, positive in enumerate([None] if joint else classes[1:] if classes.size == 2 else classes):
+            build = _Partition(self.loss, classes, positive, constant)
+            with self._parts(build, X, y, sample_weight) as risk:
+                name = str(part) if classes.size > 2 and not joint else ""
+                results.append(self._minimise(risk, self._choose("bmrm"), part=name, random_state=self._seed()))
+        self._set(results[0] if len(results) == 1 else _joined(results), constant)
         return self
 
     def _check_parameters(self) -> None:
@@ -181,7 +216,7 @@ class LinearSVM(LinearClassifier):
         self, X: Any, positive: npt.NDArray[np.bool_], weights: FloatArray | None, **options: Any
     ) -> TrainResult:
         risk = _LOSSES[self.loss](X, np.where(positive, 1.0, -1.0), sample_weight=weights)
-        trainer = self._choose("coordinate_descent" if sp.issparse(X) else "bmrm")
+        trainer = self._choose("coordinate_descent" if sp.issparse(X) and self.engine is None else "bmrm")
         return self._minimise(risk, trainer, random_state=self._seed(), **options)
 
     def _choose(self, automatic: str) -> TrainerOption:
@@ -204,6 +239,7 @@ class LinearSVM(LinearClassifier):
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @lazily
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The classes of the rows of X.
 
@@ -218,6 +254,26 @@ class LinearSVM(LinearClassifier):
         scores = self.decision_function(X)
         best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+
+class _Partition:
+    """The risk of a partition of dask collections, made on a worker: of one class, or of all (None)."""
+
+    def __init__(self, loss: str, classes: npt.NDArray[Any], positive: Any, constant: float) -> None:
+        self.loss, self.classes, self.positive, self.constant = loss, classes, positive, constant
+
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        X, y = append_constant(plain_inputs(X), self.constant), np.asarray(plain_labels(y))
+        if self.positive is None:
+            codes = np.searchsorted(self.classes, y)
+            return Multiclass(X, codes, n_classes=self.classes.size, sample_weight=sample_weight)
+        return _LOSSES[self.loss](X, np.where(y == self.positive, 1.0, -1.0), sample_weight=sample_weight)
+
+
+def _classes_of(y: Any) -> list[Any]:
+    found = np.asarray(plain_labels(y))
+    check_classification_targets(found)
+    return list(np.unique(found).tolist())
 
 
 def _joined(parts: list[TrainResult]) -> TrainResult:

@@ -54,7 +54,7 @@ class Persistent:
     """
 
     #: Parameters that belong to a run and not to the model; they are saved as None.
-    _not_saved: ClassVar[tuple[str, ...]] = ("callback", "checkpoint")
+    _not_saved: ClassVar[tuple[str, ...]] = ("callback", "checkpoint", "engine")
     #: What the command line keeps beside the model, to read further files and name labels; saved whatever is learned.
     _notes: ClassVar[tuple[str, ...]] = ("data_options_", "label_names_", "model_source_")
 

@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from structopt import surrogates, train
 from structopt.checks import check_parameters, choice, sequence
 from structopt.errors import DeclarationError
-from structopt.estimators._fitting import Fitting, named_inputs
+from structopt.estimators._fitting import Fitting, is_collection, lazily, named_inputs, on_engine
 from structopt.estimators.persistence import Persistent
 from structopt.features import Tied
-from structopt.frames import plain_labels
+from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.plane import Plane
@@ -77,6 +77,10 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         Of a last surrogate that is not convex in the weights, so many runs, from the weights of the one before times
         1, 2, 1/2, 4, ...; the one of least objective counts. It is a local minimum all the same: the lower bound is
         that of the surrogate's values, the gap certifies nothing (``result_.info["convex"]`` is False).
+    engine : distributed.Client, address, "dask" or None
+        Where the examples are searched: None in this process; the workers of a dask client or scheduler; ``"dask"``
+        processes of this machine (`structopt.distributed`, extra ``dask``). X and Y may then be dask arrays, bags or
+        data frames, whose partitions stay on the workers.
 
     Attributes
     ----------
@@ -122,6 +126,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         checkpoint: Any = None,
         warm_start: bool = False,
         n_starts: int = 1,
+        engine: Any = None,
     ) -> None:
         self.model = model
         self.surrogate = surrogate
@@ -137,7 +142,9 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.n_starts = n_starts
+        self.engine = engine
 
+    @on_engine
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
         """Train on a data set (the structure's docstring says what X and Y look like).
 
@@ -157,19 +164,20 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self
         """
         check_parameters(self)
-        X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
+        if is_collection(X):
+            self._columns(X)
+        else:
+            X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
         self._begin_fit()
         if self.n_starts < 1:
             raise DeclarationError(f"n_starts must be at least 1, got {self.n_starts!r}.")
         *first, last = self._schedule()
-        risk = StructuredRisk(self.model, X, Y, last, self.search, self.n_jobs, sample_weight=sample_weight)
+        risk = self._risk(last, X, Y, sample_weight)
         trainer = self._choose(risk)
         stages: list[tuple[Surrogate, TrainResult]] = []
         try:
             for number, surrogate in enumerate(first):
-                stage = StructuredRisk(
-                    self.model, X, Y, surrogate, self.search, self.n_jobs, sample_weight=sample_weight
-                )
+                stage = self._risk(surrogate, X, Y, sample_weight)
                 start = stages[-1][1].w if stages else None
                 found = self._minimise(stage, self._choose(stage), part=f"stage{number}", start=start)
                 stages.append((surrogate, found))
@@ -186,6 +194,12 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self._tell_early_end()
         return self
 
+    def _risk(self, surrogate: Surrogate, X: Any, Y: Any, sample_weight: Any) -> Any:
+        if is_collection(X):
+            build = _Partition(self.model, surrogate, self.search, self.n_jobs)
+            return self._parts(build, X, Y, sample_weight)
+        return StructuredRisk(self.model, X, Y, surrogate, self.search, self.n_jobs, sample_weight=sample_weight)
+
     def _schedule(self) -> list[Surrogate]:
         """The surrogates to train, in turn; after a fit with ``warm_start`` the last one alone."""
         given = self.surrogate
@@ -198,9 +212,9 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
                 raise DeclarationError("surrogate is an empty sequence; give at least one surrogate.")
         return found[-1:] if self.warm_start and "result_" in self.__dict__ else found
 
-    def _minimise_from(self, risk: StructuredRisk, trainer: Trainer, start: FloatArray | None) -> TrainResult:
+    def _minimise_from(self, risk: Any, trainer: Trainer, start: FloatArray | None) -> TrainResult:
         """Train the last surrogate; one that is not convex from several multiples of `start`."""
-        if self.n_starts == 1 or risk.is_convex or start is None:
+        if self.n_starts == 1 or self.engine is not None or risk.is_convex or start is None:
             return self._minimise(risk, trainer, start=start)
         results = []
         for k in range(self.n_starts):
@@ -218,9 +232,14 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         if getattr(X, "ndim", 0) == 2:
             self.n_features_in_ = int(X.shape[1])
 
-    def _choose(self, risk: StructuredRisk) -> Trainer:
+    def _choose(self, risk: Any) -> Trainer:
         if not (isinstance(self.trainer, str) and self.trainer == "auto"):
             return train.get(self.trainer)
+        if self.engine is not None:
+            other = next((psi for psi in self._schedule() if not psi.convex_in_h), None)
+            if other is not None:
+                raise DeclarationError(f"{other!r} is not convex in the weights, and needs engine=None.")
+            return train.get("bmrm")  # with values and planes of the workers' examples
         tables = sum(not isinstance(term, Tied) for term in self.model.features.values())
         if not risk.is_convex:
             name, why = "sgd", f"{risk.surrogate!r} is not convex in the weights"
@@ -238,6 +257,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
 
     # ---- use -------------------------------------------------------------------------------------
 
+    @lazily
     def predict(self, X: Any, decision: Literal["best", "bayes"] = "best", *, temperature: float = 1.0) -> Any:
         """The best label of every input, integral also where training was over a relaxation.
 
@@ -327,6 +347,17 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
                 f"These inputs have another number of features than the training data: the model has {len(self.coef_)} "
                 f"weights and would need {n_weights}."
             )
+
+
+class _Partition:
+    """The risk of a partition of dask collections, made on a worker."""
+
+    def __init__(self, model: Model, surrogate: Surrogate, search: str, n_jobs: int) -> None:
+        self.model, self.surrogate, self.search, self.n_jobs = model, surrogate, search, n_jobs
+
+    def __call__(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredRisk:
+        options = (self.surrogate, self.search, self.n_jobs)
+        return StructuredRisk(self.model, plain_inputs(X), plain_labels(Y), *options, sample_weight=sample_weight)
 
 
 def _memory_beside_the_features(trainer: str, risk: StructuredRisk) -> float:

@@ -107,6 +107,7 @@ class SeparableRisk(FeatureRisk, LinearRisk):
     def shard(self, k: int, n: int) -> Self:
         rows = shard_rows(k, n, len(self), type(self).__name__)
         part = copy.copy(self)  # keeps _scale: the parts add up to this risk
+        part.is_part = True
         part._features = self._features.rows(rows)
         part._select(rows)
         return part

@@ -50,6 +50,8 @@ class Lines(NamedTuple):
 class ContingencyRisk(FeatureRisk):
     """A risk that depends on the labels through the contingency table; a subclass finds the worst table."""
 
+    is_mean = False  # the table counts all examples
+
     def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
         super().__init__(X)
         self.y = signs(y, len(self), type(self).__name__)

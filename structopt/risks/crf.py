@@ -83,6 +83,7 @@ class StructuredLikelihood(Risk):
     def shard(self, k: int, n: int) -> Self:
         rows = shard_rows(k, n, len(self), type(self).__name__)
         part = copy.copy(self)
+        part.is_part = True
         part._X, part._Y = _take(self._X, rows), _take(self._Y, rows)
         part._weight = None if self._weight is None else self._weight[rows]
         part._prepare(self._scale)  # keeps the weight of an example: the parts add up to this risk

@@ -46,6 +46,7 @@ class Ordinal(FeatureRisk):
     (0.92, array([-0.2]))
     """
 
+    is_mean = False  # pairs across parts count
     _parameters: ClassVar[tuple[str, ...]] = ("cost",)
 
     def __init__(self, X: Any, y: Any, cost: Any = "constant", *, sample_weight: Any = None) -> None:

@@ -84,6 +84,7 @@ class Preference(FeatureRisk, LinearRisk):
     def shard(self, k: int, n: int) -> Self:
         rows = shard_rows(k, n, len(self), type(self).__name__)
         part = copy.copy(self)
+        part.is_part = True
         part.pairs = np.ascontiguousarray(self.pairs[rows])
         part.cost = np.ascontiguousarray(self.cost[rows])
         return part

@@ -113,6 +113,7 @@ class Ranking(FeatureRisk):
         queries = np.arange(len(self))[shard_rows(k, n, len(self), type(self).__name__)]
         kept = np.concatenate([np.arange(self._starts[s], self._starts[s + 1]) for s in queries])
         part = copy.copy(self)
+        part.is_part = True
         rows = self._rows[kept]
         part._features = self._features.rows(rows)
         part.y = self.y[rows]

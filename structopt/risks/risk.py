@@ -94,6 +94,12 @@ class Risk(ABC):
     #: Whether the risk is differentiable everywhere, so that quasi-Newton steps (`structopt.train.lbfgs`) make sense.
     is_smooth: bool = False
 
+    #: Whether `shard` made it, so that it is no mean over its own examples but adds up with the other parts.
+    is_part: bool = False
+
+    #: Whether it is a mean over its examples, queries or pairs, so that a mean of risks of parts is the risk of all.
+    is_mean: bool = True
+
     #: Length of the weight vector.
     n_features: int
 

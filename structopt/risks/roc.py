@@ -46,6 +46,8 @@ class ROCArea(FeatureRisk):
     (0.65, array([-0.25]))
     """
 
+    is_mean = False  # pairs across parts count
+
     def __init__(self, X: Any, y: Any, *, sample_weight: Any = None) -> None:
         super().__init__(X)
         self.y = signs(y, len(self), type(self).__name__)
@@ -76,6 +78,7 @@ class ROCArea(FeatureRisk):
         kept = larger[shard_rows(k, n, larger.size, type(self).__name__)]
         rows = np.sort(np.concatenate([np.setdiff1d(np.arange(len(self)), larger, assume_unique=True), kept]))
         part = copy.copy(self)
+        part.is_part = True
         part._features = self._features.rows(rows)
         part.y = self.y[rows]
         part._weight = None if self._weight is None else self._weight[rows]

@@ -590,7 +590,9 @@ class _Part(StructuredRisk):
 
 
 class _Weighted(Risk):
-    """A risk times a positive number."""
+    """A part of a risk, times its share."""
+
+    is_part = True
 
     def __init__(self, risk: Risk, weight: float) -> None:
         self.risk, self.weight = risk, weight
@@ -603,6 +605,14 @@ class _Weighted(Risk):
     def value_and_subgradient(self, w: FloatArray) -> tuple[float, FloatArray]:
         value, subgradient = self.risk(w)
         return self.weight * value, self.weight * subgradient
+
+    def cut(self, w: FloatArray) -> Cut:
+        value, subgradient, plane, intercept = self.risk.cut(w)
+        height = None if intercept is None else self.weight * intercept
+        return Cut(self.weight * value, self.weight * subgradient, self.weight * plane, height)
+
+    def identity(self) -> dict[str, Any]:
+        return {"weight": self.weight, **self.risk.identity()}
 
 
 def _check_surrogate(surrogate: Surrogate) -> Surrogate:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["CACHED_CALL", "CACHED_VISIT", "Watch", "never"]
+__all__ = ["CACHED_CALL", "CACHED_VISIT", "Watch", "never", "silent"]
 
 _BATCH_CALL, _BATCH_EXAMPLE, _SEARCH, _LP, _MIP = 3e-4, 2e-5, 1e-3, 3e-4, 3e-3
 
@@ -19,6 +19,10 @@ CACHED_CALL, CACHED_VISIT = 1e-4, 5e-6
 
 def never() -> None:
     """The check of a run without a time limit."""
+
+
+def silent(text: str) -> None:
+    """What is told of a pass where nobody listens."""
 
 
 @dataclass(eq=False)
@@ -31,6 +35,8 @@ class Watch:
         Called between examples that are searched one by one; raises where the run is out of time.
     work : float
         Typical seconds of the work so far.
+    tell : callable
+        Called with a few words on how far a long pass is, for the progress bar.
 
     Examples
     --------
@@ -42,6 +48,7 @@ class Watch:
 
     check: Callable[[], None] = never
     work: float = 0.0
+    tell: Callable[[str], None] = silent
 
     def inferences(self, calls: int, examples: int) -> None:
         """Count batch inferences, with `examples` examples in all of them together."""

@@ -149,6 +149,7 @@ class Monitor:
         self._bar: Any = None
         self._first_gap = math.inf
         self._shown = -math.inf
+        self._told = ""
 
     @property
     def gap(self) -> float:
@@ -470,6 +471,16 @@ class Monitor:
             )
         self._unwritten = True
 
+    def tell(self, text: str) -> None:
+        """Show a few words on how far a long pass is, beside the gap; those of the pass before are forgotten.
+
+        Parameters
+        ----------
+        text : str
+        """
+        self._told = text
+        self._show()
+
     def _show(self, last: bool = False) -> None:
         if not self.verbose:
             return
@@ -509,7 +520,7 @@ class Monitor:
         self._bar.n = round(100 * self._progress(gap))
         self._bar.set_postfix_str(
             f"gap {gap:.2e} (tol {self.tol:.0e}), objective {self.objective:.6g}, {self.passes:g} passes, "
-            f"{self.oracle_calls} oracle calls"
+            f"{self.oracle_calls} oracle calls" + (f", {self._told}" if self._told else "")
         )
 
     def _progress(self, gap: float) -> float:

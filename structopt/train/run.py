@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from structopt.errors import TimeLimitReached
 from structopt.risks.risk import check_start
 from structopt.risks.watch import never as _never
+from structopt.risks.watch import silent as _silent
 from structopt.stopping import deadline
 from structopt.train.checkpoint import Checkpoint, State
 from structopt.train.monitor import Callback, Monitor, OutOfTime
@@ -164,13 +165,13 @@ def _in_time(method: Method, monitor: Monitor, action: Callable[[], None]) -> No
 
 @contextmanager
 def _watched(risk: Any, monitor: Monitor) -> Iterator[None]:
-    """Let a risk that searches its examples one by one check the time between them."""
+    """Let a risk with long passes check the time within them, and tell how far it is."""
     watch = getattr(risk, "watch", None)
     if watch is None:
         yield
         return
-    watch.check = monitor.check_time
+    watch.check, watch.tell = monitor.check_time, monitor.tell
     try:
         yield
     finally:
-        watch.check = _never
+        watch.check, watch.tell = _never, _silent
