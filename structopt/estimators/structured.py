@@ -78,7 +78,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         1, 2, 1/2, 4, ...; the one of least objective counts. It is a local minimum all the same: the lower bound is
         that of the surrogate's values, the gap certifies nothing (``result_.info["convex"]`` is False).
     engine : distributed.Client, address, "dask" or None
-        Where the examples are searched: None in this process; the workers of a dask client or scheduler; ``"dask"``
+        Where the examples are: None for this process; the workers of a dask client or scheduler; ``"dask"``
         processes of this machine (`structopt.distributed`, extra ``dask``). X and Y may then be dask arrays, bags or
         data frames, whose partitions stay on the workers.
 

@@ -477,6 +477,7 @@ class Monitor:
         Parameters
         ----------
         text : str
+            What is shown.
         """
         self._told = text
         self._show()
