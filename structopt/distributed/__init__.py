@@ -10,6 +10,7 @@ try:
 except ImportError as error:
     raise ImportError("structopt.distributed needs dask: pip install 'structopt-learn[dask]'.") from error
 
+from structopt.distributed import loaders
 from structopt.distributed.cluster import Workers
 from structopt.distributed.risk import ShardedRisk
 from structopt.distributed.shards import Shard, ShardInfo, Shards
@@ -20,4 +21,5 @@ __all__ = [
     "ShardedRisk",
     "Shards",
     "Workers",
+    "loaders",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import os
 import sys
@@ -118,8 +119,13 @@ def on_engine(fit: _F) -> _F:
     Without an engine dask collections are computed first. `structopt.distributed` is imported only for one of both.
     """
 
+    signature = inspect.signature(fit)  # one has Y for its labels, the others y
+
     @functools.wraps(fit)
-    def fitted(self: Any, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fitted(*arguments: Any, **named: Any) -> Any:
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        self, X, y, sample_weight = bound.arguments.values()
         if self.engine is None:
             if is_collection(X) or is_collection(y):
                 from structopt.distributed.engine import computed

@@ -19,8 +19,6 @@ from structopt.train import bmrm
 
 pytest.importorskip("distributed", reason="dask is an extra: pip install 'structopt-learn[dask]'")
 
-from distributed import Client
-
 from structopt.distributed import ShardedRisk, Workers, shards
 
 
@@ -118,29 +116,6 @@ def test_a_pass_has_a_time_limit(workers):
 
     with pytest.raises(ClusterLost, match=r"longer than timeout=0\.4 seconds: no answer from shard 0"):
         ShardedRisk(load, 3, workers, timeout=0.4)
-
-
-def test_max_seconds_reaches_into_a_pass(workers):
-    def load(k, n):
-        X, y = data()
-        return Slow(X[k::n], y[k::n])
-
-    start = time.monotonic()
-    result = bmrm(ShardedRisk(load, 60, workers), lam=1e-6, tol=0, max_seconds=1.5)
-    assert result.stopped == "time" and len(result.w) == 5
-    assert time.monotonic() - start < 60
-
-
-def test_a_closed_client_is_named(workers):
-    client = Client(workers.client.scheduler.address)
-    risk = ShardedRisk(hinge, 3, client)
-    first = bmrm(risk, lam=0.05, max_passes=3)
-    client.close()
-    with pytest.raises(ClusterLost, match="The dask client is closed") as error:
-        bmrm(risk, lam=0.05, w0=first.w)
-    assert error.value.partial is None
-    again = ShardedRisk(hinge, 3, workers)
-    assert again(first.w)[0] == ShardedRisk(hinge, 3, "sequential")(first.w)[0]
 
 
 def test_ctrl_c_keeps_the_best_weights(workers, ctrl_c):
