@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.distributed.cluster import ClientOption, Workers
-from structopt.distributed.shards import Given, Shard, ShardInfo, Shards
+from structopt.distributed.shards import Given, Shard, ShardInfo, Shards, add_up
 from structopt.errors import DeclarationError
 from structopt.risks.risk import Cut, LinearRisk, Risk, check_weights
 
-__all__ = ["ShardedRisk"]
+__all__ = ["ShardedRisk", "add_up"]
 
 Vector = NDArray[np.float64]
 
