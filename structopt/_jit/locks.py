@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numba
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+from numba.core.types.misc import unliteral
 
 if sys.platform == "win32":
     import msvcrt
@@ -116,12 +118,43 @@ def _warn_uncached() -> None:
     )
 
 
-def compiled(function: Callable[..., Any], **options: Any) -> Any:
+def _forget_literals(dispatcher: Dispatcher) -> None:
+    """One kernel for all numbers: numba compiles one more for a constant, and for a variable that begins as one."""
+    resolve = dispatcher.get_call_template
+
+    def get_call_template(arguments: Any, keywords: Any) -> Any:
+        try:
+            return resolve(
+                [unliteral(kind) for kind in arguments],
+                {name: unliteral(kind) for name, kind in dict(keywords).items()},
+            )
+        except NumbaError:  # it needs the constant, as the place in a tuple for example
+            return resolve(arguments, keywords)
+
+    dispatcher.get_call_template = get_call_template  # type: ignore[assignment, method-assign, unused-ignore]
+
+
+def _close_to_python(dispatcher: Dispatcher) -> None:
+    """An error for a call from Python, which would follow a null pointer: there is no wrapper to be called."""
+
+    def add_overload(result: Any) -> None:
+        dispatcher.overloads[tuple(result.signature.args)] = result  # for kernels; not for the dispatcher's own calls
+
+    def refuse(*arguments: Any, **keywords: Any) -> NoReturn:
+        raise TypeError(f"{dispatcher.py_func.__qualname__} is called by other kernels only; its py_func is in Python.")
+
+    dispatcher.add_overload = add_overload  # type: ignore[assignment, method-assign, unused-ignore]
+    dispatcher._compile_for_args = refuse  # type: ignore[attr-defined, unused-ignore]
+
+
+def compiled(function: Callable[..., Any], *, inner: bool = False, **options: Any) -> Any:
     """``numba.njit`` of a function, cached on disk, without the GIL, and compiled by one process at a time.
 
     Parameters
     ----------
     function : callable
+    inner : bool
+        Whether only compiled functions call it; Python cannot then.
     **options
         Further options of ``numba.njit``.
 
@@ -135,14 +168,20 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
     >>> compiled(abs_sum := lambda x: abs(x).sum()).py_func is abs_sum
     True
     """
+    # Code that is not made takes no time: nobody asks for pointers to kernels, and an inner one needs none of the code
+    # that takes Python's objects apart. `_nrt` is said because it is inherited from the caller that is compiled first.
+    options = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner, "_nrt": True, **options}
     try:
-        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+        dispatcher = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no directory can be written, neither beside the source nor the user's
         if Path(function.__code__.co_filename).is_file():  # not a function typed at a prompt, which is never cached
             _warn_uncached()
-        dispatcher = numba.njit(nogil=True, **options)(function)
+        dispatcher = numba.njit(**options)(function)
     if not isinstance(dispatcher, Dispatcher):
         return dispatcher
+    _forget_literals(dispatcher)
+    if inner:
+        _close_to_python(dispatcher)
     directory = dispatcher.stats.cache_path
     if directory is None:
         return dispatcher

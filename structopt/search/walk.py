@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, kernel
+from structopt._jit import FloatArray, inner, kernel
 from structopt.surrogates.compiled import clipped, direction, gradient, segment_maximum
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def make_room_for(states: FloatArray, n_points: int) -> FloatArray:
     return larger
 
 
-@kernel
+@inner
 def _add_line(s: FloatArray, lam: float, bound: float) -> None:
     g_cap = s[0, _G_CAP]
     if lam == 0.0:
@@ -151,7 +151,7 @@ def _add_line(s: FloatArray, lam: float, bound: float) -> None:
     s[0, _N_LINES] = n + 1
 
 
-@kernel
+@inner
 def _lower_envelope(s: FloatArray) -> int:
     """Pieces (λ, K, begin) of the lines' lower envelope over g, from the box's side h = h_cap on."""
     s[_PIECE_LAM, 0], s[_PIECE_K, 0], s[_PIECE_BEGIN, 0] = 0.0, s[0, _H_CAP], -math.inf
@@ -169,7 +169,7 @@ def _lower_envelope(s: FloatArray) -> int:
     return m
 
 
-@kernel
+@inner
 def _peak(s: FloatArray, f: FloatArray, known: float) -> Any:
     """`Envelope.peak`: the largest ψ below the lines, and where."""
     h_cap, g_cap, h_floor, g_floor = s[0, _H_CAP], s[0, _G_CAP], s[0, _H_FLOOR], s[0, _G_FLOOR]
@@ -214,7 +214,7 @@ def _peak(s: FloatArray, f: FloatArray, known: float) -> Any:
     return max(best, known), best_h, best_g
 
 
-@kernel
+@inner
 def _was_asked(s: FloatArray, lam: float) -> bool:
     known = False
     for k in range(int(s[0, _N_ASKED])):
@@ -222,7 +222,7 @@ def _was_asked(s: FloatArray, lam: float) -> bool:
     return known
 
 
-@kernel
+@inner
 def _snap(s: FloatArray, lam: float) -> float:
     """`HullWalk._snap`: an extreme λ is 0 or inf at first; the λ itself only if that was not enough."""
     h = max(abs(s[0, _H_CAP]), abs(s[0, _H_FLOOR])) if s[0, _H_FLOOR] > -math.inf else abs(s[0, _H_CAP])
@@ -234,14 +234,14 @@ def _snap(s: FloatArray, lam: float) -> float:
     return lam if _was_asked(s, extreme) and 1e-9 <= ratio <= 1e9 else extreme
 
 
-@kernel
+@inner
 def _turn(H: FloatArray, G: FloatArray, a: int, b: int, h: float, g: float) -> float:
     """Positive if vertex b is strictly above the segment from vertex a to (h, g)."""
     turn: float = (H[b] - H[a]) * (g - G[a]) - (h - H[a]) * (G[b] - G[a])
     return turn
 
 
-@kernel
+@inner
 def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: float) -> int:
     """Put a point on the chain whose rows begin at `first` and whose length is scalar `count`.
 
@@ -275,7 +275,7 @@ def _insert(s: FloatArray, first: int, count: int, h: float, g: float, number: f
     return low
 
 
-@kernel
+@inner
 def _rises(s: FloatArray, lam: float, h: float, g: float) -> bool:
     n = int(s[0, _N_CHAIN])
     if n == 0:
@@ -289,7 +289,7 @@ def _rises(s: FloatArray, lam: float, h: float, g: float) -> bool:
     return above
 
 
-@kernel
+@inner
 def _is_new(s: FloatArray, h: float, g: float) -> bool:
     """Whether no vertex is where this answer is: it may be the other end of an edge, and then it does not rise."""
     n = int(s[0, _N_CHAIN])
@@ -326,7 +326,7 @@ def best_mixture(s: FloatArray, f: FloatArray, value: float) -> Any:
     return value, best, first, second
 
 
-@kernel
+@inner
 def _offer_mixtures(s: FloatArray, f: FloatArray, first: int, last: int) -> None:
     """Take the best mixture of two neighbours as incumbent, if it is better, among some edges of the chain."""
     for k in range(max(first, 0), min(last, int(s[0, _N_CHAIN]) - 1)):
@@ -339,7 +339,7 @@ def _offer_mixtures(s: FloatArray, f: FloatArray, first: int, last: int) -> None
                 s[0, _MIX_ID], s[0, _MIX_ID + 1] = s[_CHAIN_ID, k], s[_CHAIN_ID, k + 1]
 
 
-@kernel
+@inner
 def _tangent_or_edge(s: FloatArray, f: FloatArray, best: int) -> float:
     """Get-lambda of thesis Algorithm 4, corrected."""
     h, g = s[_CHAIN_H, best], s[_CHAIN_G, best]
@@ -354,7 +354,7 @@ def _tangent_or_edge(s: FloatArray, f: FloatArray, best: int) -> float:
     return direction(f, h, g)
 
 
-@kernel
+@inner
 def _edge_of_mixture(s: FloatArray, f: FloatArray) -> float:
     """The λ of the edge with the best mixture of its ends; -1 if none is worth anything."""
     highest, chord = 0.0, -1.0
@@ -367,7 +367,7 @@ def _edge_of_mixture(s: FloatArray, f: FloatArray) -> float:
     return chord
 
 
-@kernel
+@inner
 def _pruning_lam(s: FloatArray, f: FloatArray, h: float, g: float, edge: float, right: bool, enough: float) -> float:
     """The λ nearest to `edge` whose line through the vertex (h, g) leaves no ψ above `enough` on one side of it.
 
@@ -396,7 +396,7 @@ def _pruning_lam(s: FloatArray, f: FloatArray, h: float, g: float, edge: float, 
     return good
 
 
-@kernel
+@inner
 def _next_of_part(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
     """The λ that shows whether a part has a label better than the incumbent, which lies elsewhere; -1 if unknown.
 
@@ -420,7 +420,7 @@ def _next_of_part(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) ->
     return lam, False
 
 
-@kernel
+@inner
 def _next(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
     """`HullWalk._next`: the next λ, whether an answer that is nothing new ends the walk, if it is an edge's."""
     if s[0, _IS_PART] != 0.0:
@@ -463,7 +463,7 @@ def _next(s: FloatArray, f: FloatArray, peak_h: float, peak_g: float) -> Any:
     return lam, False, lam == wanted
 
 
-@kernel
+@inner
 def _ask(s: FloatArray, lam: float, closing: bool, upper: float) -> Any:
     n = int(s[0, _N_ASKED])
     s[_ASKED, n] = lam
@@ -472,7 +472,7 @@ def _ask(s: FloatArray, lam: float, closing: bool, upper: float) -> Any:
     return ASK, lam, upper, s[0, _VALUE]
 
 
-@kernel
+@inner
 def _decide(s: FloatArray, f: FloatArray, upper: float, peak_h: float, peak_g: float, settled: bool) -> Any:
     value = s[0, _VALUE]
     if upper <= value * (1.0 + 1e-10):
@@ -487,7 +487,7 @@ def _decide(s: FloatArray, f: FloatArray, upper: float, peak_h: float, peak_g: f
     return _ask(s, lam, closing, upper)
 
 
-@kernel
+@inner
 def _offer(s: FloatArray, value: float, h: float, g: float, number: float) -> None:
     """Take a label as incumbent if it is better."""
     s[0, _VALUE] = max(s[0, _VALUE], value)

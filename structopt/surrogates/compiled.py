@@ -20,7 +20,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 
-from structopt._jit import FloatArray, kernel
+from structopt._jit import FloatArray, inner, kernel
 from structopt.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -194,13 +194,13 @@ else:
         return types.float64(types.int64, types.float64, types.float64), emit
 
 
-@kernel
+@inner
 def _softplus(h: float) -> float:
     """log(1 + e^h) without overflow."""
     return max(h, 0.0) + math.log1p(math.exp(-abs(h)))
 
 
-@kernel
+@inner
 def _power(g: float, exponent: float) -> float:
     """``g ** exponent``, of which the usual exponents need no logarithm."""
     if exponent == 1.0:
@@ -287,7 +287,7 @@ def direction(f: FloatArray, h: float, g: float) -> float:
     return quotient
 
 
-@kernel
+@inner
 def _corner(f: FloatArray, h0: float, g0: float, dh: float, dg: float, low: float, high: float) -> float:
     """ψ at the upper right corner of a piece of a segment: by monotonicity no point of the piece exceeds it."""
     return clipped(f, max(h0 + low * dh, h0 + high * dh), max(g0 + low * dg, g0 + high * dg))
@@ -316,13 +316,14 @@ def _positive_place(f: FloatArray, h0: float, g0: float, dh: float, dg: float) -
         if m == 0:
             return -1.0
         n = min(m, 16)
-        if m > 16:
-            order = np.argsort(-corner[:m])
-            for k in range(n):
-                left[k] = next_left[order[k]]
-        else:
-            for k in range(n):
-                left[k] = next_left[k]
+        for k in range(n):
+            best = k
+            if m > 16:  # the highest corners, by selection: numba compiles a sort for more than a second
+                for j in range(m):
+                    if corner[j] > corner[best]:
+                        best = j
+                corner[best] = -1.0
+            left[k] = next_left[best]
     return -1.0
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import structopt
+from structopt._jit import in_place, inner
 from structopt._jit import locks as _compilation
 from structopt._jit.locks import Locks, compiled
 
@@ -135,3 +136,77 @@ def test_every_kernel_goes_this_way():
         if "jit(" in line and not line.strip().startswith(">>>")  # an example may show a user's own function
     }
     assert lines == {"_jit/__init__.py", "_jit/locks.py"}
+
+
+@inner
+def _move(i, arrays):
+    values, counts = arrays
+    values[i] += 1.0
+    counts[i] += 1
+    return values[i:].size
+
+
+@in_place
+def _move_all(arrays):
+    total = 0
+    for i in range(arrays[0].size):
+        total += _move(i, arrays)
+    return total
+
+
+@compiling
+@pytest.mark.parametrize("used", [False, True])
+def test_python_cannot_call_an_inner_kernel(used):
+    """There is no code that takes Python's objects apart: without the error the process would end."""
+    arrays = (np.zeros(3), np.zeros(3, dtype=np.int64))
+    if used:
+        _move_all(arrays)
+    with pytest.raises(TypeError, match="_move is called by other kernels only"):
+        _move(0, arrays)
+    assert _move.py_func(0, arrays) == 3
+
+
+def test_kernels_in_place_leave_reference_counts_as_they_are():
+    arrays = (np.zeros(3), np.zeros(3, dtype=np.int64))
+    before = [sys.getrefcount(array) for array in arrays]
+    for _ in range(5):
+        assert _move_all(arrays) == 6
+    assert [sys.getrefcount(array) for array in arrays] == before
+    assert (arrays[0] == 5.0).all() and (arrays[1] == 5).all()
+
+
+@compiling
+def test_a_kernel_in_place_cannot_allocate():
+    with pytest.raises(numba.core.errors.NumbaError, match="NRT"):
+        in_place(lambda n: np.empty(n).size)(3)
+
+
+@compiling
+def test_a_kernel_called_by_one_in_place_may_allocate():
+    """Whether references are counted is not inherited: the callee could not be compiled, or would be for its caller."""
+    allocating = compiled(lambda n: np.ones(n).sum())
+    assert in_place(lambda n: allocating(n) + 1.0)(3) == 4.0
+    assert allocating(3) == 3.0
+
+
+@compiling
+def test_constants_are_no_types_of_their_own():
+    shifted = compiled(lambda x, by: x + by)
+
+    def several(n):
+        at = 0  # a constant until the loop
+        total = shifted(1, 2) + shifted(1, 3)
+        for _ in range(n):
+            total += shifted(at, 1)
+            at += 2
+        return total
+
+    assert compiled(several)(4) == 23
+    assert len(shifted.signatures) == 1
+
+
+@compiling
+def test_a_kernel_may_need_a_constant():
+    """Only a constant says which entry of a tuple is meant, and so which type it has."""
+    entry = compiled(lambda pair, k: pair[k])
+    assert compiled(lambda pair: entry(pair, 1))((1, np.arange(3.0)))[2] == 2.0

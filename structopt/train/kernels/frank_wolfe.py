@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structopt._jit import kernel
+from structopt._jit import in_place
 from structopt.train.kernels.planes import (
     add_planes,
     append,
@@ -27,7 +27,7 @@ from structopt.train.kernels.planes import (
 __all__ = ["frank_wolfe", "highest", "remember"]
 
 
-@kernel
+@in_place
 def frank_wolfe(
     order: Any, at: int, shift: int, new: Any, planes: Any, arena: Any, unions: Any, ends: Any, features: Any, w: Any,
     scale: float, gap: Any, scratch: Any,
@@ -73,7 +73,7 @@ def frank_wolfe(
     return order.size  # type: ignore[no-any-return]
 
 
-@kernel
+@in_place
 def remember(
     at: int, first_example: int, last_example: int, new: Any, planes: Any, arena: Any, unions: Any, ends: Any,
     features: Any, w: Any, scratch: Any,
@@ -108,7 +108,7 @@ def remember(
     return last_example
 
 
-@kernel
+@in_place
 def highest(
     planes: Any, arena: Any, unions: Any, features: Any, w: Any, scale: float, a: Any, scratch: Any
 ) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structopt._jit import any_order, kernel
+from structopt._jit import any_order, in_place, inner, kernel
 
 __all__ = [
     "add_planes",
@@ -116,7 +116,7 @@ def _gather(local: Any, value: Any, first: int, size: int, s: Any) -> float:
     return total
 
 
-@kernel
+@inner
 def scores(i: int, n: int, unions: Any, features: Any, w: Any, scratch: Any) -> None:
     """``s_u = <w, f_u>`` of the first n parts of the union of example i."""
     begin, _, _, _, row, at = unions
@@ -134,7 +134,7 @@ def scores(i: int, n: int, unions: Any, features: Any, w: Any, scratch: Any) -> 
             s[u] = dense_dot(X, r, w, place)
 
 
-@kernel
+@inner
 def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
     """Height of every cut of example i into `g`, given the scores; returns the largest (at least 0)."""
     count, begin, size, _, level, _, _ = planes
@@ -147,7 +147,7 @@ def heights(i: int, planes: Any, arena: Any, scratch: Any) -> float:
     return top
 
 
-@kernel
+@inner
 def is_news(height: float, top: float, level: float) -> bool:
     """Whether a cut is above all known ones, by more than the rounding of its level and score: known cuts are not.
 
@@ -156,7 +156,7 @@ def is_news(height: float, top: float, level: float) -> bool:
     return height > top + 1e-12 * (abs(level) + abs(level - height) + abs(top))
 
 
-@kernel
+@inner
 def fresh_score(first: int, last: int, value: Any, scratch: Any) -> float:
     """<w, psi> of a new cut after `locate` and `scores`."""
     s, fresh = scratch[0], scratch[4]
@@ -166,7 +166,7 @@ def fresh_score(first: int, last: int, value: Any, scratch: Any) -> float:
     return total
 
 
-@kernel
+@inner
 def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scale: float, w: Any, scratch: Any) -> None:
     """``w += scale * sum_k change_k psi_ik``, every part once; overwrites the scores."""
     count, begin, size, _, _, _, _ = planes
@@ -199,7 +199,7 @@ def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scal
             dense_add(X, r, s[u], w, place)
 
 
-@kernel
+@inner
 def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: Any, scratch: Any) -> None:
     """Inner products of the cut in `slot` with all cuts of example i; overwrites the scores."""
     count, begin, size, _, _, _, gram = planes
@@ -245,7 +245,7 @@ def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: 
         gram[i, k, slot] = total
 
 
-@kernel
+@inner
 def reserve(i: int, n_new: int, planes: Any, arena: Any, unions: Any, ends: Any) -> bool:
     """Whether there is room for a cut of `n_new` parts, and for a merger of two; moves the union if it must grow."""
     count, _, size, _, _, _, _ = planes
@@ -268,7 +268,7 @@ def reserve(i: int, n_new: int, planes: Any, arena: Any, unions: Any, ends: Any)
     return True
 
 
-@kernel
+@inner
 def give_back(i: int, unions: Any, ends: Any) -> None:
     """Room of the last union that its cuts do not use: of a label with all pairs on that was no news, nearly all."""
     begin, used, room = unions[0], unions[1], unions[2]
@@ -277,7 +277,7 @@ def give_back(i: int, unions: Any, ends: Any) -> None:
         ends[1] = begin[i] + room[i]
 
 
-@kernel
+@inner
 def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any) -> int:
     """Number the parts of a new cut, ``found[first:last]``, in the union of example i.
 
@@ -303,7 +303,7 @@ def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any)
     return total  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def append(i: int, first: int, last: int, value_new: Any, height: float, planes: Any, arena: Any, ends: Any,
            scratch: Any) -> int:  # fmt: skip
     """Put a located cut of level `height` into the next slot of example i, without mass; returns the slot."""
@@ -322,7 +322,7 @@ def append(i: int, first: int, last: int, value_new: Any, height: float, planes:
     return slot  # type: ignore[no-any-return]
 
 
-@kernel
+@inner
 def drop(i: int, k: int, planes: Any) -> None:
     """Forget cut k; the last cut takes its slot. `tidy` then forgets the parts that it alone had."""
     count, begin, size, alpha, level, idle, gram = planes
@@ -380,7 +380,7 @@ def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
             local[q] = place[local[q]]
 
 
-@kernel
+@inner
 def make_slot(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: Any) -> None:
     """Free a slot in a full working set: that of the cut longest without mass, else by merging two."""
     count, _, _, alpha, _, idle, _ = planes
@@ -394,7 +394,7 @@ def make_slot(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: 
         merge_lightest(i, planes, arena, ends, unions, scratch)
 
 
-@kernel
+@inner
 def merge_lightest(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scratch: Any) -> None:
     """Join the two cuts of least mass into their mixture, which leaves w and the bound as they are.
 
@@ -439,7 +439,7 @@ def merge_lightest(i: int, planes: Any, arena: Any, ends: Any, unions: Any, scra
     drop(i, b, planes)
 
 
-@kernel
+@in_place
 def compact(planes: Any, arena: Any, unions: Any, new_arena: Any, new_unions: Any, ends: Any) -> None:
     """Copy all remaining cuts to the beginning of another arena, and the unions behind one another."""
     count, begin, size = planes[0], planes[1], planes[2]
@@ -463,7 +463,7 @@ def compact(planes: Any, arena: Any, unions: Any, new_arena: Any, new_unions: An
     ends[0], ends[1] = end, union_end
 
 
-@kernel
+@in_place
 def weights_of(planes: Any, arena: Any, unions: Any, features: Any, scale: float, w: Any, scratch: Any) -> float:
     """Add ``scale * sum alpha_ik psi_ik`` to w; returns ``sum alpha_ik level_ik``."""
     count, _, _, alpha, level, _, _ = planes
@@ -477,7 +477,7 @@ def weights_of(planes: Any, arena: Any, unions: Any, features: Any, scale: float
     return total
 
 
-@kernel
+@in_place
 def differences(
     truth: Any, labels: Any, terms: Any, n_table: Any, first_row: int, scale: Any, where: Any, out: Any
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structopt._jit import kernel
+from structopt._jit import in_place, inner
 from structopt.train.kernels.planes import (
     add_planes,
     append,
@@ -35,7 +35,7 @@ _DUST = 1e-13
 _TINY = 1e-300
 
 
-@kernel
+@inner
 def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -> bool:
     """Exact steps between the highest cut and the one whose mass gains most by moving; cut `count` is the ground truth.
 
@@ -99,7 +99,7 @@ def _pair_steps(i: int, planes: Any, scale: float, n_steps: int, scratch: Any) -
     return moved
 
 
-@kernel
+@inner
 def _example_gap(i: int, planes: Any, g: Any, top: float) -> float:
     """``max_k g_k - sum_k alpha_k g_k``."""
     count, alpha = planes[0], planes[3]
@@ -109,7 +109,7 @@ def _example_gap(i: int, planes: Any, g: Any, top: float) -> float:
     return max(gap, 0.0)
 
 
-@kernel
+@inner
 def _retire(i: int, planes: Any, patience: int) -> None:
     """Forget cuts that have had no mass for `patience` oracle visits."""
     count, alpha, idle = planes[0], planes[3], planes[5]
@@ -122,7 +122,7 @@ def _retire(i: int, planes: Any, patience: int) -> None:
             drop(i, k, planes)
 
 
-@kernel
+@in_place
 def ascend_new(
     order: Any, at: int, shift: int, new: Any, planes: Any, arena: Any, unions: Any, ends: Any, features: Any, w: Any,
     scale: float, n_steps: int, patience: int, gap: Any, scratch: Any,
@@ -163,7 +163,7 @@ def ascend_new(
     return order.size  # type: ignore[no-any-return]
 
 
-@kernel
+@in_place
 def ascend_cached(
     order: Any, planes: Any, arena: Any, unions: Any, features: Any, w: Any, scale: float, n_steps: int,
     threshold: float, gap: Any, scratch: Any,
