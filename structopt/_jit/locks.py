@@ -179,8 +179,8 @@ def compiled(function: Callable[..., Any], *, inner: bool = False, **options: An
         dispatcher = numba.njit(**options)(function)
     if not isinstance(dispatcher, Dispatcher):
         return dispatcher
-    _forget_literals(dispatcher)
     if inner:
+        _forget_literals(dispatcher)
         _close_to_python(dispatcher)
     directory = dispatcher.stats.cache_path
     if directory is None:

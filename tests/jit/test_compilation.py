@@ -191,7 +191,7 @@ def test_a_kernel_called_by_one_in_place_may_allocate():
 
 @compiling
 def test_constants_are_no_types_of_their_own():
-    shifted = compiled(lambda x, by: x + by)
+    shifted = compiled(lambda x, by: x + by, inner=True)
 
     def several(n):
         at = 0  # a constant until the loop
@@ -208,5 +208,5 @@ def test_constants_are_no_types_of_their_own():
 @compiling
 def test_a_kernel_may_need_a_constant():
     """Only a constant says which entry of a tuple is meant, and so which type it has."""
-    entry = compiled(lambda pair, k: pair[k])
+    entry = compiled(lambda pair, k: pair[k], inner=True)
     assert compiled(lambda pair: entry(pair, 1))((1, np.arange(3.0)))[2] == 2.0
