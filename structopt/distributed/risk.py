@@ -119,7 +119,7 @@ class ShardedRisk(Risk):
         >>> from structopt.distributed import ShardedRisk
         >>> from structopt.risks import Hinge
         >>> risk = Hinge([[1.0], [2.0], [0.0], [3.0]], [1, -1, -1, 1])
-        >>> ShardedRisk.of(risk, 2, "sequential")(np.array([0.4]))[0]
+        >>> round(ShardedRisk.of(risk, 2, "sequential")(np.array([0.4]))[0], 12)
         0.85
         """
         if type(risk).shard is Risk.shard:
