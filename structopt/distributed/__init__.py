@@ -11,6 +11,7 @@ except ImportError as error:
     raise ImportError("structopt.distributed needs dask: pip install 'structopt-learn[dask]'.") from error
 
 from structopt.distributed import loaders
+from structopt.distributed.block_ascent import block_ascent
 from structopt.distributed.cluster import Workers
 from structopt.distributed.risk import ShardedRisk
 from structopt.distributed.shards import Shard, ShardInfo, Shards
@@ -21,5 +22,6 @@ __all__ = [
     "ShardedRisk",
     "Shards",
     "Workers",
+    "block_ascent",
     "loaders",
 ]

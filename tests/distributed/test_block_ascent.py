@@ -1,0 +1,252 @@
+"""`distributed.block_ascent`: its bound is one at every moment, whatever happens to the shards."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.errors import DeclarationError, ShardFailed
+from structopt.risks import Hinge
+
+pytest.importorskip("distributed", reason="dask is an extra: pip install 'structopt-learn[dask]'")
+
+from structopt.distributed import ShardedRisk, block_ascent
+
+LAM, TOL = 0.02, 3e-4
+
+
+def words(n=30):
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(rng.integers(2, 5), 3)) for _ in range(n)]
+    return X, [(x + 0.7 * rng.normal(size=x.shape)).argmax(axis=1) for x in X]
+
+
+def chains(k, n, surrogate="margin"):
+    X, Y = words()
+    return so.train.StructuredRisk(so.structures.Chain(3), X[k::n], Y[k::n], surrogate, rtol=1e-7)
+
+
+def slack(k, n):
+    return chains(k, n, "slack")
+
+
+def classes(k, n):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(50, 3))).argmax(axis=1)
+    return so.train.StructuredRisk(so.structures.Multiclass(3), X[k::n], y[k::n])
+
+
+def weighted(k, n):
+    X, Y = words()
+    weight = np.linspace(0.0, 2.0, len(X))  # the first is left out
+    part = so.train.StructuredRisk(so.structures.Chain(3), X[k::n], Y[k::n], sample_weight=weight[k::n])
+    return part, weight[k::n].sum()
+
+
+def unequal(k, n):
+    """Many examples, few, and none."""
+    X, Y = words()
+    rows = [slice(0, 25), slice(25, 30), None][k]
+    return None if rows is None else so.train.StructuredRisk(so.structures.Chain(3), X[rows], Y[rows])
+
+
+def of_a_whole(k, n):
+    return chains(0, 1).shard(k, n)
+
+
+def whole(load):
+    found = load(0, 1)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def optimum(risk):
+    """Lower and upper bound of the smallest objective, by a trainer of one process."""
+    found = so.train.bmrm(risk, lam=LAM, tol=1e-6, max_passes=3000)
+    return found.lower_bound, found.objective
+
+
+def check(result, risk):
+    low, high = optimum(risk)
+    assert result.converged and result.gap <= TOL
+    assert (result.history["lower_bound"] <= high + 1e-9).all()
+    assert result.objective >= low - 1e-9
+    # The certificate is that of the returned weights, over all examples.
+    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("load", "n_shards"), [(chains, 1), (chains, 7), (slack, 2), (classes, 1), (classes, 3), (weighted, 2)]
+)
+def test_the_optimum_of_one_process(load, n_shards):
+    with ShardedRisk(load, n_shards, "sequential") as risk:
+        result = block_ascent(risk, lam=LAM, tol=TOL)
+    check(result, whole(load))
+    assert result.info["shards"] == n_shards and result.info["restarts"] == 0
+
+
+def test_the_optimum_of_a_quadratic_program():
+    """The n-slack form, with a row for every label of every example, by another solver."""
+    cp = pytest.importorskip("cvxpy")
+    X, Y = words(8)
+    model = so.structures.Chain(3)
+    w, slacks, rows = cp.Variable(18), cp.Variable(8), []
+    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
+        batch, one = model.batch([x]), np.ones(1)
+        for label in np.ndindex(*(3,) * len(y)):
+            psi = batch.joint(batch.truth([y]), one) - batch.joint(batch.truth([np.array(label)]), one)
+            rows.append(slacks[i] >= float(np.sum(np.array(label) != y)) - psi @ w)
+    problem = cp.Problem(cp.Minimize(LAM / 2 * cp.sum_squares(w) + cp.sum(slacks) / 8), rows)
+    best = problem.solve(solver=cp.CLARABEL)
+
+    def load(k, n):
+        return so.train.StructuredRisk(model, X[k::n], Y[k::n])
+
+    with ShardedRisk(load, 3, "sequential") as risk:
+        result = block_ascent(risk, lam=LAM, tol=1e-4)
+    assert result.converged and result.lower_bound <= best + 1e-7 and result.objective >= best - 1e-7
+    assert result.objective == pytest.approx(best, rel=2e-4)
+
+
+def test_shards_of_unequal_size_and_without_examples():
+    with ShardedRisk(unequal, 3, "sequential") as risk:
+        result = block_ascent(risk, lam=LAM, tol=TOL)
+    check(result, chains(0, 1))
+    assert result.info["shards"] == 2
+
+
+def test_parts_made_by_shard_add_up():
+    with ShardedRisk(of_a_whole, 3, "sequential", combine="sum") as risk:
+        check(block_ascent(risk, lam=LAM, tol=TOL), chains(0, 1))
+
+
+def test_workers_change_nothing(workers):
+    found = []
+    for client in (workers, "sequential"):
+        with ShardedRisk(chains, 5, client) as risk:
+            found.append(block_ascent(risk, lam=LAM, tol=TOL))
+    np.testing.assert_array_equal(found[0].w, found[1].w)
+    np.testing.assert_array_equal(found[0].history["lower_bound"], found[1].history["lower_bound"])
+
+
+@pytest.mark.parametrize(("lam", "rounds"), [(1e-3, 10), (1.0, 1)])
+def test_any_lam_and_number_of_rounds(lam, rounds):
+    with ShardedRisk(chains, 3, "sequential") as risk:
+        result = block_ascent(risk, lam=lam, tol=1e-3, rounds=rounds)
+    best = so.train.block_ascent(chains(0, 1), lam=lam, tol=1e-4)
+    assert result.converged and result.lower_bound <= best.objective and result.objective >= best.lower_bound
+
+
+class Losing:
+    """A callback that makes shards forget their dual variables at certain records."""
+
+    def __init__(self, risk, when):
+        self.risk, self.when, self.calls = risk, when, 0
+
+    def __call__(self, result):
+        self.calls += 1
+        for k in self.when.get(self.calls, ()):
+            self.risk.shards._held[k].memory.clear()
+
+
+@pytest.mark.parametrize("load", [chains, classes])
+def test_lost_duals_do_not_break_the_bound(load):
+    with ShardedRisk(load, 4, "sequential") as risk:
+        lose = Losing(risk, {1: [0], 3: [1, 2], 6: [0, 1, 2, 3]})
+        result = block_ascent(risk, lam=LAM, tol=TOL, callback=lose)
+    check(result, load(0, 1))
+    assert lose.calls > 6 and result.info["restarts"] == 7
+
+
+def test_lost_duals_come_back_from_a_checkpoint(tmp_path):
+    with ShardedRisk(chains, 4, "sequential") as risk:
+        lose = Losing(risk, {8: [0, 1, 2, 3]})
+        saved = so.train.Checkpoint(tmp_path / "run.npz", every=0)
+        result = block_ascent(risk, lam=LAM, tol=TOL, callback=lose, checkpoint=saved)
+        untouched = block_ascent(risk, lam=LAM, tol=TOL)
+    low, high = optimum(chains(0, 1))
+    assert result.converged and result.lower_bound <= high + 1e-9
+    assert result.info["restarts"] == 4
+    # The driver had all duals of the pass before: at most a few more passes than without a loss.
+    assert result.passes <= untouched.passes + 5
+
+
+def test_a_killed_worker_does_not_end_the_run(workers):
+    killed = []
+
+    def kill(result):
+        if result.passes == 3:
+            killed.append(next(iter(workers.client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    with ShardedRisk(chains, 5, workers) as risk:
+        result = block_ascent(risk, lam=LAM, tol=TOL, callback=kill)
+        assert killed and result.info["restarts"] >= 1
+    check(result, chains(0, 1))
+
+
+def test_resuming_gives_the_same_weights(tmp_path):
+    path = tmp_path / "run.npz"
+
+    def train(**options):
+        with ShardedRisk(chains, 3, "sequential") as risk:
+            return block_ascent(risk, lam=LAM, tol=TOL, **options)
+
+    def killed(result):
+        if result.passes == 5:
+            raise RuntimeError("killed")
+
+    straight = train()
+    with pytest.raises(RuntimeError, match="killed"):
+        train(checkpoint=so.train.Checkpoint(path, every=0), callback=killed)
+    resumed = train(checkpoint=path)
+    np.testing.assert_array_equal(straight.w, resumed.w)
+    assert resumed.lower_bound == straight.lower_bound and resumed.info["restarts"] == 0
+
+
+def test_given_weights_and_warm_starts():
+    with ShardedRisk(chains, 3, "sequential") as risk:
+        warm = so.train.WarmStart()
+        cold = block_ascent(risk, lam=LAM, tol=TOL, warm=warm)
+        again = block_ascent(risk, lam=LAM, tol=TOL, warm=warm)
+        other = block_ascent(risk, lam=2 * LAM, tol=TOL, warm=warm)
+        begun = block_ascent(risk, lam=LAM, tol=TOL, w0=cold.w)
+    check(cold, chains(0, 1))
+    check(again, chains(0, 1))
+    check(begun, chains(0, 1))
+    assert again.passes <= 3 and begun.passes < cold.passes and begun.objective <= cold.objective + 1e-12
+    assert other.converged
+
+
+def test_limits_end_the_run():
+    with ShardedRisk(chains, 3, "sequential") as risk:
+        one = block_ascent(risk, lam=LAM, tol=0.0, max_passes=1)
+        assert one.stopped == "passes" and one.passes == 1 and np.isfinite(one.objective)
+        some = block_ascent(risk, lam=LAM, tol=0.0, callback=lambda result: result.passes >= 3)
+        assert some.stopped == "callback" and np.isfinite(some.objective)
+        assert 0.5 * LAM * some.w @ some.w + risk(some.w)[0] == pytest.approx(some.objective)
+
+
+def test_what_it_cannot_train_is_refused():
+    X, y = np.eye(4), np.array([1, -1, 1, -1])
+    with pytest.raises(DeclarationError, match="risk must be a ShardedRisk"):
+        block_ascent(chains(0, 1), lam=LAM)
+    with ShardedRisk(lambda k, n: Hinge(X[k::n], y[k::n]), 2, "sequential") as risk:
+        with pytest.raises(DeclarationError, match="shard 0 is a Hinge; use bmrm"):
+            block_ascent(risk, lam=LAM)
+    with ShardedRisk(lambda k, n: chains(k, n, so.surrogates.ProbLoss()), 2, "sequential") as risk:
+        with pytest.raises(ShardFailed, match="not convex in the weights"):
+            block_ascent(risk, lam=LAM)
+    with ShardedRisk(chains, 2, "sequential", keep=False) as risk:
+        with pytest.raises(DeclarationError, match="keep=False drops these"):
+            block_ascent(risk, lam=LAM)
+    with ShardedRisk(chains, 2, "sequential") as risk:
+        for wrong in ({"rounds": 0}, {"cached_labels": 1}, {"cached_passes": -1}, {"lam": -1.0}):
+            with pytest.raises(DeclarationError):
+                block_ascent(risk, **{"lam": LAM, **wrong})
+        with pytest.raises(DeclarationError, match="L1"):
+            block_ascent(risk, so.regularizers.L1(), lam=LAM)
