@@ -29,7 +29,9 @@ matplotlib.use("Agg")
 # PyTorch is an extra: without it the doctests of its package cannot be collected. `make test-torch` installs it.
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["structopt/torch/*", "docs/howto/neural_scores.md"]
 # So is dask; it is among the tools of development.
-collect_ignore_glob += [] if importlib.util.find_spec("distributed") else ["structopt/distributed/*"]
+collect_ignore_glob += (
+    [] if importlib.util.find_spec("distributed") else ["structopt/distributed/*", "docs/howto/scale.md"]
+)
 
 # Green means green: the same examples on every machine and in every run, and no limit of time anywhere. New ones are
 # looked for by `make test-all`, and by `make fuzz`.

@@ -14,6 +14,7 @@ from structopt.distributed import loaders
 from structopt.distributed.block_ascent import block_ascent
 from structopt.distributed.cluster import Workers
 from structopt.distributed.risk import ShardedRisk
+from structopt.distributed.sgd import sgd
 from structopt.distributed.shards import Shard, ShardInfo, Shards
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "Workers",
     "block_ascent",
     "loaders",
+    "sgd",
 ]

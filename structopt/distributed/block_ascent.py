@@ -33,7 +33,7 @@ from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
 from structopt.train.working_sets import MOST_CACHED, WorkingSets, check_risk
 
-__all__ = ["block_ascent"]
+__all__ = ["block_ascent", "check_shards", "structured"]
 
 Vector = NDArray[np.float64]
 
@@ -105,7 +105,8 @@ def block_ascent(
     -------
     TrainResult
         Certified: the objective by an oracle pass over all shards at fixed weights, the bound from the feasible dual
-        point of all shards. ``info["restarts"]`` counts shards that lost their duals.
+        point of all shards. ``info["restarts"]`` counts shards that lost their duals, ``info["outdated"]``
+        those that went on from an older state, since dask had copied them to another worker.
 
     References
     ----------
@@ -134,23 +135,24 @@ def block_ascent(
     whole("cached_passes", cached_passes, 0)
     whole("cached_labels", cached_labels, 2, MOST_CACHED)
     whole("rounds", rounds, 1)
-    _check(risk)
-    method = _Consensus(risk, lam, cached_passes, cached_labels, rounds, seed("random_state", random_state))
-    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
-
-
-def _check(risk: ShardedRisk) -> None:
-    for k, info in enumerate(risk.infos):
-        if info is not None and not issubclass(info.kind, StructuredRisk | _Weighted):
-            raise DeclarationError(
-                f"block_ascent needs shards that are a StructuredRisk (labels per example), shard {k} is a "
-                f"{info.kind.__name__}; use bmrm."
-            )
+    check_shards(risk, "block_ascent")
     if risk.shards.keep is False:
         raise DeclarationError(
             "block_ascent keeps dual variables with the shards, and keep=False drops these after every pass: use "
             "keep=True with more workers or smaller shards, or bmrm, which needs a shard at a time."
         )
+    method = _Consensus(risk, lam, cached_passes, cached_labels, rounds, seed("random_state", random_state))
+    return run(method, Limits(tol, max_passes, max_seconds, callback, checkpoint, verbose, warm, w0))
+
+
+def check_shards(risk: ShardedRisk, trainer: str) -> None:
+    """Refuse shards that have no labels per example, or do not stay."""
+    for k, info in enumerate(risk.infos):
+        if info is not None and not issubclass(info.kind, StructuredRisk | _Weighted):
+            raise DeclarationError(
+                f"{trainer} needs shards that are a StructuredRisk (labels per example), shard {k} is a "
+                f"{info.kind.__name__}; use bmrm."
+            )
 
 
 class _Consensus(Method):
@@ -172,7 +174,8 @@ class _Consensus(Method):
         self.step = _FIRST_STEP * self.parts
         self.agreed = 0  # rounds after which the step was considered
         self.near = False  # whether each pass is a certificate
-        self.restarts = 0
+        self.round = 0
+        self.restarts = self.outdated = 0
         self.held: list[dict[str, Any] | None] = [None] * len(risk.shards)  # the last duals that the driver has
         self.begun = False  # whether shards without dual variables have lost them
         self.placed = False  # whether shards have been given theirs
@@ -199,7 +202,7 @@ class _Consensus(Method):
         """Begin at the labels most violated at `w`, and where duals were taken over, at these."""
         self.w[:] = w
         self.begun = True  # shards without duals guess theirs
-        found = self._ask(monitor, "oracle", _Task(0.0, True, True, 0))
+        found = self._ask(monitor, "oracle", _Task(self.round, 0.0, True, True, 0))
         monitor.count(oracle_calls=self.n, passes=1)
         monitor.offer(self.w, 0.5 * self.lam * float(self.w @ self.w) + found.value)
         self.v = found.v
@@ -215,7 +218,7 @@ class _Consensus(Method):
         # What is left must do for one more pass: the certificate of the weights that are returned.
         monitor.check_time(1.1 * self.pass_seconds if math.isfinite(monitor.objective) else 0.0)
         before = monitor.seconds
-        found = self._ask(monitor, "oracle", _Task(self.step, True, certify, self.cached))
+        found = self._ask(monitor, "oracle", _Task(self.round, self.step, True, certify, self.cached))
         self.pass_seconds = monitor.seconds - before
         self.begun = True
         monitor.count(oracle_calls=self.n, passes=1)
@@ -226,7 +229,9 @@ class _Consensus(Method):
         for _ in range(self.rounds - 1):
             if monitor.gap <= monitor.tol or monitor.out_of_time:
                 break
-            self._agree(monitor, self._ask(monitor, "block steps", _Task(self.step, False, False, self.cached)))
+            self._agree(
+                monitor, self._ask(monitor, "block steps", _Task(self.round, self.step, False, False, self.cached))
+            )
 
     def _agree(self, monitor: Monitor, found: _Answer, adapt: bool = True) -> None:
         """The bound of a round, and the weights of the next one (Boyd et al. (7.6), with the multipliers lam v_k)."""
@@ -269,12 +274,16 @@ class _Consensus(Method):
                 again = self.risk.shards.map(_restart, self.setup, self.w, task, own=own)
                 answers = [new if wanted else old for old, new, wanted in zip(answers, again, lost, strict=True)]
             self.placed = True
-            return add_up([answer for answer in answers if answer is not None], _Answer.plus)
+            self.round += 1
+            there: list[_Answer] = [answer for answer in answers if answer is not None]
+            found = add_up(there, _Answer.plus)
+            self.outdated += found.outdated
+            return found
 
     def finish(self, monitor: Monitor) -> None:
         if monitor.stopped not in ("time", "callback") or monitor.out_of_time:
             return
-        found = self._ask(monitor, "oracle", _Task(self.step, True, True, 0))
+        found = self._ask(monitor, "oracle", _Task(self.round, self.step, True, True, 0))
         monitor.count(oracle_calls=self.n, passes=1)
         monitor.offer(self.w, 0.5 * self.lam * float(self.w @ self.w) + found.value)
         monitor.bound(self._dual_value(found))
@@ -310,7 +319,7 @@ class _Consensus(Method):
         return found
 
     def info(self) -> dict[str, Any]:
-        return {"shards": self.parts, "step": self.step, "restarts": self.restarts}
+        return {"shards": self.parts, "step": self.step, "restarts": self.restarts, "outdated": self.outdated}
 
 
 # ---- on a worker -----------------------------------------------------------------------------------
@@ -326,8 +335,9 @@ class _Setup(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """One round: the step; whether through the oracles, and all at the common weights; passes over working sets."""
+    """One round: its number and step; whether through the oracles, and all at the common weights; cached passes."""
 
+    round: int
     step: float
     oracle: bool
     certify: bool
@@ -343,7 +353,7 @@ class _Answer(NamedTuple):
 
     ``v`` are the weights and ``level`` the linear part of its dual value, ``change`` and ``size`` the squared norms of
     the change of v in this round and of v, ``value`` its share of the risk at the common weights (an upper bound),
-    ``gap`` that of the gap, as met.
+    ``gap`` that of the gap, as met. ``outdated`` counts shards whose duals were not those of the last round.
     """
 
     v: Vector
@@ -352,19 +362,21 @@ class _Answer(NamedTuple):
     gap: float
     change: float
     size: float
+    outdated: int
 
     def plus(self, other: _Answer) -> _Answer:
-        return _Answer(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        pairs: list[tuple[Any, Any]] = list(zip(self, other, strict=True))
+        return _Answer(*(mine + theirs for mine, theirs in pairs))
 
 
 class _Duals:
     """The working sets of a shard's examples."""
 
     def __init__(self, shard: Shard, setup: _Setup, weight: float) -> None:
-        risk, inner = _structured(shard.risk)
+        risk, inner = structured(shard.risk)
         check_risk(risk, "block_ascent")
         check_scale(risk, setup.lam)
-        self.run = setup.run
+        self.run, self.round = setup.run, 0
         self.rng = np.random.default_rng([setup.random_state, shard.k])
         self.sets = WorkingSets(risk, self.rng.permutation(len(risk)), setup.cached_labels)
         self.factor = weight * inner / len(risk)  # of an example's surrogate in the risk of all shards
@@ -394,7 +406,10 @@ class _Duals:
         level = self.factor * self.sets.rebuild(v, self.scale)
         u -= w
         change = float(u @ u) / task.step**2 if task.step else 0.0
-        return _Answer(v, level, self.factor * value, self.factor * gap, change, float(v @ v))
+        # A copy of the shard, made for another worker, may have missed rounds: its dual point is as feasible as any.
+        outdated = int(self.round != task.round)
+        self.round = task.round + 1
+        return _Answer(v, level, self.factor * value, self.factor * gap, change, float(v @ v), outdated)
 
     def _oracle_pass(self, w: Vector, u: Vector, task: _Task) -> tuple[float, float]:
         """The sum of the surrogates at w, if all oracles are asked there, and of the gaps."""
@@ -416,14 +431,11 @@ class _Duals:
         self.rng.bit_generator.state = state["random"]
 
 
-def _structured(risk: Risk) -> tuple[StructuredRisk, float]:
+def structured(risk: Risk) -> tuple[StructuredRisk, float]:
     """The risk itself, and its factor if it was made by `Risk.shard`."""
-    if isinstance(risk, _Weighted):
-        risk, factor = risk.risk, risk.weight
-        assert isinstance(risk, StructuredRisk)
-        return risk, factor
-    assert isinstance(risk, StructuredRisk)
-    return risk, 1.0
+    inner, factor = (risk.risk, risk.weight) if isinstance(risk, _Weighted) else (risk, 1.0)
+    assert isinstance(inner, StructuredRisk)
+    return inner, factor
 
 
 def _duals(shard: Shard, setup: _Setup) -> _Duals | None:
@@ -438,6 +450,7 @@ def _ascend(shard: Shard, setup: _Setup, w: Vector, task: _Task, begun: bool, we
         if begun:
             return _Lost()
         duals = shard.memory["block_ascent"] = _Duals(shard, setup, weight)
+        duals.round = task.round
     return duals.ascend(w, task)
 
 
@@ -452,10 +465,10 @@ def _restart(
         duals.guess(w)
     else:
         duals.restore(state)
+    duals.round = task.round
     return duals.ascend(w, task)
 
 
 def _dual_state(shard: Shard, setup: _Setup) -> dict[str, Any] | None:
     duals = _duals(shard, setup)
     return None if duals is None else duals.state()
-

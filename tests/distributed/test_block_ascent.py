@@ -14,7 +14,7 @@ from structopt.risks import Hinge
 
 pytest.importorskip("distributed", reason="dask is an extra: pip install 'structopt-learn[dask]'")
 
-from structopt.distributed import ShardedRisk, block_ascent
+from structopt.distributed import ShardedRisk, block_ascent, sgd
 
 LAM, TOL = 0.02, 3e-4
 
@@ -129,8 +129,10 @@ def test_workers_change_nothing(workers):
     for client in (workers, "sequential"):
         with ShardedRisk(chains, 5, client) as risk:
             found.append(block_ascent(risk, lam=LAM, tol=TOL))
-    np.testing.assert_array_equal(found[0].w, found[1].w)
-    np.testing.assert_array_equal(found[0].history["lower_bound"], found[1].history["lower_bound"])
+    check(found[0], chains(0, 1))
+    if not found[0].info["outdated"]:  # dask may copy a shard to an idle worker, and go on with the older one
+        np.testing.assert_array_equal(found[0].w, found[1].w)
+        np.testing.assert_array_equal(found[0].history["lower_bound"], found[1].history["lower_bound"])
 
 
 @pytest.mark.parametrize(("lam", "rounds"), [(1e-3, 10), (1.0, 1)])
@@ -168,7 +170,7 @@ def test_lost_duals_come_back_from_a_checkpoint(tmp_path):
         saved = so.train.Checkpoint(tmp_path / "run.npz", every=0)
         result = block_ascent(risk, lam=LAM, tol=TOL, callback=lose, checkpoint=saved)
         untouched = block_ascent(risk, lam=LAM, tol=TOL)
-    low, high = optimum(chains(0, 1))
+    high = optimum(chains(0, 1))[1]
     assert result.converged and result.lower_bound <= high + 1e-9
     assert result.info["restarts"] == 4
     # The driver had all duals of the pass before: at most a few more passes than without a loss.
@@ -231,22 +233,51 @@ def test_limits_end_the_run():
         assert 0.5 * LAM * some.w @ some.w + risk(some.w)[0] == pytest.approx(some.objective)
 
 
-def test_what_it_cannot_train_is_refused():
-    X, y = np.eye(4), np.array([1, -1, 1, -1])
+def hinge(k, n):
+    return Hinge(np.eye(4)[k::n], np.array([1, -1, 1, -1])[k::n])
+
+
+def not_convex(k, n):
+    return chains(k, n, so.surrogates.ProbLoss())
+
+
+@pytest.mark.parametrize(
+    ("load", "options", "error", "words"),
+    [
+        (hinge, {}, DeclarationError, "shard 0 is a Hinge; use bmrm"),
+        (not_convex, {}, ShardFailed, "not convex in the weights"),
+        (chains, {"rounds": 0}, DeclarationError, "rounds"),
+        (chains, {"cached_labels": 1}, DeclarationError, "cached_labels"),
+        (chains, {"cached_passes": -1}, DeclarationError, "cached_passes"),
+        (chains, {"lam": -1.0}, DeclarationError, "lam"),
+        (chains, {"regularizer": so.regularizers.L1()}, DeclarationError, "L1"),
+    ],
+)
+def test_what_it_cannot_train_is_refused(load, options, error, words):
+    with ShardedRisk(load, 2, "sequential") as risk, pytest.raises(error, match=words):
+        block_ascent(risk, **{"lam": LAM, **options})
+
+
+def test_other_risks_and_shards_that_do_not_stay_are_refused():
     with pytest.raises(DeclarationError, match="risk must be a ShardedRisk"):
         block_ascent(chains(0, 1), lam=LAM)
-    with ShardedRisk(lambda k, n: Hinge(X[k::n], y[k::n]), 2, "sequential") as risk:
-        with pytest.raises(DeclarationError, match="shard 0 is a Hinge; use bmrm"):
-            block_ascent(risk, lam=LAM)
-    with ShardedRisk(lambda k, n: chains(k, n, so.surrogates.ProbLoss()), 2, "sequential") as risk:
-        with pytest.raises(ShardFailed, match="not convex in the weights"):
-            block_ascent(risk, lam=LAM)
-    with ShardedRisk(chains, 2, "sequential", keep=False) as risk:
-        with pytest.raises(DeclarationError, match="keep=False drops these"):
-            block_ascent(risk, lam=LAM)
-    with ShardedRisk(chains, 2, "sequential") as risk:
-        for wrong in ({"rounds": 0}, {"cached_labels": 1}, {"cached_passes": -1}, {"lam": -1.0}):
-            with pytest.raises(DeclarationError):
-                block_ascent(risk, **{"lam": LAM, **wrong})
-        with pytest.raises(DeclarationError, match="L1"):
-            block_ascent(risk, so.regularizers.L1(), lam=LAM)
+    risk = ShardedRisk(chains, 2, "sequential", keep=False)
+    with pytest.raises(DeclarationError, match="keep=False drops these"):
+        block_ascent(risk, lam=LAM)
+
+
+def test_sgd_is_a_rough_answer_without_a_certificate():
+    best = so.train.block_ascent(chains(0, 1), lam=0.5, tol=1e-4)
+    with ShardedRisk(chains, 3, "sequential") as risk:
+        result, again = (sgd(risk, lam=0.5, max_passes=20) for _ in range(2))
+    np.testing.assert_array_equal(result.w, again.w)
+    assert 0.25 * result.w @ result.w + chains(0, 1)(result.w)[0] == pytest.approx(result.objective)
+    assert best.lower_bound <= result.objective <= 1.2 * best.objective
+    assert not result.converged and result.info["certified"] is False and result.lower_bound == 0.0
+
+
+def test_sgd_takes_surrogates_that_are_not_convex():
+    with ShardedRisk(not_convex, 3, "sequential") as risk:
+        start = risk(np.zeros(18))[0]
+        result = sgd(risk, lam=2.0, max_passes=20)
+    assert result.objective < start
