@@ -473,13 +473,13 @@ def _ask(s: FloatArray, lam: float, closing: bool, upper: float) -> Any:
 
 
 @inner
-def _decide(s: FloatArray, f: FloatArray, upper: float, peak_h: float, peak_g: float, settled: bool) -> Any:
+def _decide(s: FloatArray, f: FloatArray, upper: float, peak_h: float, peak_g: float, closed: bool) -> Any:
     value = s[0, _VALUE]
     if upper <= value * (1.0 + 1e-10):
         return OPTIMAL, math.nan, upper, value
     if value > 0.0 and value >= (1.0 - s[0, _RTOL]) * upper:
-        return (OPTIMAL if settled else GAP), math.nan, upper, value
-    if settled:
+        return (OPTIMAL if closed else GAP), math.nan, upper, value
+    if closed:
         return CLOSED, math.nan, upper, value
     lam, closing, edge = _next(s, f, peak_h, peak_g)
     if _was_asked(s, lam):
@@ -574,9 +574,9 @@ def advance(s: FloatArray, f: FloatArray, lam: float, bound: float, h: float, g:
         place = _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
         if s[0, _MIXES] != 0.0 and place >= 0:
             _offer_mixtures(s, f, place - 1, place + 1)  # the other edges are what they were
-    settled = not rises and s[0, _CLOSING] != 0.0
+    closed = not rises and s[0, _CLOSING] != 0.0
     upper, peak_h, peak_g = _peak(s, f, s[0, _VALUE])
-    return _decide(s, f, upper, peak_h, peak_g, settled)
+    return _decide(s, f, upper, peak_h, peak_g, closed)
 
 
 @kernel

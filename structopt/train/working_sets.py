@@ -20,7 +20,7 @@ from structopt.features import Tied
 from structopt.risks.structured import StructuredRisk, Violations, check_scale
 from structopt.risks.watch import CACHED_CALL, CACHED_VISIT
 from structopt.space.compiled import FloatArray
-from structopt.train.kernels.planes import compact, differences, weights_of
+from structopt.train.kernels.cuts import compact, differences, weights_of
 from structopt.train.kernels.working_sets import ascend_cached, ascend_new
 from structopt.train.monitor import Monitor
 from structopt.train.proximal_term import ProximalTerm
@@ -156,7 +156,7 @@ class WorkingSets:
 
     @property
     def planes(self) -> tuple[Any, ...]:
-        """The first tuple of `structopt.train.kernels.planes`."""
+        """The first tuple of `structopt.train.kernels.cuts`."""
         return (self.count, self.begin, self.size, self.alpha, self.level, self.idle, self.gram)
 
     @property

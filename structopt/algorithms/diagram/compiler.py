@@ -114,7 +114,7 @@ if hasattr(os, "register_at_fork"):
 
 def _compiled(program: Program, max_nodes: int, max_width: int, max_arcs: int, max_work: int) -> Diagram:
     const = program.const.copy()
-    _settle_constant_components(program, const)
+    _fix_constant_components(program, const)
     blocks: list[Block] = []
     left = max_nodes
     # Equal blocks (a week of equal days, a sentence of equal words) are compiled once.
@@ -191,7 +191,7 @@ def compiled_of(space: LabelSpace | CompiledSpace) -> CompiledSpace:
     return space.compiled if isinstance(space, LabelSpace) else space
 
 
-def _settle_constant_components(program: Program, const: FloatArray) -> None:
+def _fix_constant_components(program: Program, const: FloatArray) -> None:
     """Continuous components whose rows no item touches have their values, or none, at once."""
     components = program.components
     touched = np.zeros(len(program.rows.lower), dtype=bool)

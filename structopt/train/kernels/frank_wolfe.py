@@ -1,4 +1,4 @@
-"""Two visits over the arrays of `structopt.train.kernels.planes` that take no pair steps.
+"""Two visits over the arrays of `structopt.train.kernels.cuts` that take no pair steps.
 
 `frank_wolfe` keeps one cut per example, the mixture of all labels that it has moved to (Lacoste-Julien et al. 2013).
 `remember` and `highest` use the working sets as a cache of labels from which a cut is composed (one-slack).
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from structopt._jit import in_place
-from structopt.train.kernels.planes import (
+from structopt.train.kernels.cuts import (
     add_planes,
     append,
     drop,

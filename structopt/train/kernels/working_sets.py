@@ -1,6 +1,6 @@
 """Dual block-coordinate ascent over per-example working sets of cuts (docs/mathematics/training#block-ascent).
 
-The dual point has ``alpha_i`` on the simplex of example i's cuts (`structopt.train.kernels.planes`) and the ground
+The dual point has ``alpha_i`` on the simplex of example i's cuts (`structopt.train.kernels.cuts`) and the ground
 truth, and ``w = 1/(lam n) sum alpha_ik psi_ik``. A visit moves mass between the cuts of one example by exact pair
 steps, and w with it.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from structopt._jit import in_place, inner
-from structopt.train.kernels.planes import (
+from structopt.train.kernels.cuts import (
     add_planes,
     append,
     drop,
