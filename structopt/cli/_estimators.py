@@ -61,7 +61,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     "kernel_params": (dict,),
 }
 #: Parameters that are no keys: the model has a section, the others make sense in Python only (one command is one fit).
-NOT_KEYS = ("model", "verbose", "template", "warm_start")
+NOT_KEYS = ("model", "verbose", "template", "warm_start", "engine")
 
 
 def recipe_of(name: Any, where: str) -> Recipe:

@@ -65,6 +65,7 @@ def test_a_worker_that_dies_changes_nothing(added_there, workers, monkeypatch):
     np.testing.assert_array_equal(found.w, expected.w)
 
 
+@pytest.mark.slow
 def test_all_workers_at_once(workers, monkeypatch):
     monkeypatch.setattr(shards, "_SCATTERED", 0)  # weights without a copy on the driver's side would be lost
     risk = ShardedRisk(slow, 4, workers)
@@ -114,10 +115,11 @@ def test_a_pass_has_a_time_limit(workers):
         time.sleep(0.0 if k else 1.5)
         return hinge(k, n)
 
-    with pytest.raises(ClusterLost, match=r"longer than timeout=0\.4 seconds: no answer from shard 0"):
+    with pytest.raises(ClusterLost, match=r"longer than timeout=0\.4 seconds: no answer from shards? 0"):
         ShardedRisk(load, 3, workers, timeout=0.4)
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_best_weights(workers, ctrl_c):
     risk = ShardedRisk(slow, 6, workers)
     passes = []
@@ -195,6 +197,7 @@ def status(pid):
         return "zombie"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 def test_a_killed_driver_resumes_and_leaves_no_process(tmp_path, workers):
     expected = bmrm(ShardedRisk(_of_script, 4, "sequential"), lam=1e-3, tol=1e-4)
@@ -218,6 +221,7 @@ def _of_script(k, n):
     return Hinge(X, np.sign(X[:, 0] + 0.5 * rng.normal(size=40)))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 def test_ctrl_c_in_a_terminal_leaves_no_process(tmp_path):
     process = started(tmp_path)

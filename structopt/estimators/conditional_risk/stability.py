@@ -114,7 +114,7 @@ def uniform_bound(
     >>> import numpy as np
     >>> bound = uniform_bound(lambda rho: np.full(10_000, rho / 40), 1.0, 1.0, 1.0, None, 8.0, 0.05)
     >>> bound.rho, round(bound.value, 3)
-    (4.0, 0.189)
+    (4.0, 0.178)
     """
     _check_rho(largest_rho)
     if not 0 < delta < 1:
