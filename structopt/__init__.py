@@ -22,20 +22,34 @@ __distribution__ = "structopt-learn"
 from structopt import errors
 
 if TYPE_CHECKING:
-    from structopt import (
+    from structopt import (  # noqa: F401 (not in __all__, see below)
+        algorithms,
         backends,
+        checks,
         data,
+        distributed,
         estimators,
         features,
+        frames,
+        hierarchy,
+        interop,
         losses,
         metrics,
+        model,
         norms,
+        oracle,
+        plane,
         plot,
+        programs,
+        recognize,
         risks,
         search,
+        space,
+        stopping,
         structures,
         surrogates,
         testing,
+        torch,
         train,
     )
     from structopt.algorithms.diagram import compile_space
@@ -90,16 +104,18 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'structopt' has no attribute {name!r}")
-    home = _HOME[name]
-    if home in ("structopt", "structopt.risks"):  # modules, not names in one
-        found: Any = import_module(f"{home}.{name}")
-    else:
-        found = getattr(import_module(home), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # a type checker reads the imports above, and so finds a misspelt name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'structopt' has no attribute {name!r}")
+        home = _HOME[name]
+        if home in ("structopt", "structopt.risks"):  # modules, not names in one
+            found: Any = import_module(f"{home}.{name}")
+        else:
+            found = getattr(import_module(home), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
