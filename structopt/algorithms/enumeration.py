@@ -42,12 +42,12 @@ class Enumeration(Algorithm):
         self.labels = labels
 
     @classmethod
-    def of_space(cls, space: CompiledSpace) -> Enumeration | None:
-        """The labels of an integral space; None if they are too many, or none."""
+    def of_space(cls, space: CompiledSpace, most: int = _MOST_LABELS) -> Enumeration | None:
+        """The labels of an integral space; None if the rows declared leave more than `most`, or none."""
         if int(space.integrality.sum()) > _MOST_INTEGERS:
             return None
         try:
-            labels = enumerate_labels(space.rows_only(), limit=_MOST_LABELS)
+            labels = enumerate_labels(space.rows_only(), limit=min(most, _MOST_LABELS))
         except DeclarationError:
             return None
         if space.separations:  # a function call each: not before it is known that they are few

@@ -22,7 +22,7 @@ from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.lazy import RowPool
 from structopt.backends.profiles import Profile, check_limits
 from structopt.checks import checked, floats, hashable, instance, listed, n_threads, sequence, shown, whole
-from structopt.errors import DeclarationError, InfeasibleSpace, NoGoodNotExpressible
+from structopt.errors import DeclarationError, InfeasibleSpace, NoGoodNotExpressible, SeparationFailed
 from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
@@ -43,6 +43,8 @@ _MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
 _PLAIN_CALL, _HARD_CALL = 1e-4, 5e-3
 #: Seconds of an example in a batch by a list of labels below which nothing is faster (about 250 labels).
 _SHORT_CALL = 5e-7
+#: Calls of a space with lazy rows before its labels may be listed, and after which that is not tried again.
+_FIRST_LISTING, _LAST_LISTING = 32, 8192
 
 # The default of the sequences of a call: one object, so that a plain call is known at once.
 _NOTHING: tuple[Any, ...] = ()
@@ -138,11 +140,11 @@ class Oracle(SumsOverLabels):
         self._use(self._solvers if found is None else found)
         space = self.space
         many = isinstance(found, Enumeration) and found.seconds_per_call(batch=True) > _SHORT_CALL
+        self._list_at, self._asked = _FIRST_LISTING, 0
         self._may_compile = (
             (found is None or many)
             and self.solver == "auto"
             and self.integral != "relax"
-            and not space.separations
             and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
             and space.matrix.nnz <= _MOST_ENTRIES
         )
@@ -170,6 +172,9 @@ class Oracle(SumsOverLabels):
         A diagram is used if it is expected to answer in half of the time of the solver, or in less than that of the
         products with all labels where they are listed.
         """
+        if self.space.separations:
+            self._consider_listing(calls)
+            return
         listed = self._algorithm if isinstance(self._algorithm, Enumeration) else None
         if hard and listed is not None:
             return
@@ -185,6 +190,24 @@ class Oracle(SumsOverLabels):
         if algorithm.seconds_per_call(batch=calls > 1) < limit:
             self._use(algorithm)
             self._may_compile = False
+
+    def _consider_listing(self, calls: int) -> None:
+        """Before `calls` more calls of a space with lazy rows, of which there is no diagram: list its labels?
+
+        A list takes one call of the separations for each label of the declared rows, and a call of the solver at least
+        one. So labels are listed once there were as many calls as labels: never more than twice the work.
+        """
+        self._asked += calls
+        if self._asked < self._list_at:
+            return
+        self._list_at *= 4
+        try:
+            found = Enumeration.of_space(self.space, most=self._asked)
+        except SeparationFailed:  # at a point that no solver asked about: what it asks about is answered as before
+            found, self._list_at = None, _LAST_LISTING + 1
+        if found is not None:
+            self._use(found)
+        self._may_compile = found is None and self._list_at <= _LAST_LISTING
 
     def _solver_seconds(self, unknown: float) -> float:
         """What a call of the solver takes, as measured so far."""

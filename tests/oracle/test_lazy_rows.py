@@ -13,6 +13,7 @@ import structopt as so
 from structopt import search
 from structopt.backends.lazy import RowPool
 from structopt.errors import InfeasibleSpace, SeparationFailed, TimeLimitReached
+from structopt.space.enumeration import enumerate_labels
 from structopt.surrogates import Margin, Slack
 
 
@@ -352,3 +353,34 @@ def test_the_pool_by_itself():
     (row,) = pool.separate(np.ones(2))
     assert pool.separate(np.ones(2)) == [row] and not pool.separate(np.zeros(2))
     assert pool.program.row_names == ["lazy0 (y[0] + y[1] <= 1)"]
+
+
+def test_small_spaces_are_listed_after_many_calls():
+    for seed in range(8):
+        lazy, full, rng = instance(seed)
+        oracle, twin = so.Oracle(lazy), so.Oracle(full, "highs")
+        assert oracle.algorithm == "highs"
+        C = rng.normal(size=(max(40, len(full.enumerate())), lazy.n_variables))
+        assert [label.value for label in oracle.maximize_batch(C)] == pytest.approx(
+            [label.value for label in twin.maximize_batch(C)], abs=1e-9
+        )
+        c = rng.normal(size=lazy.n_variables)
+        values = [label.value for label in oracle.k_best(c, 3)]
+        assert values == pytest.approx([label.value for label in twin.k_best(c, 3)], abs=1e-9)
+        few = len(enumerate_labels(lazy.compiled.rows_only())) <= len(C)
+        assert oracle.algorithm == ("enumeration" if few else "highs")
+
+
+def test_a_separation_that_fails_where_no_solver_asked_is_no_obstacle():
+    space = so.LabelSpace("half known")
+    y = space.binary("y", 3)
+
+    def separate(z):
+        if z["y"].sum() == 0:
+            raise ValueError("nothing is known of this one")
+        return [y.sum() <= 2] if z["y"].sum() > 2 else None
+
+    space.lazy(separate, name="two")
+    oracle = so.Oracle(space)
+    assert [oracle.maximize([1.0, 2.0, 3.0]).value for _ in range(40)] == [5.0] * 40
+    assert oracle.algorithm == "highs"
