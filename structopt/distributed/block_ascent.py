@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structopt.checks import checked, seed, whole
-from structopt.distributed.risk import ShardedRisk, add_up
+from structopt.distributed.risk import ShardedRisk
 from structopt.distributed.shards import Shard
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import Regularizer, check_l2
@@ -262,21 +262,19 @@ class _Consensus(Method):
     def _ask(self, monitor: Monitor, part: str, task: _Task) -> _Answer:
         """One round over all shards; those that have lost their duals are asked once more, with what is known."""
         with monitor.part(part):
+            shards, size = self.risk.shards, self.w.nbytes
+            sent = shards.send(self.setup, self.w, task, self.begun)
             weights = [(weight,) for weight in self.risk.weights]
-            answers = self.risk.shards.map(_ascend, self.setup, self.w, task, self.begun, own=weights)
-            lost = [isinstance(answer, _Lost) for answer in answers]
-            if any(lost):
-                self.restarts += sum(lost) if self.placed else 0
+            found: _Answer = shards.sum(_ascend, _Answer.plus, sent, own=weights, size=size)
+            if found.lost:
+                self.restarts += len(found.lost) if self.placed else 0
                 own = [
-                    (weight, wanted, state if wanted else None)
-                    for weight, wanted, state in zip(self.risk.weights, lost, self.held, strict=True)
+                    (weight, k in found.lost, self.held[k] if k in found.lost else None)
+                    for k, (weight,) in enumerate(weights)
                 ]
-                again = self.risk.shards.map(_restart, self.setup, self.w, task, own=own)
-                answers = [new if wanted else old for old, new, wanted in zip(answers, again, lost, strict=True)]
+                found = found.plus(shards.sum(_restart, _Answer.plus, sent, own=own, size=size))
             self.placed = True
             self.round += 1
-            there: list[_Answer] = [answer for answer in answers if answer is not None]
-            found = add_up(there, _Answer.plus)
             self.outdated += found.outdated
             return found
 
@@ -344,16 +342,13 @@ class _Task(NamedTuple):
     cached: int
 
 
-class _Lost:
-    """The answer of a shard that has no dual variables of this run."""
-
-
 class _Answer(NamedTuple):
     """A shard's share in the dual point and in the certificate; shares of shards add up.
 
     ``v`` are the weights and ``level`` the linear part of its dual value, ``change`` and ``size`` the squared norms of
     the change of v in this round and of v, ``value`` its share of the risk at the common weights (an upper bound),
-    ``gap`` that of the gap, as met. ``outdated`` counts shards whose duals were not those of the last round.
+    ``gap`` that of the gap, as met. ``outdated`` counts shards whose duals were not those of the last round, ``lost``
+    are those that have none of this run: their share is 0.
     """
 
     v: Vector
@@ -363,6 +358,12 @@ class _Answer(NamedTuple):
     change: float
     size: float
     outdated: int
+    lost: tuple[int, ...] = ()
+
+    @classmethod
+    def of_nothing(cls, *lost: int) -> _Answer:
+        """The share of a shard that has no duals, or is not asked."""
+        return cls(np.zeros(()), 0.0, 0.0, 0.0, 0.0, 0.0, 0, lost)
 
     def plus(self, other: _Answer) -> _Answer:
         pairs: list[tuple[Any, Any]] = list(zip(self, other, strict=True))
@@ -443,23 +444,30 @@ def _duals(shard: Shard, setup: _Setup) -> _Duals | None:
     return found if found is not None and found.run == setup.run else None
 
 
-def _ascend(shard: Shard, setup: _Setup, w: Vector, task: _Task, begun: bool, weight: float) -> _Answer | _Lost:
+def _ascend(shard: Shard, setup: _Setup, w: Vector, task: _Task, begun: bool, weight: float) -> _Answer:
     """One round of a shard; without duals of this run it says so, unless the run begins."""
     duals = _duals(shard, setup)
     if duals is None:
         if begun:
-            return _Lost()
+            return _Answer.of_nothing(shard.k)
         duals = shard.memory["block_ascent"] = _Duals(shard, setup, weight)
         duals.round = task.round
     return duals.ascend(w, task)
 
 
 def _restart(
-    shard: Shard, setup: _Setup, w: Vector, task: _Task, weight: float, wanted: bool, state: dict[str, Any] | None
-) -> _Answer | None:
+    shard: Shard,
+    setup: _Setup,
+    w: Vector,
+    task: _Task,
+    begun: bool,
+    weight: float,
+    wanted: bool,
+    state: dict[str, Any] | None,
+) -> _Answer:
     """One round of a shard that has lost its duals, from those that the driver sends, or from a guess."""
     if not wanted:
-        return None
+        return _Answer.of_nothing()
     duals = shard.memory["block_ascent"] = _Duals(shard, setup, weight)
     if state is None:
         duals.guess(w)

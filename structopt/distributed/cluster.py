@@ -24,6 +24,15 @@ _CLOSING = 10.0
 # Seconds to find a scheduler.
 _CONNECTING = 30.0
 
+# Of the processes started here.
+_CONFIG = {
+    # A forked process would inherit locks that other threads hold (numba, HiGHS, BLAS).
+    "distributed.worker.multiprocessing-method": "spawn",
+    # dask makes malloc return every freed page to the system at once, so that the temporary arrays of the next pass
+    # fault them all in again: passes over chains took twice the time.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+}
+
 
 class Workers:
     """The workers of a dask client; without one, processes of this machine that end with this object.
@@ -147,8 +156,7 @@ def _start(n_workers: int | None, memory_limit: Any) -> tuple[Any, Any]:
             "This is a worker process itself, which cannot start others: pass client=distributed.get_client(), or "
             "client='sequential'."
         )
-    # A forked process would inherit locks that other threads hold (numba, HiGHS, BLAS).
-    with config.set({"distributed.worker.multiprocessing-method": "spawn"}):
+    with config.set(_CONFIG):
         cluster = LocalCluster(
             n_workers=CPU_COUNT if n_workers is None else n_workers,
             threads_per_worker=1,
@@ -159,7 +167,8 @@ def _start(n_workers: int | None, memory_limit: Any) -> tuple[Any, Any]:
             silence_logs=logging.ERROR,
         )
         try:
-            return Client(cluster), cluster
+            # Weights go to the workers, and answers come back, without passing through the scheduler.
+            return Client(cluster, direct_to_workers=True), cluster
         except BaseException:
             cluster.close(timeout=_CLOSING)
             raise

@@ -5,6 +5,7 @@ Estimators reach this module only when an engine or a dask collection is given t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,16 +15,71 @@ import dask.array as da
 import numpy as np
 from dask.delayed import delayed
 
+from structopt import train
+from structopt.distributed.block_ascent import block_ascent
 from structopt.distributed.cluster import Workers
 from structopt.distributed.loaders import Collections, partitions
 from structopt.distributed.risk import ShardedRisk
+from structopt.distributed.sgd import sgd
 from structopt.errors import DeclarationError
 from structopt.risks.risk import Risk
+from structopt.train.registry import BYTES_PER_EXAMPLE, Trainer, TrainerFunction
 
-__all__ = ["Workers", "computed", "distinct", "of_collections", "predicted", "spread"]
+__all__ = ["Workers", "computed", "distinct", "of_collections", "on_shards", "predicted", "spread", "working_sets_fit"]
 
 # Shards of data in this process for each worker: some more than one, so that a slow worker gives some away.
 _SHARDS = 4
+# Share of the workers' memory that working sets may fill: half of it may be the shards.
+_WORKING_SETS = 0.25
+# Trainers that work example by example, and what does the same with shards.
+_OVER_SHARDS: dict[TrainerFunction, TrainerFunction] = {train.block_ascent: block_ascent, train.sgd: sgd}
+
+
+def on_shards(trainer: str | TrainerFunction | Trainer) -> Trainer:
+    """The trainer that does with shards what `trainer` does in one process.
+
+    Parameters
+    ----------
+    trainer : str, callable or Trainer
+        One that asks a risk for cuts only stays as it is, and so does a function of the user's own.
+
+    Returns
+    -------
+    Trainer
+    """
+    found = train.get(trainer)
+    partial = found.function if isinstance(found.function, functools.partial) else None
+    base = found.function if partial is None else partial.func
+    if base in _OVER_SHARDS:
+        function = _OVER_SHARDS[base]
+        return Trainer(
+            found.name, function if partial is None else functools.partial(function, *partial.args, **partial.keywords)
+        )
+    if any(not hasattr(ShardedRisk, method) for method in found.needs):
+        able = [name for name in train.names() if train.get(name).needs == ("cut",)]
+        others = sorted({train.get(one).name for one in _OVER_SHARDS} | set(able))
+        raise DeclarationError(
+            f"The trainer {found.name!r} needs all examples in one process: with an engine use one of "
+            f"{', '.join(others)}, or engine=None."
+        )
+    return found
+
+
+def working_sets_fit(risk: Any, workers: Workers) -> bool:
+    """Whether the working sets of block ascent fit into the workers' memory, beside the shards.
+
+    Parameters
+    ----------
+    risk : Risk
+    workers : Workers
+
+    Returns
+    -------
+    bool
+    """
+    if isinstance(risk, ShardedRisk) and risk.shards.keep is False:
+        return False
+    return len(risk) * BYTES_PER_EXAMPLE <= _WORKING_SETS * workers.memory
 
 
 @contextmanager

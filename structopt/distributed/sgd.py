@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from structopt.checks import checked, seed
 from structopt.distributed.block_ascent import check_shards, structured
-from structopt.distributed.risk import ShardedRisk, add_up
+from structopt.distributed.risk import ShardedRisk
 from structopt.distributed.shards import Shard
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
@@ -144,8 +144,7 @@ class _Averaging(Method):
         with monitor.part("steps"):
             own = [(share,) for share in self.shares]
             options = (self.lam, self.number, self.batch_size, self.random_state)
-            found = self.risk.shards.map(_steps, self.w, *options, own=own)
-            self.w = add_up([part for part in found if part is not None], np.add)
+            self.w = self.risk.shards.sum(_steps, np.add, self.w, *options, own=own, size=self.w.nbytes)
         self.number += 1
         self.mean += (self.w - self.mean) * 2.0 / (self.number + 1)
         monitor.count(oracle_calls=self.n, passes=1)

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from dask import annotate
 from dask.delayed import delayed
 from dask.sizeof import sizeof
 from distributed import CancelledError, as_completed
@@ -228,6 +229,7 @@ class Shards:
         self._name = f"structopt-{uuid.uuid4().hex[:12]}"
         self._number = itertools.count()
         self._held: dict[int, Any] = {}  # futures of shards, or the shards themselves in this process
+        self._places: dict[int, str] = {}  # the worker that was given a shard
         self._infos: list[ShardInfo | None] | None = None
         self._size = 0
 
@@ -365,6 +367,17 @@ class Shards:
                 return True
         return False
 
+    def _shared_out(self, parts: Sequence[int]) -> dict[str, list[int]]:
+        """Parts for each worker: as many on one as on another, and neighbours together, since `add_up` begins there."""
+        there = self.workers.addresses
+        counts = Counter(dict.fromkeys(there, 0))
+        counts.update(self._places[k] for k in self._held if self._places.get(k) in counts)
+        more: Counter[str] = Counter()
+        for _ in parts if there else ():
+            more[min(there, key=lambda address: counts[address] + more[address])] += 1
+        rest = iter(parts)
+        return {address: list(itertools.islice(rest, more[address])) for address in there if more[address]}
+
     def close(self) -> None:
         """Release the shards; the workers stay."""
         self._held.clear()
@@ -397,6 +410,7 @@ class _Pass:
         self.began = time.monotonic()
         self.alone_since: float | None = None
         self.looked = self.began
+        self.there: set[str] | None = None  # workers at the last look
 
     def answers_of_all(self) -> list[Any]:
         """Every answer brought here, in the order of the shards."""
@@ -408,6 +422,10 @@ class _Pass:
                 for future, result in self._arrived(stream):
                     if future.key in self.futures:
                         self._take(future, result, stream)
+                homeless = self._homeless([k for k in range(n) if k not in self.answers])
+                if homeless:
+                    self._release(homeless)
+                    stream.update(self._ask(homeless))
         finally:
             self._release()
         return [self.answers[k] for k in range(n)]
@@ -431,6 +449,7 @@ class _Pass:
         done.update(futures)
         del futures  # each is released here when it has been added there
         while len(self.answers) < len(parts):
+            self._lose_homeless(parts)
             for future in self._arrived(done):
                 k, _ = self.futures[future.key]
                 if future.status != "finished":
@@ -440,6 +459,7 @@ class _Pass:
                 self._tell()
         last = as_completed([total], loop=self.client.loop, with_results=True, raise_errors=False)
         while True:
+            self._lose_homeless(parts)
             for future, result in self._arrived(last):
                 if future.status != "finished":
                     raise _Lost
@@ -452,6 +472,20 @@ class _Pass:
             return self.client.submit(add, a, b, key=key, pure=False)
 
         return submit
+
+    def _homeless(self, parts: Sequence[int]) -> list[int]:
+        """Shards whose worker is gone. dask would wait for it: a shard is loaded on the worker that it was given to."""
+        if not self.there or not self.shards.keep:
+            return []
+        places = self.shards._places
+        found = [k for k in parts if k in self.shards._held and places.get(k, "") not in {"", *self.there}]
+        for k in found:
+            self._count_loss(k, None)
+        return found
+
+    def _lose_homeless(self, parts: Sequence[int]) -> None:
+        if self._homeless(parts):
+            raise _Lost
 
     def _fail_or_lose(self, k: int, future: Any, error: Any) -> None:
         """Raise the error of a shard; what a lost worker causes is `_Lost`."""
@@ -472,6 +506,7 @@ class _Pass:
             ) from error
         self.shards.traffic.reloaded += 1
         self.shards._held.pop(k, None)
+        self.shards._places.pop(k, None)
 
     # ---- sending ---------------------------------------------------------------------------------
 
@@ -482,18 +517,20 @@ class _Pass:
             self.shards.traffic.sent += sent.nbytes * self.shards.n
             return sent.values
         if sent.future is None or sent.is_lost:
-            [sent.future] = self._scatter([sent.values], broadcast=True)
+            [sent.future] = self._scatter([sent.values])
             self.shards.traffic.sent += sent.nbytes * max(1, self.shards.workers.count)
         return sent.future
 
-    def _scatter(self, things: list[Any], broadcast: bool) -> list[Any]:
-        """Send things to the workers; again where one of them dies meanwhile, later where there is none."""
+    def _scatter(self, things: list[Any], workers: list[str] | None = None) -> list[Any]:
+        """Send things to all workers, or to some; again where one of them dies meanwhile, later where there is none."""
+        broadcast = workers is None
         while True:
             try:
                 # Without a hash: the same weights sent twice are two things, of which one may be released.
-                found: list[Any] = self.client.scatter(things, broadcast=broadcast, hash=False)
+                found: list[Any] = self.client.scatter(things, workers=workers, broadcast=broadcast, hash=False)
                 return found
             except (OSError, TimeoutError, ValueError, KeyError) as error:
+                workers = None  # any of them
                 self.failures += 1
                 if self.failures > _SENDS:
                     raise ClusterLost(f"The data could not be sent to the workers: {error!r}.") from error
@@ -527,23 +564,32 @@ class _Pass:
         return list(futures)
 
     def _load(self, parts: Sequence[int]) -> None:
-        """Futures of shards. dask chooses the workers: a task that prefers one waits for ever if all die."""
+        """Futures of shards, each on the worker that it is given to.
+
+        Left to itself, dask loads most of them on the worker that is up first, and the others wait in every pass.
+        """
         shards = self.shards
-        if not parts:
-            return
-        if isinstance(shards.load, Given):
-            for k in parts:
-                shard = make_shard(shards.load, k, shards.n)
-                [shards._held[k]] = self._scatter([shard], broadcast=False)
-                shards.traffic.sent += nbytes(shard)
-            return
-        if hasattr(shards.load, "shard"):  # partitions of dask collections, which have graphs of their own
-            futures = self.client.compute([shards.load.shard(k, shards.n) for k in parts])
-            shards._held.update(zip(parts, futures, strict=True))
-            return
-        keys = [f"{shards._name}-load-{k}-{next(shards._number)}" for k in parts]
-        futures = self.client.map(_load_part, parts, load=shards.load, n=shards.n, key=keys, pure=False)
-        shards._held.update(zip(parts, futures, strict=True))
+        while parts and not (shared := shards._shared_out(parts)):
+            self._look()
+            time.sleep(0.2)
+        for address, mine in shared.items() if parts else ():
+            if isinstance(shards.load, Given):
+                for k in mine:
+                    shard = make_shard(shards.load, k, shards.n)
+                    [shards._held[k]] = self._scatter([shard], workers=[address])
+                    shards.traffic.sent += nbytes(shard)
+                continue
+            if hasattr(shards.load, "shard"):  # partitions of dask collections, which have graphs of their own
+                with annotate(workers=[address]):
+                    made = [shards.load.shard(k, shards.n) for k in mine]
+                futures = self.client.compute(made)
+            else:
+                keys = [f"{shards._name}-load-{k}-{next(shards._number)}" for k in mine]
+                futures = self.client.map(
+                    _load_part, mine, load=shards.load, n=shards.n, key=keys, pure=False, workers=[address]
+                )
+            shards._held.update(zip(mine, futures, strict=True))
+            shards._places.update(dict.fromkeys(mine, address))
 
     # ---- receiving -------------------------------------------------------------------------------
 
@@ -584,7 +630,8 @@ class _Pass:
         if now - self.looked < _LOOK:
             return
         self.looked = now
-        if self.shards.workers.count:
+        self.there = set(self.shards.workers.addresses)
+        if self.there:
             self.alone_since = None
             return
         self.alone_since = now if self.alone_since is None else self.alone_since
@@ -600,10 +647,10 @@ class _Pass:
         shards = self.shards
         shards.watch.tell(f"shards {len(self.answers)}/{shards.n}, {_amount(shards.traffic.moved)} moved")
 
-    def _release(self) -> None:
-        """Give up what is still under way."""
-        unfinished = [future for _, future in self.futures.values()]
-        self.futures.clear()
+    def _release(self, parts: Sequence[int] | None = None) -> None:
+        """Give up what is still under way, of some shards or of all."""
+        keys = [key for key, (k, _) in self.futures.items() if parts is None or k in parts]
+        unfinished = [self.futures.pop(key)[1] for key in keys]
         if unfinished and self.client.status == "running":
             with suppress(Exception):  # on the way out with another error
                 self.client.cancel(unfinished)

@@ -229,10 +229,11 @@ class Fitting:
         wanted |= {name: getattr(self, name) for name in ("random_state", "certify") if hasattr(self, name)}
         if self._workers is None:
             return train.get(trainer).minimise(risk, **(wanted | options))
-        from structopt.distributed.engine import spread
+        from structopt.distributed.engine import on_shards, spread
 
+        over_shards = on_shards(trainer)
         with spread(risk, self._workers) as parts:
-            return train.get(trainer).minimise(parts, **(wanted | options))
+            return over_shards.minimise(parts, **(wanted | options))
 
     def _parts(self, build: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> Any:
         """The risk of dask collections on the workers, ``build(X, y, sample_weight)`` of each partition."""

@@ -14,10 +14,10 @@ from structopt.errors import DeclarationError
 from structopt.train.hierarchical_sgd import seen_features
 from structopt.train.registry import ProblemSize, Trainer, TrainerFunction, problem_size
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["MANY_WEIGHTS", "Plan", "make_plan"]
 
 # Up to so many weights a pass of block ascent is cheap enough to be worth its certificate.
-_MANY_WEIGHTS = 1 << 26
+MANY_WEIGHTS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _candidates(
 ) -> Iterator[Plan]:
     if asked is None and support != "seen":
         plan = _plan(train.get("block_ascent"), size, "the working sets fit into memory")
-        if size.weights <= _MANY_WEIGHTS and plan.total <= limit:
+        if size.weights <= MANY_WEIGHTS and plan.total <= limit:
             yield plan
     elif asked is not None and asked.name not in ("sgd", "hierarchical_sgd"):
         yield _plan(asked, size)

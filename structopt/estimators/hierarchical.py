@@ -9,7 +9,7 @@ import numpy as np
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.estimators._fitting import is_collection, on_engine
 from structopt.estimators._hierarchical import HierarchicalEstimator, Kind, Partition, node_model, task_loss
-from structopt.estimators._memory_plan import make_plan
+from structopt.estimators._memory_plan import MANY_WEIGHTS, make_plan
 from structopt.hierarchy import Hierarchy
 from structopt.norms.normalization import maxmin, normalization
 from structopt.space.compiled import FloatArray
@@ -214,7 +214,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         plan = make_plan(
             X,
             labels,
-            trainer=self._trainer(),
+            trainer=self._trainer(X.shape[1]),
             support=self.support,
             itemsize=np.dtype(self.dtype).itemsize,
             max_memory=self.max_memory,
@@ -238,9 +238,10 @@ class HierarchicalSVM(HierarchicalEstimator):
         loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
         return node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided, self.solver)
 
-    def _trainer(self) -> TrainerOption:
-        automatic = isinstance(self.trainer, str) and self.trainer == "auto"
-        return "bmrm" if automatic and self.engine is not None else self.trainer
+    def _trainer(self, n_features: int) -> TrainerOption:
+        if self.engine is None or not (isinstance(self.trainer, str) and self.trainer == "auto"):
+            return self.trainer
+        return "block_ascent" if n_features * len(self.hierarchy_) <= MANY_WEIGHTS else "sgd"
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Train on dask collections, whose partitions stay on the workers."""
@@ -250,7 +251,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         model = self._model()
         build = Partition(model, self.intercept, np.dtype(self.dtype), self.n_jobs)
         with self._parts(build, X, y, sample_weight) as risk:
-            result = self._minimise(risk, self._trainer())
+            result = self._minimise(risk, self._trainer(risk.n_features // len(self.hierarchy_)))
         self.plan_ = f"{result.trainer} on the workers of the engine"
         self._keep(result.w.reshape(len(self.hierarchy_), -1), result)
         self._tell_early_end()

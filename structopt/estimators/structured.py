@@ -55,7 +55,8 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         ``"auto"``, a name of `structopt.train.names` (``"block_ascent"``, ``"bmrm"``, ``"one_slack"``, ``"n_slack"``,
         ``"bcfw"``, ``"sgd"``, ``"proximal_bundle"``, ...), or a function ``f(risk, *, lam, ...) -> TrainResult`` of
         your own. ``"auto"`` takes block ascent where the surrogate is convex and the working sets fit into memory,
-        bundle methods where they do not, and SGD for a surrogate that is not convex.
+        bundle methods where they do not, and SGD for a surrogate that is not convex. With an engine ``"block_ascent"``
+        and ``"sgd"`` are those of `structopt.distributed`; trainers that need all examples in one process are refused.
     lam : float
         Weight of the regulariser.
     tol : float
@@ -173,13 +174,13 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
             raise DeclarationError(f"n_starts must be at least 1, got {self.n_starts!r}.")
         *first, last = self._schedule()
         risk = self._risk(last, X, Y, sample_weight)
-        trainer = self._choose(risk)
+        trainer = self._choose(risk, last)
         stages: list[tuple[Surrogate, TrainResult]] = []
         try:
             for number, surrogate in enumerate(first):
                 stage = self._risk(surrogate, X, Y, sample_weight)
                 start = stages[-1][1].w if stages else None
-                found = self._minimise(stage, self._choose(stage), part=f"stage{number}", start=start)
+                found = self._minimise(stage, self._choose(stage, surrogate), part=f"stage{number}", start=start)
                 stages.append((surrogate, found))
             result = self._minimise_from(risk, trainer, stages[-1][1].w if stages else None)
             if stages:
@@ -232,20 +233,19 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         if getattr(X, "ndim", 0) == 2:
             self.n_features_in_ = int(X.shape[1])
 
-    def _choose(self, risk: Any) -> Trainer:
+    def _choose(self, risk: Any, surrogate: Surrogate) -> Trainer:
         if not (isinstance(self.trainer, str) and self.trainer == "auto"):
             return train.get(self.trainer)
-        if self.engine is not None:
-            other = next((psi for psi in self._schedule() if not psi.convex_in_h), None)
-            if other is not None:
-                raise DeclarationError(f"{other!r} is not convex in the weights, and needs engine=None.")
-            return train.get("bmrm")  # with values and planes of the workers' examples
+        if self.engine is not None and not surrogate.convex_in_h:
+            raise DeclarationError(
+                f"{surrogate!r} is not convex in the weights, and needs engine=None; trainer='sgd' is a rough answer."
+            )
         tables = sum(not isinstance(term, Tied) for term in self.model.features.values())
-        if not risk.is_convex:
-            name, why = "sgd", f"{risk.surrogate!r} is not convex in the weights"
+        if not surrogate.convex_in_h:
+            name, why = "sgd", f"{surrogate!r} is not convex in the weights"
         elif tables > 1:
             name, why = "bmrm", "the model has several feature tables"
-        elif _memory_beside_the_features("block_ascent", risk) > _MEMORY_LIMIT:
+        elif not self._working_sets_fit(risk):
             name, why = "bmrm", "working sets for so many examples would not fit into memory"
         else:
             name, why = "block_ascent", "a decomposable risk whose working sets fit into memory"
@@ -254,6 +254,14 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
             with suppress(OSError, ValueError):  # the pipe or the file was closed
                 print(f"trainer: {name} ({why})")
         return train.get(name)
+
+    def _working_sets_fit(self, risk: Any) -> bool:
+        """Whether there is memory for block ascent: here, or on the workers that hold the examples."""
+        if self._workers is None:
+            return _memory_beside_the_features("block_ascent", risk) <= _MEMORY_LIMIT
+        from structopt.distributed.engine import working_sets_fit
+
+        return working_sets_fit(risk, self._workers)
 
     # ---- use -------------------------------------------------------------------------------------
 

@@ -31,13 +31,23 @@ from structopt.train.result import TrainResult
 from structopt.train.sgd import sgd
 from structopt.train.trust_region import trust_region_bundle
 
-__all__ = ["ProblemSize", "Trainer", "TrainerFunction", "TrainerOption", "get", "names", "problem_size", "register"]
+__all__ = [
+    "BYTES_PER_EXAMPLE",
+    "ProblemSize",
+    "Trainer",
+    "TrainerFunction",
+    "TrainerOption",
+    "get",
+    "names",
+    "problem_size",
+    "register",
+]
 
 #: What `StructuredSVM(trainer=...)` takes besides a name.
 TrainerFunction = Callable[..., TrainResult]
 
 # Working sets of block ascent take about this many bytes an example at 20 cuts (docs/mathematics/training).
-_BYTES_PER_EXAMPLE = 5000
+BYTES_PER_EXAMPLE = 5000
 # Cuts that a bundle method may hold.
 _CUTS = 100
 
@@ -189,7 +199,7 @@ _WORD = {"warm": "warm_start"}
 
 def _working_sets(size: ProblemSize) -> dict[str, float]:
     # Examples are processed in twelve groups, each with its table of scores and a transposed copy.
-    own = {"working sets": float(_BYTES_PER_EXAMPLE * size.examples), "score tables": _score_tables(size) / 12}
+    own = {"working sets": float(BYTES_PER_EXAMPLE * size.examples), "score tables": _score_tables(size) / 12}
     return {"features": 2 * size.features, "weights": 24.0 * size.weights, **own}
 
 

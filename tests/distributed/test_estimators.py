@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 
 import numpy as np
@@ -114,13 +115,62 @@ def test_weights_of_examples():
         there.fit(collection(X), collection(y), sample_weight=s)
 
 
+@pytest.mark.parametrize("name", ["structured", "slack", "hierarchy"])
+def test_block_ascent_is_the_default(name):
+    estimator, X, y = CASES[name]
+    found = clone(estimator).set_params(engine="sequential").fit(X, y)
+    bundle = clone(estimator).set_params(engine="sequential", trainer="bmrm").fit(X, y)
+    assert found.result_.trainer == "distributed block ascent" and bundle.result_.trainer == "bmrm"
+    assert found.result_.passes < bundle.result_.passes
+    # Both certificates hold for the same problem.
+    assert max(found.result_.lower_bound, bundle.result_.lower_bound) <= bundle.result_.objective * (1 + 1e-9)
+    assert bundle.result_.lower_bound <= found.result_.objective * (1 + 1e-9)
+
+
+def test_block_ascent_with_weights_of_examples():
+    estimator, X, y = CASES["structured"]
+    s = np.linspace(0.0, 2.0, len(X))
+    here = clone(estimator).fit(X, y, sample_weight=s)
+    there = clone(estimator).set_params(engine="sequential").fit(X, y, sample_weight=s)
+    parts = clone(estimator).set_params(engine="sequential")
+    parts.fit(collection(X), collection(y), sample_weight=collection(s))
+    for found in (there, parts):
+        assert found.result_.trainer == "distributed block ascent"
+        assert found.result_.lower_bound <= here.result_.objective * (1 + 1e-9)
+        assert here.result_.lower_bound <= found.result_.objective * (1 + 1e-9)
+
+
+def test_block_ascent_goes_on(tmp_path):
+    estimator, X, y = CASES["structured"]
+    svm = clone(estimator).set_params(engine="sequential", tol=1e-3)
+    cold = svm.fit(X, y).n_iter_
+    svm.set_params(warm_start=True).fit(X, y)
+    assert svm.result_.converged and svm.n_iter_ < cold
+    path = tmp_path / "run.npz"
+    with pytest.warns(UserWarning, match="stopped with a relative gap"):
+        clone(svm).set_params(warm_start=False, checkpoint=path, max_passes=2).fit(X, y)
+    resumed = clone(svm).set_params(warm_start=False, checkpoint=path).fit(X, y)
+    assert resumed.result_.converged and resumed.n_iter_ == cold
+
+
+def test_trainers_of_one_process():
+    estimator, X, y = CASES["structured"]
+    few = functools.partial(so.train.block_ascent, cached_labels=5)
+    svm = clone(estimator).set_params(engine="sequential", trainer=few).fit(X, y)
+    assert svm.result_.trainer == "distributed block ascent" and svm.result_.converged
+    with pytest.raises(DeclarationError, match=r"'n_slack' needs all examples in one process.*block_ascent, bmrm"):
+        svm.set_params(trainer="n_slack").fit(X, y)
+    with pytest.raises(DeclarationError, match="cannot be called"):
+        svm.set_params(trainer=functools.partial(so.train.block_ascent, lookahead=5)).fit(X, y)
+
+
 def test_engines_that_do_not_work_are_named():
     _, X, y = CASES["binary"]
     with pytest.raises(DeclarationError, match="client must be"):
         so.LinearSVM(engine="dusk").fit(X, y)
     with pytest.raises(DeclarationError, match="is not convex in the weights, and needs engine=None"):
         so.StructuredSVM(so.structures.Multiclass(["no", "yes"]), "prob", engine="sequential").fit(X, y)
-    with pytest.raises(DeclarationError, match="does not work with the trainer 'coordinate_descent'"):
+    with pytest.raises(DeclarationError, match="'coordinate_descent' needs all examples in one process"):
         so.LinearSVM(engine="sequential", trainer="coordinate_descent").fit(X, y)
     with pytest.raises(DeclarationError, match="one class"):
         so.LinearSVM(engine="sequential").fit(collection(X), collection(np.ones(len(X))))

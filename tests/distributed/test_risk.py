@@ -145,3 +145,10 @@ def test_a_load_that_returns_no_risk_is_named(wrong):
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(DeclarationError, match=message):
         ShardedRisk(hinge, **{"client": "sequential", **options})
+
+
+def test_every_worker_has_its_share(workers):
+    with ShardedRisk(hinge, 7, workers) as risk:
+        places = [risk.shards._places[k] for k in range(7)]
+    assert places == sorted(places)  # neighbours are added where they are
+    assert sorted(places.count(address) for address in workers.addresses) == [3, 4]
