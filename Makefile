@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test coverage test-torch test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz bench clean
+.PHONY: demo test coverage test-torch test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz bench bench-all clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -74,7 +74,10 @@ docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
 fuzz: $(VENV)/.dev  ## random cases against enumeration, HiGHS and cvxpy; FUZZ="--seconds 60" and the like are passed on
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-bench: $(VENV)/.dev  ## all benchmarks, one after the other; what each keeps is in benchmarks/results
+bench: $(VENV)/.dev  ## repeats every kept result with its own command, sub-samples included
+	$(BIN)/structopt bench --kept
+
+bench-all: $(VENV)/.dev  ## every benchmark with its default arguments, at full size
 	for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:

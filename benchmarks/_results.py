@@ -23,7 +23,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 __all__ = ["FOLDER", "changed_since", "fingerprint", "keep", "load", "load_all", "shown"]
@@ -58,7 +57,13 @@ _REQUIRED = (
     "rows",
 )
 
-_kept_at = 0.0  # CPU seconds of the process when the last result was kept
+_kept_at = 0.0  # CPU seconds when the last result was kept
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those it has waited for."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def shown(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -113,7 +118,7 @@ def keep(
         if nothing can be written.
     """
     global _kept_at
-    now = process_time()
+    now = _cpu_seconds()
     seconds, _kept_at = now - _kept_at, now
     benchmark = name.partition(".")[0]
     command = " ".join(["structopt", "bench", benchmark, *(sys.argv[1:] if words is None else words)])

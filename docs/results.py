@@ -86,6 +86,13 @@ def _is_number(rows: Sequence[Row], name: str) -> bool:
     return bool(values) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
+def _plain_table(rows: Sequence[Row]) -> str:
+    """The rows of a result as they are."""
+    columns = _columns(rows)
+    right = [_is_number(rows, column) for column in columns]
+    return _table(columns, zip(*(_cells(rows, column) for column in columns), strict=True), right)
+
+
 def _provenance(result: Row) -> str:
     """The command, and where and when it ran; a comment marks the place of the sentence on a result's age."""
     versions = ", ".join(
@@ -259,7 +266,10 @@ def reproductions_page(found: Sequence[Row], results: Mapping[str, Row]) -> str:
                 parts.append(f"Not reproduced: {table.get('missing', 'the result is not kept yet.')}")
                 continue
             text, falls_short = side_by_side(table, result)
-            parts += [text] if table.get("rows") else []
+            if table.get("rows"):
+                parts.append(text)
+            elif table.get("show"):  # rows of ours alone
+                parts.append(_plain_table(result["rows"]))
             if falls_short and "why" in table:
                 parts.append(f"Why it falls short: {table['why']}")
             elif "why" in table:
@@ -323,15 +333,18 @@ def benchmarks_page(found: Sequence[Row], results: Mapping[str, Row], folder: Pa
             [False, False, True],
         )
     )
+    total = sum(float(result["cpu_seconds"]) for result in results.values())
+    parts.append(
+        f"The {len(results)} kept results, those of *Reproductions* included, took {total / 60:.0f} CPU minutes in "
+        "all. `make bench` repeats them, each with its own command and the sub-samples that it names; `make bench-all` "
+        "runs every benchmark with its defaults, at full size."
+    )
     for name, own in by_file.items():
         first, rest = _said(folder / f"{name}.py")
         parts += [f"## {name}", first, *([rest] if rest else [])]
         for result in own:
             rows = result["rows"]
-            columns = _columns(rows)
-            right = [_is_number(rows, column) for column in columns]
-            parts.append(f"### {result['title']}")
-            parts.append(_table(columns, zip(*(_cells(rows, column) for column in columns), strict=True), right))
+            parts += [f"### {result['title']}", _plain_table(rows)]
             if result.get("ratio"):
                 parts.append(f"![{result['title']}: {result['ratio']}](_static/results/{result['name']}.svg)")
             parts += [result["note"]] if result.get("note") else []

@@ -18,18 +18,21 @@ __all__ = ["add", "run"]
 
 _DESCRIPTION = """\
 Run a file of benchmarks/ in a checkout of structopt, or list them with the tables that are kept of each in
-benchmarks/results and the CPU seconds that these took. Words after the name go to the benchmark.
+benchmarks/results and the CPU seconds that these took. Words after the name go to the benchmark. --kept runs the
+commands of what is kept, one after the other.
 
 examples:
   structopt bench
   structopt bench oracle --quick
   structopt bench train yeast
+  structopt bench --kept
 """
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = add_command(commands, "bench", run, "run a benchmark of a checkout", _DESCRIPTION)
+    parser.add_argument("--kept", action="store_true", help="repeat all that is kept, or all of the benchmark named")
     parser.add_argument("name", nargs="?", help="file of benchmarks/ without its suffix; none: list them")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...", help="arguments of the benchmark")
 
@@ -38,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List or run, and return the exit code."""
     folder = _folder()
     files = {path.stem: path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")}
+    if arguments.kept:
+        return _repeat(folder, files, arguments.name)
     if arguments.name is None:
         kept = _kept(folder)
         about = {name: {"about": _first_line(path), "kept": kept.get(name, {})} for name, path in files.items()}
@@ -51,6 +56,37 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     done = subprocess.run([sys.executable, str(files[arguments.name]), *arguments.words])
     return 0 if done.returncode == 0 else 1
+
+
+def _repeat(folder: Path, files: dict[str, Path], only: str | None) -> int:
+    """Run every command that results are kept of, once; all of them, also after one that fails."""
+    if only is not None and only not in files:
+        raise DeclarationError(f"There is no benchmark {only!r}; choose one of {', '.join(files)}.")
+    failed = []
+    for command in _commands(folder):
+        _, _, name, *words = command.split()
+        if only not in (None, name):
+            continue
+        print(f"== {command}", flush=True)
+        if name not in files or subprocess.run([sys.executable, str(files[name]), *words]).returncode:
+            failed.append(command)
+    for command in failed:
+        print(f"failed: {command}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _commands(folder: Path) -> list[str]:
+    """The commands of the kept results in order of their names, each once."""
+    found = []
+    for path in sorted((folder / "results").glob("*.json")):
+        try:
+            command = str(json.loads(path.read_text(encoding="utf-8"))["command"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DeclarationError(f"{path} is not a kept result; run its benchmark again.") from error
+        if not command.startswith("structopt bench "):
+            raise DeclarationError(f"{path} is of the command {command!r}, which is no benchmark.")
+        found.append(command)
+    return list(dict.fromkeys(found))
 
 
 def _line(name: str, about: dict[str, Any]) -> tuple[str, ...]:

@@ -208,6 +208,19 @@ def test_bench(ask, run, monkeypatch, tmp_path):
     (tmp_path / "benchmarks" / "results" / "tiny.part.json").unlink()
     assert run("bench", "tiny", "--quick", 0)[0] == 0
     assert run("bench", "tiny", 3)[0] == 1
+    # Every command of what is kept runs once, also after one that fails.
+    results = tmp_path / "benchmarks" / "results"
+    for name, words in (("a", "x y 3"), ("b", "x y 0"), ("c", "x y 0")):
+        (results / f"tiny.{name}.json").write_text(f'{{"cpu_seconds": 1.0, "command": "structopt bench tiny {words}"}}')
+    code, out, err = run("bench", "--kept")
+    assert code == 1 and out.splitlines().count("== structopt bench tiny x y 0") == 1
+    assert "failed: structopt bench tiny x y 3" in err
+    (results / "tiny.a.json").unlink()
+    assert run("bench", "--kept")[0] == run("bench", "--kept", "tiny")[0] == 0
+    assert run("bench", "--kept", "nope")[0] == 2
+    (results / "tiny.a.json").write_text('{"cpu_seconds": 1.0, "command": "rm -rf x"}')
+    code, _, err = run("bench", "--kept")
+    assert code == 2 and "no benchmark" in err
 
 
 # ---- errors --------------------------------------------------------------------------------------
