@@ -65,30 +65,37 @@ def ocr() -> list[Row]:
 # ---- one pass --------------------------------------------------------------------------------------
 
 
+CHAINS, STATES, ATTRIBUTES = 40_000, 150, 20
+
+
 def chains(k: int, n: int) -> Risk:
-    """8,000 chains of 20 positions with 26 states, slack rescaling: some seconds a pass."""
+    """Chains of 20 positions with 150 states, slack rescaling: some seconds a pass."""
     rng = np.random.default_rng(k)
-    m = 8000 // n
-    X = [rng.normal(size=(20, 60)) for _ in range(m)]
-    return so.train.StructuredRisk(so.structures.Chain(26), X, [rng.integers(0, 26, 20) for _ in range(m)], "slack")
+    m = CHAINS // n
+    X = [rng.normal(size=(20, ATTRIBUTES)) for _ in range(m)]
+    Y = [rng.integers(0, STATES, 20) for _ in range(m)]
+    return so.train.StructuredRisk(so.structures.Chain(STATES), X, Y, "slack")
 
 
 def _timed_cut(shard: Shard, w: np.ndarray) -> tuple[int, float, float]:
     """Process, value, CPU seconds."""
-    begun = time.process_time()
+    begun = time.thread_time()
     value = shard.risk.cut(w).value
-    return os.getpid(), value, time.process_time() - begun
+    return os.getpid(), value, time.thread_time() - begun
 
 
 def speed() -> list[Row]:
-    w = 0.01 * np.random.default_rng(0).normal(size=26 * 60 + 26 * 26)
+    w = 0.01 * np.random.default_rng(0).normal(size=STATES * (ATTRIBUTES + STATES))
     measured: dict[str, dict[str, Any]] = {}
     for name, client in (("this process", "sequential"), ("2 workers", None)):
         with Workers(client, n_workers=2) as workers, ShardedRisk(chains, 8, workers) as risk:
             risk.shards.map(_timed_cut, w)
-            wall, driver = time.perf_counter(), time.process_time()
-            found = risk.shards.map(_timed_cut, w)
-            wall, driver = time.perf_counter() - wall, time.process_time() - driver
+            passes = []
+            for _ in range(5):
+                wall, driver = time.perf_counter(), time.process_time()
+                found = risk.shards.map(_timed_cut, w)
+                passes.append((time.perf_counter() - wall, time.process_time() - driver, found))
+        wall, driver, found = min(passes, key=lambda one: one[0])
         busy: dict[int, float] = defaultdict(float)
         for process, _, seconds in found:
             busy[process] += seconds
@@ -174,7 +181,7 @@ def main() -> None:
         )  # fmt: skip
     if "speed" in args.which:
         keep(
-            "scaling_out.speed", speed(), title="One pass over 8,000 chains: this process and two workers",
+            "scaling_out.speed", speed(), title="One pass over 40,000 chains: this process and two workers",
             measures=MEASURES, words=["speed"],
             note="Critical path: CPU seconds of driver and scheduler plus those of the busiest worker.",
         )  # fmt: skip
