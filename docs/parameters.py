@@ -231,6 +231,7 @@ MEANINGS = {
     "rows": "Linear rows: constraints of a space, side constraints of a call; in `row_loss` how many a matching has.",
     "scale": "A factor on the loss or the score.",
     "score": "A score: the coefficients of `f(y)`; in `Contingency` a function of the counts.",
+    "separate": "`separate(z)` returns rows that a point violates (in `LabelSpace.lazy` given by blocks), or nothing.",
     "shape": "The shape of an array of variables or entries.",
     "shares": "How the weights of the nodes follow from the norms.",
     "shrink": "How far open rays and corners are moved inwards, relatively.",

@@ -13,7 +13,51 @@ import numpy as np
 
 from structopt._jit import FloatArray, kernel
 
-__all__ = ["cuts_below"]
+__all__ = ["components", "cuts_below"]
+
+
+@kernel
+def components(weights: FloatArray, least: float) -> Any:
+    """Number of components of the graph of the pairs with more than a weight, and the component of each node.
+
+    Parameters
+    ----------
+    weights : ndarray, shape (n, n)
+        Symmetric.
+    least : float
+        An edge weighs more than this.
+
+    Returns
+    -------
+    int, ndarray of int, shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> n_parts, part = components(np.eye(4)[::-1].copy(), 0.5)                  # 0 with 3, 1 with 2
+    >>> int(n_parts), part
+    (2, array([0, 1, 1, 0]))
+    """
+    n = len(weights)
+    part = np.full(n, -1, dtype=np.int64)
+    reached = np.empty(n, dtype=np.int64)
+    n_parts = 0
+    for root in range(n):
+        if part[root] >= 0:
+            continue
+        part[root] = n_parts
+        reached[0] = root
+        head, tail = 0, 1
+        while head < tail:
+            u = reached[head]
+            head += 1
+            for v in range(n):
+                if part[v] < 0 and weights[u, v] > least:
+                    part[v] = n_parts
+                    reached[tail] = v
+                    tail += 1
+        n_parts += 1
+    return n_parts, part
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -56,6 +56,8 @@ class Capability(enum.Flag):
     """Takes a feasible label to start from."""
     THREADS = enum.auto()
     """Releases the GIL while it solves, so that several instances run side by side."""
+    LAZY_ROWS = enum.auto()
+    """Asks for violated rows inside its search (lazy-constraint callbacks): `Backend.run_lazily`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -174,6 +176,33 @@ class Backend(ABC):
         -------
         Solution
         """
+
+    def run_lazily(
+        self,
+        separate: Callable[[FloatArray], SideConstraints | None],
+        start: FloatArray | None = None,
+        max_rounds: int = 1000,
+    ) -> Solution:
+        """Solve with rows that are found on the way; only backends with `Capability.LAZY_ROWS` can.
+
+        The rows are not kept: whoever calls has seen them, and may add them by `add_rows` before the next run.
+
+        Parameters
+        ----------
+        separate : callable
+            ``separate(z)`` returns rows that the point violates, or None. It is called at the integral points that
+            the search finds, before they are accepted, and may be called at fractional ones. What it raises ends the
+            run and is raised here.
+        start : ndarray of shape (n_variables,), optional
+            A feasible point to start from.
+        max_rounds : int
+            Times that rows are added, after which the run ends as if by the clock, with its bound.
+
+        Returns
+        -------
+        Solution
+        """
+        raise UnsupportedSpace(f"The {self.name} backend does not ask for rows during its search.")
 
     def maximize(self, c: FloatArray, square: float) -> Solution:
         """`set_costs` and `run` in one, for a contiguous float64 vector of finite squared norm.

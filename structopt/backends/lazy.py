@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,12 +23,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from structopt._jit import IntArray, kernel
 from structopt.backends.base import Backend, Capability, SideConstraints, Solution, Status
 from structopt.backends.checking import HOLDS
 from structopt.backends.instance import SolverInstance
 from structopt.errors import SeparationFailed
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
-from structopt.space.lazy import FoundRows, described_row, found_rows, row_excess
+from structopt.space.lazy import FoundRows, described_row, found_rows
 from structopt.stopping import deadline, time_left
 
 __all__ = ["LazyInstance", "RowPool"]
@@ -78,6 +80,9 @@ class RowPool:
         Calls of the separations by solver instances.
     ignored : int
         Rows that they returned although the point satisfies them.
+    history : ndarray of int
+        Rows found in each call, in the order in which the calls ended: in training they become fewer and fewer, which
+        `structopt.plot.lazy_rows` shows.
 
     Examples
     --------
@@ -103,6 +108,7 @@ class RowPool:
         self._rows: dict[int, PooledRow] = {}
         self._by_key: dict[bytes, int] = {}
         self._calls = 0
+        self._history = array("i")  # four bytes a call
         self._warned = False
         self._known: list[tuple[FloatArray, Callable[[int], str]]] = []
         self._accepted: list[FloatArray] = []
@@ -223,9 +229,18 @@ class RowPool:
                 self._by_key = {key: number for key, number in self._by_key.items() if number in self._rows}
                 self.version += 1
 
-    def mark_tight(self, rows: Sequence[PooledRow], tight: Any) -> None:
-        """Note that rows hold with equality at an optimum of the present call."""
-        for k in np.flatnonzero(tight).tolist():
+    def end_call(self, found: int) -> None:
+        """Note how many rows a call has found."""
+        self._history.append(found)  # atomic
+
+    @property
+    def history(self) -> IntArray:
+        """Rows found in each call."""
+        return np.array(self._history, dtype=np.int64)
+
+    def mark_tight(self, rows: Sequence[PooledRow], tight: IntArray) -> None:
+        """Note that the rows with these numbers hold with equality at an optimum of the present call."""
+        for k in tight.tolist():
             rows[k].last_tight = self._calls  # a single assignment: no lock needed
 
     def live(self, numbers: Iterable[int]) -> tuple[int, list[PooledRow], int]:
@@ -371,11 +386,14 @@ class _Loaded:
         """Note which rows are tight at the optimum of a call."""
         if self.rows:
             matrix, lower, upper = self.matrix
-            self.pool.mark_tight(self.rows, row_excess(matrix, lower, upper, z, FEASIBILITY_TOLERANCE) >= -1.0)
+            tight = _tight(z, matrix.indptr, matrix.indices, matrix.data, lower, upper, FEASIBILITY_TOLERANCE)
+            self.pool.mark_tight(self.rows, tight)
 
 
 class LazyInstance(SolverInstance):
     """A solver instance that separates: LP rounds until nothing is violated, then, if need be, MIP rounds.
+
+    A backend with `Capability.LAZY_ROWS` separates in the nodes of its own search, in one run of the MIP.
 
     Parameters
     ----------
@@ -397,7 +415,7 @@ class LazyInstance(SolverInstance):
         self._cuts_fractions = any(not separation.integral_only for separation in space.separations)
         self._loaded: dict[int, _Loaded] = {}
         self._last: FloatArray | None = None
-        self._runs = [0, 0]
+        self._runs, self._n_found = [0, 0], 0
 
     def forget(self) -> None:
         super().forget()
@@ -415,11 +433,12 @@ class LazyInstance(SolverInstance):
         basis: tuple[Any, Any] | None,
         start: FloatArray | None,
     ) -> tuple[Solution, int, int]:
-        self._runs = [0, 0]
+        self._runs, self._n_found = [0, 0], 0
         self._pool.begin_call()
         limit = self.prepare().options.get("time_limit")
         with deadline(None if limit is None else float(limit)):
             found = self._solve(costs, extra, basis, start)
+        self._pool.end_call(self._n_found)
         return found, self._runs[0], self._runs[1]
 
     def _solve(
@@ -430,7 +449,9 @@ class LazyInstance(SolverInstance):
         start: FloatArray | None,
     ) -> Solution:
         relaxation = Solution(Status.FAILED, None)
-        if not self._mip_only or self._cuts_fractions:
+        # A MIP solver that asks for rows itself does so at the optima of its own LPs.
+        asks = bool(Capability.LAZY_ROWS & self.prepare().capabilities) and not self._relax_only
+        if not asks and (not self._mip_only or self._cuts_fractions):
             relaxation = self._lp_rounds(costs, extra, basis)
             if self._relax_only:
                 self.snap(costs, relaxation, extra)
@@ -477,7 +498,7 @@ class LazyInstance(SolverInstance):
                 if found.status is not Status.OPTIMAL or found.z is None:
                     return replace(found, bound=min(bound, found.bound), iterations=iterations)
                 bound = min(bound, found.bound)  # fewer rows, larger optimum: every round's is a bound
-                violated = self._pool.separate(found.z)
+                violated = self._separate(found.z)
                 # A row that the backend has and that is violated all the same is a matter of the solver's precision.
                 if not violated or not loaded.add(violated):
                     loaded.finish(found.z)
@@ -489,7 +510,10 @@ class LazyInstance(SolverInstance):
         return Solution(Status.TIME_LIMIT, z, bound, iterations, self._stopped())
 
     def _mip_rounds(self, costs: FloatArray, extra: SideConstraints | None, start: FloatArray | None) -> Solution:
-        """Solve the MIP and add what its optimum violates, until it is a label."""
+        """Solve the MIP and add what its optimum violates, until it is a label.
+
+        A backend with lazy-constraint callbacks asks for rows inside its search, so that one round will do.
+        """
         loaded = self._load(self._mip_backend())
         loaded.update()
         backend, bound, iterations = loaded.backend, math.inf, 0
@@ -497,14 +521,17 @@ class LazyInstance(SolverInstance):
         backend.set_costs(costs)
         with loaded.constrained(extra):
             for _ in range(self._max_rounds):
-                found = backend.run(first)
+                if Capability.LAZY_ROWS & backend.capabilities:
+                    found = backend.run_lazily(self._violated, first, self._max_rounds)
+                else:
+                    found = backend.run(first)
                 self._runs[1] += 1
                 iterations += found.iterations
                 found = self._checked(found, costs, self._joined(loaded, extra))
                 bound = min(bound, found.bound)
                 if found.z is None or found.status not in (Status.OPTIMAL, Status.TIME_LIMIT):
                     return replace(found, bound=bound, iterations=iterations)
-                violated = self._pool.separate(found.z)
+                violated = self._separate(found.z)
                 if not violated or not loaded.add(violated):
                     loaded.finish(found.z)
                     self._accept(found.z)
@@ -512,6 +539,16 @@ class LazyInstance(SolverInstance):
                 if time_left() <= 0.0 or found.status is Status.TIME_LIMIT:
                     break
         return Solution(Status.TIME_LIMIT, None, bound, iterations, self._stopped())
+
+    def _violated(self, z: FloatArray) -> SideConstraints | None:
+        """The rows that a point violates, for a backend that asks during its search."""
+        rows = self._separate(z)
+        return self._pool.matrix(rows) if rows else None
+
+    def _separate(self, z: FloatArray) -> list[PooledRow]:
+        rows = self._pool.separate(z)
+        self._n_found += len(rows)
+        return rows
 
     def _without_label(self, solution: Solution, costs: FloatArray, extra: SideConstraints | None) -> Solution:
         if solution.status is not Status.UNBOUNDED or not self._space.is_integral:
@@ -564,3 +601,29 @@ class LazyInstance(SolverInstance):
     def _breaks(self, z: FloatArray) -> bool:
         found = found_rows(self._space, z)
         return found is not None and bool(found.violated.any())
+
+
+@kernel
+def _tight(
+    z: FloatArray,
+    indptr: IntArray,
+    indices: IntArray,
+    data: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    tolerance: float,
+) -> IntArray:
+    """Rows that `z` violates or that have no more slack than the tolerance, by the rule of `space.feasibility`."""
+    tight = np.zeros(len(lower), dtype=np.int64)
+    n_tight = 0
+    for i in range(len(lower)):
+        value, size, unit = 0.0, 0.0, 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            term = data[k] * z[indices[k]]
+            value += term
+            size += abs(term)
+            unit = max(unit, abs(data[k]))
+        if max(lower[i] - value, value - upper[i]) >= -tolerance * max(min(1.0, unit), size):
+            tight[n_tight] = i
+            n_tight += 1
+    return tight[:n_tight]

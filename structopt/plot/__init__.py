@@ -4,6 +4,7 @@ from structopt.plot.convergence import convergence
 from structopt.plot.diagram import diagram
 from structopt.plot.explore import animate, explore
 from structopt.plot.hierarchy import hierarchy
+from structopt.plot.lazy_rows import lazy_rows
 from structopt.plot.marginals import marginals
 from structopt.plot.plane import plane, plane_steps
 from structopt.plot.surrogates import surrogates
@@ -14,6 +15,7 @@ __all__ = [
     "diagram",
     "explore",
     "hierarchy",
+    "lazy_rows",
     "marginals",
     "plane",
     "plane_steps",

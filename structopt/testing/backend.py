@@ -108,9 +108,10 @@ def check_backend(
     --------
     >>> from structopt.testing import check_backend
     >>> check_backend("highs", skip=["time_limit", "many_rows"])
-    <Report on highs: 16 passed, 0 failed, 2 skipped>
+    <Report on highs: 16 passed, 0 failed, 3 skipped>
       skipped time_limit: ... left out by the caller
       skipped many_rows: ... left out by the caller
+      skipped lazy_rows: ... the backend does not declare LAZY_ROWS
     """
     subject, title = _subject(backend_or_profile)
     left_out = set(skip)
@@ -446,3 +447,50 @@ def check_threads(subject: Subject) -> None:
         for costs, alone, found in zip(batch, serial[k], threaded[k], strict=True):
             assert alone.z is not None, f"{alone.status.value!r} ({alone.message})"
             subject.expect(found, space, costs, float(costs @ alone.z))
+
+
+@_law(Capability.MIP | Capability.ROWS | Capability.LAZY_ROWS)
+def check_lazy_rows(subject: Subject) -> None:
+    """Rows found during the search bind in that run only, whatever is raised there ends it, and so does their limit."""
+    rng = np.random.default_rng(7)
+    n = 8
+    space = instances.space_of(np.ones((1, n)), -np.inf, 6.0, 0.0, 1.0, True)
+    matrix = rng.integers(-1, 4, (12, n)).astype(np.float64)
+    upper = np.maximum(matrix.sum(axis=1) - 4.0, 1.0)
+    listed = instances.space_of(np.vstack([np.ones(n), matrix]), -np.inf, np.r_[6.0, upper], 0.0, 1.0, True)
+
+    def separate(z: FloatArray) -> tuple[sp.csr_array, FloatArray, FloatArray] | None:
+        worst = int(np.argmax(matrix @ z - upper))
+        if matrix[worst] @ z <= upper[worst] + 1e-6:
+            return None
+        return sp.csr_array(matrix[[worst]]), np.array([-np.inf]), upper[[worst]]
+
+    backend = subject.load(space)
+    start = np.zeros(n)
+    for costs in rng.normal(0.5, 1.0, (6, n)):
+        backend.set_costs(costs)
+        subject.expect(backend.run_lazily(separate, start), listed, costs, instances.brute_force(listed, costs))
+        subject.expect(backend.run(), space, costs, instances.brute_force(space, costs))
+    no_first = sp.csr_array(np.eye(n)[:1])
+    backend.add_rows(no_first, np.array([-np.inf]), np.array([0.0]))
+    backend.set_costs(np.ones(n))
+    found = backend.run_lazily(separate)
+    assert found.z is not None and found.z[0] <= subject.feasibility, "an extra row is not in the lazy run"
+    assert separate(found.z) is None, "the answer breaks a lazy row"
+    backend.remove_rows()
+
+    def failing(z: FloatArray) -> None:
+        raise ZeroDivisionError("in the separation")
+
+    try:
+        backend.run_lazily(failing)
+    except ZeroDivisionError:
+        pass
+    else:
+        raise AssertionError("an exception of the separation was lost")
+    backend.set_costs(np.ones(n))
+    optimum = instances.brute_force(listed, np.ones(n))
+    found = backend.run_lazily(separate, max_rounds=1)
+    assert found.bound >= optimum - 1e-6, f"bound {found.bound:.12g} is below the optimum {optimum:.12g}"
+    assert found.status is Status.TIME_LIMIT or found.z is not None, f"{found.status.value!r} ({found.message})"
+    subject.expect(backend.run_lazily(separate), listed, np.ones(n), optimum)

@@ -111,6 +111,71 @@ def test_other_solvers():
             assert oracle.maximize(c, rows).value == pytest.approx(so.Oracle(full).maximize(c, rows).value, abs=1e-7)
 
 
+# ---- a solver with lazy-constraint callbacks -----------------------------------------------------
+
+
+@pytest.fixture
+def scip():
+    return pytest.importorskip("pyscipopt", reason="SCIP is not installed here") and "scip"
+
+
+@pytest.mark.parametrize("integral", ["auto", "force", "relax"])
+@pytest.mark.parametrize("integral_only", [False, True])
+def test_callbacks_find_the_optima_of_listed_rows(scip, integral, integral_only):
+    for seed in range(12):
+        lazy, full, rng = instance(seed, integral_only=integral_only, most=1)
+        oracle, labels = so.Oracle(lazy, scip, integral=integral), full.enumerate()
+        for c in rng.normal(size=(4, lazy.n_variables)):
+            found, best = oracle.maximize(c), (labels @ c).max()
+            assert found.bound >= best - 1e-7
+            if integral == "relax":
+                continue
+            assert found.value == pytest.approx(best, abs=1e-7) and full.contains(found.z)
+            a, limit = rng.normal(size=c.size), float(rng.normal())
+            inside = labels[labels @ a <= limit - 1e-6]
+            if len(inside):
+                rows = [(a, -np.inf, limit)]
+                assert oracle.maximize(c, rows).value >= (inside @ c).max() - 1e-7
+            want = np.sort(labels @ c)[::-1][:3]
+            assert [label.value for label in oracle.k_best(c, 3)] == pytest.approx(want.tolist(), abs=1e-7)
+        runs = oracle.statistics
+        # One search each, no rounds; a box without rows is solved without SCIP, once.
+        assert integral == "relax" or (runs.lp == 0 and runs.mip <= runs.calls + 1)
+
+
+def test_exceptions_and_limits_inside_callbacks(scip):
+    def raising(y, z):
+        raise ZeroDivisionError("by nothing")
+
+    for _ in range(2):
+        space = one_of(3, raising)
+        space.subject_to(space["y"].sum() >= 1)
+        with pytest.raises(SeparationFailed, match="'mine' raised ZeroDivisionError"):
+            so.Oracle(space, scip).maximize(np.ones(3))
+
+    def interrupted(y, z):
+        raise KeyboardInterrupt
+
+    space = one_of(3, interrupted)
+    space.subject_to(space["y"].sum() >= 1)
+    with pytest.raises(KeyboardInterrupt):
+        so.Oracle(space, scip).maximize(np.ones(3))
+    space = one_of(3, lambda y, z: y.sum() <= z.sum() - 0.5, max_rounds=2)
+    space.subject_to(space["y"].sum() <= 3, name="listed")
+    with pytest.raises((TimeLimitReached, InfeasibleSpace)) as raised:
+        so.Oracle(space, scip).maximize(np.ones(3))
+    assert isinstance(raised.value, InfeasibleSpace) or raised.value.bound <= 3.0 + 1e-6
+
+
+def test_tours_by_callbacks(scip):
+    rng = np.random.default_rng(0)
+    for directed in (False, True):
+        space = so.structures.Tour(directed).space(np.zeros((8, 8, 1)))
+        oracle, peer = so.Oracle(space, scip), so.Oracle(space, "highs")
+        for c in rng.normal(size=(4, 64)):
+            assert oracle.maximize(c).value == pytest.approx(peer.maximize(c).value, abs=1e-7)
+
+
 @pytest.mark.parametrize("psi", [Margin(), Slack()], ids=repr)
 def test_searches_equal_enumeration(psi):
     for seed in range(8):
