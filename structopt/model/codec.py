@@ -187,6 +187,9 @@ class BatchCodec(ABC, Generic[Native]):
     #: Every label is one class out of K, in compact form its number; losses are ``(n, K)``, by class.
     one_of_many = False
 
+    #: Whether the compact form is much smaller than part tables, and `mixture` makes it: searches then keep it.
+    holds_mixtures = False
+
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.n = batch.n
@@ -254,6 +257,24 @@ class BatchCodec(ABC, Generic[Native]):
             False where this codec leaves it to part tables; `out` is then as it was.
         """
         return False
+
+    def mixture(self, labels: Sequence[Native | None], numbers: IntArray, shares: FloatArray) -> Native | None:
+        """``sum_k shares[k, i] * labels[numbers[k, i]]`` of every example i, where the compact form holds mixtures.
+
+        Parameters
+        ----------
+        labels : sequence
+            Labels of all examples in compact form; None for those that have none.
+        numbers : ndarray of int, shape (2, n)
+        shares : ndarray, shape (2, n)
+            They sum to 1.
+
+        Returns
+        -------
+        object or None
+            None where it takes part tables.
+        """
+        return None
 
     def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
         """A number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown."""

@@ -32,12 +32,13 @@ N_NEAR = 5
 
 
 class _Points(NamedTuple):
-    """A label of every example: part tables, its g, and what its h is besides the margin error.
+    """A label of every example, its g, and what its h is besides the margin error.
 
-    Neither g nor that part of h depends on the weights.
+    Neither g nor that part of h depends on the weights. Labels are kept as part tables, or in compact form where that
+    holds mixtures, too.
     """
 
-    tables: list[sp.csr_array]
+    labels: LabelBatch
     g: FloatArray
     shift: FloatArray
 
@@ -76,7 +77,7 @@ class DataPlanes:
         self._levels: tuple[FloatArray, FloatArray] | None = None
         self._ends: list[tuple[_Points, FloatArray]] | None = None
         #: The ground truths.
-        self.own = _Points(truth.tables, np.zeros(batch.n), np.full(batch.n, offset))
+        self.own = _Points(truth, np.zeros(batch.n), np.full(batch.n, offset))
         if errors is not None:
             self.own = self.points(truth)
         self._kept: list[_Points] = []
@@ -103,8 +104,8 @@ class DataPlanes:
         """The last λ of every example."""
         return self._lam
 
-    def keep(self, planes: PassPlanes, found: BatchResult) -> list[sp.csr_array]:
-        """The labels found, as part tables; those around them are kept for the next pass."""
+    def keep(self, planes: PassPlanes, found: BatchResult) -> LabelBatch:
+        """The labels found; those around them are kept for the next pass."""
         numbers = np.maximum(found.numbers, 0)  # where nothing is violated, the ground truth
         shares = np.where(found.numbers >= 0, found.shares, [[1.0], [0.0]])
         self._lam = found.lam if self._lam is None else np.where(np.isnan(found.lam), self._lam, found.lam)
@@ -120,7 +121,8 @@ class DataPlanes:
         shift = np.full(self.batch.n, self.offset)
         if self.errors is not None:
             shift += self.batch.loss_values(self.errors, labels)
-        return _Points(labels.tables, self.batch.loss_values(self.loss, labels), shift)
+        kept = labels if self.batch.codec.holds_mixtures else LabelBatch(labels.tables, None)
+        return _Points(kept, self.batch.loss_values(self.loss, labels), shift)
 
     def ends(self, tables: Sequence[FloatArray], n_jobs: int) -> list[tuple[_Points, FloatArray]]:
         """The label of largest g of every example, whatever the weights, and what no g exceeds.
@@ -176,12 +178,12 @@ class PassPlanes:
         self.labels = [data.own, *(point for point, _ in ends), *data._kept]
         self._stacks: tuple[int, list[_Stack]] | None = None
 
-    def margins(self, tables: list[sp.csr_array]) -> FloatArray:
-        """The margin errors of labels given by their part tables."""
-        return self._data.batch.dot(self._tables, LabelBatch(tables, None)) - self._score
+    def margins(self, labels: LabelBatch) -> FloatArray:
+        """The margin errors of labels."""
+        return self._data.batch.dot(self._tables, labels) - self._score
 
     def _heights(self, label: _Points) -> FloatArray:
-        return self.margins(label.tables) + label.shift
+        return self.margins(label.labels) + label.shift
 
     def _is_void(self, g: FloatArray) -> Any:
         """Labels that are left out: those with nothing on, of micro-F1."""
@@ -247,7 +249,7 @@ class PassPlanes:
     def _take(self, examples: IndexArray, decode: Callable[[IndexArray], Any], places: IndexArray) -> IndexArray:
         batch = self._data.batch
         labels = batch.labels(batch.codec.spread([decode(places)], examples))
-        return self._add(_Points(labels.tables, np.zeros(self.n), np.zeros(self.n)), examples)
+        return self._add(_Points(labels, np.zeros(self.n), np.zeros(self.n)), examples)
 
     def plane(self, i: int) -> SearchPlane:
         """The plane of one example."""
@@ -259,32 +261,43 @@ class PassPlanes:
         for i, label in zip(some.tolist(), labels, strict=True):
             points[i] = np.asarray(label, dtype=np.float64)
         tables = batch.fold_some(points, some)
-        return self._add(_Points(tables, np.zeros(self.n), np.zeros(self.n)), some)
+        return self._add(_Points(LabelBatch(tables, None), np.zeros(self.n), np.zeros(self.n)), some)
 
-    def mixture(self, numbers: IndexArray, shares: FloatArray) -> list[sp.csr_array]:
-        """``sum_k shares[k, i] * label numbers[k, i]`` of every example, as part tables."""
-        return [
+    def mixture(self, numbers: IndexArray, shares: FloatArray) -> LabelBatch:
+        """``sum_k shares[k, i] * label numbers[k, i]`` of every example."""
+        batch = self._data.batch
+        compact = batch.codec.mixture([label.labels.native for label in self.labels], numbers, shares)
+        if compact is not None:
+            return batch.labels(compact)
+        tables = [
             _mixed(stack, numbers, shares, start, table.shape)
             for stack, start, table in zip(
-                self._stacked_labels(), self._data.batch.starts, self.labels[0].tables, strict=True
+                self._stacked_labels(), batch.starts, self.labels[0].labels.tables, strict=True
             )
         ]
+        return LabelBatch(tables, None)
 
-    def taken(self, numbers: IndexArray) -> list[list[sp.csr_array]]:
-        """For every row of `numbers` the labels of these numbers, as part tables."""
+    def taken(self, numbers: IndexArray) -> list[LabelBatch]:
+        """For every row of `numbers` the labels of these numbers."""
+        batch, whole = self._data.batch, np.array([np.ones(self.n), np.zeros(self.n)])
+        natives = [label.labels.native for label in self.labels]
+        compact = [batch.codec.mixture(natives, np.array([row, row]), whole) for row in numbers]
+        if all(native is not None for native in compact):
+            return [batch.labels(native) for native in compact]
         found: list[list[sp.csr_array]] = [[] for _ in numbers]
-        for stack, start, table in zip(
-            self._stacked_labels(), self._data.batch.starts, self.labels[0].tables, strict=True
-        ):
+        for stack, start, table in zip(self._stacked_labels(), batch.starts, self.labels[0].labels.tables, strict=True):
             for tables, taken in zip(found, _taken(stack, numbers, start, table.shape), strict=True):
                 tables.append(taken)
-        return found
+        return [LabelBatch(tables, None) for tables in found]
 
     def _stacked_labels(self) -> list[_Stack]:
         """The tables of all labels, for every term."""
         if self._stacks is None or self._stacks[0] != len(self.labels):
             terms = range(len(self._data.batch.starts))
-            self._stacks = len(self.labels), [_stacked([label.tables[t] for label in self.labels]) for t in terms]
+            self._stacks = (
+                len(self.labels),
+                [_stacked([label.labels.tables[t] for label in self.labels]) for t in terms],
+            )
         return self._stacks[1]
 
 

@@ -365,10 +365,10 @@ class StructuredRisk(Risk):
         )
         self._count(found.rounds)
         self.statistics.update(found.proof.tolist())
-        labels = LabelBatch(data.keep(planes, found), None)
+        labels = data.keep(planes, found)
         idle = found.value <= 0.0
         if self.surrogate.counts:
-            margin = np.where(idle, 0.0, planes.margins(labels.tables))
+            margin = np.where(idle, 0.0, planes.margins(labels))
         else:
             margin = np.where(idle, 0.0, found.h - self.surrogate.h_offset)
         return self._tangents(labels, margin, found.h, found.g, found.value, found.upper)

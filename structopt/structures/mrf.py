@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,14 @@ from structopt.algorithms.maxflow import FlowState
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.pairwise.cycles import triangles, violated_cycles
 from structopt.algorithms.pairwise.graph import PairwiseGraph
+from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.checks import checked, choice, floats, integers
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, counts_of, part_table
+from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, counts_of, csr_table, part_table
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
@@ -41,9 +42,8 @@ __all__ = ["Cycles", "PairwiseMRF"]
 
 # Flows kept from call to call, one per example: at most this many bytes.
 _FLOW_LIMIT = 1 << 29
-# From so many pairs on labels are kept in fewer bytes; so many rows of them are converted at once.
-_MANY_PAIRS = 1000
-_ROWS_AT_ONCE = 256
+# From so many labels and pairs on a label is kept without its pairs.
+_MANY_VARIABLES = 1000
 # A cycle inequality that is violated by less is not returned.
 _TOLERANCE = 1e-5
 # Triangles of a graph that are listed; more are found as cycles are, by shortest paths.
@@ -224,8 +224,11 @@ class PairwiseMRF(Model):
         return np.hstack([rows, self._products(rows)])
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        # Points ``(y, pair)``.
-        return PairwisePoints(batch) if self.solves_itself else super().batch_codec(batch)
+        if not self.solves_itself:
+            return super().batch_codec(batch)
+        halves = self.graph.n_edges and not (self.is_relaxed and self.tightened)
+        many = self.n + self.graph.n_edges >= _MANY_VARIABLES
+        return PairwiseLabels(batch) if halves and many else PairwisePoints(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
@@ -237,71 +240,119 @@ class PairwiseMRF(Model):
 
 
 class PairwisePoints(PointCodec):
-    """Points ``(y, pair)``; the losses are of the labels only, which stand first.
-
-    With many pairs ground truths and answers, whose values are 0, 1/2 and 1, are kept in two bytes each: as long as
-    a data set is trained on, its labels take more memory than its features. With cycle inequalities they have others.
-    """
+    """Points ``(y, pair)``; the losses are of the labels only, which stand first."""
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self._n_labels = batch.columns[0]
-        model = cast("PairwiseMRF", batch.model)
-        halves = not (model.is_relaxed and model.tightened)
-        self._dtype = np.float16 if halves and batch.columns[1] >= _MANY_PAIRS else np.float64
-
-    def encode(self, Y: Any) -> Any:
-        if self._dtype == np.float64:
-            return super().encode(Y)
-        graph = cast("PairwiseMRF", self.batch.model).graph
-        rows = binary_rows(Y, self.n, self._n_labels).astype(np.bool_)
-        points = np.empty((self.n, self._n_labels + graph.n_edges), self._dtype)
-        points[:, : self._n_labels] = rows
-        for block in _row_blocks(self.n):
-            points[block, self._n_labels :] = rows[block][:, graph.i] & rows[block][:, graph.j]
-        return points
-
-    def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
-        return super().spread([np.asarray(part).astype(self._dtype, copy=False) for part in parts], some)
 
     def tables(self, labels: FloatArray) -> list[sp.csr_array]:
-        if labels.dtype == np.float64:
-            return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
-        parts = [[part_table(labels[block, side]) for block in _row_blocks(len(labels))] for side in self._sides]
-        return [part[0] if len(part) == 1 else sp.csr_array(sp.vstack(part, format="csr")) for part in parts]
+        return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
 
-    @property
-    def _sides(self) -> tuple[slice, slice]:
-        return slice(None, self._n_labels), slice(self._n_labels, None)
+    def _labels(self, points: Any) -> FloatArray:
+        return np.asarray(points[:, : self._n_labels])
 
-    def _labels(self, points: FloatArray) -> FloatArray:
-        return np.asarray(points[:, : self._n_labels], dtype=np.float64)
-
-    def losses(self, truth: FloatArray) -> LossBatch[FloatArray]:
+    def losses(self, truth: Any) -> LossBatch[FloatArray]:
         model = self.batch.model
         return LossBatch(*model.block_losses()["y"].linear_batch(self._labels(truth)))
 
-    def counts(self, truth: FloatArray) -> Counts | None:
+    def counts(self, truth: Any) -> Counts | None:
         weights = self.batch.model.counted()
         return counts_of(self._labels(truth), weights[: self._n_labels])
 
-    def loss_values(self, loss: LossBatch[FloatArray], labels: FloatArray) -> FloatArray:
+    def loss_values(self, loss: LossBatch[FloatArray], labels: Any) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", loss.coef, self._labels(labels)) + loss.const)
 
 
-def _row_blocks(n: int) -> list[slice]:
-    """Rows of a table, as many at a time as are converted at once."""
-    return [slice(first, first + _ROWS_AT_ONCE) for first in range(0, max(n, 1), _ROWS_AT_ONCE)]
+class MixedHalves(NamedTuple):
+    """``shares[0, i] * first_i + shares[1, i] * second_i``, for every example i."""
+
+    first: HalfLabels
+    second: HalfLabels
+    shares: FloatArray
+
+
+class PairwiseLabels(PairwisePoints):
+    """Half-integral labels without their pairs, and mixtures of two of them (`structopt.algorithms.pairwise.halves`).
+
+    For models with many pairs: as long as a data set is trained on, points of all its examples would take more memory
+    than its features. Points that a caller gives stay points.
+    """
+
+    holds_mixtures = True
+
+    @property
+    def _graph(self) -> PairwiseGraph:
+        return cast("PairwiseMRF", self.batch.model).graph
+
+    def encode(self, Y: Any) -> HalfLabels:
+        return self.integral(binary_rows(Y, self.n, self._n_labels))
+
+    def integral(self, rows: FloatArray) -> HalfLabels:
+        """Labels that are 0 or 1."""
+        return HalfLabels.of((2.0 * rows).astype(np.int8), np.ones((1, self._graph.n_edges), np.bool_))
+
+    def decode(self, labels: Any) -> list[Any]:
+        together = self.batch.model.decode_batch(self._labels(labels))
+        return super().decode(self._points(labels)) if together is None else together
+
+    def tables(self, labels: Any) -> list[sp.csr_array]:
+        if isinstance(labels, HalfLabels):
+            indptr, indices, data = self._graph.pairs_of(labels)
+            pairs = csr_table(data, indices, indptr, (self.n, self._graph.n_edges))
+            return [part_table(labels.y), pairs]
+        if isinstance(labels, MixedHalves):
+            first, second = self.tables(labels.first), self.tables(labels.second)
+            by_row = [sp.diags_array(share) for share in labels.shares]
+            return [sp.csr_array(by_row[0] @ a + by_row[1] @ b) for a, b in zip(first, second, strict=True)]
+        return super().tables(labels)
+
+    def _points(self, labels: Any) -> Any:
+        """The labels with their pairs."""
+        if isinstance(labels, (HalfLabels, MixedHalves)):
+            return np.hstack([table.toarray() for table in self.tables(labels)])
+        return labels
+
+    def _labels(self, points: Any) -> FloatArray:
+        if isinstance(points, HalfLabels):
+            return points.y
+        if isinstance(points, MixedHalves):
+            first, second = (share[:, None] for share in points.shares)
+            return np.asarray(first * points.first.y + second * points.second.y)
+        return super()._labels(points)
+
+    def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
+        if len(parts) == 1 and isinstance(parts[0], HalfLabels):
+            return parts[0] if some is None else parts[0].spread(some, self.n)
+        return super().spread([self._points(part) for part in parts], some)
+
+    def scores(self, tables: Sequence[FloatArray], labels: Any) -> FloatArray | None:
+        if isinstance(labels, HalfLabels):
+            return self._graph.scores_of(labels, *tables)
+        if isinstance(labels, MixedHalves):
+            first, second = (self._graph.scores_of(part, *tables) for part in labels[:2])
+            return np.asarray(labels.shares[0] * first + labels.shares[1] * second)
+        return None
+
+    def mixture(self, labels: Sequence[Any], numbers: IntArray, shares: FloatArray) -> Any:
+        if not all(isinstance(labels[k], HalfLabels) for k in np.unique(numbers)):
+            return None
+        first, second = (HalfLabels.taken(labels, which) for which in numbers)
+        return MixedHalves(first, second, shares) if shares[1].any() else first
 
 
 class PairwiseInference(BatchInference):
-    """Pairwise labels; over the relaxation the flow of every example is kept from call to call."""
+    """Pairwise labels; over the relaxation of few of them the flow of every example is kept from call to call.
+
+    Of many pairs it is not: there most labels are decided without a flow, and from a kept one the rest took as long.
+    """
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self.model = model = cast("PairwiseMRF", batch.model)
+        self._codec = batch.codec if isinstance(batch.codec, PairwiseLabels) else None
         self._flows: FlowState | None = None
-        if model.is_relaxed and batch.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
+        if model.is_relaxed and self._codec is None and batch.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
             self._flows = model.graph.warm_state(batch.n)
 
     def maximize(
@@ -320,6 +371,8 @@ class PairwiseInference(BatchInference):
 
     def _relaxed(self, unary: FloatArray, pair: FloatArray, some: IntArray | None, n_jobs: int) -> Maxima:
         graph = self.model.graph
+        if self._codec is not None:
+            return Maxima(*graph.solve_labels(unary, pair, n_jobs))
         Z, values = graph.solve_points(unary, pair, state=self._flows, owner=some, n_jobs=n_jobs)
         if not self.model.tightened:
             return Maxima(Z, values)
@@ -331,6 +384,8 @@ class PairwiseInference(BatchInference):
 
     def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
         Y, values, proved = self.model.graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
+        if self._codec is not None and proved.all():
+            return Maxima(self._codec.integral(Y), values)
         Z = np.hstack([Y, self.model._products(Y)])
         if proved.all():
             return Maxima(Z, values)
@@ -338,14 +393,14 @@ class PairwiseInference(BatchInference):
         for i in np.flatnonzero(~proved):
             label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=Z[i])
             Z[i], values[i], bounds[i] = label.z, label.value, label.bound
-        return Maxima(Z, values, bounds)
+        return Maxima(Z if self._codec is None else self._codec.integral(Z[:, : self.model.n]), values, bounds)
 
     # ---- all labels ------------------------------------------------------------------------------
 
     @property
     def _lists(self) -> bool:
         """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles#roof-duality)."""
-        return not self.model.is_relaxed and self.model.n <= LISTED
+        return not self.model.is_relaxed and self.model.n <= LISTED and self._codec is None
 
     def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
         return 4.0 if self._lists else None

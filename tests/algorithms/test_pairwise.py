@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 
 from structopt.algorithms.pairwise.graph import PairwiseGraph
+from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.errors import DeclarationError
 
 
@@ -207,6 +208,46 @@ def test_batches_are_the_single_calls(n_jobs):
         assert_array_equal(E[k], y)
         assert (exact_values[k], proved[k]) == (value, ok)
     assert graph.solve_batch(U[:0], P[:0])[0].shape == (0, 7)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_labels_without_their_pairs(shared):
+    """Their pairs and scores are those of the points, also of labels put together from several objectives."""
+    rng = np.random.default_rng(5)
+    i, j = np.array([3, 0, 1, 2, 0, 4, 1]), np.array([0, 1, 3, 4, 2, 3, 0])  # 0-1 twice, once in each direction
+    graph = PairwiseGraph(6, i, j)
+    found, points = [], []
+    for _ in range(3):
+        unary, pair = rng.integers(-2, 3, (40, 6)), rng.integers(-2, 3, (40, 7))
+        pair = np.broadcast_to(pair[:1], pair.shape) if shared else pair
+        labels, values = graph.solve_labels(unary, pair)
+        Z, wanted = graph.solve_points(unary, pair)
+        assert (values == wanted).all()
+        assert (graph.scores_of(labels, unary.astype(float), pair.astype(float)) == wanted).all()
+        assert len(labels.attracts) == (1 if shared else 40)
+        found.append(labels)
+        points.append(Z)
+    assert any((Z[:, :6] == 0.5).any() for Z in points)
+    which = rng.integers(0, 3, 40)
+    mine = HalfLabels.taken(found, which)
+    indptr, indices, data = graph.pairs_of(mine)
+    table = np.zeros((40, 7))
+    table[np.repeat(np.arange(40), np.diff(indptr)), indices] = data
+    wanted = np.array([points[k][row] for row, k in enumerate(which)])
+    np.testing.assert_array_equal(np.hstack([mine.y, table]), wanted)
+    some = np.array([1, 7, 39])
+    spread = HalfLabels.taken([mine], np.zeros(40, int)).spread(np.arange(40), 40)
+    np.testing.assert_array_equal(spread.y[some], wanted[some, :6])
+    assert len(mine.attracts) <= (3 if shared else 40)
+
+
+def test_labels_without_pairs_of_a_graph_without_edges():
+    graph = PairwiseGraph(3, [], [])
+    labels, values = graph.solve_labels([[1.0, -1.0, 2.0]], np.zeros((1, 0)))
+    assert labels.y.tolist() == [[1.0, 0.0, 1.0]] and values.tolist() == [3.0]
+    assert [array.tolist() for array in graph.pairs_of(labels)] == [[0, 0], [], []]
+    with pytest.raises(DeclarationError, match="example 0: unary"):
+        graph.solve_labels([[np.nan, 0.0, 0.0]], np.zeros((1, 0)))
 
 
 def test_a_batch_of_some_examples_warms_their_own_rows():

@@ -224,11 +224,12 @@ def test_what_is_kept_is_compact(family):
         pytest.skip("compared by enumeration")
     risk(rng.normal(size=risk.n_features))
     kept = risk._planes._kept
-    for tables, g, _ in kept:
+    for labels, g, _ in kept:
         assert g.shape == (len(risk),)
-        for table, start in zip(tables, risk.batch.starts, strict=True):
+        assert labels.native is None
+        for table, start in zip(labels.tables, risk.batch.starts, strict=True):
             assert table.nnz <= max(risk.truth.tables[0].nnz * 8, 4 * start[-1])
-    for tables in zip(*(tables for tables, _, _ in kept), strict=True):
+    for tables in zip(*(labels.tables for labels, _, _ in kept), strict=True):
         for arrays in ([table.data for table in tables], [table.indices for table in tables]):
             # The kept tables may lie behind one another in one array, which nothing else is in.
             owners = {id(owner): owner.size for owner in (a if a.base is None else a.base for a in arrays)}

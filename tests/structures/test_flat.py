@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import structopt as so
+from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import mrf
 
@@ -144,26 +145,25 @@ def test_hard_pairwise_models_fall_back_to_the_solver(monkeypatch, rng):
 
 @pytest.mark.parametrize("integral", ["auto", "relax"])
 @pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
-def test_labels_of_many_pairs_are_kept_in_two_bytes(monkeypatch, rng, integral, surrogate):
+def test_labels_of_many_pairs_are_kept_without_them(monkeypatch, rng, integral, surrogate):
     """Training, losses, predictions and tables are the same, whatever the labels are kept in."""
     X, Y = sp.csr_array(rng.normal(size=(30, 4))), rng.integers(0, 2, (30, 5))
     Y[:, 0] = 1  # micro-F1 of nothing is not defined
     model = so.structures.PairwiseMRF(5, integral=integral)
     found, convex = [], surrogate != "micro_f1"
     for many in (1000, 0):
-        monkeypatch.setattr(mrf, "_MANY_PAIRS", many)
-        monkeypatch.setattr(mrf, "_ROWS_AT_ONCE", 7)
-        risk = so.train.StructuredRisk(model, X, Y, surrogate)
-        assert risk.truth.native.dtype == (np.float64 if many else np.float16)
+        monkeypatch.setattr(mrf, "_MANY_VARIABLES", many)
+        risk = so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-9)  # fronts are exact, searches may not be
+        assert isinstance(risk.truth.native, np.ndarray if many else HalfLabels)
         labels, _ = risk.batch.argmax(risk.batch.tables(np.ones(risk.n_features)))
         tables = [table.toarray() for table in (*labels.tables, *risk.truth.tables)]
         w = so.train.block_ascent(risk, lam=0.01, tol=1e-6).w if convex else np.arange(risk.n_features) / 30.0
-        found.append((tables, risk.batch.decode(labels), risk(w)[0], w))
+        found.append((tables, risk.batch.decode(labels), risk(found[0][3] if found else w)[0], w))
     for a, b in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(found[0][1], found[1][1])
     assert found[0][2] == pytest.approx(found[1][2], rel=1e-6)
-    np.testing.assert_allclose(found[0][3], found[1][3], atol=1e-4)
+    np.testing.assert_allclose(found[0][3], found[1][3], atol=0.03)  # a gap of 3e-6 over lam
     with pytest.raises(LabelNotInSpace, match="example 3"):
         bad = Y.copy()
         bad[3, 1] = 2

@@ -20,6 +20,7 @@ from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
 from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
 from structopt.algorithms.pairwise.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import ENUMERATE_AT, coupling_matrix
+from structopt.algorithms.pairwise.halves import HalfLabels, count_pairs, fill_pairs, half_scores
 from structopt.algorithms.pairwise.loops import (
     balanced,
     enumerate_rows,
@@ -29,6 +30,7 @@ from structopt.algorithms.pairwise.loops import (
     product_rows,
     relax_rows,
 )
+from structopt.algorithms.pairwise.roof import slot_ends
 from structopt.errors import DeclarationError
 
 __all__ = ["PairwiseGraph"]
@@ -158,9 +160,13 @@ class PairwiseGraph:
     ) -> tuple[FloatArray, FloatArray, float]:
         u = self._vector(unary, self.n_labels, "unary")
         c = self._vector(pair, self.n_edges, "pair")
-        Z, values = np.empty((1, self.n_labels + self.n_edges)), np.empty(1)
+        twice, Z, values = (
+            np.empty((1, self.n_labels), np.int8),
+            np.empty((1, self.n_labels + self.n_edges)),
+            np.empty(1),
+        )
         owner = np.array([index])
-        relax_rows(self._ptr, self._edges, u[None], c[None], fewest, warm, *kept, owner, 0, 1, Z, values)
+        relax_rows(self._ptr, self._edges, u[None], c[None], fewest, warm, *kept, owner, 0, 1, twice, Z, values)
         value = float(values[0])
         if value != value:
             _refuse(u, c)
@@ -199,6 +205,77 @@ class PairwiseGraph:
                [0., 1., 0.]]), array([1.5, 1. ]))
         """
         U, P = self._matrices(unary, pair, one_for_all=True)
+        Z = np.empty((len(U), self.n_labels + self.n_edges))
+        _, values = self._relax(U, P, fewest_halves, state, owner, n_jobs, Z)
+        return Z, values
+
+    def solve_labels(self, unary: npt.ArrayLike, pair: npt.ArrayLike, n_jobs: int = 1) -> tuple[HalfLabels, FloatArray]:
+        """`solve_batch` with the labels alone: their pairs follow from them.
+
+        Parameters
+        ----------
+        unary : array_like, shape (B, n_labels)
+        pair : array_like, shape (B, n_edges)
+        n_jobs : int
+
+        Returns
+        -------
+        labels : HalfLabels
+        values : ndarray, shape (B,)
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(2, [0], [1])
+        >>> labels, values = graph.solve_labels([[1, -0.5], [-1, 1]], [[1], [1]])
+        >>> labels.y, values
+        (array([[1., 1.],
+               [0., 1.]]), array([1.5, 1. ]))
+        """
+        U, P = self._matrices(unary, pair, one_for_all=True)
+        twice, values = self._relax(U, P, True, None, None, n_jobs, np.empty((len(U), 0)))
+        return HalfLabels.of(twice, P >= 0.0), values
+
+    def scores_of(self, labels: HalfLabels, unary: FloatArray, pair: FloatArray) -> FloatArray:
+        """The objectives ``unary`` (B, n_labels) and ``pair`` (B, n_edges) at B labels."""
+        U, P = self._matrices(unary, pair, one_for_all=True)
+        values = np.empty(len(U))
+        half_scores(self._ptr, *self._slots, labels.twice, labels.attracts, labels.objective, U, P, values)
+        return values
+
+    def pairs_of(self, labels: HalfLabels) -> tuple[Any, Any, Any]:
+        """The pairs of labels as the arrays of a CSR matrix: row pointers, numbers of edges, values.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
+        >>> labels, _ = graph.solve_labels([[1, 1, -1], [1, 1, 1]], [[1, -1, -1], [-2, -2, -2]])
+        >>> labels.y.tolist(), [array.tolist() for array in graph.pairs_of(labels)]
+        ([[1.0, 1.0, 0.0], [0.5, 0.5, 0.5]], [[0, 1, 1], [0], [1.0]])
+        """
+        given = self._ptr, *self._slots, labels.twice, labels.attracts, labels.objective
+        indptr = np.empty(len(labels) + 1, np.int32)
+        count_pairs(*given, indptr)
+        indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
+        fill_pairs(*given, indices, data)
+        return indptr, indices, data
+
+    @cached_property
+    def _slots(self) -> tuple[Any, Any]:
+        """The edge of every slot of the labels, and the label at its other end."""
+        edge, end = slot_ends(2 * self.n_edges, self._edges)
+        return edge, end
+
+    def _relax(
+        self,
+        U: FloatArray,
+        P: FloatArray,
+        fewest: bool,
+        state: FlowState | None,
+        owner: IntArray | None,
+        n_jobs: int,
+        Z: FloatArray,
+    ) -> tuple[npt.NDArray[np.int8], FloatArray]:
+        """Labels, as ``2 y``, and values of all rows; their points into Z if it has columns."""
         B = U.shape[0]
         rows = np.arange(B) if owner is None else owner
         if state is not None:
@@ -206,15 +283,15 @@ class PairwiseGraph:
             if (len(state) if owner is None else len(rows)) != B:
                 raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
         kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
-        Z, values = np.empty((B, self.n_labels + self.n_edges)), np.empty(B)
+        twice, values = np.empty((B, self.n_labels), np.int8), np.empty(B)
 
         def work(first: int, last: int) -> None:
             warm = state is not None
-            relax_rows(self._ptr, self._edges, U, P, fewest_halves, warm, *kept, rows, first, last, Z, values)
+            relax_rows(self._ptr, self._edges, U, P, fewest, warm, *kept, rows, first, last, twice, Z, values)
 
         in_threads(work, B, n_jobs)
         _refuse_rows(U, P, values)
-        return Z, values
+        return twice, values
 
     def tighten(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, Z: FloatArray, values: FloatArray, n_jobs: int = 1

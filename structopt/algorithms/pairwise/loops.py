@@ -14,6 +14,7 @@ from structopt._jit import kernel
 from structopt.algorithms.maxflow import integer_scale, rescale_flow
 from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
+from structopt.algorithms.pairwise.halves import half_score
 from structopt.algorithms.pairwise.roof import (
     break_ties,
     clip_flow,
@@ -158,14 +159,17 @@ def _solve_left(
 @kernel
 def relax_rows(
     ptr: Any, edges: Any, U: Any, P: Any, fewest: bool, warm: bool, flow: Any, negative: Any, exponents: Any,
-    owner: Any, first: int, last: int, Z: Any, values: Any,
+    owner: Any, first: int, last: int, twice: Any, Z: Any, values: Any,
 ) -> None:  # fmt: skip
-    """Relax the rows ``first .. last-1`` into the rows ``(y, p)`` of Z; row k owns row ``owner[k]`` of the warm state.
+    """Relax the rows ``first .. last-1``; row k owns row ``owner[k]`` of the warm state.
 
-    P may have one row for all. Values are NaN where a coefficient is not finite.
+    The labels go to `twice`, as ``2 y``, and the points ``(y, p)`` to Z if that has columns. P may have one row for
+    all. Values are NaN where a coefficient is not finite.
     """
     n, m = U.shape[1], P.shape[1]
-    unary, pair, y2, free = np.empty(n, np.int64), np.empty(m, np.int64), np.empty(n, np.int8), np.empty(n, np.int32)
+    unary, pair, free = np.empty(n, np.int64), np.empty(m, np.int64), np.empty(n, np.int32)
+    labels_only = Z.shape[1] == 0
+    attracts = np.empty(m if labels_only else 0, np.bool_)
     gains, losses = np.empty(n, np.int64), np.empty(n, np.int64)
     edge, end = slot_ends(2 * m, edges)
     work = roof_scratch(n, m)
@@ -176,6 +180,9 @@ def relax_rows(
             total, rounded = 0.0, _NOT_FINITE
             for e in range(m):
                 total += abs(couplings[e])
+            for e in range(attracts.size):
+                attracts[e] = couplings[e] >= 0
+        y2 = twice[k]
         size = total
         for v in range(n):
             size += abs(U[k, v])
@@ -202,13 +209,16 @@ def relax_rows(
             for j in range(count):
                 n_left += ptr[free[j] + 1] - ptr[free[j]]
             # A flow that was kept is worth more than leaving out a few labels.
-            if _FEW_LEFT * n_left <= 2 * m:
+            if not warm or _FEW_LEFT * n_left <= 2 * m:
                 _solve_left(n, ptr, edge, end, unary, pair, fewest, flow, negative, exponents, work, y2, free, count)
             else:
                 _solve(
                     n, ptr, edges, unary, pair, fewest, warm, flow, negative, exponents, owner[k], exponent, work, y2
                 )
-        values[k] = _answer(edges, U[k], couplings, y2, Z[k, :n], Z[k, n:])
+        if labels_only:
+            values[k] = half_score(ptr, edge, end, y2, attracts, U[k], couplings)
+        else:
+            values[k] = _answer(edges, U[k], couplings, y2, Z[k, :n], Z[k, n:])
 
 
 @kernel
