@@ -1,11 +1,11 @@
 """Real tasks beside the packages that people use for them: quality, CPU seconds and memory, measured in one run.
 
     python benchmarks/peers.py                                      all of them
-    python benchmarks/peers.py entities [--sentences 1000]          wnut17 beside python-crfsuite
+    python benchmarks/peers.py entities [--sentences 500]           wnut17 beside python-crfsuite
     python benchmarks/peers.py ranking                              learning to rank beside LightGBM's ranker
-    python benchmarks/peers.py labels [--examples 1000]             five sets of documents beside one-vs-rest
-    python benchmarks/peers.py hierarchies [set ...] [--examples 500]  beside one-vs-rest and hiclass
-    python benchmarks/peers.py parsing [--sentences 200]            ud_en_ewt beside an averaged perceptron
+    python benchmarks/peers.py labels [--examples 400]              five sets of documents beside one-vs-rest
+    python benchmarks/peers.py hierarchies [set ...] [--examples 300]  beside one-vs-rest and hiclass
+    python benchmarks/peers.py parsing [--sentences 600]            ud_en_ewt beside an averaged perceptron
 
 Every method runs in a process of its own, after a run on a few examples that loads its compiled code: the CPU seconds
 are those of training alone, the memory is what the process grew by at its peak, training and prediction. The same
@@ -18,9 +18,16 @@ entities. ``ranking``: 201 queries with 300 features each; NDCG at 5 and 10. ``l
 `MultiLabel` is the objective of one-vs-rest with hinge loss. ``hierarchies``: sets of nodes that hold their parents
 (enron, genes; the nodes with three training examples or more), or one path (images); missing numbers are the mean
 of their column, columns are standardised, text has rows of norm 1. One-vs-rest gets the ancestors of what it finds;
-hiclass has no labels of several paths. ``parsing``: tags of head, token and their neighbours,
-direction, distance, and the word of the token with the tag of the head, hashed; share of right heads. The perceptron
-takes 10 passes with the same decoder.
+hiclass has no labels of several paths.
+
+``parsing``: tags of head, token and their neighbours, direction, distance, the word of the token with the tag of the
+head, hashed; share of right heads. The perceptron takes 10 passes with the same decoder.
+
+Where a baseline is ahead. Sets of labels: one-vs-rest takes a fifth to four fifths of the seconds of margin rescaling,
+and less memory, for about the same answers. The problem falls apart into one for each label; LIBLINEAR solves these one
+by one, while a block of block ascent is an example with all its labels, whose constraints it keeps. The surrogate
+``micro_f1`` is ahead of both in micro-F1, on all five sets, and not always in the mean F1 by label, which it does not
+train for. Ranking: 100 trees and a linear score are level; the difference of 0.001 is within what 50 queries can tell.
 """
 
 from __future__ import annotations
@@ -133,7 +140,7 @@ def table(
 
 def entities(sentences: int) -> None:
     files = {
-        split: so.data.read_conll(DATA / "wnut17" / f"{split}.conll.gz", n_features=2**17)
+        split: so.data.read_conll(DATA / "wnut17" / f"{split}.conll.gz", n_features=2**15)
         for split in ("train", "test")
     }
     train, test = files["train"], files["test"]
@@ -174,8 +181,8 @@ def entities(sentences: int) -> None:
         return lambda inputs: [tagger.tag(x[1]) for x in inputs]
 
     methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
-        "StructuredSVM, margin": (chain("margin"), (1e-2, 1e-3, 1e-4)),
-        "CRF": (crf, (1e-3, 1e-4, 1e-5)),  # lam = 2 c2 / n: about the values of c2 below
+        "StructuredSVM, margin": (chain("margin"), (1e-3, 1e-4)),
+        "CRF": (crf, (1e-3, 1e-4)),  # lam = 2 c2 / n: about the last values of c2 below
     }
     if installed("pycrfsuite"):
         methods["python-crfsuite"] = (crfsuite, (1.0, 0.1, 0.01))
@@ -274,7 +281,7 @@ def labels(examples: int) -> None:
         task = divided(*parts[0], parts[1])
         methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
             "StructuredSVM, margin": (label_sets("margin"), (1.0, 10.0)),
-            "StructuredSVM, micro_f1": (label_sets("micro_f1"), (0.1, 1.0, 10.0)),
+            "StructuredSVM, micro_f1": (label_sets("micro_f1"), (1.0, 10.0)),
             "one-vs-rest LinearSVC": (one_vs_rest, (1.0, 10.0, 100.0)),
         }
         rows += table("sets of labels", name, task, methods, set_scores)
@@ -549,7 +556,7 @@ def parsing(sentences: int) -> None:
         return lambda inputs: [decoder.predict(mean, x) for x in inputs]
 
     methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
-        "StructuredSVM, margin": (svm, (1e-2, 1e-3)),
+        "StructuredSVM, margin": (svm, (1e-1, 1e-2, 1e-3)),
         "averaged perceptron": (perceptron, (10.0,)),
     }
     rows = table("parsing", "ud_en_ewt", task, methods, right_heads)
@@ -582,13 +589,13 @@ def installed(module: str) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs: dict[str, Callable[[], None]] = {
-        "entities": lambda: entities(options.sentences or 1000),
+        "entities": lambda: entities(options.sentences or 500),
         "ranking": ranking,
-        "labels": lambda: labels(options.examples or 1000),
+        "labels": lambda: labels(options.examples or 400),
         "hierarchies": lambda: hierarchies(
-            [word for word in options.parts if word not in jobs], options.examples or 500
+            [word for word in options.parts if word not in jobs], options.examples or 300
         ),
-        "parsing": lambda: parsing(options.sentences or 200),
+        "parsing": lambda: parsing(options.sentences or 600),
     }
     parser.add_argument("parts", nargs="*", help=f"some of {', '.join(jobs)}; all by default")
     parser.add_argument("--sentences", type=int)

@@ -341,7 +341,7 @@ def accuracy() -> None:
     def right(w: np.ndarray, rows: Any) -> float:
         return 100 * float((np.where(X[rows] @ w > 0, 1, -1) == y[rows]).mean())
 
-    tried = {2.0**-k: bmrm(Hinge(X[train], y[train]), lam=2.0**-k, tol=1e-3).w for k in range(4, 20, 3)}
+    tried = {2.0**-k: bmrm(Hinge(X[train], y[train]), lam=2.0**-k, tol=1e-2).w for k in range(4, 20, 3)}
     lam = max(tried, key=lambda value: right(tried[value], valid))
     curves = {}
     for share in (10, 20, 30, 40, 50, 100):
