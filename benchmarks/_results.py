@@ -88,6 +88,7 @@ def keep(
     ratio: str | None = None,
     note: str = "",
     folder: Path | None = None,
+    seconds: float | None = None,
 ) -> Path | None:
     """Write a result.
 
@@ -110,6 +111,8 @@ def keep(
         What a reader must know to read the figures: the protocol where it differs, why a figure falls short.
     folder : Path, optional
         Another folder than ``benchmarks/results``.
+    seconds : float, optional
+        CPU seconds, where several processes made the rows; those of this one since the last result by default.
 
     Returns
     -------
@@ -119,7 +122,7 @@ def keep(
     """
     global _kept_at
     now = _cpu_seconds()
-    seconds, _kept_at = now - _kept_at, now
+    seconds, _kept_at = now - _kept_at if seconds is None else seconds, now
     benchmark = name.partition(".")[0]
     command = " ".join(["structopt", "bench", benchmark, *(sys.argv[1:] if words is None else words)])
     path = (folder or FOLDER) / f"{name}.json"

@@ -168,19 +168,27 @@ def sums(W: FloatArray, single_root: bool = False, projective: bool = False) -> 
     return log_det + top.sum(axis=1), np.clip(marginals, 0.0, 1.0)
 
 
-def covariance_products(W: FloatArray, V: FloatArray, single_root: bool = False) -> FloatArray:
-    """The covariance of the arcs of trees that may cross times a vector, row by row: the derivative of the marginals.
+def covariance_products(
+    W: FloatArray, V: FloatArray, single_root: bool = False, projective: bool = False
+) -> FloatArray:
+    """The covariance of the arcs times a vector, row by row: the derivative of the marginals of `sums`.
 
     Parameters
     ----------
     W, V : ndarray, shape (k, n + 1, n + 1)
         Scores, and the vectors.
-    single_root : bool
+    single_root, projective : bool
+        As of `sums`.
 
     Returns
     -------
     ndarray, shape (k, n + 1, n + 1)
     """
+    if projective:
+        change = np.zeros(W.shape)
+        vectors = np.ascontiguousarray(V, dtype=np.float64)
+        _inside_outside_change(np.ascontiguousarray(W, dtype=np.float64), vectors, single_root, change)
+        return change
     weights, _ = _arc_weights(W)
     _, _, inverse = _factored(weights, single_root)
     change = weights * V[:, :, 1:]
@@ -251,31 +259,37 @@ def _log_sum_of(first: FloatArray, second: FloatArray) -> float:
 
 
 @kernel
-def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, marginals: FloatArray) -> None:
-    """Eisner's program with sums in place of maxima, and back: what each span has its share in.
+def _inside(S: FloatArray, single_root: bool, whole: FloatArray, open_: FloatArray, joined: FloatArray) -> float:
+    """Eisner's program with sums in place of maxima: logarithms of the sums over all spans.
 
     A tree has one derivation there: the last child of a head is the last to be joined.
     """
+    n = S.shape[0]
+    whole[:] = -np.inf
+    open_[:] = -np.inf
+    for s in range(n):
+        whole[0, s, s] = whole[1, s, s] = 0.0
+    for width in range(1, n):
+        for s in range(n - width):
+            t = s + width
+            last = s + 1 if single_root and s == 0 else t  # a root with a child takes no second one
+            joined[s, t] = _log_sum_of(whole[1, s, s:last], whole[0, s + 1 : last + 1, t])
+            open_[1, s, t] = joined[s, t] + S[s, t]
+            if s:
+                open_[0, s, t] = joined[s, t] + S[t, s]
+                whole[0, s, t] = _log_sum_of(whole[0, s, s:t], open_[0, s:t, t])
+            whole[1, s, t] = _log_sum_of(open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t])
+    return float(whole[1, 0, n - 1])
+
+
+@kernel
+def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, marginals: FloatArray) -> None:
+    """`_inside`, and back: what each span has its share in."""
     n = W.shape[1]
     whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
     whole_share, open_share = np.empty((2, n, n)), np.empty((2, n, n))
     for i in range(W.shape[0]):
-        S = W[i]
-        whole[:] = -np.inf
-        open_[:] = -np.inf
-        for s in range(n):
-            whole[0, s, s] = whole[1, s, s] = 0.0
-        for width in range(1, n):
-            for s in range(n - width):
-                t = s + width
-                last = s + 1 if single_root and s == 0 else t  # a root with a child takes no second one
-                joined[s, t] = _log_sum_of(whole[1, s, s:last], whole[0, s + 1 : last + 1, t])
-                open_[1, s, t] = joined[s, t] + S[s, t]
-                if s:
-                    open_[0, s, t] = joined[s, t] + S[t, s]
-                    whole[0, s, t] = _log_sum_of(whole[0, s, s:t], open_[0, s:t, t])
-                whole[1, s, t] = _log_sum_of(open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t])
-        log_z[i] = whole[1, 0, n - 1]
+        log_z[i] = _inside(W[i], single_root, whole, open_, joined)
         whole_share[:] = 0.0
         open_share[:] = 0.0
         whole_share[1, 0, n - 1] = 1.0
@@ -305,8 +319,152 @@ def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, margina
                         whole_share[0, r + 1, t] += p
 
 
-def sample(W: FloatArray, size: int, rng: np.random.Generator, single_root: bool = False) -> IntArray:
-    """Heads of trees drawn from ``p(tree) ~ exp(score)``: loop-erased random walks to the root (Wilson 1996).
+@kernel
+def _change_of(
+    first: FloatArray, second: FloatArray, total: float, first_change: FloatArray, second_change: FloatArray
+) -> float:
+    """The derivative of ``total = log sum_r exp(first_r + second_r)``."""
+    change = 0.0
+    if total > -np.inf:
+        for r in range(first.size):
+            change += math.exp(first[r] + second[r] - total) * (first_change[r] + second_change[r])
+    return change
+
+
+@kernel
+def _inside_outside_change(W: FloatArray, V: FloatArray, single_root: bool, change: FloatArray) -> None:
+    """The derivative of the marginals of `_inside_outside` as the scores move along `V`: all with their tangents."""
+    n = W.shape[1]
+    whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
+    d_whole, d_open, d_joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
+    whole_share, open_share = np.empty((2, n, n)), np.empty((2, n, n))
+    d_whole_share, d_open_share = np.empty((2, n, n)), np.empty((2, n, n))
+    for i in range(W.shape[0]):
+        D = V[i]
+        _inside(W[i], single_root, whole, open_, joined)
+        d_whole[:] = 0.0
+        d_open[:] = 0.0
+        d_joined[:] = 0.0
+        for width in range(1, n):
+            for s in range(n - width):
+                t = s + width
+                last = s + 1 if single_root and s == 0 else t
+                d_joined[s, t] = _change_of(
+                    whole[1, s, s:last], whole[0, s + 1 : last + 1, t], joined[s, t],
+                    d_whole[1, s, s:last], d_whole[0, s + 1 : last + 1, t],
+                )  # fmt: skip
+                d_open[1, s, t] = d_joined[s, t] + D[s, t]
+                if s:
+                    d_open[0, s, t] = d_joined[s, t] + D[t, s]
+                    d_whole[0, s, t] = _change_of(
+                        whole[0, s, s:t], open_[0, s:t, t], whole[0, s, t], d_whole[0, s, s:t], d_open[0, s:t, t]
+                    )
+                d_whole[1, s, t] = _change_of(
+                    open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t], whole[1, s, t],
+                    d_open[1, s, s + 1 : t + 1], d_whole[1, s + 1 : t + 1, t],
+                )  # fmt: skip
+        whole_share[:] = 0.0
+        open_share[:] = 0.0
+        d_whole_share[:] = 0.0
+        d_open_share[:] = 0.0
+        whole_share[1, 0, n - 1] = 1.0
+        for width in range(n - 1, 0, -1):
+            for s in range(n - width):
+                t = s + width
+                share, moved = whole_share[1, s, t], d_whole_share[1, s, t]
+                if share > 0.0:
+                    for r in range(s + 1, t + 1):
+                        p = math.exp(open_[1, s, r] + whole[1, r, t] - whole[1, s, t])
+                        d = p * (moved + share * (d_open[1, s, r] + d_whole[1, r, t] - d_whole[1, s, t]))
+                        open_share[1, s, r] += p * share
+                        whole_share[1, r, t] += p * share
+                        d_open_share[1, s, r] += d
+                        d_whole_share[1, r, t] += d
+                share, moved = whole_share[0, s, t], d_whole_share[0, s, t]
+                if share > 0.0:
+                    for r in range(s, t):
+                        p = math.exp(whole[0, s, r] + open_[0, r, t] - whole[0, s, t])
+                        d = p * (moved + share * (d_whole[0, s, r] + d_open[0, r, t] - d_whole[0, s, t]))
+                        whole_share[0, s, r] += p * share
+                        open_share[0, r, t] += p * share
+                        d_whole_share[0, s, r] += d
+                        d_open_share[0, r, t] += d
+                change[i, s, t] = d_open_share[1, s, t]
+                if s:
+                    change[i, t, s] = d_open_share[0, s, t]
+                share = open_share[1, s, t] + open_share[0, s, t]
+                moved = d_open_share[1, s, t] + d_open_share[0, s, t]
+                if share > 0.0:
+                    for r in range(s, s + 1 if single_root and s == 0 else t):
+                        p = math.exp(whole[1, s, r] + whole[0, r + 1, t] - joined[s, t])
+                        d = p * (moved + share * (d_whole[1, s, r] + d_whole[0, r + 1, t] - d_joined[s, t]))
+                        whole_share[1, s, r] += p * share
+                        whole_share[0, r + 1, t] += p * share
+                        d_whole_share[1, s, r] += d
+                        d_whole_share[0, r + 1, t] += d
+
+
+@kernel
+def _drawn(first: FloatArray, second: FloatArray, total: float, draw: float) -> int:
+    """A place r with probability ``exp(first_r + second_r - total)``, by a number between 0 and 1."""
+    chosen = 0
+    for r in range(first.size):
+        share = math.exp(first[r] + second[r] - total)
+        if share > 0.0:
+            chosen = r  # the last that has any share takes what rounding leaves over
+        draw -= share
+        if draw < 0.0:
+            break
+    return chosen
+
+
+@kernel
+def _draw_projective(W: FloatArray, single_root: bool, draws: FloatArray, heads: IntArray) -> None:
+    """Trees from the top of the inside table down: of every span, how it was joined.
+
+    `draws` are numbers between 0 and 1, two for each arc of a tree: a whole span of two nodes or more has one open one.
+    """
+    n = W.shape[0]
+    whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
+    _inside(W, single_root, whole, open_, joined)
+    spans = np.empty((4 * n, 4), np.int64)  # whole or open, direction, first, last
+    for k in range(heads.shape[0]):
+        size, used = 1, 0
+        spans[0] = 0, 1, 0, n - 1
+        while size:
+            size -= 1
+            is_open, right, s, t = spans[size]
+            if s == t:
+                continue
+            draw = draws[k, used]
+            used += 1
+            if is_open:
+                if right:
+                    heads[k, t - 1] = s
+                else:
+                    heads[k, s - 1] = t
+                last = s + 1 if single_root and s == 0 else t
+                r = s + _drawn(whole[1, s, s:last], whole[0, s + 1 : last + 1, t], joined[s, t], draw)
+                spans[size] = 0, 1, s, r
+                spans[size + 1] = 0, 0, r + 1, t
+            elif right:
+                r = s + 1 + _drawn(open_[1, s, s + 1 : t + 1], whole[1, s + 1 : t + 1, t], whole[1, s, t], draw)
+                spans[size] = 1, 1, s, r
+                spans[size + 1] = 0, 1, r, t
+            else:
+                r = s + _drawn(whole[0, s, s:t], open_[0, s:t, t], whole[0, s, t], draw)
+                spans[size] = 0, 0, s, r
+                spans[size + 1] = 1, 0, r, t
+            size += 2
+
+
+def sample(
+    W: FloatArray, size: int, rng: np.random.Generator, single_root: bool = False, projective: bool = False
+) -> IntArray:
+    """Heads of trees drawn from ``p(tree) ~ exp(score)``.
+
+    By loop-erased random walks to the root (Wilson 1996); where arcs must not cross, by the table of `sums` from its
+    top down.
 
     Parameters
     ----------
@@ -316,12 +474,19 @@ def sample(W: FloatArray, size: int, rng: np.random.Generator, single_root: bool
     rng : Generator
     single_root : bool
         As of `sums`, whose marginals then choose the token at the root.
+    projective : bool
+        As of `sums`.
 
     Returns
     -------
     ndarray of int, shape (size, n)
     """
     nodes = len(W)
+    if projective:
+        heads = np.zeros((size, nodes - 1), dtype=np.int64)
+        draws = rng.random((size, 2 * nodes))
+        _draw_projective(np.ascontiguousarray(W, dtype=np.float64), single_root, draws, heads)
+        return heads
     scores = np.array(W, dtype=np.float64)
     scores[np.arange(nodes), np.arange(nodes)] = -np.inf
     roots = np.zeros(size, dtype=np.int64)

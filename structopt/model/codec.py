@@ -352,6 +352,28 @@ class PointCodec(BatchCodec[Any]):
     def tables(self, labels: Any) -> list[sp.csr_array]:
         return self.batch.fold_points(labels)
 
+    def scores(self, tables: Sequence[FloatArray], labels: Any) -> FloatArray | None:
+        batch = self.batch
+        fits = all(len(table) == start[-1] for table, start in zip(tables, batch.starts, strict=True))
+        if not batch.model.fixed or not isinstance(labels, np.ndarray) or not fits:
+            return None
+        return np.asarray(np.einsum("ij,ij->i", batch.costs(tables), labels))
+
+    def add_parts(self, t: int, labels: Any, weights: FloatArray, out: FloatArray) -> bool:
+        batch = self.batch
+        if not batch.model.fixed or not isinstance(labels, np.ndarray):
+            return False
+        name, term = list(batch.model.features.items())[t]
+        parts = term.fold_rows(labels[:, batch.model.space()[name].slice], batch.columns[t])
+        if sp.issparse(parts):
+            return False
+        factors = weights if len(parts) == self.n else np.repeat(weights, len(parts) // self.n)
+        if len(out) < len(parts):
+            out += factors @ parts
+        else:
+            out += factors[:, None] * parts
+        return True
+
     def from_points(self, Z: Any) -> Any:
         return np.asarray(Z) if self.batch.model.fixed else Z if isinstance(Z, RaggedRows) else RaggedRows.of(Z)
 

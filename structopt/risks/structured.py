@@ -217,7 +217,7 @@ class StructuredRisk(Risk):
 
     def _plane_batch(self) -> DataPlanes | None:
         """The planes of all examples, where one inference can query them all; None where each is searched by itself."""
-        if self._effective_search() not in ("exact", "convex_hull") or self.surrogate.form.numbers[0] == MARGIN:
+        if self.surrogate.form.numbers[0] == MARGIN or self._effective_search() not in ("exact", "convex_hull"):
             return None
         # Over a relaxation every mixture is a label.
         convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()

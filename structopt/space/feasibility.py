@@ -80,10 +80,14 @@ def satisfies_lazy_rows(space: CompiledSpace, point: FloatArray, tol: float = FE
 def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
     """`contains` of every row of `Z` (finite values), in one product."""
     good = ((space.lower - tol <= Z) & (space.upper + tol >= Z)).all(axis=1)
-    integer = Z[:, space.integrality]
+    integer = Z if space.integrality.all() else Z[:, space.integrality]
     good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
-    value = (space.matrix @ Z.T).T
-    scale = np.maximum(space.row_units, (abs(space.matrix) @ np.abs(Z).T).T)
+    dense = space.small_rows
+    if dense is not None:
+        value, size = Z @ dense[0], np.abs(Z) @ dense[1]
+    else:
+        value, size = (space.matrix @ Z.T).T, (abs(space.matrix) @ np.abs(Z).T).T
+    scale = np.maximum(space.row_units, size)
     good = np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
     if space.separations:
         for i in np.flatnonzero(good).tolist():

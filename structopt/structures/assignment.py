@@ -379,7 +379,10 @@ class MatchingInference(ChoiceInference):
         shapes = self._shapes[chosen]
         parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (shapes.prod(axis=1), shapes[:, 0]))
         choices, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
-        kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
+        if (shapes == shapes[:1]).all():
+            kinds, kind = shapes[:1], np.zeros(len(shapes), dtype=np.int64)
+        else:
+            kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
         for g, (rows, columns) in enumerate(kinds.tolist()):
             group = np.flatnonzero(kind.ravel() == g)
             algorithm = AssignmentAlgorithm(rows, columns, self._unmatched)

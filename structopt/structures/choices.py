@@ -101,6 +101,9 @@ class Choices(BatchCodec[IntArray]):
         start = self.start
         block = np.zeros(int(start[-1]))
         block[self._parts(truth)] = 1.0
+        if len(self._alike) == 1:
+            coef, const = self.task_loss(0).linear_batch(block.reshape(self.n, -1))
+            return LossBatch(np.ascontiguousarray(coef, dtype=np.float64).reshape(-1), np.asarray(const))
         coef, const = np.empty(len(block)), np.empty(self.n)
         for group in self._alike:
             rows = start[group][:, None] + np.arange(start[group[0] + 1] - start[group[0]])

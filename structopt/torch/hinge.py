@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structopt import surrogates
 from structopt._jit import kernel
 from structopt.checks import checked
 from structopt.errors import SolverFailed
@@ -83,6 +84,7 @@ class StructuredHinge(StructuredLoss):
         self.search = search
         self.rtol = rtol
         self.upper_bound: FloatArray = np.empty(0)
+        self._known: tuple[str | Surrogate, Surrogate] | None = None
 
     def forward(self, scores: Any, labels: Any, mask: Any = None, inputs: Any = None) -> Tensor:
         """The loss of a batch.
@@ -105,13 +107,16 @@ class StructuredHinge(StructuredLoss):
         """
         arranged = self.layout.arrange(scores, mask, inputs)
         Y = self.layout.labels(labels, arranged)
-        risk = StructuredRisk.of_batch(arranged.batch, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
-        return self._reduced(_Hinge.apply(self, risk, arranged, *arranged.sources))
+        if self._known is None or self._known[0] is not self.surrogate:
+            self._known = self.surrogate, surrogates.get(self.surrogate)
+        risk = StructuredRisk.of_batch(arranged.batch, Y, self._known[1], self.search, self.n_jobs, self.rtol)
+        found: Tensor = _Hinge.apply(self, risk, arranged, *arranged.sources)
+        return found
 
     def _violations(self, risk: StructuredRisk, tables: Sequence[FloatArray]) -> Violations:
         """The most violated labels; where a solver fails, the error says at which example."""
         try:
-            found = risk.violations_of(tables)
+            found = risk._most_violated(tables)  # their numbers are known to be finite
         except SolverFailed:
             for i in range(len(risk)):
                 with naming(i):
@@ -133,12 +138,17 @@ class _Hinge(torch.autograd.Function):
         found = loss._violations(risk, tables)
         ctx.name = type(loss).__name__
         ctx.parts = (arranged, found, risk.truth, shared)
-        return arranged.back(torch.from_numpy(found.value))
+        # Every further node of the graph takes as long as a small search: the mean is taken here.
+        value, ctx.factor = found.value, 1.0
+        if loss.reduction != "none":
+            ctx.factor = 1.0 if loss.reduction == "sum" else 1.0 / len(value)
+            value = np.asarray(ctx.factor * value.sum())
+        return arranged.back(torch.from_numpy(value))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         arranged, found, truth, shared = ctx.parts
-        weights = upstream[0].detach().cpu().numpy() * found.scale
+        weights = (ctx.factor * upstream[0].detach().cpu().numpy()) * found.scale
         terms = [(found.labels, weights), (truth, -weights)]
         needed = ctx.needs_input_grad[3:]
         tables = [part_sums(arranged.batch, terms, t, shared[t]) if wanted else None for t, wanted in enumerate(needed)]

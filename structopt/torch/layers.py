@@ -12,7 +12,7 @@ from torch import Tensor
 from structopt.checks import checked, choice, number, whole
 from structopt.model import Model
 from structopt.torch.inference import best
-from structopt.torch.module import StructuredModule, differentiable_once
+from structopt.torch.module import StructuredModule, differentiable_once, naming
 from structopt.torch.scores import Arrangement, Group, Layout, layout_of
 
 __all__ = ["Argmax", "Marginals", "log_partition", "sample", "top_k"]
@@ -296,7 +296,8 @@ def top_k(
     for group in arranged.groups():
         oracle = arranged.oracle(group)
         for i, c in zip(group.examples.tolist(), group.costs, strict=True):
-            found = oracle.k_best(c.detach().numpy(), k)
+            with naming(i):
+                found = oracle.k_best(c.detach().numpy(), k)
             points = torch.from_numpy(np.array([label.z for label in found]))
             labels[i] = [arranged.model.decode(label.z, arranged.batch.input(i)) for label in found]
             values[i] = arranged.back(arranged.uncentred(points @ c, i))
@@ -340,6 +341,7 @@ def sample(
     labels: list[list[Any]] = [[] for _ in range(arranged.n)]
     for group in arranged.groups():
         for i, c in zip(group.examples.tolist(), group.costs.detach().numpy(), strict=True):
-            points = layout.sample(arranged, group, np.ascontiguousarray(c), n, rng)
+            with naming(i):
+                points = layout.sample(arranged, group, np.ascontiguousarray(c), n, rng)
             labels[i] = [arranged.model.decode(z, arranged.batch.input(i)) for z in points]
     return labels

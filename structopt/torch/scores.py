@@ -23,7 +23,6 @@ from torch import Tensor
 
 from structopt._jit import IntArray
 from structopt.algorithms import arborescence as trees
-from structopt.algorithms.base import directional_derivative
 from structopt.algorithms.chain.viterbi import marginals_batch
 from structopt.checks import shown
 from structopt.errors import DeclarationError
@@ -33,12 +32,15 @@ from structopt.model.batch import Batch
 from structopt.model.codec import PointCodec, StackedLabels
 from structopt.model.inference import OracleInference
 from structopt.oracle import Oracle
+from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures import Arborescence, Assignment, Chain, LabelledArborescence, Ranking
 
 __all__ = ["Arrangement", "Group", "Layout", "ScoreTables", "ScoredBatch", "layout_of"]
 
 _FLOATS = (torch.float32, torch.float64)
+#: Batches of which a layout remembers what depends on the sizes of the examples alone.
+_KNOWN = 8
 
 
 class Part(NamedTuple):
@@ -130,9 +132,16 @@ class ScoredBatch(Batch):
         self.n_weights = sum(columns)
         self._point_sizes = None
         self._same_space = None
-        self._dense = False
+        self._dense, self._native = False, native
         self.codec = model.batch_codec(self) if native else PointCodec(self)
         self.inference = model.batch_inference(self) if native else OracleInference(self)
+
+    def renewed(self) -> ScoredBatch:
+        """A batch of the same sizes: what a search keeps for its examples is left behind."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.inference = self.model.batch_inference(twin) if self._native else OracleInference(twin)
+        return twin
 
     def input(self, i: int) -> Any:
         """An input with the label space of example `i`."""
@@ -182,8 +191,10 @@ class Arrangement:
         From padded tensors by block to what the layer returns.
     tables : mapping of int to Tensor, optional
         Tables that are not the reshaped scores of their block: transitions that are the same at all positions.
-    offsets : sequence of Tensor, shape (B,)
+    offsets : sequence of Tensor, shape (B,) or (1,)
         What `_centred` took from the score of every label of each example.
+    known : dict, optional
+        Batches of the same layout by what they depend on; the next one of these sizes takes from it what it needs.
     """
 
     def __init__(
@@ -196,6 +207,7 @@ class Arrangement:
         restore: Callable[[list[Tensor]], Any],
         tables: Mapping[int, Tensor] | None = None,
         offsets: Sequence[Tensor] = (),
+        known: dict[Hashable, ScoredBatch] | None = None,
     ) -> None:
         self._offsets = list(offsets)
         self.model, self.parts, self._restore = model, list(parts), restore
@@ -212,7 +224,18 @@ class Arrangement:
                 elif isinstance(term, Table):
                     columns[t] = int(parts[t].values.shape[-1])
         self.native = native
+        if known is None:
+            self.batch = ScoredBatch(model, parts, columns, sizes, make_input, native)
+            return
+        key = (id(model), native, *columns, *(part.entries.tobytes() for part in parts))
+        like = known.get(key)
+        if like is not None and like.model is model and _same_sizes(like.sizes, sizes):
+            self.batch = like.renewed()
+            return
         self.batch = ScoredBatch(model, parts, columns, sizes, make_input, native)
+        if len(known) >= _KNOWN:
+            known.pop(next(iter(known)), None)
+        known[key] = self.batch
 
     @property
     def n(self) -> int:
@@ -325,12 +348,16 @@ class Arrangement:
     def uncentred(self, values: Tensor, examples: Any = slice(None)) -> Tensor:
         """Scores of labels, float64, with what was taken from them at the start."""
         for offset in self._offsets:
-            values = values + offset.to(device="cpu", dtype=torch.float64)[examples]
+            values = values + offset.to(device="cpu", dtype=torch.float64).expand(self.n)[examples]
         return values
 
     def back(self, values: Tensor) -> Tensor:
         """A result with the scores' type and on their device."""
         return values.to(device=self.device, dtype=self.dtype)
+
+
+def _same_sizes(one: IntArray | None, other: IntArray | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
 
 
 def _places(part: Part, examples: IntArray) -> Tensor:
@@ -363,6 +390,10 @@ class Layout(ABC):
     def __init__(self, model: Model) -> None:
         self.model = model.private_twin()
         self._pointwise: dict[tuple[str, ...], Model] = {}
+        self._batches: dict[Hashable, ScoredBatch] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_batches": {}}  # made anew where they are needed
 
     @abstractmethod
     def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
@@ -429,6 +460,12 @@ class ChainLayout(Layout):
         unary = _centred(unary, (2,), offsets, keep)
         if pair.ndim == 4:
             pair = _centred(pair, (2, 3), offsets, None if keep is None else keep[:, 1:])
+        elif T > 1:
+            pair = _centred_for_all(pair, ~model.rules.transitions, lengths - 1, offsets)
+        if first is not None and first.ndim == 1:
+            first = _centred_for_all(first, ~model.rules.initial, np.ones_like(lengths), offsets)
+        elif first is not None:
+            first = _centred(first, (1,), offsets, unused=~model.rules.initial)
         native = not points and pair.ndim == 2 and (first is None or first.ndim == 1) and model.solves_itself
         tables = {1: pair, 2: first} if native and first is not None else {1: pair} if native else {}
         steps = pair if native else pair.expand(B, T - 1, S, S)
@@ -449,7 +486,7 @@ class ChainLayout(Layout):
 
         model.check_length(int(lengths.max()))
         used = model if native else self.pointwise([part.name for part in parts])
-        return Arrangement(used, parts, lengths, make_input, native, restore, tables, offsets)
+        return Arrangement(used, parts, lengths, make_input, native, restore, tables, offsets, self._batches)
 
     def table_sums(
         self, arrangement: Arrangement, tables: Sequence[FloatArray]
@@ -516,6 +553,7 @@ class TreeLayout(Layout):
             native,
             lambda padded: padded[0] if isinstance(scores, Tensor) else _like(scores, padded, ["arc"]),
             offsets=offsets,
+            known=self._batches,
         )
 
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
@@ -550,13 +588,12 @@ class TreeLayout(Layout):
         return top + np.log(total), weights / total[..., None]
 
     def covariance_products(self, arrangement: Arrangement, group: Group, C: FloatArray, V: FloatArray) -> FloatArray:
-        if self.model.projective:
-            return directional_derivative(lambda costs: self.sums(arrangement, group, costs)[1], C, V)
+        rules = self.model.single_root, self.model.projective
         scores, shares = self._summed(arrangement, group, C)
         vectors = V[:, : shares[0].size].reshape(shares.shape)
         by_arc = (shares * vectors).sum(axis=3)
-        arcs = trees.sums(scores, self.model.single_root)[1]
-        change = trees.covariance_products(scores, by_arc, self.model.single_root)
+        arcs = trees.sums(scores, *rules)[1]
+        change = trees.covariance_products(scores, by_arc, *rules)
         # A product rule: of the arcs' marginals, and of the shares of their relations.
         found = shares * (change[..., None] + arcs[..., None] * (vectors - by_arc[..., None]))
         return _filled(C.shape, found)
@@ -564,11 +601,9 @@ class TreeLayout(Layout):
     def sample(
         self, arrangement: Arrangement, group: Group, c: FloatArray, n: int, rng: np.random.Generator
     ) -> FloatArray:
-        if self.model.projective:
-            return super().sample(arrangement, group, c, n, rng)
         model, nodes, R = self.model, int(_sizes(arrangement)[group.examples[0]]), math.prod(self._last)
         scores = c[: nodes * nodes * R].reshape(nodes, nodes, R)
-        found = trees.sample(np.logaddexp.reduce(scores, axis=2), n, rng, model.single_root)
+        found = trees.sample(np.logaddexp.reduce(scores, axis=2), n, rng, model.single_root, model.projective)
         if not isinstance(model, LabelledArborescence):
             return np.array([model.point(heads) for heads in found]).reshape(n, -1)
         own = scores[found, np.arange(1, nodes)]  # (n, tokens, R): the largest after Gumbel noise is a draw
@@ -589,8 +624,8 @@ class MatchingLayout(Layout):
         rows, keep_rows = _lengths(row_mask, B, n, "rows")
         columns, keep_columns = _lengths(column_mask, B, m, "columns")
         sizes = np.column_stack([rows, columns])
-        for shape in np.unique(sizes, axis=0).tolist():
-            self.model.shape(tuple(shape))
+        for shape in dict.fromkeys(zip(rows.tolist(), columns.tolist(), strict=True)):
+            self.model.shape(shape)
         both = None
         if keep_rows is not None or keep_columns is not None:
             full = (torch.ones(B, size, dtype=torch.bool, device=table.device) for size in (n, m))
@@ -609,6 +644,7 @@ class MatchingLayout(Layout):
             native,
             lambda padded: padded[0] if isinstance(scores, Tensor) else _like(scores, padded, ["y"]),
             offsets=offsets,
+            known=self._batches,
         )
 
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
@@ -636,7 +672,9 @@ class RankingLayout(Layout):
 
         if native:
             parts = [Part("place", f, keep, sizes)]
-            return Arrangement(self.model, parts, sizes, make_input, True, lambda padded: padded[0])
+            return Arrangement(
+                self.model, parts, sizes, make_input, True, lambda padded: padded[0], known=self._batches
+            )
         c = np.zeros((B, n))
         for k in np.unique(sizes).tolist():
             c[sizes == k, :k] = self.model.term.weights(k)
@@ -665,6 +703,10 @@ class Blocks(Layout):
 
     has_padding = False
 
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._fixed_sums: dict[str, FixedSums] = {}
+
     def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
         if mask is not None:
             raise DeclarationError("A mask is for sequences, trees, matchings and rankings; this space has no padding.")
@@ -678,9 +720,15 @@ class Blocks(Layout):
         space = self.model.space()
         _check_names(given, space.block_names)
         shaped = {}
+        offsets: list[Tensor] = []
         for name in given:
             shape = space[name].shape
-            shaped[name] = _tensor(name, given, (None, *shape), shape)
+            values = _tensor(name, given, (None, *shape), shape)
+            if _is_large(values.detach()):
+                if name not in self._fixed_sums:
+                    self._fixed_sums[name] = FixedSums.of(space, name)
+                values = _centred_groups(values, self._fixed_sums[name], offsets)
+            shaped[name] = values
         B = max((len(t) for name, t in shaped.items() if t.ndim > len(space[name].shape)), default=0)
         if not B:
             raise DeclarationError("Scores need a batch axis: at least one block has shape (B, *block).")
@@ -715,7 +763,7 @@ class Blocks(Layout):
             return found[0] if isinstance(scores, Tensor) else _like(scores, found, kept)
 
         model = self.model if native else self.pointwise(names)
-        return Arrangement(model, parts, None, lambda i: None, native, restore, tables)
+        return Arrangement(model, parts, None, lambda i: None, native, restore, tables, offsets, self._batches)
 
     def _by_input(self, scores: Any, given: dict[str, Any], inputs: Any) -> Arrangement:
         if inputs is None:
@@ -832,7 +880,7 @@ def _centred(
         As of `Part`.
     """
     known = values.detach()
-    if not float(torch.linalg.vector_norm(known, math.inf)) > _LARGE:  # not where it is NaN, either
+    if not _is_large(known):
         return values
     if keep is not None:
         keep = keep.reshape(*keep.shape, *[1] * (values.ndim - keep.ndim)).to(values.device)
@@ -843,6 +891,80 @@ def _centred(
     top = torch.where(torch.isfinite(top), top, 0.0)  # a slot of padding; what is infinite is refused later
     offsets.append(top.to(torch.float64).reshape(len(values), -1).sum(dim=1))
     return values - top
+
+
+def _is_large(values: Tensor) -> bool:
+    """Whether some score is beyond `_LARGE`; not where one is NaN."""
+    flat = values.reshape(-1)
+    # No entry exceeds the root of the sum of squares, which takes a tenth of the time of the largest.
+    return not float(flat @ flat) <= _LARGE**2 and float(values.abs().amax()) > _LARGE
+
+
+def _centred_for_all(values: Tensor, unused: npt.NDArray[np.bool_], times: IntArray, offsets: list[Tensor]) -> Tensor:
+    """Large scores that all examples share less the largest; a label of example i has ``times_i`` of these parts."""
+    known = values.detach()
+    if not _is_large(known):
+        return values
+    top = known.masked_fill(torch.from_numpy(unused).to(values.device), -math.inf).amax()
+    if not math.isfinite(top):
+        return values
+    offsets.append(top.to(device="cpu", dtype=torch.float64) * torch.from_numpy(times))
+    return values - top
+
+
+def _centred_groups(values: Tensor, groups: FixedSums, offsets: list[Tensor]) -> Tensor:
+    """Scores of a block less the largest of each group of variables whose sum is the same for all labels.
+
+    Parameters
+    ----------
+    values : Tensor
+        With or without a batch axis.
+    groups : FixedSums
+    offsets : list of Tensor
+        One number is added for scores without a batch axis.
+    """
+    if not groups.sums.size:
+        return values
+    rows = values.detach().reshape(-1, groups.group.size).to(torch.float64)
+    inside = torch.from_numpy(np.flatnonzero(groups.group >= 0)).to(rows.device)
+    owner = torch.from_numpy(groups.group[groups.group >= 0]).to(rows.device)
+    top = torch.full((len(rows), groups.sums.size), -math.inf, dtype=torch.float64, device=rows.device)
+    top = top.scatter_reduce(1, owner.expand(len(rows), -1), rows[:, inside], "amax")
+    top = torch.where(torch.isfinite(top), top, 0.0)
+    offsets.append(top @ torch.from_numpy(groups.sums).to(rows.device))
+    taken = torch.zeros_like(rows)
+    taken[:, inside] = top[:, owner]
+    return values - taken.reshape(values.shape).to(values.dtype)
+
+
+class FixedSums(NamedTuple):
+    """Groups of a block's variables whose sum is the same for all labels.
+
+    Attributes
+    ----------
+    group : ndarray of int
+        The number of the group of every variable, -1 for none.
+    sums : ndarray
+        The sum of each group.
+    """
+
+    group: IntArray
+    sums: FloatArray
+
+    @classmethod
+    def of(cls, space: LabelSpace, name: str) -> FixedSums:
+        """Those of a block: rows ``a (z_1 + ... + z_k) = b`` of its variables, the first of those that overlap."""
+        compiled, block = space.compiled, space[name]
+        A, group, sums = compiled.matrix, np.full(space[name].size, -1, dtype=np.int64), list[float]()
+        for r in np.flatnonzero(compiled.row_lower == compiled.row_upper).tolist():
+            columns, data = A.indices[A.indptr[r] : A.indptr[r + 1]], A.data[A.indptr[r] : A.indptr[r + 1]]
+            own = columns - block.slice.start
+            if not own.size or own.min() < 0 or own.max() >= block.size or (data != data[0]).any():
+                continue
+            if data[0] != 0.0 and (group[own] < 0).all():
+                group[own] = len(sums)
+                sums.append(float(compiled.row_lower[r] / data[0]))
+        return cls(group, np.array(sums))
 
 
 def _check_names(given: Any, names: Any) -> None:

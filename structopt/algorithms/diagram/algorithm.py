@@ -25,7 +25,7 @@ from structopt.algorithms.diagram.fronts import (
 from structopt.algorithms.diagram.k_best import k_best_labels
 from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
-from structopt.algorithms.diagram.sums import expectations, log_sums, sample_labels
+from structopt.algorithms.diagram.sums import covariances, expectations, log_sums, sample_labels
 from structopt.algorithms.fronts import FrontPlan
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
@@ -274,6 +274,12 @@ class DiagramAlgorithm(Algorithm):
         mean, total = np.empty(costs.shape), np.empty(len(costs))
         expectations(self._arrays, costs, mean, total)
         return mean, total
+
+    def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
+        costs, vectors = _writable(np.atleast_2d(C)), _writable(np.atleast_2d(V))
+        out = np.empty(costs.shape)
+        covariances(self._arrays, costs, vectors, out)
+        return out
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         """`size` independent labels drawn from ``p(z) ~ exp(c . z)``; uniform ones for c = 0."""
