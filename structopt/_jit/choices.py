@@ -56,8 +56,9 @@ class LevelChoice(NamedTuple):
 
     Attributes
     ----------
-    address : int
-        Machine code of the type `CHOICE`.
+    code : callable
+        Returns a compiled function of the type `CHOICE`: compiled when it is first needed, and not where a plan has
+        no use for a choice.
     form : ndarray, shape (8,)
         What it is to maximise.
     h_offset : float
@@ -68,11 +69,16 @@ class LevelChoice(NamedTuple):
         Raises what a function of the user's own raised inside a kernel, which cannot.
     """
 
-    address: int
+    code: Callable[[], Any]
     form: FloatArray
     h_offset: float
     mixes: bool
     check: Callable[[], None]
+
+    @property
+    def address(self) -> int:
+        """Its machine code."""
+        return int(self.code().address)
 
 
 @intrinsic  # type: ignore[untyped-decorator, unused-ignore]

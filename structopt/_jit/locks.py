@@ -9,6 +9,7 @@ compiled as numba does it.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -20,10 +21,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numba
+from numba.core.caching import FunctionCache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.types.misc import unliteral
+
+from structopt._jit.linking import LinkedCache, LinkedCompiler, set_environments
 
 if sys.platform == "win32":
     import msvcrt
@@ -56,7 +60,7 @@ class Locks:
 
     def compile(self, dispatcher: Dispatcher, path: Path, signature: Any) -> Any:
         """Compile a kernel for the types of its arguments, or load it, while the lock of a file is held."""
-        with global_compiler_lock, self.hold(path):
+        with global_compiler_lock, self.hold(path), _no_collection():
             return Dispatcher.compile(dispatcher, signature)
 
     @contextmanager
@@ -103,6 +107,19 @@ def _take(descriptor: int) -> bool:
     return True
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without Python's garbage collector, which takes a seventh of the time of a compilation to find nothing."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 #: Of this process.
 LOCKS = Locks()
 
@@ -147,6 +164,46 @@ def _close_to_python(dispatcher: Dispatcher) -> None:
     dispatcher._compile_for_args = refuse  # type: ignore[attr-defined, unused-ignore]
 
 
+def _linked(function: Callable[..., Any], **options: Any) -> Any:
+    """The dispatcher of a function for the kernels that call it."""
+    dispatcher = numba.njit(pipeline_class=LinkedCompiler, **{**options, "no_cpython_wrapper": True})(function)
+    if isinstance(dispatcher, Dispatcher):
+        _keep(dispatcher, LinkedCache)
+        _close_to_python(dispatcher)
+    return dispatcher
+
+
+def _link_into_kernels(dispatcher: Any, **options: Any) -> None:
+    """What kernels call is another dispatcher of the same function, made for the first of them."""
+
+    @cache
+    def linked() -> Any:
+        return _linked(dispatcher.py_func, **options)
+
+    add_overload = dispatcher.add_overload
+
+    def add_with_environments(result: Any) -> None:
+        set_environments(result)
+        add_overload(result)
+
+    dispatcher.linked, dispatcher.add_overload = linked, add_with_environments
+    dispatcher.get_call_template = lambda *arguments: linked().get_call_template(*arguments)
+    dispatcher.get_overload = lambda signature: linked().get_overload(signature)
+
+
+def _keep(dispatcher: Any, kind: type[FunctionCache]) -> None:
+    """Cache what is compiled on disk, and compile in one process at a time."""
+    function = dispatcher.py_func
+    try:
+        dispatcher._cache = kind(function)
+    except RuntimeError:  # no directory can be written, neither beside the source nor the user's
+        if Path(function.__code__.co_filename).is_file():  # not a function typed at a prompt, which is never cached
+            _warn_uncached()
+        return
+    path = Path(dispatcher.stats.cache_path) / f"{dispatcher._cache._impl.filename_base}.lock"
+    dispatcher.compile = lambda signature: LOCKS.compile(dispatcher, path, signature)
+
+
 def compiled(function: Callable[..., Any], *, inner: bool = False, **options: Any) -> Any:
     """``numba.njit`` of a function, cached on disk, without the GIL, and compiled by one process at a time.
 
@@ -168,24 +225,14 @@ def compiled(function: Callable[..., Any], *, inner: bool = False, **options: An
     >>> compiled(abs_sum := lambda x: abs(x).sum()).py_func is abs_sum
     True
     """
-    # Code that is not made takes no time: nobody asks for pointers to kernels, and an inner one needs none of the code
-    # that takes Python's objects apart. `_nrt` is said because it is inherited from the caller that is compiled first.
-    options = {"nogil": True, "no_cfunc_wrapper": True, "no_cpython_wrapper": inner, "_nrt": True, **options}
-    try:
-        dispatcher = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no directory can be written, neither beside the source nor the user's
-        if Path(function.__code__.co_filename).is_file():  # not a function typed at a prompt, which is never cached
-            _warn_uncached()
-        dispatcher = numba.njit(**options)(function)
+    # Nobody asks for pointers to kernels. `_nrt` is said, because the caller that is compiled first would hand it down.
+    options = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": True, **options}
+    dispatcher = _linked(function, **options) if inner else numba.njit(**options)(function)
     if not isinstance(dispatcher, Dispatcher):
         return dispatcher
     if inner:
         _forget_literals(dispatcher)
-        _close_to_python(dispatcher)
-    directory = dispatcher.stats.cache_path
-    if directory is None:
-        return dispatcher
-    name = f"{function.__module__}.{function.__qualname__}-{function.__code__.co_firstlineno}.lock"
-    path = Path(directory) / name
-    dispatcher.compile = lambda signature: LOCKS.compile(dispatcher, path, signature)  # type: ignore[assignment, method-assign, unused-ignore]
+    else:
+        _keep(dispatcher, FunctionCache)
+        _link_into_kernels(dispatcher, **options)
     return dispatcher

@@ -495,8 +495,8 @@ def _offer(s: FloatArray, value: float, h: float, g: float, number: float) -> No
         s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _LABEL_H], s[0, _LABEL_G] = value, number, h, g
 
 
-@kernel
-def begin(
+@inner
+def _begin(
     s: FloatArray,
     f: FloatArray,
     h_cap: float,
@@ -511,11 +511,7 @@ def begin(
     tight: bool,
     n_known: int,
 ) -> Any:
-    """Fill in the scalars and choose the first λ, which is `first` unless that is NaN; returns as `advance` does.
-
-    The box is ``h <= h_cap, g <= g_cap``; `tight` is that of `Bounds`, `value` the incumbent's, `mixes` says whether
-    a mixture of two labels is a label that may end the walk, `n_known` how many labels the state holds already.
-    """
+    """`begin`, for a kernel that calls it: begin itself is compiled where single planes are searched."""
     s[0, _N_LINES], s[0, _N_ASKED], s[0, _CLOSING], s[0, _N_CHAIN], s[0, _N_ANSWERS] = 0.0, 0.0, 0.0, 0.0, 0.0
     for k in range(n_known):
         _insert(s, _CHAIN_H, _N_CHAIN, s[_KNOWN_H, k], s[_KNOWN_G, k], k)
@@ -538,6 +534,46 @@ def begin(
             lam = _snap(s, direction(f, h, g))
             lam = lam if tight or not 0.0 < lam < math.inf else math.sqrt(lam)
     return _ask(s, lam, False, upper)
+
+
+@kernel
+def begin(
+    s: FloatArray,
+    f: FloatArray,
+    h_cap: float,
+    g_cap: float,
+    h_floor: float,
+    g_floor: float,
+    value: float,
+    tolerance: float,
+    rtol: float,
+    mixes: bool,
+    first: float,
+    tight: bool,
+    n_known: int,
+) -> Any:
+    """Fill in the scalars and choose the first λ, which is `first` unless that is NaN; returns as `advance` does.
+
+    The box is ``h <= h_cap, g <= g_cap``; `tight` is that of `Bounds`, `value` the incumbent's, `mixes` says whether
+    a mixture of two labels is a label that may end the walk, `n_known` how many labels the state holds already.
+    """
+    return _begin(s, f, h_cap, g_cap, h_floor, g_floor, value, tolerance, rtol, mixes, first, tight, n_known)
+
+
+@inner
+def _advance(s: FloatArray, f: FloatArray, lam: float, bound: float, h: float, g: float, number: int) -> Any:
+    """`advance`, for a kernel that calls it."""
+    _add_line(s, lam, bound)
+    _offer(s, clipped(f, h, g), h, g, number)
+    _insert(s, _ANSWER_H, _N_ANSWERS, h, g, number)
+    rises = _rises(s, lam, h, g)
+    if rises or _is_new(s, h, g):
+        place = _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
+        if s[0, _MIXES] != 0.0 and place >= 0:
+            _offer_mixtures(s, f, place - 1, place + 1)  # the other edges are what they were
+    closed = not rises and s[0, _CLOSING] != 0.0
+    upper, peak_h, peak_g = _peak(s, f, s[0, _VALUE])
+    return _decide(s, f, upper, peak_h, peak_g, closed)
 
 
 @kernel
@@ -566,17 +602,7 @@ def advance(s: FloatArray, f: FloatArray, lam: float, bound: float, h: float, g:
     upper, value : float
         The bound and the incumbent after the answer.
     """
-    _add_line(s, lam, bound)
-    _offer(s, clipped(f, h, g), h, g, number)
-    _insert(s, _ANSWER_H, _N_ANSWERS, h, g, number)
-    rises = _rises(s, lam, h, g)
-    if rises or _is_new(s, h, g):
-        place = _insert(s, _CHAIN_H, _N_CHAIN, h, g, number)
-        if s[0, _MIXES] != 0.0 and place >= 0:
-            _offer_mixtures(s, f, place - 1, place + 1)  # the other edges are what they were
-    closed = not rises and s[0, _CLOSING] != 0.0
-    upper, peak_h, peak_g = _peak(s, f, s[0, _VALUE])
-    return _decide(s, f, upper, peak_h, peak_g, closed)
+    return _advance(s, f, lam, bound, h, g, number)
 
 
 @kernel
@@ -647,7 +673,7 @@ def begin_all(
             if worth > value:
                 value, best = worth, k
         label_h, label_g = (s[_KNOWN_H, best], s[_KNOWN_G, best]) if best >= 0 else (0.0, 0.0)
-        code, lam, upper, _ = begin(
+        code, lam, upper, _ = _begin(
             s, f, box[i, 0], box[i, 1], box[i, 2], box[i, 3], value, tolerance, rtol, mixes, first[i], False, m
         )
         for row in (_CHAIN_ID, _ANSWER_ID):
@@ -683,7 +709,7 @@ def advance_all(
     for k in range(some.size):
         i = some[k]
         s = states[i]
-        code, lam, upper, value = advance(s, f, lams[i], bounds[k], h[k], g[k], numbers[k])
+        code, lam, upper, value = _advance(s, f, lams[i], bounds[k], h[k], g[k], numbers[k])
         uppers[i] = min(uppers[i], upper)
         if step[i] > 0.0 and s[0, _MIXES] == 0.0 and code in (ASK, CLOSED, STALLED):
             level = lattice_peak(s, f, step[i], offset[i], value)

@@ -162,4 +162,4 @@ def level_choice(surrogate: Surrogate, mixes: bool) -> LevelChoice:
     -------
     LevelChoice
     """
-    return LevelChoice(int(_code().address), surrogate.form.numbers, surrogate.h_offset, mixes, surrogate.form.check)
+    return LevelChoice(_code, surrogate.form.numbers, surrogate.h_offset, mixes, surrogate.form.check)

@@ -36,7 +36,8 @@ def outer(x):
 print("ready", flush=True)
 sys.stdin.readline()
 assert outer(1.5) == 6.0
-print(*(sum(count.values()) for k in (outer, inner) for count in (k.stats.cache_misses, k.stats.cache_hits)))
+stats = outer.stats, inner.linked().stats
+print(*(sum(count.values()) for k in stats for count in (k.cache_misses, k.cache_hits)))
 """
 
 HOLDER = """
@@ -210,3 +211,59 @@ def test_a_kernel_may_need_a_constant():
     """Only a constant says which entry of a tuple is meant, and so which type it has."""
     entry = compiled(lambda pair, k: pair[k], inner=True)
     assert compiled(lambda pair: entry(pair, 1))((1, np.arange(3.0)))[2] == 2.0
+
+
+CALLERS = """
+@module.compiled
+def inner(x):
+    return x * 2.0
+
+@module.compiled
+def first(x):
+    return inner(x) + 1.0
+
+@module.compiled
+def second(x):
+    return inner(x) - 1.0
+
+assert inner(1.5) == 3.0
+assert globals()[sys.argv[1]](1.5) == float(sys.argv[2])
+stats = inner.linked().stats
+print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+"""
+
+
+@compiling
+def test_a_later_process_links_kernels_from_the_cache(tmp_path):
+    """The file of a kernel that another one called has no machine code: a new caller must find all that it needs."""
+    script = tmp_path / "kernels.py"
+    script.write_text(LOAD + CALLERS)
+    told = []
+    for name, value in (("first", "4.0"), ("second", "2.0")):
+        process = _start(script, name, value, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+        told.append(process.communicate()[0].split())
+        assert process.returncode == 0
+    assert told == [["1", "0"], ["0", "1"]]
+
+
+@compiling
+def test_a_kernel_serves_python_and_kernels():
+    both = compiled(lambda x: x + 1.0)
+    assert compiled(lambda x: both(x) * 2.0)(1.0) == 4.0
+    assert both(1.0) == 2.0
+    assert compiled(lambda x: both(x) * 3.0)(1.0) == 6.0
+
+
+def _refuses(x):
+    if x < 0.0:
+        raise ValueError("negative", x)
+    return x
+
+
+@compiling
+def test_errors_of_a_linked_kernel_reach_python():
+    refuses = compiled(_refuses)
+    caller = compiled(lambda x: refuses(x) + 1.0)
+    assert caller(1.0) == 2.0
+    with pytest.raises(ValueError, match="negative"):
+        caller(-1.0)

@@ -1,0 +1,125 @@
+"""Kernels called by kernels: code that is only linked into its callers.
+
+numba optimises a kernel and makes machine code and a Python wrapper of it, then links its intermediate code into each
+kernel that calls it, where all of it is optimised and made into machine code again. A kernel that only kernels call
+needs none of the first; a third of the time of compilation goes into it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import llvmlite.binding as llvm
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, compile_result
+from numba.core.compiler_machinery import register_pass
+from numba.core.environment import lookup_environment
+from numba.core.typed_passes import NativeLowering
+
+__all__ = ["LinkedCache", "LinkedCompiler", "set_environments"]
+
+
+def _refuse(name: str) -> Any:
+    """What stands for the compiled kernel; its callers find the code by it."""
+
+    def refuse(*arguments: Any) -> NoReturn:
+        raise TypeError(f"{name} is called by other kernels only.")
+
+    return refuse
+
+
+class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
+    """Intermediate code of a kernel and of those that it calls."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def serialize_using_object_code(self) -> Any:
+        return self.serialize_using_bitcode()
+
+    @classmethod
+    def load(cls, codegen: Any, name: str, bitcode: bytes) -> _LinkedLibrary:
+        """Undo `serialize_using_bitcode`."""
+        library = cls(codegen, name)
+        library._final_module = llvm.parse_bitcode(bitcode)
+        library._finalize_dynamic_globals()
+        library._finalized = True
+        return library
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)  # type: ignore[untyped-decorator, unused-ignore]
+class _LinkedLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
+    """numba's lowering, into such a library."""
+
+    _name = "structopt_linked_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        library = state.library = _LinkedLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        NativeLowering.run_pass(self, state)
+        lowered = state["cr"]
+        entry = _refuse(state.func_id.func_qualname)
+        state.targetctx.insert_user_function(entry, lowered.fndesc, [library])
+        state.reload_init.extend(library._reload_init)
+        state["cr"] = lowered._replace(cfunc=entry)
+        return True
+
+
+class LinkedCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
+    """numba's compiler with `_LinkedLowering`."""
+
+    def define_pipelines(self) -> list[Any]:
+        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        manager.passes = [(_LinkedLowering if kind is NativeLowering else kind, text) for kind, text in manager.passes]
+        manager._finalized = False
+        manager.finalize()
+        return [manager]
+
+
+def set_environments(result: Any) -> None:
+    """Tell the machine code of a kernel where the constants are that linked kernels raise errors with.
+
+    numba does so where a kernel has machine code of its own, and where it loads one from its cache.
+    """
+    for variable in result.library._final_module.global_variables:
+        environment = lookup_environment(variable.name)
+        if environment is not None:
+            result.library.codegen.set_env(variable.name, environment)
+
+
+class _LinkedFiles(CompileResultCacheImpl):  # type: ignore[misc, unused-ignore]
+    """Files of their own, since Python may call the same kernel, and no machine code when they are read."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return f"linked-{super().get_filename_base(fullname, abiflags)}"
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        (name, _, bitcode), fndesc, environment, signature, objectmode, lifted, annotation, reload_init, used = payload
+        for function in reload_init:
+            function()
+        return compile_result(
+            target_context=target_context,
+            typing_context=target_context.typing_context,
+            library=_LinkedLibrary.load(target_context.codegen(), name, bitcode),
+            entry_point=_refuse(fndesc.qualname),
+            environment=environment,
+            fndesc=fndesc,
+            signature=signature,
+            objectmode=objectmode,
+            lifted=lifted,
+            type_annotation=annotation,
+            reload_init=reload_init,
+            referenced_envs=used,
+        )
+
+
+class LinkedCache(FunctionCache):  # type: ignore[misc, unused-ignore]
+    """numba's cache on disk, for such code."""
+
+    _impl_class = _LinkedFiles
