@@ -18,6 +18,7 @@ with contextlib.suppress(ImportError):
 
 import hypothesis  # noqa: E402
 import matplotlib  # noqa: E402
+import pytest  # noqa: E402
 
 # Imported before collection: pytest would otherwise execute a module a second time when its doctests are collected
 # first, and two copies of a class are not instances of each other.
@@ -32,6 +33,18 @@ collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["structopt/t
 collect_ignore_glob += (
     [] if importlib.util.find_spec("distributed") else ["structopt/distributed/*", "docs/howto/scale.md"]
 )
+
+# What notebooks need besides the tools of development; `make test-notebooks` installs it.
+_NOTEBOOKS_NEED = {"08_neural_scores.ipynb": "torch", "09_scaling_out.ipynb": "distributed"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip notebooks whose libraries are not installed."""
+    for item in items:
+        library = _NOTEBOOKS_NEED.get(item.path.name)
+        if library and not importlib.util.find_spec(library):
+            item.add_marker(pytest.mark.skip(reason=f"needs {library}"))
+
 
 # Green means green: the same examples on every machine and in every run, and no limit of time anywhere. New ones are
 # looked for by `make test-all`, and by `make fuzz`.

@@ -29,13 +29,18 @@ def _refuse(name: str) -> Any:
     return refuse
 
 
+def _initialisers(library: Any) -> set[Any]:
+    """What is called where the code is loaded from the cache; before numba 0.61 a library has none."""
+    return getattr(library, "_reload_init", set())
+
+
 class _LinkedLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
     """Intermediate code of a kernel and of those that it calls."""
 
     def finalize(self) -> None:
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            _initialisers(self).update(_initialisers(library))
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalize_dynamic_globals()
         self._finalized = True
@@ -66,7 +71,7 @@ class _LinkedLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
         lowered = state["cr"]
         entry = _refuse(state.func_id.func_qualname)
         state.targetctx.insert_user_function(entry, lowered.fndesc, [library])
-        state.reload_init.extend(library._reload_init)
+        state.reload_init.extend(_initialisers(library))
         state["cr"] = lowered._replace(cfunc=entry)
         return True
 

@@ -77,6 +77,11 @@ def ancestor_sets(
     out_ptr, out, valid = _ancestor_sets(bounds, members, above, integers(up, "up", 1))
     if not valid:
         raise DeclarationError(_PARENTS)
+    # All sets are sorted in one call of numpy: a sort in a kernel takes a second to compile.
+    first = np.repeat(np.arange(len(out_ptr) - 1) * n, np.diff(out_ptr))
+    out += first
+    out.sort()
+    out -= first
     return out_ptr, out
 
 
@@ -155,6 +160,6 @@ def _ancestor_sets(ptr: IntArray, member: IntArray, up_ptr: IntArray, up: IntArr
             grown = np.empty(max(2 * out.size, first + count), np.int64)
             assign(grown[:first], out)
             out = grown
-        assign(out[first : first + count], np.sort(found[:count]))
+        assign(out[first : first + count], found)
         out_ptr[i + 1] = first + count
     return out_ptr, out[: out_ptr[n_sets]].copy(), True

@@ -21,7 +21,7 @@ from structopt.risks.structured import StructuredRisk, Violations, check_scale
 from structopt.risks.watch import CACHED_CALL, CACHED_VISIT
 from structopt.space.compiled import FloatArray
 from structopt.train.kernels.cuts import compact, differences, weights_of
-from structopt.train.kernels.working_sets import ascend_cached, ascend_new
+from structopt.train.kernels.working_sets import ascend
 from structopt.train.monitor import Monitor
 from structopt.train.proximal_term import ProximalTerm
 from structopt.train.run import Method
@@ -44,6 +44,11 @@ _LEAST_INNER, _MOST_INNER, _CHECK_INNER = 50, 500, 5
 _FIRST_ROOM = 160
 #: Labels that an example may keep: there is a table of their products.
 MOST_CACHED = 4096
+
+# What `ascend` is offered where no oracle was asked: level, pointer, part, row, place in w, value.
+_NOTHING_NEW = tuple(
+    np.zeros(1, dtype=kind) for kind in (np.float64, np.int64, np.int32, np.int32, np.int64, np.float64)
+)
 
 
 class WorkingSets:
@@ -126,9 +131,9 @@ class WorkingSets:
         order = first + rng.permutation(last - first)
 
         def visit(at: int) -> int:
-            return ascend_new(
-                order, at, first, new, *self._storage, self._features, w, scale, _PAIR_STEPS, _PATIENCE, self.gap,
-                self._scratch,
+            return ascend(
+                order, at, -np.inf, True, first, new, *self._storage, self._features, w, scale, _PAIR_STEPS, _PATIENCE,
+                self.gap, self._scratch,
             )  # fmt: skip
 
         self._visit_all(visit, 0, len(order), new)
@@ -141,11 +146,11 @@ class WorkingSets:
 
         `worth` is a share of the mean gap; gaps of examples that are left out are those of their last visit.
         """
-        total, _ = ascend_cached(
-            _visiting_order(rng, len(self.gap)), self.planes, self._arena, self._unions, self._features, w, scale,
-            _PAIR_STEPS, worth * float(self.gap.mean()), self.gap, self._scratch,
+        ascend(
+            _visiting_order(rng, len(self.gap)), 0, worth * float(self.gap.mean()), False, 0, _NOTHING_NEW,
+            *self._storage, self._features, w, scale, _PAIR_STEPS, _PATIENCE, self.gap, self._scratch,
         )  # fmt: skip
-        return float(total)
+        return float(self.gap.sum())
 
     def rebuild(self, w: FloatArray, scale: float) -> float:
         """w anew from the dual point; returns the sum of the cuts' levels."""

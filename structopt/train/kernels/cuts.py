@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from structopt._jit import any_order, in_place, inner, kernel
+from structopt._jit import any_order, in_place, inner
 
 __all__ = [
     "add_planes",
@@ -338,7 +338,17 @@ def drop(i: int, k: int, planes: Any) -> None:
     count[i] = last
 
 
-@kernel
+@inner
+def _reorder(values: Any, first: int, n: int, place: Any, copy: Any) -> None:
+    """Move entry u of ``values[first : first + n]`` to ``place[u]``, unless that is negative."""
+    for u in range(n):
+        copy[u] = values[first + u]
+    for u in range(n):
+        if place[u] >= 0:
+            values[first + place[u]] = copy[u]
+
+
+@inner
 def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
     """Remove the parts that no cut of example i has any more from its union, and put those with rows first.
 
@@ -347,7 +357,7 @@ def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
     count, begin, size, _, _, _, _ = planes
     local = arena[0]
     start, used, _, part, row, at = unions
-    place = scratch[2]
+    place, copy = scratch[2], scratch[4]
     n, base = used[i], start[i]
     for u in range(n):
         place[u] = -1
@@ -369,11 +379,9 @@ def tidy(i: int, planes: Any, arena: Any, unions: Any, scratch: Any) -> None:
         if place[u] == -2:
             place[u] = kept
             kept += 1
-    parts, rows, ats = part[base : base + n].copy(), row[base : base + n].copy(), at[base : base + n].copy()
-    for u in range(n):
-        to = base + place[u]
-        if place[u] >= 0:
-            part[to], row[to], at[to] = parts[u], rows[u], ats[u]
+    _reorder(part, base, n, place, copy)
+    _reorder(row, base, n, place, copy)
+    _reorder(at, base, n, place, copy)
     used[i] = kept
     for k in range(count[i]):
         for q in range(begin[i, k], begin[i, k] + size[i, k]):

@@ -34,7 +34,7 @@ def frank_wolfe(
 ) -> int:  # fmt: skip
     """One exact step of each example from its mixture towards the label found.
 
-    The arguments are those of `working_sets.ascend_new`; working sets have two slots. Returns the place in `order`
+    The arguments are those of `working_sets.ascend`; working sets have two slots. Returns the place in `order`
     where room ran out, or its end.
     """
     new_level, new_ptr, new_part, new_row, new_at, new_value = new

@@ -26,7 +26,7 @@ from structopt.train.kernels.cuts import (
     tidy,
 )
 
-__all__ = ["ascend_cached", "ascend_new"]
+__all__ = ["ascend"]
 
 # A pair step that gains less than this share of the first one ends the visit.
 _WORTH = 1e-3
@@ -123,14 +123,15 @@ def _retire(i: int, planes: Any, patience: int) -> None:
 
 
 @in_place
-def ascend_new(
-    order: Any, at: int, shift: int, new: Any, planes: Any, arena: Any, unions: Any, ends: Any, features: Any, w: Any,
-    scale: float, n_steps: int, patience: int, gap: Any, scratch: Any,
+def ascend(
+    order: Any, at: int, threshold: float, offered: bool, shift: int, new: Any, planes: Any, arena: Any, unions: Any,
+    ends: Any, features: Any, w: Any, scale: float, n_steps: int, patience: int, gap: Any, scratch: Any,
 ) -> int:  # fmt: skip
-    """Oracle visits: offer each example its new cut, then move mass.
+    """Visits of the examples whose last gap reached `threshold`: move mass among the cuts of each.
 
-    `new` is (level, pointer, part, row, at, value): the cuts that the oracle found for the examples from `shift` on,
-    in the form of `differences`. Returns the place in `order` where room ran out, or its end.
+    If there are `offered` cuts, `new` is (level, pointer, part, row, at, value): those that the oracle found for the
+    examples from `shift` on, in the form of `differences`. Returns the place in `order` where room ran out, or its end.
+    One kernel for visits with an oracle and without: it is what the first fit after an install waits for.
     """
     new_level, new_ptr, new_part, new_row, new_at, new_value = new
     found = (new_part, new_row, new_at, new_value)
@@ -138,49 +139,32 @@ def ascend_new(
     g = scratch[5]
     for position in range(at, order.size):
         i = order[position]
-        first, last = new_ptr[i - shift], new_ptr[i - shift + 1]
-        if not reserve(i, last - first, planes, arena, unions, ends):
-            return position
-        n_parts = locate(i, first, last, found, unions, scratch)
+        if gap[i] < threshold:
+            continue
+        first, last, n_parts = 0, 0, used[i]
+        if offered:
+            first, last = new_ptr[i - shift], new_ptr[i - shift + 1]
+            if not reserve(i, last - first, planes, arena, unions, ends):
+                return position
+            n_parts = locate(i, first, last, found, unions, scratch)
         scores(i, n_parts, unions, features, w, scratch)
         top = heights(i, planes, arena, scratch)
-        height = new_level[i - shift] - fresh_score(first, last, new_value, scratch)
-        if last > first and is_news(height, top, new_level[i - shift]):
-            if count[i] == slots:
-                make_slot(i, planes, arena, ends, unions, scratch)
-                heights(i, planes, arena, scratch)
-            used[i] = n_parts
-            slot = append(i, first, last, new_value, new_level[i - shift], planes, arena, ends, scratch)
-            gram_row(i, slot, planes, arena, unions, features, scratch)
-            g[slot] = height
-            top = height
+        if last > first:
+            height = new_level[i - shift] - fresh_score(first, last, new_value, scratch)
+            if is_news(height, top, new_level[i - shift]):
+                if count[i] == slots:
+                    make_slot(i, planes, arena, ends, unions, scratch)
+                    heights(i, planes, arena, scratch)
+                used[i] = n_parts
+                slot = append(i, first, last, new_value, new_level[i - shift], planes, arena, ends, scratch)
+                gram_row(i, slot, planes, arena, unions, features, scratch)
+                g[slot] = height
+                top = height
         gap[i] = _example_gap(i, planes, g, top)
         if _pair_steps(i, planes, scale, n_steps, scratch):
             add_planes(i, planes, arena, unions, features, scale, w, scratch)
-        _retire(i, planes, patience)
-        tidy(i, planes, arena, unions, scratch)
-        give_back(i, unions, ends)
+        if offered:
+            _retire(i, planes, patience)
+            tidy(i, planes, arena, unions, scratch)
+            give_back(i, unions, ends)
     return order.size  # type: ignore[no-any-return]
-
-
-@in_place
-def ascend_cached(
-    order: Any, planes: Any, arena: Any, unions: Any, features: Any, w: Any, scale: float, n_steps: int,
-    threshold: float, gap: Any, scratch: Any,
-) -> tuple[float, int]:  # fmt: skip
-    """Visits without an oracle, of the examples whose last gap reached `threshold`; the sum of gaps, and the visits."""
-    g, used = scratch[5], unions[1]
-    total, visits = 0.0, 0
-    for position in range(order.size):
-        i = order[position]
-        if gap[i] < threshold:
-            total += gap[i]
-            continue
-        scores(i, used[i], unions, features, w, scratch)
-        top = heights(i, planes, arena, scratch)
-        gap[i] = _example_gap(i, planes, g, top)
-        total += gap[i]
-        visits += 1
-        if _pair_steps(i, planes, scale, n_steps, scratch):
-            add_planes(i, planes, arena, unions, features, scale, w, scratch)
-    return total, visits
