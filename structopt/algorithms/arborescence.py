@@ -637,7 +637,7 @@ def _edmonds(S: FloatArray, heads: IntArray) -> bool:
             v = cycle[i]
             inside[v] = True
             members[level, i], arc_tail[level, i], arc_tip[level, i] = v, tail[best[v], v], tip[best[v], v]
-        owners[level] = owner
+        assign(owners[level], owner)
         lengths[level] = length
         level += 1
         for u in range(n):

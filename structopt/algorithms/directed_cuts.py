@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, kernel
+from structopt._jit import FloatArray, assign, kernel
 from structopt.algorithms.odd_cuts import smallest_cut
 
 __all__ = ["rooted_cuts_below"]
@@ -45,7 +45,8 @@ def rooted_cuts_below(weights: FloatArray, limit: float) -> Any:
     for t in range(1, n):
         if covered[t]:  # in a set that is too small to enter already
             continue
-        residual[:] = weights
+        for v in range(n):
+            assign(residual[v], weights[v])
         if smallest_cut(residual, 0, t, inside, parent, queue) < limit:
             for v in range(n):
                 cuts[n_cuts, v] = not inside[v]

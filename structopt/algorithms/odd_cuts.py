@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, IntArray, kernel
+from structopt._jit import FloatArray, IntArray, assign, kernel
 
 __all__ = ["cut_tree", "odd_cuts_below", "smallest_cut"]
 
@@ -96,7 +96,8 @@ def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
     residual = np.empty_like(weights)
     for s in range(1, n):
         t = tree[s]
-        residual[:] = weights
+        for v in range(n):
+            assign(residual[v], weights[v])
         value[s] = smallest_cut(residual, s, t, inside, parent, queue)
         for v in range(n):
             if v != s and inside[v] and tree[v] == t and v != t:

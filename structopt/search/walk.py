@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, inner, kernel
+from structopt._jit import FloatArray, assign, inner, kernel
 from structopt.surrogates.compiled import clipped, direction, gradient, segment_maximum
 
 if TYPE_CHECKING:
@@ -807,8 +807,9 @@ def split_all(
     for i in range(which.size):
         s, parent = states[i], parents[which[i]]
         n = int(parent[0, _N_LINES])
-        s[0, :room] = parent[0]
-        s[_LINE_LAM : _LINE_K + 1, :n] = parent[_LINE_LAM : _LINE_K + 1, :n]
+        assign(s[0, :room], parent[0])
+        for row in (_LINE_LAM, _LINE_K):
+            assign(s[row, :n], parent[row])
         s[0, _N_ASKED], s[0, _CLOSING], s[0, _N_CHAIN], s[0, _N_ANSWERS] = 0.0, 0.0, 0.0, 0.0
         s[0, _VALUE], s[0, _LABEL_VALUE], s[0, _LABEL_ID], s[0, _IS_PART] = values[i], 0.0, -1.0, 1.0
         for k in range(H.shape[0]):

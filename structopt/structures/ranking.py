@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray, fail, kernel
+from structopt._jit import IntArray, assign, fail, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms.assignment import augment_rows
 from structopt.algorithms.base import Algorithm
@@ -414,6 +414,6 @@ def _rank(
         columns, value, status = augment_rows(scores, prices[low : low + n])
         if status:
             return status, s
-        order[low : low + n] = columns
+        assign(order[low : low + n], columns)
         values[s] = value
     return 0, -1

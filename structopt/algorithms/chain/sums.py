@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, kernel, unusable
+from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, kernel, unusable
 
 __all__ = ["marginals", "marginals_batch", "marginals_of_steps", "sample", "tangents_of_steps"]
 
@@ -198,7 +198,7 @@ def _scaled_sums(
             weight = A[t, s] / overlap
             for k in range(n_states):
                 pairs[s, k] += weight * v[k]
-        B[:] = raw
+        assign(B, raw)
         if _scale(B) == 0.0:
             return np.nan
     _posterior(A[0], B, node[0])

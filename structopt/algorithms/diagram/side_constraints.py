@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import kernel
+from structopt._jit import assign, kernel
 from structopt.algorithms.diagram.k_best import pop, push
 from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
 
@@ -119,7 +119,8 @@ def best_within(
             node, parent, by_arc = _longer(node, wider), _longer(parent, wider), _longer(by_arc, wider)
             value, dual = _longer(value, wider), _longer(dual, wider)
             activities = np.empty((wider, m))
-            activities[:n_cells] = activity[:n_cells]
+            for x in range(n_cells):
+                assign(activities[x], activity[x])
             activity = activities
             room_ = wider
         for e in range(ptr[v], ptr[v + 1]):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import kernel
+from structopt._jit import assign, kernel
 from structopt.algorithms.diagram.labels import add_label, grown, new_store
 from structopt.algorithms.diagram.propagation import DEAD, NO_VALUE, POINT, UNCLEAR_VALUE, UNDETERMINED_BOX, propagate
 
@@ -134,7 +134,7 @@ def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
                 continue
             if n_sums + n_one > len(sums):
                 wider = np.empty(2 * (n_sums + n_one), np.int64)
-                wider[:n_sums] = sums[:n_sums]
+                assign(wider[:n_sums], sums)
                 sums = wider
             for x in range(n_one):
                 sums[n_sums + x] = one[x]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import kernel
+from structopt._jit import assign, kernel
 from structopt.algorithms.maxflow import integer_scale, rescale_flow
 from structopt.algorithms.pairwise.enumeration import best_code, best_product_code, code_bits, pareto_codes
 from structopt.algorithms.pairwise.exact import best_label, coupling_matrix, integral_value
@@ -346,7 +346,9 @@ def front_rows(
         if end + found.size > size:
             size = 2 * (end + found.size)
             more_codes, more_h, more_g = np.empty(size, np.int64), np.empty(size), np.empty(size)
-            more_codes[:end], more_h[:end], more_g[:end] = codes[:end], h[:end], g[:end]
+            assign(more_codes[:end], codes)
+            assign(more_h[:end], h)
+            assign(more_g[:end], g)
             codes, h, g = more_codes, more_h, more_g
         for code in found:
             code_bits(code, n, y)

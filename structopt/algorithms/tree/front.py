@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from structopt._jit import SOLVED, FloatArray, IntArray, check_front, floats, integers, kernel
+from structopt._jit import SOLVED, FloatArray, IntArray, assign, check_front, floats, integers, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.lawler import BoolArray
@@ -395,7 +395,7 @@ def _fill(
         for i in range(n - 1, -1, -1):
             _merge(i, gains[k], loss[k], last, before, low, start, own, own[start[i + 1] : start[i]])
         top = last[n]
-        values[ptr[k] : ptr[k + 1]] = own[start[top + 1] : start[top]]
+        assign(values[ptr[k] : ptr[k + 1]], own[start[top + 1] : start[top]])
     return SOLVED
 
 
