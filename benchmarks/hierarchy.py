@@ -2,15 +2,17 @@
 
     python benchmarks/hierarchy.py [speed [--examples 75000]]
     python benchmarks/hierarchy.py scale [--shape dmoz | swiki] [--fraction 1.0] [--seconds S]
-    python benchmarks/hierarchy.py synthetic [--seeds 20] [--kind balanced | unbalanced] [--rows FILE] [--fine]
-    python benchmarks/hierarchy.py real [--data DIRECTORY] [--sets imclef07a ...]
+    python benchmarks/hierarchy.py synthetic [--seeds 20] [--kind balanced | unbalanced] [--rows FILE] [--chosen]
+    python benchmarks/hierarchy.py sets [--examples 1000]
+    python benchmarks/hierarchy.py real [--data DIRECTORY] [--sets imclef07a ...] [--examples 2000]
 
 ``speed``: one SGD pass at the shape of IPC (553 nodes, 228,000 features, 0.1% density) next to one pass of
 scikit-learn's SGDClassifier, one-vs-rest over the leaves, on the same matrix. ``scale``: one pass at the shapes of
 DMOZ10 (tree, one leaf an example) and SWIKI (DAG, several), the second from a fraction of the examples, or of the
 pass: with ``--seconds`` training stops early, with the memory and the mini-batches of the whole; then prediction.
-``synthetic``: table 3 of NHSVM (`_hierarchy_synthetic.py`). ``real``: ImCLEF07A, ImCLEF07D and Enron beside
-one-vs-rest and, where it is installed, hiclass. On a busy machine only CPU seconds compare.
+``synthetic``: table 3 of NHSVM (`_hierarchy_synthetic.py`). ``sets``: generated text with words of its own for each
+node and two leaves an example, beside one-vs-rest over all nodes; lam and C by held-out examples. ``real``: ImCLEF07A,
+ImCLEF07D and Enron beside one-vs-rest and, where it is installed, hiclass. On a busy machine only CPU seconds compare.
 """
 
 from __future__ import annotations
@@ -170,6 +172,81 @@ def scale(shape: str, fraction: float, seconds: float | None = None) -> list[Row
     return [shown(row | {"prediction, CPU ms an example": 1e3 * cpu / PREDICTED})]
 
 
+# ---- sets of leaves --------------------------------------------------------------------------------
+
+
+def own_words(labels: sp.csr_array, d: int, n_words: int, each: int = 8, seed: int = 0) -> sp.csr_array:
+    """Rows of norm 1: half of the words are common ones (Zipf), half are words that only a node of the label has."""
+    rng = np.random.default_rng(seed)
+    n, n_nodes = labels.shape
+    frequency = np.cumsum(1.0 / np.arange(10, d + 10))
+    own = n_words // 2
+    common = np.searchsorted(frequency / frequency[-1], rng.random((n, n_words - own)))
+    pick = labels.indptr[:-1, None] + rng.integers(0, 1 << 30, (n, own)) % np.diff(labels.indptr)[:, None]
+    words = np.hstack([common, d + each * labels.indices[pick] + rng.integers(0, each, (n, own))]).astype(np.int32)
+    pointer = np.arange(n + 1, dtype=np.int32) * n_words
+    X = sp.csr_array((np.ones(words.size), words.ravel(), pointer), shape=(n, d + each * n_nodes))
+    X.sum_duplicates()
+    X.data = np.log1p(X.data)
+    X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
+    return X
+
+
+def sets(n: int) -> list[Row]:
+    """Two leaves an example, of a tree and of a DAG: hierarchical SVMs beside one-vs-rest, each with its lam or C."""
+    warnings.simplefilter("ignore")
+    tree = layered_tree(1, 8, 40, 200)
+    rng = np.random.default_rng(0)
+    more = {(int(tree.parent[rng.choice(tree.leaf_index)]), int(leaf)) for leaf in tree.leaf_index[::4]}
+    dag = so.Hierarchy([*tree.edges, *sorted(more - set(tree.edges))])
+    return [row for told, h in (("tree", tree), ("DAG", dag)) for row in _sets_of(told, h, n)]
+
+
+def _sets_of(told: str, h: so.Hierarchy, n: int) -> list[Row]:
+    rng = np.random.default_rng(1)
+    total, held = n + n // 2, n // 4
+    chosen = h.leaf_index[rng.integers(0, h.leaf_index.size, 2 * total)]
+    nodes = h.ancestor_rows(np.arange(total + 1) * 2, chosen)
+    X, Y = own_words(nodes, 2000, 40), nodes.toarray()
+    (X, X_test), (Y, Y_test) = ((part[:n], part[n:]) for part in (X, Y))
+    leaves = h.leaf_index
+    name = f"{told} of {len(h)} nodes"
+    found = []
+
+    def row(method: str, chosen: str, P: Any, seconds: float) -> None:
+        P = np.asarray(P.toarray() if sp.issparse(P) else P)
+        about = {"set": name, "method": method, "chosen": chosen, "accuracy": metrics.accuracy(Y_test, P, h)}
+        figures = {"MiF1": metrics.micro_f1(Y_test, P, h), "labels": float(P[:, leaves].sum(axis=1).mean())}
+        leaf = 2.0 * float((P * Y_test)[:, leaves].sum()) / float(P[:, leaves].sum() + Y_test[:, leaves].sum())
+        found.append(shown({**about, **figures, "leaf MiF1": leaf, "CPU s": seconds}))
+
+    def flat(C: float, A: Any, B: Any, X: Any) -> Any:
+        return _one_vs_rest(h, False, C, A, B, X)
+
+    def svm(weights: Any, **options: Any) -> Callable[..., Any]:
+        def run(lam: float, A: Any, B: Any, X: Any) -> Any:
+            made = HierarchicalSVM(h, weights, kind="leaves", lam=lam, **options)
+            return made.fit(A, B).predict_nodes(X)
+
+        return run
+
+    methods: list[tuple[str, Callable[..., Any], tuple[float, ...]]] = [
+        ("one-vs-rest", flat, (1.0, 10.0, 100.0)),
+        ("NHSVM, 4 passes of SGD", svm("rho", trainer="sgd", max_passes=4), (1e-4,)),
+        ("NHSVM", svm("rho", tol=0.05, max_passes=40), (1e-3, 1e-4, 1e-5)),
+        ("HSVM", svm("none", tol=0.05, max_passes=40), (1e-3, 1e-4, 1e-5)),
+    ]
+    for method, run, grid in methods:
+        start, best = time.process_time(), (-1.0, grid[0])
+        for value in grid if len(grid) > 1 else ():
+            guess = run(value, X[held:], Y[held:], X[:held])
+            best = max(best, (metrics.micro_f1(Y[:held], guess, h), value))
+        guess = run(best[1], X, Y, X_test)
+        told_value = f"{'C =' if method == 'one-vs-rest' else 'lam'} {best[1]:g}"
+        row(method, told_value, guess, time.process_time() - start)
+    return found
+
+
 # ---- real data -------------------------------------------------------------------------------------
 
 
@@ -182,16 +259,19 @@ def load(directory: Path, split: str) -> tuple[Any, Any]:
 SETS = ("imclef07a", "imclef07d", "enron_hmc")
 
 
-def real(data: Path, sets: Sequence[str] = SETS) -> list[Row]:
-    """All methods and peers on each set."""
+def real(data: Path, sets: Sequence[str] = SETS, examples: int | None = None) -> list[Row]:
+    """All methods and peers on each set, or on some of its training examples."""
     warnings.simplefilter("ignore")
-    return [row for name in sets for row in _real_one(data / name, name)]
+    return [row for name in sets for row in _real_one(data / name, name, examples)]
 
 
-def _real_one(directory: Path, name: str) -> list[Row]:
+def _real_one(directory: Path, name: str, examples: int | None) -> list[Row]:
     meta = np.load(directory / "meta.npz")
     X, Y = load(directory, "trainvalid" if name == "enron_hmc" else "train")
     X_test, Y_test = load(directory, "test")
+    if examples is not None and examples < X.shape[0]:
+        some = np.random.default_rng(1).permutation(X.shape[0])[:examples]
+        X, Y = X[some], Y[some]
     names = [str(node) for node in meta["label_names"]]
     given = so.Hierarchy([(names[a], names[b]) for a, b in meta["edges"].tolist()], nodes=names)
     order = given.indices(names)
@@ -205,6 +285,7 @@ def _real_one(directory: Path, name: str) -> list[Row]:
     fit, valid = rng[len(rng) // 5 :], rng[: len(rng) // 5]
     rows: list[tuple[str, Callable[[float], Any]]] = [
         ("NHSVM rho=2", lambda lam: HierarchicalSVM(given, "rho", kind=kind, lam=lam, **_OPTIONS)),
+        ("NHSVM directional", lambda lam: HierarchicalSVM(given, "directional", kind=kind, lam=lam, **_OPTIONS)),
         ("NHSVM maxmin", lambda lam: HierarchicalSVM(given, "maxmin", kind=kind, lam=lam, **_OPTIONS)),
         ("HSVM", lambda lam: HierarchicalSVM(given, "none", kind=kind, lam=lam, **_OPTIONS)),
         ("SSVM", lambda lam: SharedSVM(given, kind=kind, lam=lam, max_rounds=4, rounds_tol=1e-2, **_OPTIONS)),
@@ -321,9 +402,12 @@ def main() -> None:
     toy.add_argument("--rows", type=Path, default=Path("hierarchy_synthetic.csv"))
     toy.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     toy.add_argument("--fine", action="store_true")
+    toy.add_argument("--chosen", action="store_true", help="variants and lambda as the pilots chose them before")
+    commands.add_parser("sets").add_argument("--examples", type=int, default=1000)
     tables = commands.add_parser("real")
     tables.add_argument("--data", type=Path, default=DATA)
     tables.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    tables.add_argument("--examples", type=int, help="at most so many training examples of each set")
     given = parser.parse_args(sys.argv[1:] or ["speed"])
     name, ratio, seeds = given.command, None, range(1)
     if name == "speed":
@@ -333,10 +417,14 @@ def main() -> None:
         name = f"scale_{given.shape}"
     elif name == "synthetic":
         kinds = [given.kind] if given.kind else ["unbalanced", "balanced"]
-        rows, title = synthetic(kinds, given.seeds, given.rows, given.methods, given.fine), "Accuracy on synthetic sets"
-        seeds = range(given.seeds)
+        rows, pairs = synthetic(kinds, given.seeds, given.rows, given.methods, given.fine, given.chosen)
+        title, seeds = "Accuracy on synthetic sets", range(given.seeds)
+        keep(f"hierarchy.{name}_pairs", pairs, title="Differences on the same draws", measures=MEASURES, seeds=seeds)
+    elif name == "sets":
+        rows, title = sets(given.examples), "Sets of leaves beside one-vs-rest"
     else:
-        rows, title = real(given.data, given.sets), "Hierarchies beside one-vs-rest and hiclass"
+        rows = real(given.data, given.sets, given.examples)
+        title = "Hierarchies beside one-vs-rest and hiclass"
     keep(f"hierarchy.{name}", rows, title=title, measures=MEASURES, seeds=seeds, ratio=ratio)
 
 

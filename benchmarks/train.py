@@ -17,6 +17,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -199,24 +200,24 @@ def table2() -> Rows:
     """Test figures beside Table 2 of AISTATS16, which does not define its columns.
 
     Its accuracy is far above any exact match on Yeast, and its MaF1 near its MiF1: mean overlap and F1 by example fit.
+    Whether there is a constant feature is chosen, too: with one, fewer labels are predicted than the paper's figures
+    imply (`reproduce yeast`).
     """
     from sklearn.metrics import f1_score, jaccard_score
 
     rows: Rows = []
     X, rest = load("yeast", "train")
     Xt, test = load("yeast", "test")
+    cut = 1200  # lam and the constant feature are chosen by the MiF1 of the last fifth of the training set
+    A, Y_held = X[cut:].toarray(), rest["Y"][cut:]
     for surrogate in ("margin", "slack"):
-        best = None
-        for lam in (1e-1, 1e-2, 1e-3):
-            # chosen on the last fifth of the training set
-            cut = 1200
-            model = so.structures.PairwiseMRF(14, intercept=True)
-            svm = so.StructuredSVM(model, surrogate, lam=lam).fit(X[:cut].toarray(), rest["Y"][:cut])
-            score = svm.score(X[cut:].toarray(), rest["Y"][cut:])
-            if best is None or score > best[0]:
-                best = (score, lam)
-        assert best is not None
-        svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=True), surrogate, lam=best[1])
+        tried = []
+        for constant, lam in product((False, True), (1e-2, 1e-3, 1e-4)):
+            svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=constant), surrogate, lam=lam, tol=5e-3)
+            svm.fit(X[:cut].toarray(), rest["Y"][:cut])
+            tried.append((f1_score(Y_held, svm.predict(A), average="micro"), lam, constant))
+        _, lam, constant = max(tried)
+        svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=constant), surrogate, lam=lam)
         svm.fit(X.toarray(), rest["Y"])
         P = svm.predict(Xt.toarray())
         Y = test["Y"]
@@ -229,7 +230,9 @@ def table2() -> Rows:
             "MaF1": f1_score(Y, P, average="samples", zero_division=0),
             "F1 by label": f1_score(Y, P, average="macro", zero_division=0),
             "exact match": (P == Y).all(axis=1).mean(),
-            "lam": best[1],
+            "labels": float(P.sum(axis=1).mean()),
+            "constant feature": constant,
+            "lam": lam,
             "gap": svm.result_.gap,
         }
         rows.append(shown(row))
