@@ -1,9 +1,10 @@
 """Lazy rows: tours, matchings of general graphs, and pairwise models with cycle inequalities.
 
-    python benchmarks/lazy.py [tours matchings pairs] [--quick]
+    python benchmarks/lazy.py [tours training matchings pairs] [--quick]
 
 - tours, whose costs drift as they do in training: a call should take at most three times as long as HiGHS takes for the
   final rows, which nobody knows beforehand, and the rows found in a call should fall towards zero.
+- training: how many rows the queries of a training find, by its progress.
 - matchings, against the blossom algorithm of networkx.
 - pairs: predictions and loss-augmented queries of a trained model, relaxed by roof duality and with cycle inequalities:
   how many of the fractional answers become integral, and in how much of roof duality's time. Needs yeast and bibtex
@@ -45,22 +46,20 @@ def drifting_costs(n: int, calls: int, seed: int) -> np.ndarray:
     return np.asarray(-(distance + np.cumsum(steps, axis=0)).reshape(calls, -1))
 
 
-def tours(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
-    """Tours whose costs drift, against HiGHS on the rows that were found in the end."""
+def one_drift(n: int, calls: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """CPU seconds of each call, of HiGHS on the rows that were found in the end, and the rows found by each call."""
     costs = drifting_costs(n, calls, seed)
     space = so.structures.Tour().space(np.zeros((n, n, 1)))
+    so.Oracle(space).maximize(costs[0])  # compiles the kernel of the cuts
     oracle = so.Oracle(space)
-    oracle.maximize(costs[0])  # compiles the kernel of the cuts
-    oracle = so.Oracle(space)
-    pool = oracle.lazy_rows
-    assert pool is not None
-    found, seconds, values = [], [], []
+    seconds, values, last = [], [], []
     for c in costs:
-        before, begun = pool.found, process_time()
+        begun = process_time()
         values.append(oracle.maximize(c).value)
         seconds.append(process_time() - begun)
-        found.append(pool.found - before)
-    lp, mip, last = Highs(pool.program.relaxed()), Highs(pool.program), []
+    pool = oracle.lazy_rows
+    assert pool is not None
+    lp, mip = Highs(pool.program.relaxed()), Highs(pool.program)
     for c, value in zip(costs, values, strict=True):
         begun = process_time()
         lp.set_costs(c)
@@ -70,16 +69,51 @@ def tours(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
             z = mip.run().z
         last.append(process_time() - begun)
         assert z is not None and abs(c @ z - value) <= 1e-6 * max(1.0, abs(value)), "another optimum"
+    return np.array(seconds), np.array(last), pool.history
+
+
+def tours(n: int, calls: int, seeds: int) -> Mapping[str, Any]:
+    """Tours whose costs drift, against HiGHS on the rows that were found in the end."""
     half = calls // 2
+    own, final, found = (np.array(part) for part in zip(*(one_drift(n, calls, k) for k in range(seeds)), strict=True))
     row = {
-        "tours": f"{n} nodes, {calls} calls",
-        "ms a call, second half": 1e3 * np.mean(seconds[half:]),
-        "ms of HiGHS on the final rows": 1e3 * np.mean(last[half:]),
-        "lazy rows / final rows": np.sum(seconds[half:]) / np.sum(last[half:]),
-        "rows found, first half": sum(found[:half]),
-        "second half": sum(found[half:]),
+        "tours": f"{n} nodes, {seeds} x {calls} calls",
+        "ms a call, second half": 1e3 * own[:, half:].mean(),
+        "ms of HiGHS on the final rows": 1e3 * final[:, half:].mean(),
+        "lazy rows / final rows": own[:, half:].sum() / final[:, half:].sum(),
+        "median of the calls": np.median(own[:, half:] / final[:, half:]),
+        "rows found a call, first tenth": found[:, : calls // 10].mean(),
+        "first half": found[:, :half].mean(),
+        "second half": found[:, half:].mean(),
     }
     return shown(row)
+
+
+def training(n: int, examples: int) -> Iterator[Mapping[str, Any]]:
+    """Rows found by the queries of a training: tours of a driver whose taste is learned, block ascent over all days."""
+    rng = np.random.default_rng(0)
+    taste = np.array([-1.0, 0.3, -0.4])
+    driver = so.structures.Tour()
+    X = []
+    for _ in range(examples):
+        stops = rng.random((n, 2))
+        distance = np.linalg.norm(stops[:, None] - stops[None], axis=2)
+        highway, north = np.triu(rng.random((n, n)) < 0.3, 1), stops[:, 1] > 0.5
+        X.append(np.stack([distance, highway | highway.T, north[:, None] != north], axis=2).astype(float))
+    Y = [driver.predict(taste, x + 0.02 * rng.normal(size=x.shape)) for x in X]
+    model = so.structures.Tour()
+    svm = so.StructuredSVM(model, lam=1e-3, tol=0.02).fit(X, Y)
+    oracle = model.oracle(X[0])
+    assert oracle.lazy_rows is not None
+    history = oracle.lazy_rows.history
+    for k, part in enumerate(np.array_split(history, 5)):
+        row = {
+            "training": f"{n} stops, {examples} days, fifth {k + 1} of {len(history)} queries",
+            "rows found a query": part.mean(),
+            "queries that found none": f"{(part == 0).mean():.0%}",
+            "gap": float(svm.result_.gap),
+        }
+        yield shown(row)
 
 
 def matchings(n: int, calls: int, seed: int = 0) -> Mapping[str, Any]:
@@ -165,16 +199,21 @@ def pairs(name: str, n: int, most: int) -> Iterator[Mapping[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=[], help="tours, matchings, pairs; all by default")
+    parser.add_argument("parts", nargs="*", default=[], help="tours, training, matchings, pairs; all by default")
     parser.add_argument("--quick", action="store_true", help="few nodes, labels and calls")
     given = parser.parse_args()
-    quick, parts = given.quick, given.parts or ["tours", "matchings", "pairs"]
-    calls, flags = (10, ["--quick"]) if quick else (60, [])
+    quick, parts = given.quick, given.parts or ["tours", "training", "matchings", "pairs"]
+    calls, seeds, flags = (10, 2, ["--quick"]) if quick else (60, 5, [])
     rooms = ("structopt/oracle", "structopt/backends", "structopt/algorithms")
     if "tours" in parts:
-        rows = [tours(n, calls) for n in ((10, 20) if quick else (20, 50))]
+        rows = [tours(n, calls, seeds) for n in ((10, 20) if quick else (20, 50))]
         title = "Subtours found on the way"
-        keep("lazy", rows, title=title, words=flags, measures=rooms, ratio="lazy rows / final rows")
+        words, ratio = ["tours", *flags], "lazy rows / final rows"
+        keep("lazy", rows, title=title, words=words, measures=rooms, seeds=range(seeds), ratio=ratio)
+    if "training" in parts:
+        rows = list(training(8, 10) if quick else training(20, 60))
+        title = "Subtours found by the queries of a training"
+        keep("lazy.training", rows, title=title, words=["training", *flags], measures=rooms)
     if "matchings" in parts:
         rows = [matchings(n, calls) for n in ((10, 20) if quick else (20, 50, 100))]
         title = "Perfect matchings of a complete graph, odd sets found on the way"

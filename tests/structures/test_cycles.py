@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import signal
 
 import networkx as nx
 import numpy as np
 import pytest
 
 import structopt as so
+import structopt.algorithms.pairwise.graph as graph_module
 from structopt.algorithms.pairwise.cycle_relaxation import metric_polytope
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.errors import DeclarationError
@@ -196,3 +198,27 @@ def test_forests_have_no_cycles_and_other_words_are_refused():
     assert not PairwiseMRF(3, [(0, 1), (1, 2)], tighten="cycles").space().compiled.separations
     with pytest.raises(DeclarationError, match="tighten"):
         PairwiseMRF(3, tighten="triangles")
+
+
+def test_a_batch_can_be_interrupted(monkeypatch):
+    """Ctrl-C is raised between pieces of a batch; what is tightened until then is right, and the next call is whole."""
+    graph = so.structures.PairwiseMRF(3).graph
+    U, P = np.ones((500, 3)), np.full((500, 3), -2.0)
+    Z, values = graph.solve_points(U, P)
+    before = Z.copy()
+    calls, plain = [], graph_module.tighten_rows
+
+    def interrupted(*arguments):
+        plain(*arguments)
+        calls.append(arguments)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(graph_module, "tighten_rows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        graph.tighten(U, P, Z, values)
+    done = (before != Z).any(axis=1).sum()
+    assert 0 < done < 500 and (Z[:done] == np.rint(Z[:done])).all() and (Z[done:] == before[done:]).all()
+    monkeypatch.undo()
+    Z, values = graph.solve_points(U, P)
+    assert (graph.tighten(U, P, Z, values) == values).all() and (Z == np.rint(Z)).all()
