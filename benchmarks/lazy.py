@@ -101,17 +101,17 @@ def training(n: int, examples: int) -> Iterator[Mapping[str, Any]]:
         highway, north = np.triu(rng.random((n, n)) < 0.3, 1), stops[:, 1] > 0.5
         X.append(np.stack([distance, highway | highway.T, north[:, None] != north], axis=2).astype(float))
     Y = [driver.predict(taste, x + 0.02 * rng.normal(size=x.shape)) for x in X]
-    model = so.structures.Tour()
-    svm = so.StructuredSVM(model, lam=1e-3, tol=0.02).fit(X, Y)
-    oracle = model.oracle(X[0])
-    assert oracle.lazy_rows is not None
-    history = oracle.lazy_rows.history
+    risk = so.train.StructuredRisk(driver, X, Y)
+    trained = so.train.block_ascent(risk, lam=1e-3, tol=0.02)
+    pool = risk.model.oracle(X[0]).lazy_rows
+    assert pool is not None
+    history = pool.history
     for k, part in enumerate(np.array_split(history, 5)):
         row = {
             "training": f"{n} stops, {examples} days, fifth {k + 1} of {len(history)} queries",
             "rows found a query": part.mean(),
             "queries that found none": f"{(part == 0).mean():.0%}",
-            "gap": float(svm.result_.gap),
+            "relative gap in the end": trained.gap,
         }
         yield shown(row)
 

@@ -131,6 +131,13 @@ def test_inspect_shipped(ask, name):
     assert found["variables"] == loaded.model.space(x).n_variables and found["weights"] == loaded.model.n_weights(x)
 
 
+def test_inspect_names_lazy_rows(ask, run):
+    assert ask("inspect", "tours")["lazy_rows"] == "subtours"
+    assert ask("inspect", "shared_rides")["lazy_rows"] == "odd sets"
+    assert ask("inspect", "budgeted_tagger").get("lazy_rows") is None
+    assert "subtours" in run("inspect", "tours")[1]
+
+
 def test_inspect_tells_the_size_of_the_diagram(ask, run):
     diagram = so.compile_space(so.load_model("budgeted_tagger").model.space())
     assert ask("inspect", "budgeted_tagger")["diagram"] == diagram.summary

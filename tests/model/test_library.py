@@ -24,6 +24,7 @@ ISSUE = {
     "multilabel_mrf",
     "named_entities",
     "network_flow",
+    "shared_rides",
     "shift_rota",
     "taxonomy_exclusions",
     "tours",
