@@ -1,9 +1,9 @@
 """Shared rides: which passengers of an hour are taken together, learned from a dispatcher's pairs.
 
 The input has a feature vector for every two passengers: the distance saved by one car for both, how far apart they
-start, and whether both take luggage. All pairs share one weight vector, what sharing is worth to the dispatcher. A label
-is the partner of each passenger, -1 of those who ride alone: a matching of a general graph, whose odd-set inequalities
-are lazy rows. The loss is the number of the dispatcher's pairs that are not made.
+start, and whether both take luggage. All pairs share one weight vector: what sharing is worth to the dispatcher. A
+label is the partner of each passenger, -1 of those who ride alone: a matching of a general graph, whose odd-set
+inequalities are lazy rows. The loss is the number of the dispatcher's pairs that are not made.
 """
 
 from __future__ import annotations
