@@ -460,7 +460,7 @@ def _check_for(hint: Any) -> Check | None:
     if hint in _SCALARS:
         return _SCALARS[hint]
     origin = typing.get_origin(hint)
-    if hint is npt.ArrayLike or origin is np.ndarray:
+    if hint is npt.ArrayLike or origin in (np.ndarray, npt.NDArray):
         return numeric
     if hint is Path or origin is os.PathLike:
         return _check_path
@@ -494,8 +494,9 @@ def _check_for(hint: Any) -> Check | None:
 def _check_of_union(hints: tuple[Any, ...]) -> Check | None:
     """One of several kinds; the error is that of the intended kind, if there is only one."""
     may_be_none = type(None) in hints
-    arrays = set(typing.get_args(npt.ArrayLike))
-    if arrays <= set(hints):  # array_like is a union itself, and flat among the others
+    # array_like is a union itself, and flat among the others; from numpy 2.5 on it is a name, which stays one.
+    arrays = set(typing.get_args(npt.ArrayLike)) or {npt.ArrayLike}
+    if arrays <= set(hints):
         rest = [hint for hint in hints if hint not in arrays and hint is not type(None)]
         inner = [numeric, *(_check_for(hint) for hint in rest)]
         return None if any(check is None for check in inner) else _any_of([c for c in inner if c], may_be_none)

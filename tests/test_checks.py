@@ -5,9 +5,10 @@ import pickle
 import weakref
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -199,3 +200,14 @@ def test_a_refused_alternative_keeps_nothing_of_the_callers():
         assert caller()() is None
     finally:
         gc.enable()
+
+
+def test_array_like_may_be_a_name(monkeypatch):
+    """From numpy 2.5 on, for Python 3.12 and later, the union of all that is array_like has no parts to look at."""
+    name = NewType("ArrayLike", list)
+    monkeypatch.setattr(npt, "ArrayLike", name)
+    assert checks._check_for(int | str)("x", 5) == 5 and type(checks._check_for(int | str)("x", 5)) is int
+    for hint in (name, name | None):
+        assert isinstance(checks._check_for(hint)("x", [1, 2]), np.ndarray)
+    with pytest.raises(DeclarationError, match="x must be None or"):
+        checks._check_for(name | None)("x", object())
