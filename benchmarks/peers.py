@@ -27,7 +27,10 @@ Where a baseline is ahead. Sets of labels: one-vs-rest takes a fifth to four fif
 and less memory, for about the same answers. The problem falls apart into one for each label; LIBLINEAR solves these one
 by one, while a block of block ascent is an example with all its labels, whose constraints it keeps. The surrogate
 ``micro_f1`` is ahead of both in micro-F1, on all five sets, and not always in the mean F1 by label, which it does not
-train for. Ranking: 100 trees and a linear score are level; the difference of 0.001 is within what 50 queries can tell.
+train for. Named entities: python-crfsuite takes a quarter of the seconds of `CRF`, and far less memory. It has weights
+for the features and states that occur together only, and stops after 100 steps; `CRF` has all pairs of a hashed feature
+and a state, and the cuts of its lower bound are as long. Ranking: 100 trees and a linear score are level; the
+difference of 0.001 is within what 50 queries can tell.
 """
 
 from __future__ import annotations
@@ -185,7 +188,7 @@ def entities(sentences: int) -> None:
         "CRF": (crf, (1e-3, 1e-4)),  # lam = 2 c2 / n: about the last values of c2 below
     }
     if installed("pycrfsuite"):
-        methods["python-crfsuite"] = (crfsuite, (1.0, 0.1, 0.01))
+        methods["python-crfsuite"] = (crfsuite, (1.0, 0.1, 0.01, 0.001))
     rows = table("entities", "wnut17", task, methods, lambda y, found: {"F1": metrics.entity_f1(y, found)})
     keep(
         "peers.entities",
@@ -355,7 +358,7 @@ def hierarchies(sets: list[str], examples: int) -> None:
         else:
             methods = {
                 "StructuredSVM, margin": (node_sets(h, "margin"), (1.0, 10.0)),
-                "StructuredSVM, micro_f1": (node_sets(h, "micro_f1"), (0.1, 1.0)),
+                "StructuredSVM, micro_f1": (node_sets(h, "micro_f1"), (1.0, 10.0)),
                 "conditional risk": (conditional_risk(h), (1e-1, 1e-2, 1e-3)),
                 "one-vs-rest LinearSVC": (closed_one_vs_rest(h), (0.1, 1.0, 10.0)),
             }
@@ -382,6 +385,7 @@ def hierarchy_task(name: str, examples: int) -> tuple[so.Hierarchy, dict[str, An
     X, Y, X_test, Y_test = X[some], Y[some], test.X[:examples], test.y[:examples]
     if name == "enron_hmc":
         X, X_test = normalize(X), normalize(X_test)
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)  # LIBLINEAR takes no others
     else:
         dense, dense_test = X.toarray(), X_test.toarray()
         mean = np.nan_to_num(np.nanmean(dense, axis=0))
@@ -466,12 +470,12 @@ def path_methods(h: so.Hierarchy) -> dict[str, tuple[Fit, tuple[float, ...]]]:
         return fit
 
     methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
-        "HierarchicalSVM, rho": (normalised, (10.0, 100.0, 1000.0)),
-        "one-vs-rest LinearSVC": (flat, (10.0, 100.0, 1000.0)),
+        "HierarchicalSVM, rho": (normalised, (0.1, 1.0, 10.0, 100.0)),
+        "one-vs-rest LinearSVC": (flat, (0.1, 1.0, 10.0, 100.0)),
     }
     if installed("hiclass"):
-        methods["hiclass, parent nodes"] = (local("ParentNode"), (10.0, 100.0, 1000.0))
-        methods["hiclass, nodes"] = (local("Node"), (10.0, 100.0, 1000.0))
+        methods["hiclass, parent nodes"] = (local("ParentNode"), (0.1, 1.0, 10.0, 100.0))
+        methods["hiclass, nodes"] = (local("Node"), (0.1, 1.0, 10.0, 100.0))
     return methods
 
 
