@@ -26,6 +26,7 @@ __all__ = [
     "LEAST",
     "MIXES",
     "N_NUMBERS",
+    "N_ROOM",
     "QUANTUM",
     "SECOND",
     "SHARE",
@@ -42,13 +43,14 @@ _floats = types.CPointer(types.float64)  # type: ignore[attr-defined, unused-ign
 #: ``heights[0], heights[step], ...`` of `count` levels and writes what it chose into `work`.
 CHOICE = types.void(_floats, _floats, types.int64, types.int64, _floats)
 
-#: The first numbers of the work, before room for twice as many numbers as there are levels. Given: level k has
+#: The first numbers of the work, before room for `N_ROOM` times as many numbers as there are levels. Given: level k has
 #: ``g = g_const + (least + k unit) quantum``, h is `h_const` plus the height, and whether mixtures count. Chosen: a
 #: level (-1: none is violated), the other one of a mixture and its share; h, g and ψ there, the derivative of ψ in h,
-#: what no ψ exceeds, and whether the choice failed.
+#: what no ψ exceeds, and whether the choice failed. The level chosen for one example is where the choice of the next
+#: one begins to look.
 H_CONST, G_CONST, LEAST, UNIT, QUANTUM, MIXES = range(6)
 CHOSEN, SECOND, SHARE, H, G, VALUE, SLOPE, UPPER, FAILED = range(6, 15)
-N_NUMBERS = 15
+N_NUMBERS, N_ROOM = 15, 3
 
 
 class LevelChoice(NamedTuple):

@@ -87,7 +87,8 @@ class Batch:
         self.codec = model.batch_codec(self)
         self.inference = model.batch_inference(self)
         # Labels are points of few variables, and all features dense.
-        self._dense = isinstance(self.codec, PointCodec) and model.fixed and space.n_variables <= _FEW_VARIABLES
+        points = isinstance(self.codec, PointCodec) and not self.codec.holds_mixtures
+        self._dense = points and model.fixed and space.n_variables <= _FEW_VARIABLES
         self._dense = self._dense and all(isinstance(rows, np.ndarray) for rows in self.rows)
 
     def __len__(self) -> int:

@@ -45,6 +45,7 @@ __all__ = [
     "from_python",
     "gradient",
     "segment_maximum",
+    "segment_search",
 ]
 
 #: Formulas: h + g; (h + p) g; h g^q + g^p; p g log(1 + e^h); ProbLoss of p h and its convex variant; -h / g; a function
@@ -336,6 +337,16 @@ def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -
     t, value, upper : float
         The best place found, its value, and what no point of the segment exceeds.
 
+    """
+    return segment_search(f, h0, g0, clipped(f, h0, g0), h1, g1, clipped(f, h1, g1), 1e-14)
+
+
+@kernel
+def segment_search(
+    f: FloatArray, h0: float, g0: float, first: float, h1: float, g1: float, last: float, rtol: float
+) -> Any:
+    """`segment_maximum` from the values at the two ends, to a relative accuracy of the upper bound.
+
     Notes
     -----
     Where ψ is positive it is unimodal along the segment, and the sign of its derivative says on which side of a place
@@ -343,7 +354,6 @@ def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -
     """
     code = int(f[_CODE])
     dh, dg = h1 - h0, g1 - g0
-    first, last = clipped(f, h0, g0), clipped(f, h1, g1)
     if code == PRODUCT:
         # A parabola in t.
         bend = dh * dg
@@ -376,7 +386,7 @@ def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -
     side, slow = 0, 0
     for _ in range(200):
         width = high - low
-        if width <= FLAT or _corner(f, h0, g0, dh, dg, low, high) <= best * (1.0 + 1e-14):
+        if width <= FLAT or _corner(f, h0, g0, dh, dg, low, high) <= best * (1.0 + rtol):
             break
         t = 0.5 * (low + high)
         if slow < 3 and slope_low > slope_high and math.isfinite(slope_low - slope_high):

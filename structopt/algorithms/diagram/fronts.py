@@ -21,6 +21,7 @@ from structopt._jit.choices import (
     LEAST,
     MIXES,
     N_NUMBERS,
+    N_ROOM,
     QUANTUM,
     SECOND,
     SHARE,
@@ -571,33 +572,87 @@ def choose_levels(
     table = room(start[-1] if wide else start[-1] // LANES + 1)
     scratch = _scratch(arrays, H.shape[1])
     weights = scratch[1]
-    work, other = np.empty(N_NUMBERS + 2 * start[1]), np.empty(H.shape[1])
-    work[MIXES], work[UNIT] = 1.0 if mixes else 0.0, 2.0**exponent
+    # Two labels for each lane, of which the second is one to mix with the first.
+    work, labels = np.empty(N_NUMBERS + N_ROOM * start[1]), np.empty((2 * step, H.shape[1]))
+    work[MIXES], work[UNIT], work[CHOSEN] = 1.0 if mixes else 0.0, 2.0**exponent, -1.0
+    # Of the labels to decode: the lane, the node and the level reached, and the row of `labels`.
+    jobs, shares = np.empty((4, 2 * step), np.int64), np.empty(step)
     known = -1
     failed = 0.0
     for done in range(0, len(H), step):
         columns = min(step, len(H) - done)
         known = _fill_some(arrays, H, order, levels, done, columns, scratch, known, wide, table[: start[-1] * step])
+        n_jobs = 0
         for k in range(columns):
             i = order[done + k]
-            own = loss[done + k]
-            work[H_CONST], work[G_CONST], work[LEAST], work[QUANTUM] = h[i], g[i], least[own], quanta[i]
+            work[H_CONST], work[G_CONST], work[LEAST] = h[i], g[i], least[loss[done + k]]
+            work[QUANTUM] = quanta[i]
             choose(address, form, table, k, step, start[1], work)
             failed = max(failed, work[FAILED])
-            at: Any = np.int64(work[CHOSEN])
             h[i], g[i], value[i] = work[choices.H], work[choices.G], work[VALUE]
             slope[i], upper[i] = work[SLOPE], work[UPPER]
-            if at < 0:
-                Z[i] = arrays[6]
-                continue
-            _decode(arrays, weights, k, step, levels, own, table, k, step, at, Z[i])
-            share = work[SHARE]
-            if share > 0.0:
-                second: Any = np.int64(work[SECOND])
-                _decode(arrays, weights, k, step, levels, own, table, k, step, second, other)
-                for j in range(len(other)):
-                    Z[i, j] += share * (other[j] - Z[i, j])
+            shares[k] = work[SHARE]
+            for part in range(2 if shares[k] > 0.0 else 1):
+                row = 2 * k + part
+                labels[row] = arrays[6]
+                level: Any = np.int64(work[SECOND if part else CHOSEN])
+                if level >= 0:
+                    jobs[0, n_jobs], jobs[1, n_jobs], jobs[2, n_jobs], jobs[3, n_jobs] = k, 0, level, row
+                    n_jobs += 1
+        _decode_together(arrays, weights, step, levels, loss[done : done + columns], table, jobs, n_jobs, labels)
+        for k in range(columns):
+            i, first, second = order[done + k], labels[2 * k], labels[2 * k + 1]
+            if shares[k] > 0.0:
+                for j in range(len(first)):
+                    Z[i, j] = first[j] + shares[k] * (second[j] - first[j])
+            else:
+                Z[i] = first
     return failed > 0.0
+
+
+@kernel
+def _decode_together(
+    arrays: Any,
+    weight: Any,
+    step: int,
+    levels: Any,
+    losses: Any,
+    table: Any,
+    jobs: Any,
+    count: int,
+    Z: Any,
+) -> None:
+    """`_decode` of many labels, arc by arc in turn: a walk waits for memory, and meanwhile the next one goes on."""
+    ptr, head, label, label_ptr, label_variable, label_value, _ = arrays
+    last = len(ptr) - 2
+    all_shifts, start = levels[1], levels[3]
+    lanes, nodes, lefts, rows = jobs[0], jobs[1], jobs[2], jobs[3]
+    while count:
+        left = 0
+        for number in range(count):
+            job = _U(number)
+            lane, v, k, row = _U(lanes[job]), _U(nodes[job]), lefts[job], _U(rows[job])
+            loss = losses[lane]
+            shifts, own = all_shifts[_U(loss // LANES)], loss % LANES
+            top, at = -np.inf, _U(0)
+            rest: Any = np.int64(0)
+            for e in range(ptr[v], ptr[v + _U(1)]):
+                arc = _U(e)
+                w = _U(head[arc])
+                below = k - shifts[_U(e * LANES + own)]
+                if below < 0 or below >= start[w + _U(1)] - start[w]:
+                    continue
+                value = weight[lane + _U(label[arc] * step)] + table[lane + _U((start[w] + below) * step)]
+                if value > top:
+                    top, at, rest = value, arc, below
+            name = _U(label[at])
+            for p in range(label_ptr[name], label_ptr[name + _U(1)]):
+                Z[row, _U(label_variable[_U(p)])] = label_value[_U(p)]
+            if head[at] < last:
+                free = _U(left)
+                lanes[free], nodes[free], lefts[free], rows[free] = lane, head[at], rest, row
+                left += 1
+        count = left
 
 
 @kernel
