@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, IntArray, choices, kernel
+from structopt._jit import FloatArray, IntArray, assign, choices, kernel
 from structopt._jit.choices import (
     CHOSEN,
     FAILED,
@@ -594,7 +594,7 @@ def choose_levels(
             shares[k] = work[SHARE]
             for part in range(2 if shares[k] > 0.0 else 1):
                 row = 2 * k + part
-                labels[row] = arrays[6]
+                assign(labels[row], arrays[6])
                 level: Any = np.int64(work[SECOND if part else CHOSEN])
                 if level >= 0:
                     jobs[0, n_jobs], jobs[1, n_jobs], jobs[2, n_jobs], jobs[3, n_jobs] = k, 0, level, row
@@ -606,7 +606,7 @@ def choose_levels(
                 for j in range(len(first)):
                     Z[i, j] = first[j] + shares[k] * (second[j] - first[j])
             else:
-                Z[i] = first
+                assign(Z[i], first)
     return failed > 0.0
 
 
