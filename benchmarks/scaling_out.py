@@ -1,11 +1,13 @@
 """Training over shards: passes, speed-up of two workers, overhead of a pass, and a model of what it costs.
 
-    python benchmarks/scaling_out.py [ocr] [speed] [model] [--workers 1 2 4 8]
+    python benchmarks/scaling_out.py [ocr] [speed] [lshtc] [model] [predicted] [--fraction 1.0] [--workers 1 2 4 8]
 
 ``ocr``: passes of `distributed.block_ascent` to a gap of 1e-3 on nine folds of the OCR words with 2, 4 and 8 shards
 beside the sequential trainer; the iterates depend on the shards and not on the workers, so one process runs them all.
-``speed``: a pass of some seconds over chains, in this process and on two workers. ``model``: passes that compute
+``speed``: a pass of some seconds over chains, in this process and on two workers. ``lshtc``: one pass of stochastic
+steps over text at the shape of LSHTC, in one process and on two workers with 16 shards. ``model``: passes that compute
 nothing, by number of workers, shards and weights, and the cost model fitted to them (docs/howto/scale.md).
+``predicted``: what that model says of larger clusters.
 
 On a machine with other work the wall time of two processes says little. ``speed`` therefore also has the *critical
 path*: the CPU seconds of the driver, the scheduler in it included, plus those of the busiest worker.
@@ -20,14 +22,23 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import math
+import multiprocessing
+import pickle
+import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
-from _results import keep, shown
+import scipy.sparse as sp
+from _results import keep, load, shown
+from hierarchy import documents, layered_tree, one_leaf_each, peak_gib
+from scipy.optimize import nnls
 from train import ocr_words
 
 import structopt as so
@@ -66,6 +77,8 @@ def ocr() -> list[Row]:
 
 
 CHAINS, STATES, ATTRIBUTES = 40_000, 150, 20
+#: CPU seconds an example of such a pass.
+WORK = 63e-6
 
 
 def chains(k: int, n: int) -> Risk:
@@ -107,6 +120,134 @@ def speed() -> list[Row]:
     return [shown(one), shown(two)]
 
 
+# ---- the shape of LSHTC ----------------------------------------------------------------------------
+
+
+def lshtc(fraction: float) -> list[Row]:
+    """One pass of stochastic steps over documents in 16 files: in one process, and on two workers.
+
+    A shard takes the steps of `train.hierarchical_sgd` over its own documents and keeps the weights that these need;
+    they go to files, from which the driver forms the mean, a block of words at a time. Every run is in fresh
+    processes, of which the peak memory is told.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _in_a_process(_write_documents, folder, fraction)
+        measured = [_in_a_process(_one_pass, folder, client) for client in ("sequential", "dask")]
+    one, two = measured
+    for column in ("s", "CPU s of the busiest process", "peak GiB of the largest process"):
+        two[f"{column}, of one process"] = two[column] / one[column]
+    return [shown(one), shown(two)]
+
+
+N_WORDS, _PARTS, _HELD_OUT = 165_000, 16, 1000
+
+
+def _write_documents(folder: str, fraction: float) -> None:
+    h = layered_tree(1, 11, 342, 1563, 3010, 12_294)
+    n = round(163_000 * fraction)
+    leaf = one_leaf_each(n + _HELD_OUT, h.leaf_index.size)
+    labels = h.closure[leaf]
+    X = documents(labels, N_WORDS, 110)
+    for k, rows in enumerate(np.array_split(np.random.default_rng(1).permutation(n), _PARTS)):
+        sp.save_npz(f"{folder}/X{k}.npz", X[rows], compressed=False)
+        sp.save_npz(f"{folder}/Y{k}.npz", labels[rows], compressed=False)
+    sp.save_npz(f"{folder}/X-test.npz", X[n:])
+    np.save(f"{folder}/test.npy", leaf[n:])
+    estimator = so.HierarchicalSVM(h, "rho", margin="leaf")
+    estimator._read_hierarchy()
+    with open(f"{folder}/model.pickle", "wb") as file:
+        pickle.dump(estimator._model(), file)
+
+
+@cache
+def _model(folder: str) -> Any:
+    """One for all shards of a process."""
+    with open(f"{folder}/model.pickle", "rb") as file:
+        return pickle.load(file)
+
+
+def _documents_of(folder: str, k: int, n: int) -> Risk:
+    mine = range(k * _PARTS // n, (k + 1) * _PARTS // n)
+    X, Y = (sp.vstack([sp.load_npz(f"{folder}/{name}{j}.npz") for j in mine], format="csr") for name in "XY")
+    return so.train.StructuredRisk(_model(folder), sp.csr_array(X), sp.csr_array(Y))
+
+
+def _steps(shard: Shard, folder: str | None, share: float) -> Any:
+    """The shard's share of the mean of all weights, which goes to a file where there is a folder; CPU seconds."""
+    begun = time.thread_time()
+    assert isinstance(shard.risk, so.train.StructuredRisk)
+    result = so.train.hierarchical_sgd(
+        shard.risk, lam=1e-5, max_passes=1, support="seen", dtype=np.float32, certify=False
+    )  # fmt: skip
+    W = result.info["pattern"].matrix(result.w.astype(np.float32))
+    W.data *= np.float32(share)
+    if folder is None:
+        return W, os.getpid(), time.thread_time() - begun
+    np.save(f"{folder}/weights{shard.k}.npy", W.data)
+    np.save(f"{folder}/nodes{shard.k}.npy", W.indices)
+    return W.indptr, os.getpid(), time.thread_time() - begun
+
+
+def _mean(folder: str, pointers: Sequence[np.ndarray], first: int, last: int) -> sp.csc_array:
+    """The mean of the weights of some words, from the files of all shards."""
+
+    def block(k: int, pointer: np.ndarray) -> sp.csc_array:
+        part = slice(pointer[first], pointer[last])
+        data, nodes = (np.load(f"{folder}/{name}{k}.npy", mmap_mode="r")[part] for name in ("weights", "nodes"))
+        shape = (len(_model(folder).hierarchy), last - first)
+        return sp.csc_array((np.array(data), np.array(nodes), pointer[first : last + 1] - pointer[first]), shape=shape)
+
+    return sum((block(k, pointer) for k, pointer in enumerate(pointers)), start=0)
+
+
+def _compiled(folder: str) -> None:
+    """A few documents, for numba."""
+    X, Y = (sp.csr_array(sp.load_npz(f"{folder}/{name}0.npz"))[:20] for name in "XY")
+    _steps(Shard(0, 1, so.train.StructuredRisk(_model(folder), X, Y), 1.0), None, 1.0)
+
+
+def _in_a_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _one_pass(folder: str, client: str) -> dict[str, Any]:
+    here = client == "sequential"
+    with Workers(client, n_workers=2) as workers:
+        # One shard at a time is in the memory of a worker.
+        with ShardedRisk(partial(_documents_of, folder), 1 if here else _PARTS, workers, keep=here) as risk:
+            if here:
+                _compiled(folder)
+            else:
+                workers.client.run(_compiled, folder)
+            begun, driver = time.perf_counter(), time.process_time()
+            found = risk.shards.map(_steps, None if here else folder, own=[(weight,) for weight in risk.weights])
+            ends, W = [0, N_WORDS], [found[0][0]]
+            if not here:
+                pointers = [pointer for pointer, _, _ in found]
+                weights = np.sum(pointers, axis=0)
+                inner = np.searchsorted(weights, weights[-1] * np.arange(1, _PARTS) / _PARTS).tolist()
+                ends = [0, *inner, N_WORDS]
+                W = [_mean(folder, pointers, *ends[k : k + 2]) for k in range(_PARTS)]
+            wall, driver = time.perf_counter() - begun, time.process_time() - driver
+        peaks = [peak_gib()] if here else [*workers.client.run(peak_gib).values(), peak_gib()]
+    busy: dict[int, float] = defaultdict(float)
+    for _, process, seconds in found:
+        busy[process] += seconds
+    test = sp.csc_array(sp.load_npz(f"{folder}/X-test.npz"))
+    products = (test[:, ends[k] : ends[k + 1]] @ W[k].T for k in range(len(W)))
+    scores = np.sum([product.toarray() for product in products], axis=0) * _model(folder).factor
+    best = (_model(folder).hierarchy.closure @ scores.T).argmax(axis=0)  # of the leaves
+    name = "this process" if here else f"2 workers, {_PARTS} shards"
+    row = {"pass": name, "documents": len(risk), "s": wall, "CPU s of the busiest process": max(busy.values())}
+    row |= {
+        "CPU s of the driver": driver,
+        "peak GiB of the largest process": max(peaks),
+        "weights": sum(part.nnz for part in W),
+    }
+    return row | {"accuracy, %": 100.0 * float((best == np.load(f"{folder}/test.npy")).mean())}
+
+
 # ---- cost model ------------------------------------------------------------------------------------
 
 
@@ -133,45 +274,131 @@ def _nothing(n_features: int, k: int, n: int) -> Risk:
     return _Nothing(n_features)
 
 
-def model(counts: Sequence[int]) -> list[Row]:
-    from distributed import Client, LocalCluster
+def _cpu() -> float:
+    return time.process_time()
 
+
+def model(counts: Sequence[int]) -> list[Row]:
+    """CPU ms of a pass that computes nothing: of the driver with its scheduler, and of all workers together."""
     rows: list[dict[str, Any]] = []
-    with (
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, dashboard_address=None, worker_dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        for count in counts:
-            cluster.scale(count)
-            client.wait_for_workers(count)
-            for d in (10**5, 10**6, 10**7) if count == 2 else (10**5, 10**6):
-                for n_shards in {count, 4 * count} if d < 10**7 else {count}:
-                    with ShardedRisk(partial(_nothing, d), n_shards, client) as risk:
-                        w = np.zeros(d)
-                        risk.cut(w)
-                        walls, cpus = [], []
-                        for _ in range(7 if d < 10**7 else 3):
-                            wall, cpu = time.perf_counter(), time.process_time()
-                            risk.cut(w)
-                            walls.append(time.perf_counter() - wall)
-                            cpus.append(time.process_time() - cpu)
-                    row = {"workers": count, "shards": n_shards, "weights": d, "ms, fastest": 1e3 * min(walls)}
-                    row |= {"ms, median": 1e3 * float(np.median(walls)), "driver, CPU ms": 1e3 * min(cpus)}
-                    rows.append(dict(shown(row)))
-    A = np.array([[1.0, row["shards"], 8e-9 * row["weights"] * (row["workers"] + row["shards"])] for row in rows])
-    ms = np.array([row["ms, fastest"] for row in rows])
-    fit, *_ = np.linalg.lstsq(A / ms[:, None], np.ones(len(ms)), rcond=None)  # relative errors
-    print(f"a pass: {fit[0]:.1f} ms + {fit[1]:.2f} ms a shard + {fit[2]:.0f} ms a GB of weights and answers")
-    for row, predicted in zip(rows, A @ fit, strict=True):
-        row["ms, model"] = float(predicted)
+    for count in counts:
+        with Workers("dask", n_workers=count) as workers:
+            for d in (10**4, 10**5, 10**6, 10**7):
+                for n_shards in (count, 4 * count) if d < 10**7 else (count,):
+                    rows.append(_overhead(workers, count, n_shards, d))
+                    shown(rows[-1])
+    _fit(rows)
     return list(rows)
+
+
+def _fit(rows: Sequence[dict[str, Any]]) -> None:
+    """The constants of the cost model, and its values beside what was measured."""
+    for column, terms in (("driver", _driver_terms), ("workers", _worker_terms)):
+        names, A = _design(rows, terms)
+        ms = np.array([row[f"{column}, CPU ms"] for row in rows])
+        # Relative errors count: a pass of 10 ms is as interesting as one of a second.
+        fit, _ = nnls(A / ms[:, None], np.ones(len(ms)))
+        found = A @ fit
+        spread = ((np.log(ms) - np.log(ms).mean()) ** 2).sum()
+        CONSTANTS.update({f"{column}: {name}": float(value) for name, value in zip(names, fit, strict=True)})
+        CONSTANTS[f"{column}: R²"] = 1.0 - float((np.log(found / ms) ** 2).sum() / spread)
+        CONSTANTS[f"{column}: median error, %"] = 100.0 * float(np.median(np.abs(found / ms - 1.0)))
+        for row, value in zip(rows, found, strict=True):
+            row[f"{column}, model"] = float(value)
+
+
+def _overhead(workers: Workers, count: int, n_shards: int, d: int) -> dict[str, Any]:
+    walls, drivers, others = [], [], []
+    with ShardedRisk(partial(_nothing, d), n_shards, workers) as risk:
+        w = np.zeros(d)
+        risk.cut(w)
+        for _ in range(7 if d < 10**7 else 4):
+            before = sum(workers.client.run(_cpu).values())
+            wall, cpu = time.perf_counter(), time.process_time()
+            risk.cut(w)
+            drivers.append(time.process_time() - cpu)
+            walls.append(time.perf_counter() - wall)
+            others.append(sum(workers.client.run(_cpu).values()) - before)
+    row = {"workers": count, "shards": n_shards, "weights": d, "ms, fastest": 1e3 * min(walls)}
+    return row | {"driver, CPU ms": 1e3 * min(drivers), "workers, CPU ms": 1e3 * min(others)}
+
+
+#: Of the cost model: ms of CPU time.
+CONSTANTS: dict[str, float] = {}
+#: GB a second from one worker to another: 10 Gbit/s.
+NETWORK = 1.25
+# Answers up to this size are added by the driver (`structopt.distributed.shards`).
+_SMALL = 1 << 20
+
+
+def _driver_terms(workers: float, shards: float, gigabytes: float) -> dict[str, float]:
+    """The weights go out once, and all answers come back, or, where they are large, the sum that workers form."""
+    large = gigabytes * 1e9 > _SMALL
+    counts = {
+        "a pass": 1.0,
+        "a worker": workers,
+        "a shard": shards,
+        "a sum on a worker": shards - 1.0 if large else 0.0,
+    }
+    return counts | {"a GB": gigabytes * (1.0 + (1.0 if large else shards))}
+
+
+def _worker_terms(workers: float, shards: float, gigabytes: float) -> dict[str, float]:
+    """Every worker gets the weights from another, and sums go from worker to worker; each shard has an answer."""
+    moved = workers - 1.0 if gigabytes * 1e9 > _SMALL else 0.0
+    data = {"a GB moved": gigabytes * (workers + moved), "a GB added": gigabytes * shards}
+    return {"a worker": workers, "a shard": shards} | data
+
+
+def _design(rows: Sequence[Row], terms: Callable[..., dict[str, float]]) -> tuple[list[str], np.ndarray]:
+    found = [terms(row["workers"], row["shards"], 8e-9 * row["weights"]) for row in rows]
+    return list(found[0]), np.array([list(one.values()) for one in found])
+
+
+def constants() -> list[Row]:
+    """CPU ms of each thing that a pass consists of, and how well they fit."""
+    rows = []
+    for part, name in (("driver", "driver and scheduler"), ("workers", "workers")):
+        own = {key.removeprefix(f"{part}: "): value for key, value in CONSTANTS.items() if key.startswith(part)}
+        rows.append(shown({"of": name, **own}))
+    return rows
+
+
+def predicted(work: float) -> list[Row]:
+    """The seconds of a pass by the model; `work` is CPU seconds an example.
+
+    Every process has a core of its own, and the network moves `NETWORK` GB a second.
+    """
+    _fit(load("scaling_out.model")["rows"])
+    rows: list[Row] = []
+    for d, examples, workers in product((10**5, 10**7), (10**7, 10**9), (1, 8, 64, 512)):
+        best = min((_pass_seconds(work * examples, workers, k * workers, 8e-9 * d), k) for k in (1, 2, 4))
+        row: dict[str, Any] = {"weights": d, "examples": examples, "workers": workers, "shards a worker": best[1]}
+        row |= {"work, s": work * examples / workers, "messages, s": best[0] - work * examples / workers}
+        rows.append(shown(row | {"pass, s": best[0], "times faster": work * examples / best[0]}))
+    return rows
+
+
+def _pass_seconds(work: float, workers: int, shards: int, gigabytes: float) -> float:
+    """Work / workers + driver + broadcast + reduce, in seconds.
+
+    dask copies the weights from every worker that has them to two others at a time, and sums are formed in pairs.
+    """
+    driver = sum(
+        CONSTANTS[f"driver: {name}"] * size for name, size in _driver_terms(workers, shards, gigabytes).items()
+    )
+    move, add = (CONSTANTS[f"workers: a GB {what}"] * gigabytes for what in ("moved", "added"))
+    move = max(move, 1e3 * gigabytes / NETWORK)
+    own = CONSTANTS["workers: a worker"] + shards / workers * (CONSTANTS["workers: a shard"] + add)
+    broadcast = 2.0 * move * math.ceil(round(math.log(workers, 3), 9))
+    reduce = (move + add) * math.ceil(math.log2(workers)) if gigabytes * 1e9 > _SMALL else 0.0
+    return work / workers + 1e-3 * (driver + own + broadcast + reduce)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", nargs="*", default=["ocr", "speed", "model"])
+    parser.add_argument("which", nargs="*", default=["ocr", "speed", "lshtc", "model", "predicted"])
+    parser.add_argument("--fraction", type=float, default=1.0, help="of the documents of lshtc, 163,000")
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2, 4, 8])
     args = parser.parse_args()
     if "ocr" in args.which:
@@ -185,10 +412,29 @@ def main() -> None:
             measures=MEASURES, words=["speed"],
             note="Critical path: CPU seconds of driver and scheduler plus those of the busiest worker.",
         )  # fmt: skip
+    if "lshtc" in args.which:
+        keep(
+            "scaling_out.lshtc", lshtc(args.fraction), title="One pass at the shape of LSHTC's DMOZ, in 16 shards",
+            measures=MEASURES, words=["lshtc"],
+            note="Stochastic steps in every shard, and the mean of their weights; accuracy on 1,000 other documents.",
+        )  # fmt: skip
     if "model" in args.which:
         keep(
-            "scaling_out.model", model(args.workers), title="Overhead of a pass over shards that compute nothing",
-            measures=MEASURES, words=["model"], note="All processes on one machine, which had other work.",
+            "scaling_out.model", model(args.workers), title="What a pass over shards that compute nothing costs",
+            measures=MEASURES, words=["model"],
+            note="CPU time, since more processes than cores wait for each other.",
+        )  # fmt: skip
+    if "predicted" in args.which:
+        rows = predicted(WORK)
+        keep(
+            "scaling_out.constants", constants(), title="The cost model's constants: CPU ms",
+            measures=MEASURES, words=["predicted"],
+            note="Fitted to `scaling_out model` by least squares of the relative errors; none is below 0.",
+        )  # fmt: skip
+        keep(
+            "scaling_out.predicted", rows, title="The cost model's pass on clusters of 1 to 512 workers",
+            measures=MEASURES, words=["predicted"],
+            note=f"{1e6 * WORK:g} microseconds of work an example, as in `speed`; the network moves {NETWORK:g} GB/s.",
         )  # fmt: skip
 
 

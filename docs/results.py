@@ -1,4 +1,4 @@
-"""Makes ``reproductions.md`` and ``benchmarks.md``, their pictures, and the two tables of README from the kept results.
+"""Makes ``reproductions.md``, ``benchmarks.md``, their pictures, and tables of other pages from the kept results.
 
 ``python docs/results.py`` writes them anew; so does every build of the documentation. The figures are those in
 ``benchmarks/results`` (see ``benchmarks/README.md``), the papers' own those in ``benchmarks/papers``, one file a paper.
@@ -17,7 +17,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["benchmarks_page", "main", "mark_old", "papers", "readme_tables", "reproductions_page", "side_by_side"]
+__all__ = [
+    "benchmarks_page",
+    "main",
+    "mark_old",
+    "papers",
+    "readme_tables",
+    "reproductions_page",
+    "scale_tables",
+    "side_by_side",
+]
 
 HERE = Path(__file__).resolve().parent
 BENCHMARKS = HERE.parent / "benchmarks"
@@ -360,7 +369,9 @@ def _said(path: Path) -> tuple[str, str]:
     return " ".join(first.split()), "\n\n".join(kept)
 
 
-# ---- README ----------------------------------------------------------------------------------------------
+# ---- other pages -----------------------------------------------------------------------------------------
+
+_ON_SCALING_OUT = tuple(f"scaling_out.{name}" for name in ("ocr", "speed", "lshtc", "constants", "predicted"))
 
 
 def readme_tables(
@@ -398,6 +409,21 @@ def _one_row(rows: Sequence[Row], where: Row, of: str) -> Row:
     return chosen[0]
 
 
+def scale_tables(results: Mapping[str, Row]) -> dict[str, str]:
+    """The tables of *Scaling out*: kept results as they are, by name.
+
+    Parameters
+    ----------
+    results : mapping
+        By name.
+
+    Returns
+    -------
+    dict
+    """
+    return {name: _plain_table(result["rows"]) for name, result in results.items() if name in _ON_SCALING_OUT}
+
+
 def insert(text: str, tables: Mapping[str, str]) -> str:
     """A text with each table between its two comments."""
     for name, table in tables.items():
@@ -424,6 +450,8 @@ def main() -> None:
                 draw_lines(results[table["result"]], table["picture"], _picture(paper, table))
     (HERE / "reproductions.md").write_text(reproductions_page(found, results), encoding="utf-8")
     (HERE / "benchmarks.md").write_text(benchmarks_page(found, results), encoding="utf-8")
+    page = HERE / "howto" / "scale.md"
+    page.write_text(insert(page.read_text(encoding="utf-8"), scale_tables(results)), encoding="utf-8")
     readme = HERE.parent / "README.md"
     if readme.is_file() and (BENCHMARKS / "readme.toml").is_file():
         readme.write_text(insert(readme.read_text(encoding="utf-8"), readme_tables(found, results)), encoding="utf-8")

@@ -94,11 +94,27 @@ def spread(risk: Risk, workers: Workers) -> Iterator[Risk]:
 
 def of_collections(build: Callable[..., Any], workers: Workers, X: Any, y: Any, sample_weight: Any) -> ShardedRisk:
     """The risk of dask collections, ``build(X, y)`` of each partition; with weights ``build(X, y, sample_weight)``."""
+    y = _in_parts("y", y, X)
     if sample_weight is None:
         return ShardedRisk(Collections(build, X, y), client=workers)
-    if not dask.is_dask_collection(sample_weight):
-        raise DeclarationError("sample_weight of dask collections must be one, too, with the same partitions.")
-    return ShardedRisk(Collections(_Weighted(build), X, y, sample_weight), client=workers)
+    return ShardedRisk(
+        Collections(_Weighted(build), X, y, _in_parts("sample_weight", sample_weight, X)), client=workers
+    )
+
+
+def _in_parts(name: str, column: Any, X: Any) -> Any:
+    """What belongs to the rows of a collection X as a collection; an array in memory is cut as X is."""
+    if dask.is_dask_collection(column):
+        return column
+    if not hasattr(X, "chunks") or np.isnan(X.chunks[0]).any():
+        raise DeclarationError(
+            f"{name} is a {type(column).__name__} and X a dask collection whose partitions have unknown sizes: give "
+            f"{name} as a collection with the same partitions."
+        )
+    values = np.asarray(column)
+    if len(values) != sum(X.chunks[0]):
+        raise DeclarationError(f"X has {sum(X.chunks[0])} rows, {name} has {len(values)}; they need one each.")
+    return da.from_array(values, chunks=(X.chunks[0], *values.shape[1:]))
 
 
 class _Weighted:
@@ -120,6 +136,8 @@ def computed(*collections: Any) -> list[Any]:
 
 def distinct(values: Callable[[Any], list[Any]], y: Any, workers: Workers) -> list[Any]:
     """The union of ``values(part)`` over the partitions of a collection, sorted."""
+    if not dask.is_dask_collection(y):
+        return sorted(set(values(y)))
     tasks = [delayed(_distinct_of_part, pure=False)(values, part) for part in partitions(y)]
     if workers.is_sequential:
         found = dask.compute(*tasks, scheduler="synchronous")
@@ -133,7 +151,7 @@ def _distinct_of_part(values: Callable[[Any], list[Any]], part: Any) -> list[Any
 
 
 def predicted(predict: Callable[[Any], Any], X: Any) -> Any:
-    """``predict`` of every partition, lazily: an array for an array of labels of one shape, else a bag.
+    """``predict`` of every partition, lazily: an array where labels of rows have one shape, else a bag.
 
     Parameters
     ----------
@@ -147,19 +165,33 @@ def predicted(predict: Callable[[Any], Any], X: Any) -> Any:
     """
     import dask.bag as db
 
-    parts = [delayed(_predicted_part, pure=False)(predict, part) for part in partitions(X)]
-    if hasattr(X, "chunks") and X.ndim == 2:
-        one = predict(np.zeros((1, X.shape[1])))
-        if isinstance(one, np.ndarray) and one.dtype != object:
-            rows = X.chunks[0]
-            blocks = [
-                da.from_delayed(part, (size, *one.shape[1:]), dtype=one.dtype)
-                for part, size in zip(parts, rows, strict=True)
-            ]
-            return da.concatenate(blocks)
-    return db.from_delayed([delayed(list)(part) for part in parts])
+    model = delayed(predict, pure=False, traverse=False)  # once in the graph, not with every partition
+    given = partitions(X)
+    sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,) * len(given)
+    one = _labels_of_one_row(predict, X)
+    if isinstance(one, np.ndarray) and one.dtype != object:
+        again = delayed(_predicted_part, pure=False)
+        blocks = [
+            da.from_delayed(again(model, part, one[:0]), (size, *one.shape[1:]), dtype=one.dtype)
+            for part, size in zip(given, sizes, strict=True)
+        ]
+        return da.concatenate(blocks, allow_unknown_chunksizes=True)
+    return db.from_delayed([delayed(_listed, pure=False)(model, part) for part in given])
 
 
-def _predicted_part(predict: Callable[[Any], Any], part: Any) -> Any:
-    rows = part if hasattr(part, "shape") else list(part)
-    return predict(rows) if len(rows) else []
+def _labels_of_one_row(predict: Callable[[Any], Any], X: Any) -> Any:
+    """Labels, to know their type and shape; None where inputs are no rows."""
+    if hasattr(X, "columns"):
+        from dask.dataframe.utils import meta_nonempty
+
+        return predict(meta_nonempty(X._meta))
+    return predict(np.zeros((1, X.shape[1]))) if getattr(X, "ndim", 0) == 2 else None
+
+
+def _predicted_part(predict: Callable[[Any], Any], part: Any, nothing: Any) -> Any:
+    return predict(part) if len(part) else nothing
+
+
+def _listed(predict: Callable[[Any], Any], part: Any) -> list[Any]:
+    rows = part if hasattr(part, "shape") else list(part)  # a bag's may be an iterator
+    return list(predict(rows)) if len(rows) else []

@@ -132,8 +132,10 @@ def on_engine(fit: _F) -> _F:
 
                 X, y, sample_weight = computed(X, y, sample_weight)
             return fit(self, X, y, sample_weight)
-        from structopt.distributed.engine import Workers
+        from structopt.distributed.engine import Workers, computed
 
+        if not is_collection(X):
+            y, sample_weight = computed(y, sample_weight)
         with Workers(self.engine) as workers:
             self._workers = workers
             try:

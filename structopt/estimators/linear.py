@@ -263,7 +263,7 @@ class _Partition:
         self.loss, self.classes, self.positive, self.constant = loss, classes, positive, constant
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        X, y = append_constant(plain_inputs(X), self.constant), np.asarray(plain_labels(y))
+        X, y = append_constant(plain_inputs(X), self.constant), np.asarray(plain_labels(y)).reshape(len(y))
         if self.positive is None:
             codes = np.searchsorted(self.classes, y)
             return Multiclass(X, codes, n_classes=self.classes.size, sample_weight=sample_weight)

@@ -111,8 +111,45 @@ def test_weights_of_examples():
     there = clone(estimator).set_params(engine="sequential")
     there.fit(collection(X), collection(y), sample_weight=collection(s))
     assert there.result_.objective == pytest.approx(here.result_.objective, rel=2e-2)
-    with pytest.raises(DeclarationError, match="sample_weight of dask collections"):
-        there.fit(collection(X), collection(y), sample_weight=s)
+    cut = clone(there).fit(collection(X), y, sample_weight=s)  # arrays in memory are cut as X is
+    np.testing.assert_array_equal(cut.coef_, there.coef_)
+    in_memory = clone(there).fit(X, collection(y), sample_weight=collection(s))
+    assert in_memory.result_.objective == pytest.approx(here.result_.objective, rel=2e-2)
+    with pytest.raises(DeclarationError, match="X has 60 rows, sample_weight has 59"):
+        there.fit(collection(X), collection(y), sample_weight=s[1:])
+
+
+def with_labels():
+    X, S = rows()
+    yield so.StructuredSVM(so.structures.Multiclass(LEAVES.tolist()), lam=0.1, tol=5e-2), X, LEAVES[S.argmax(axis=1)]
+    yield so.LinearSVM(lam=0.1, tol=5e-2), X, LEAVES[S.argmax(axis=1)]
+    yield so.HierarchicalSVM(HIERARCHY, lam=0.1, tol=5e-2), X, LEAVES[S.argmax(axis=1)]
+
+
+@pytest.mark.parametrize(("estimator", "X", "y"), list(with_labels()))
+def test_collections_of_strangers(estimator, X, y):
+    """Chunks of one row, of unknown size, without rows; columns cut; frames with categories and names."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    estimator.set_params(engine="sequential")
+    single = clone(estimator).fit(da.from_array(X, chunks=(1, 2)), da.from_array(y, chunks=7))
+    known = da.from_array(X, chunks=(20, 4))
+    some = da.from_array(np.arange(len(X)) < 30, chunks=20)
+    unknown = clone(estimator).fit(known[some], da.from_array(y, chunks=20)[some])  # the last chunk has no row
+    found = unknown.predict(known[some]).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(found, unknown.predict(X[:30]))
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=pd.Categorical(y))
+    parts = dd.from_pandas(frame, npartitions=3)
+    named = clone(estimator).fit(parts[list("abcd")], parts["y"])
+    assert named.feature_names_in_.tolist() == list("abcd")
+    found = named.predict(parts[list("abcd")])
+    assert isinstance(found, da.Array) and found.dtype.kind in "UO"
+    np.testing.assert_array_equal(found.compute(scheduler="synchronous"), named.predict(frame[list("abcd")]))
+    for one in (single, unknown, named):
+        assert one.result_.converged
+    with pytest.raises(DeclarationError, match="y is a ndarray and X a dask collection whose partitions have unknown"):
+        clone(estimator).fit(parts[list("abcd")], y)
+    with pytest.raises(DeclarationError, match="4, 5 partitions; they need equal ones"):
+        clone(estimator).fit(parts[list("abcd")].repartition(npartitions=4), da.from_array(y, chunks=12))
 
 
 @pytest.mark.parametrize("name", ["structured", "slack", "hierarchy"])
