@@ -31,7 +31,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,8 @@ def lshtc(fraction: float) -> list[Row]:
 
 
 N_WORDS, _PARTS, _HELD_OUT = 165_000, 16, 1000
+# Of words, in which the mean of the shards' weights is formed.
+_BLOCKS = 64
 
 
 def _write_documents(folder: str, fraction: float) -> None:
@@ -188,16 +190,32 @@ def _steps(shard: Shard, folder: str | None, share: float) -> Any:
     return W.indptr, os.getpid(), time.thread_time() - begun
 
 
-def _mean(folder: str, pointers: Sequence[np.ndarray], first: int, last: int) -> sp.csc_array:
-    """The mean of the weights of some words, from the files of all shards."""
+def _mean(folder: str, pointers: Sequence[np.ndarray]) -> sp.csc_array:
+    """The mean of the weights from the files of all shards, a block of words at a time."""
+    counts = np.sum(pointers, axis=0)
+    inner = np.searchsorted(counts, counts[-1] * np.arange(1, _BLOCKS) / _BLOCKS).tolist()
+    ends = list(pairwise([0, *inner, N_WORDS]))
+    n_nodes = len(_model(folder).hierarchy)
 
-    def block(k: int, pointer: np.ndarray) -> sp.csc_array:
-        part = slice(pointer[first], pointer[last])
-        data, nodes = (np.load(f"{folder}/{name}{k}.npy", mmap_mode="r")[part] for name in ("weights", "nodes"))
-        shape = (len(_model(folder).hierarchy), last - first)
-        return sp.csc_array((np.array(data), np.array(nodes), pointer[first : last + 1] - pointer[first]), shape=shape)
+    def block(first: int, last: int) -> sp.csc_array:
+        total: Any = 0
+        for k, pointer in enumerate(pointers):
+            part = slice(pointer[first], pointer[last])
+            data, nodes = (np.load(f"{folder}/{name}{k}.npy", mmap_mode="r")[part] for name in ("weights", "nodes"))
+            own = np.array(data), np.array(nodes), pointer[first : last + 1] - pointer[first]
+            total = total + sp.csc_array(own, shape=(n_nodes, last - first))
+        return total
 
-    return sum((block(k, pointer) for k, pointer in enumerate(pointers)), start=0)
+    # Twice: once to know how much room they need. A list of blocks, each with room to spare, takes twice as much.
+    size = sum(block(*words).nnz for words in ends)
+    data, nodes, pointer = np.empty(size, np.float32), np.empty(size, np.int32), np.zeros(N_WORDS + 1, np.int32)
+    at = 0
+    for first, last in ends:
+        found = block(first, last)
+        data[at : at + found.nnz], nodes[at : at + found.nnz] = found.data, found.indices
+        pointer[first + 1 : last + 1] = at + found.indptr[1:]
+        at += found.nnz
+    return sp.csc_array((data, nodes, pointer), shape=(n_nodes, N_WORDS))
 
 
 def _compiled(folder: str) -> None:
@@ -222,28 +240,21 @@ def _one_pass(folder: str, client: str) -> dict[str, Any]:
                 workers.client.run(_compiled, folder)
             begun, driver = time.perf_counter(), time.process_time()
             found = risk.shards.map(_steps, None if here else folder, own=[(weight,) for weight in risk.weights])
-            ends, W = [0, N_WORDS], [found[0][0]]
-            if not here:
-                pointers = [pointer for pointer, _, _ in found]
-                weights = np.sum(pointers, axis=0)
-                inner = np.searchsorted(weights, weights[-1] * np.arange(1, _PARTS) / _PARTS).tolist()
-                ends = [0, *inner, N_WORDS]
-                W = [_mean(folder, pointers, *ends[k : k + 2]) for k in range(_PARTS)]
+            W = found[0][0] if here else _mean(folder, [pointer for pointer, _, _ in found])
             wall, driver = time.perf_counter() - begun, time.process_time() - driver
         peaks = [peak_gib()] if here else [*workers.client.run(peak_gib).values(), peak_gib()]
     busy: dict[int, float] = defaultdict(float)
     for _, process, seconds in found:
         busy[process] += seconds
-    test = sp.csc_array(sp.load_npz(f"{folder}/X-test.npz"))
-    products = (test[:, ends[k] : ends[k + 1]] @ W[k].T for k in range(len(W)))
-    scores = np.sum([product.toarray() for product in products], axis=0) * _model(folder).factor
+    test = sp.csr_array(sp.load_npz(f"{folder}/X-test.npz"))
+    scores = (test @ W.T.tocsr()).toarray() * _model(folder).factor
     best = (_model(folder).hierarchy.closure @ scores.T).argmax(axis=0)  # of the leaves
     name = "this process" if here else f"2 workers, {_PARTS} shards"
     row = {"pass": name, "documents": len(risk), "s": wall, "CPU s of the busiest process": max(busy.values())}
     row |= {
         "CPU s of the driver": driver,
         "peak GiB of the largest process": max(peaks),
-        "weights": sum(part.nnz for part in W),
+        "weights": W.nnz,
     }
     return row | {"accuracy, %": 100.0 * float((best == np.load(f"{folder}/test.npy")).mean())}
 

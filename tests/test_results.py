@@ -277,6 +277,13 @@ def test_the_figures_of_readme_are_the_kept_ones(kept, pages):
     assert "(docs/benchmarks.md)" in text and "(docs/reproductions.md)" in text
 
 
+def test_the_tables_of_scaling_out_are_the_kept_ones(kept, pages):
+    text = (ROOT / "docs" / "howto" / "scale.md").read_text(encoding="utf-8")
+    tables = pages.scale_tables(kept.load_all())
+    assert tables
+    assert pages.insert(text, tables) == text, "run python docs/results.py"
+
+
 def test_a_row_that_readme_cites_must_be_there_once(kept, keep, pages, tmp_path):
     keep(rows=[{"set": "a", "F1": 0.5}, {"set": "a", "F1": 0.6}, {"set": "b", "F1": 0.75}])
     results = kept.load_all(tmp_path)
