@@ -208,7 +208,10 @@ def main() -> None:
     rows = commands.add_parser("table1")
     rows.add_argument("sets", nargs="*", metavar="set", help=", ".join(SETS))
     rows.add_argument(
-        "--tune", choices=("loo", "folds", "both"), default="folds", help="leave-one-out or 3 folds of neighbours"
+        "--tune",
+        choices=("loo", "folds", "both"),
+        default="folds",
+        help="leave-one-out, or 5 folds of neighbours (images: 3)",
     )
     flows = commands.add_parser("table2")
     flows.add_argument("--trials", type=int, default=50)

@@ -30,7 +30,9 @@ by one, while a block of block ascent is an example with all its labels, whose c
 train for. Named entities: python-crfsuite takes a quarter of the seconds of `CRF`, and far less memory. It has weights
 for the features and states that occur together only, and stops after 100 steps; `CRF` has all pairs of a hashed feature
 and a state, and the cuts of its lower bound are as long. Ranking: 100 trees and a linear score are level; the
-difference of 0.001 is within what 50 queries can tell.
+difference of 0.001 is within what 50 queries can tell. Hierarchies: one path in a tree of images, from 300 examples,
+is found better by one-vs-rest over the leaves than by normalised margins; sets of nodes (enron, genes) better by the
+surrogate ``micro_f1``, on the DAG as well, except where its largest C still leads to no node at all (pheno).
 """
 
 from __future__ import annotations
