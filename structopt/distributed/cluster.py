@@ -5,7 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import multiprocessing
+import os
+import signal
+import time
 import weakref
+from contextlib import suppress
 from typing import Any, Literal, Self
 
 from dask import config
@@ -23,11 +27,16 @@ ClientOption = Any
 _CLOSING = 10.0
 # Seconds to find a scheduler.
 _CONNECTING = 30.0
-
+# Seconds between two attempts to start processes that are missing.
+_REVIVING = 5.0
 # Of the processes started here.
 _CONFIG = {
     # A forked process would inherit locks that other threads hold (numba, HiGHS, BLAS).
     "distributed.worker.multiprocessing-method": "spawn",
+    # A worker is there when it can evaluate shards: the others go on with them while one that died imports numba.
+    "distributed.worker.preload": ["structopt.distributed"],
+    # Seconds that one worker tries to reach another that has died; they are on the same machine.
+    "distributed.comm.timeouts.connect": "5s",
     # dask makes malloc return every freed page to the system at once, so that the temporary arrays of the next pass
     # fault them all in again: passes over chains took twice the time.
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
@@ -70,12 +79,17 @@ class Workers:
     ) -> None:
         self.client: Any = None
         self._finalizer: Any = None
+        self._cluster: Any = None
+        self._wanted = 0  # workers of the own cluster
+        self._revived = 0.0
+        self.is_stuck = False  # whether copying to all workers may wait for one that does not answer
         if isinstance(client, Workers):
             raise DeclarationError("client is a Workers object already; use it as it is.")
         if client == "sequential":
             return
         if client is None or client == "dask":
             self.client, cluster = _start(n_workers, memory_limit)
+            self._cluster, self._wanted = cluster, len(cluster.worker_spec)
             # Runs when the object is no longer used, at the latest before the interpreter ends.
             self._finalizer = weakref.finalize(self, _shut_down, self.client, cluster)
         elif isinstance(client, str) and "://" in client:
@@ -112,6 +126,36 @@ class Workers:
     def count(self) -> int:
         """How many workers there are now."""
         return len(self.addresses)
+
+    @property
+    def threads(self) -> dict[str, int]:
+        """The workers that take work now (not paused for want of memory, nor retiring), and the threads of each."""
+        self.check()
+        return dict(sorted(self.client.sync(self.client.scheduler.ncores_running).items()))
+
+    @property
+    def paused(self) -> set[str]:
+        """Workers that take no work now, but finish what they have begun."""
+        return set(self.addresses) - self.threads.keys()
+
+    def revive(self) -> None:
+        """Start those of the own processes again that dask has given up.
+
+        It does when a process that replaces a dead one is not up within 15 seconds, or dies while it starts.
+        """
+        if self._cluster is None or len(self._cluster.workers) >= self._wanted:
+            return
+        now = time.monotonic()
+        if now - self._revived > _REVIVING:
+            self._revived = now
+            self._cluster.scale(self._wanted)
+
+    @property
+    def ages(self) -> dict[str, float]:
+        """Seconds since the scheduler heard of each worker."""
+        self.check()
+        found: dict[str, float] = self.client.run_on_scheduler(_ages)
+        return found
 
     @property
     def memory(self) -> float:
@@ -179,10 +223,23 @@ def _start(n_workers: int | None, memory_limit: Any) -> tuple[Any, Any]:
 
 
 def _shut_down(client: Any, cluster: Any) -> None:
+    started = list(cluster._created)
     try:
         client.close()
     finally:
-        cluster.close(timeout=_CLOSING)
+        try:
+            cluster.close(timeout=_CLOSING)
+        except TimeoutError:  # a process that is just starting, on a busy machine
+            for pid in [nanny.pid for nanny in started if nanny.pid]:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+            with suppress(TimeoutError):
+                cluster.close(timeout=_CLOSING)
+
+
+def _ages(dask_scheduler: Any) -> dict[str, float]:
+    now = time.time()
+    return {address: now - worker.last_seen for address, worker in dask_scheduler.workers.items()}
 
 
 def _memory_limits(dask_scheduler: Any) -> list[int]:

@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
 
-from structopt import data
-from structopt.distributed.shards import make_shard
+from structopt.distributed.shard import make_shard
 from structopt.errors import DeclarationError
 
 __all__ = ["Collections", "Files", "conll", "npz", "parquet", "svmlight"]
@@ -245,7 +244,9 @@ class _Reader:
 
 
 def _read_npz(path: str) -> tuple[Any, ...]:
-    found = data.read_npz(path)
+    from structopt.data import read_npz
+
+    found = read_npz(path)
     missing = [name for name in ("X", "y") if name not in found]
     if missing:
         raise DeclarationError(f"there is no {missing[0]} in it")
@@ -253,7 +254,9 @@ def _read_npz(path: str) -> tuple[Any, ...]:
 
 
 def _read_svmlight(path: str, *, n_features: int) -> tuple[Any, ...]:
-    found = data.read_svmlight(path, n_features=n_features)
+    from structopt.data import read_svmlight
+
+    found = read_svmlight(path, n_features=n_features)
     if "queries" not in found:
         return found.X, found.y
     query = np.repeat(np.asarray(found.queries), [x.shape[0] for x in found.X])
@@ -261,7 +264,9 @@ def _read_svmlight(path: str, *, n_features: int) -> tuple[Any, ...]:
 
 
 def _read_conll(path: str, **options: Any) -> tuple[Any, ...]:
-    found = data.read_conll(path, **options)
+    from structopt.data import read_conll
+
+    found = read_conll(path, **options)
     if found.y is None:
         raise DeclarationError("it has words alone, and no column of tags")
     return found.X, found.y

@@ -43,8 +43,8 @@ class ShardedRisk(Risk):
         they add up as they are, as those of `Risk.shard`.
     keep : bool or "auto"
         Whether workers hold the shards between passes (`Shards`).
-    timeout : float, optional
-        Seconds that a pass may take.
+    timeout, patience : float, optional
+        Seconds that a pass may take, and after which the shards of a silent worker are given to others (`Shards`).
     n_workers, memory_limit
         Of the processes that are started without a client (`Workers`).
 
@@ -73,6 +73,7 @@ class ShardedRisk(Risk):
         combine: Literal["mean", "sum"] = "mean",
         keep: bool | Literal["auto"] = "auto",
         timeout: float | None = None,
+        patience: float = 30.0,
         n_workers: int | None = None,
         memory_limit: str | float | None = "auto",
     ) -> None:
@@ -89,7 +90,12 @@ class ShardedRisk(Risk):
         )
         try:
             self.shards = Shards(
-                load, len(load) if n_shards is None else n_shards, self.workers, keep=keep, timeout=timeout
+                load,
+                len(load) if n_shards is None else n_shards,
+                self.workers,
+                keep=keep,
+                timeout=timeout,
+                patience=patience,
             )
             self._read(self.shards.infos)
         except BaseException:
@@ -107,7 +113,7 @@ class ShardedRisk(Risk):
         n_shards : int
         client : distributed.Client, "dask", "sequential" or None
         **options
-            `timeout`, `n_workers` and `memory_limit` of the class.
+            `timeout`, `patience`, `n_workers` and `memory_limit` of the class.
 
         Returns
         -------

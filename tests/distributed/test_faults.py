@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,13 +14,15 @@ import time
 import numpy as np
 import pytest
 
-from structopt.errors import ClusterLost, ShardFailed
+from structopt.errors import ClusterLost, DeclarationError, ShardFailed
 from structopt.risks import Hinge
 from structopt.train import bmrm
 
 pytest.importorskip("distributed", reason="dask is an extra: pip install 'structopt-learn[dask]'")
 
-from structopt.distributed import ShardedRisk, Workers, shards
+from distributed import Client, LocalCluster
+
+from structopt.distributed import ShardedRisk, Workers, passes, shards
 
 
 def data(n=60, d=5):
@@ -56,7 +59,7 @@ def kill_one(client):
 def test_a_worker_that_dies_changes_nothing(added_there, workers, monkeypatch):
     if added_there:
         monkeypatch.setattr(shards, "_ADDED_THERE", 0)
-        monkeypatch.setattr(shards, "_SCATTERED", 0)
+        monkeypatch.setattr(passes, "_SCATTERED", 0)
     expected = bmrm(ShardedRisk(slow, 6, "sequential"), lam=0.05, tol=1e-2, line_search=False)
     risk = ShardedRisk(slow, 6, workers)
     killer = threading.Timer(0.05, kill_one, [workers.client])
@@ -67,7 +70,7 @@ def test_a_worker_that_dies_changes_nothing(added_there, workers, monkeypatch):
 
 @pytest.mark.slow
 def test_all_workers_at_once(workers, monkeypatch):
-    monkeypatch.setattr(shards, "_SCATTERED", 0)  # weights without a copy on the driver's side would be lost
+    monkeypatch.setattr(passes, "_SCATTERED", 0)  # weights without a copy on the driver's side would be lost
     risk = ShardedRisk(slow, 4, workers)
     pids = workers.client.run(os.getpid)
     timer = threading.Timer(0.05, lambda: [os.kill(pid, signal.SIGKILL) for pid in pids.values()])
@@ -76,6 +79,56 @@ def test_all_workers_at_once(workers, monkeypatch):
     timer.join()
     assert value == ShardedRisk(slow, 4, "sequential")(np.ones(5))[0]
     assert risk(np.ones(5))[0] == value
+
+
+@pytest.mark.parametrize("added_there", [False, True])
+def test_a_worker_that_stops_gives_its_shards_to_others(added_there, workers, monkeypatch):
+    if added_there:
+        monkeypatch.setattr(shards, "_ADDED_THERE", 0)
+        monkeypatch.setattr(passes, "_SCATTERED", 0)
+    monkeypatch.setattr(passes, "_QUIET", 2.0)
+    expected = ShardedRisk(hinge, 6, "sequential")(np.ones(5))[0]
+    workers.client.wait_for_workers(2)
+    risk = ShardedRisk(hinge, 6, workers)
+    assert len(set(risk.shards.placement.at.values())) == 2
+    risk.shards.patience, risk.shards.longest = 0.5, 0.1  # whatever a busy machine made of the first pass
+    pid = min(workers.client.run(os.getpid).values())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert risk(np.ones(5))[0] == expected
+        assert risk.shards.traffic.reloaded >= 3
+        assert risk(np.ones(5))[0] == expected  # without waiting for it again
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert risk(np.ones(5))[0] == expected
+
+
+def test_a_slow_worker_gives_shards_away(workers, tmp_path):
+    slow_one = tmp_path / "pid"
+
+    class Lame(Hinge):
+        def loss(self, f):
+            if slow_one.exists() and slow_one.read_text() == str(os.getpid()):
+                time.sleep(0.2)
+            return super().loss(f)
+
+    def load(k, n):
+        X, y = data()
+        return Lame(X[k::n], y[k::n])
+
+    workers.client.wait_for_workers(2)
+    risk = ShardedRisk(load, 4, workers)
+    address, pid = min(workers.client.run(os.getpid).items())
+    at = risk.shards.placement.at
+    assert sorted(at.values()).count(address) == 2
+    slow_one.write_text(str(pid))
+    value = risk(np.ones(5))[0]
+    for _ in range(12):
+        assert risk(np.ones(5))[0] == value
+        if address not in at.values():
+            break
+    assert address not in at.values() and risk.shards.traffic.moves >= 1
+    assert risk.shards.traffic.reloaded == 0  # they were moved, with all that they remember
 
 
 def test_data_of_this_process_are_sent_again(workers):
@@ -87,6 +140,7 @@ def test_data_of_this_process_are_sent_again(workers):
     assert after[0] == before[0] == pytest.approx(whole(np.ones(5))[0])
 
 
+@pytest.mark.slow
 def test_a_shard_that_kills_its_worker_is_named(workers, tmp_path):
     flag = tmp_path / "deadly"
 
@@ -95,19 +149,104 @@ def test_a_shard_that_kills_its_worker_is_named(workers, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return hinge(k, n)
 
-    def allow(failures, dask_scheduler):
-        dask_scheduler.allowed_failures = failures
-
     risk = ShardedRisk(load, 3, workers, keep=False)
-    workers.client.run_on_scheduler(allow, 0)  # dask gives up after the first, and we after its second
     flag.touch()
-    try:
-        with pytest.raises(ShardFailed, match="Shard 1 of 3: its worker was lost"):
-            risk(np.ones(5))
-    finally:
-        flag.unlink()
-        workers.client.run_on_scheduler(allow, 3)
+    with pytest.raises(ShardFailed, match="Shard 1 of 3: its worker was lost"):
+        risk(np.ones(5))
+    flag.unlink()
     assert np.isfinite(risk(np.ones(5))[0])
+
+
+def test_the_shard_that_kills_workers_is_named_among_others(workers, tmp_path, monkeypatch):
+    monkeypatch.setattr(passes, "_LOSSES", 2)
+    flag = tmp_path / "deadly"
+
+    class Deadly(Hinge):
+        def loss(self, f):
+            if flag.exists() and self.k == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().loss(f)
+
+    def load(k, n):
+        X, y = data()
+        risk = Deadly(X[k::n], y[k::n])
+        risk.k = k
+        return risk
+
+    risk = ShardedRisk(load, 5, workers)
+    flag.touch()
+    with pytest.raises(ShardFailed, match="Shard 2 of 5: its worker was lost"):
+        risk(np.ones(5))
+    flag.unlink()
+    assert risk(np.ones(5))[0] == ShardedRisk(hinge, 5, "sequential")(np.ones(5))[0]
+
+
+def test_a_full_disk_and_other_errors_of_a_load_are_named(workers, tmp_path):
+    full = tmp_path / "full"
+    full.touch()
+
+    def load(k, n):
+        if k == 1 and full.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return hinge(k, n)
+
+    with pytest.raises(ShardFailed, match=r"Shard 1 of 3: OSError: \[Errno 28\] No space left on device") as caught:
+        ShardedRisk(load, 3, workers)
+    assert caught.value.shard == 1
+    full.unlink()
+    assert np.isfinite(ShardedRisk(load, 3, workers)(np.ones(5))[0])
+
+
+def test_a_cluster_without_workers_is_named(monkeypatch):
+    monkeypatch.setattr(passes, "_LONELY", 0.5)
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None, processes=False) as cluster,
+        Client(cluster) as client,
+        pytest.raises(ClusterLost, match=r"no worker for 0\.5 seconds: no answer from shards 0, 1, 2"),
+    ):
+        ShardedRisk(hinge, 3, client)
+
+
+def test_two_clusters_at_once(workers):
+    whole = ShardedRisk(hinge, 3, "sequential")(np.ones(5))[0]
+    with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None, processes=False) as cluster:
+        with Client(cluster, set_as_default=False) as client:
+            one, other = ShardedRisk(hinge, 3, workers), ShardedRisk(hinge, 3, client)
+            assert one(np.ones(5))[0] == other(np.ones(5))[0] == whole
+        with pytest.raises(ClusterLost, match="The dask client is closed"):
+            other(np.ones(5))
+    assert one(np.ones(5))[0] == whole
+
+
+def test_an_asynchronous_client_is_refused():
+    import asyncio
+
+    async def main():
+        async with Client(processes=False, n_workers=0, dashboard_address=None, asynchronous=True) as client:
+            ShardedRisk(hinge, 3, client)
+
+    with pytest.raises(DeclarationError, match="client is asynchronous"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("client", ["sequential", None])
+def test_more_shards_than_examples(client, workers):
+    X, y = data(3)
+
+    def load(k, n):
+        return Hinge(X[k::n], y[k::n]) if k < 3 else None
+
+    risk = ShardedRisk(load, 5, client or workers)
+    assert len(risk) == 3 and risk(np.ones(5))[0] == pytest.approx(Hinge(X, y)(np.ones(5))[0])
+    assert bmrm(risk, lam=0.1).converged
+
+    def empty(k, n):
+        return Hinge(X[k::n], y[k::n])
+
+    with pytest.raises(ShardFailed, match=r"Shard [34] of 5: "):  # an error of the risk, not of a mean over nothing
+        ShardedRisk(empty, 5, client or workers)
+    with pytest.raises(DeclarationError, match="None of the 2 shards has an example"):
+        ShardedRisk(lambda k, n: None, 2, client or workers)
 
 
 def test_a_pass_has_a_time_limit(workers):
@@ -117,6 +256,33 @@ def test_a_pass_has_a_time_limit(workers):
 
     with pytest.raises(ClusterLost, match=r"longer than timeout=0\.4 seconds: no answer from shards? 0"):
         ShardedRisk(load, 3, workers, timeout=0.4)
+
+
+def test_max_seconds_reaches_into_a_pass(workers):
+    start = time.monotonic()
+    result = bmrm(ShardedRisk(slow, 60, workers), lam=1e-6, tol=0, max_seconds=1.5)
+    assert result.stopped == "time" and len(result.w) == 5
+    assert time.monotonic() - start < 60
+
+
+def test_a_closed_client_is_named(workers):
+    client = Client(workers.client.scheduler.address, set_as_default=False)
+    risk = ShardedRisk(hinge, 3, client)
+    first = bmrm(risk, lam=0.05, max_passes=3)
+    client.close()
+    with pytest.raises(ClusterLost, match="The dask client is closed"):
+        bmrm(risk, lam=0.05, w0=first.w)
+    again = ShardedRisk(hinge, 3, workers)
+    assert again(first.w)[0] == ShardedRisk(hinge, 3, "sequential")(first.w)[0]
+
+
+def test_a_client_that_goes_in_the_middle_of_a_pass_is_named(workers):
+    client = Client(workers.client.scheduler.address, set_as_default=False)
+    risk = ShardedRisk(slow, 40, client)
+    threading.Timer(0.1, client.close).start()
+    with pytest.raises(ClusterLost, match="The dask client is clos"):
+        for _ in range(100):
+            risk(np.ones(5))
 
 
 @pytest.mark.slow

@@ -149,6 +149,6 @@ def test_wrong_options_are_refused(options, message):
 
 def test_every_worker_has_its_share(workers):
     with ShardedRisk(hinge, 7, workers) as risk:
-        places = [risk.shards._places[k] for k in range(7)]
+        places = [risk.shards.placement.at[k] for k in range(7)]
     assert places == sorted(places)  # neighbours are added where they are
     assert sorted(places.count(address) for address in workers.addresses) == [3, 4]
