@@ -233,8 +233,8 @@ class Arrangement:
             self.batch = like.renewed()
             return
         self.batch = ScoredBatch(model, parts, columns, sizes, make_input, native)
-        if len(known) >= _KNOWN:
-            known.pop(next(iter(known)), None)
+        for old in list(known)[: max(0, len(known) + 1 - _KNOWN)]:
+            known.pop(old, None)
         known[key] = self.batch
 
     @property

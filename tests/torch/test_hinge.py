@@ -240,3 +240,19 @@ def test_other_mistakes():
     with pytest.raises(so.errors.DeclarationError, match="inputs"):
         space = so.Model(lambda x: so.LabelSpace(), {}, None)
         StructuredHinge(space)({"y": [torch.zeros(2)]}, [[0, 1]])
+
+
+def test_batches_of_many_sizes_one_after_the_other():
+    """What a layout remembers of a batch is right for batches of the same sizes only, however many come between."""
+    model = so.structures.Chain(2)
+    hinge = StructuredHinge(model, "slack", rtol=0.0, reduction="none")
+    rng = np.random.default_rng(0)
+    for k in [1, 2, 3, 2, 5, 1, 6, 7, 8, 9, 10, 11, 1, 5]:
+        for B in (2, 3):
+            unary, labels = torch.tensor(rng.normal(size=(B, 12, 2))), rng.integers(2, size=(B, 12))
+            lengths = (torch.arange(B) + k) % 12 + 1
+            mask = torch.arange(12) < lengths[:, None]
+            Y = [y[:n] for y, n in zip(labels, lengths.tolist(), strict=True)]
+            fresh = StructuredHinge(model, "slack", rtol=0.0, reduction="none")
+            assert torch.equal(hinge(unary, Y, mask=mask), fresh(unary, Y, mask=mask))
+    assert len(hinge.layout._batches) <= 8
