@@ -28,6 +28,8 @@ __all__ = ["Given", "Load", "Sent", "Shard", "ShardInfo", "Shards", "Traffic", "
 
 # Share of the memory of all workers that shards may fill; beyond it they are loaded anew in every pass.
 _KEPT_SHARE = 0.5
+# Bytes of a process with its libraries, which are not for shards.
+_PROCESS = 200e6
 # Answers larger than this are added on the workers.
 _ADDED_THERE = 1 << 20
 
@@ -74,8 +76,8 @@ class Shards:
     workers : Workers
     keep : bool or "auto"
         Whether workers hold the shards between passes. If not, each is loaded, used and released in every pass: the
-        memory needed is that of one shard per worker. ``"auto"``: as long as they fit into half of the memory of all
-        workers.
+        memory needed is that of one shard per worker. ``"auto"``: as long as they fit into half of the memory that all
+        workers have beside their libraries.
     timeout : float, optional
         Seconds that a pass may take; then `ClusterLost` names the shards that are missing.
     patience : float
@@ -150,7 +152,7 @@ class Shards:
         list of ShardInfo or None
         """
         if self._infos is None:
-            self._room = _KEPT_SHARE * self.workers.memory
+            self._room = _KEPT_SHARE * max(0.0, self.workers.memory - _PROCESS * self.workers.count)
             found: list[ShardInfo | None] = self.map(describe)
             if all(info is None for info in found):
                 raise DeclarationError(f"None of the {self.n} shards has an example.")

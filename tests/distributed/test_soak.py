@@ -1,0 +1,170 @@
+"""Many faults in one run: workers that are killed at random moments, drivers too; shards that do not fit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.risks import Hinge
+from structopt.train import bmrm
+
+pytest.importorskip("distributed", reason="dask is an extra: pip install 'structopt-learn[dask]'")
+
+from structopt.distributed import ShardedRisk, Workers, block_ascent, shards
+
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
+
+LAM, TOL = 0.02, 1e-3
+
+
+def chains(k, n):
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(rng.integers(2, 5), 3)) for _ in range(30)]
+    Y = [(x + 0.7 * rng.normal(size=x.shape)).argmax(axis=1) for x in X]
+    return so.train.StructuredRisk(so.structures.Chain(3), X[k::n], Y[k::n], rtol=1e-7)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            return "zombie" not in file.read()
+    except OSError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [25])
+def test_workers_are_killed_at_random_moments(kills):
+    with ShardedRisk(chains, 6, "sequential") as risk:
+        expected = bmrm(risk, lam=LAM, tol=TOL)
+    rng = np.random.default_rng(0)
+    pids, killed, fits = set(), 0, 0
+    workers = Workers(n_workers=2, memory_limit="1GB")
+
+    def kill():
+        nonlocal killed
+        mine = [nanny.pid for nanny in workers._cluster.workers.values() if nanny.pid]
+        pids.update(mine)
+        if mine:
+            os.kill(int(rng.choice(mine)), signal.SIGKILL)
+            killed += 1
+
+    with workers:
+        while killed < kills:
+            for trainer in (bmrm, block_ascent):
+                when = set(rng.choice(np.arange(1, 14), size=4, replace=False).tolist())
+                timers = []
+
+                def strike(result, when=when, timers=timers):
+                    if result.passes in when and killed < kills:
+                        timers.append(threading.Timer(float(rng.uniform(0.0, 0.5)), kill))
+                        timers[-1].start()
+
+                with ShardedRisk(chains, 6, workers) as risk:
+                    result = trainer(risk, lam=LAM, tol=TOL, callback=strike)
+                for timer in timers:
+                    timer.join()
+                fits += 1
+                assert result.converged and result.gap <= TOL
+                assert result.lower_bound <= expected.objective + 1e-9
+                assert result.objective >= expected.lower_bound - 1e-9
+                if trainer is bmrm:
+                    np.testing.assert_array_equal(result.w, expected.w)
+                print(f"fit {fits}: {result.trainer}, {killed} kills so far, {risk.shards.traffic}", flush=True)
+    assert killed >= kills and fits >= 4
+    assert not [pid for pid in pids if is_alive(pid)]
+
+
+SCRIPT = """
+    import os, sys
+    import numpy as np
+    import structopt as so
+    from structopt.distributed import ShardedRisk, block_ascent
+    from structopt.train import bmrm
+    from structopt.train.checkpoint import Checkpoint
+
+    def load(k, n):
+        rng = np.random.default_rng(1)
+        X = [rng.normal(size=(rng.integers(2, 5), 3)) for _ in range(30)]
+        Y = [(x + 0.7 * rng.normal(size=x.shape)).argmax(axis=1) for x in X]
+        return so.train.StructuredRisk(so.structures.Chain(3), X[k::n], Y[k::n], rtol=1e-7)
+
+    if __name__ == "__main__":
+        trainer = {"bmrm": bmrm, "block_ascent": block_ascent}[sys.argv[2]]
+        with ShardedRisk(load, 3, n_workers=1) as risk:
+            print("workers", *risk.workers.client.run(os.getpid).values(), flush=True)
+            trainer(
+                risk, lam=0.02, tol=1e-3, checkpoint=Checkpoint(sys.argv[1], every=0),
+                callback=lambda result: print("pass", result.passes, flush=True),
+            )
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trainer", [bmrm, block_ascent])
+def test_a_killed_driver_resumes_to_the_same_weights(trainer, tmp_path):
+    script, saved = tmp_path / "driver.py", tmp_path / "run.npz"
+    script.write_text(textwrap.dedent(SCRIPT))
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(saved), trainer.__name__],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert driver.stdout is not None
+    lines = []
+    for line in driver.stdout:
+        lines.append(line.split())
+        if line.startswith("pass 5"):
+            break
+    driver.kill()
+    driver.communicate()
+    passes = []
+    with ShardedRisk(chains, 3, "sequential") as risk:
+        expected = trainer(risk, lam=LAM, tol=TOL)
+    with ShardedRisk(chains, 3, n_workers=1) as risk:
+        found = trainer(
+            risk, lam=LAM, tol=TOL, checkpoint=saved, callback=lambda result: passes.append(result.passes) and None
+        )
+    assert passes[0] >= 5 and found.converged
+    np.testing.assert_array_equal(found.w, expected.w)
+    end = threading.Event()
+    for _ in range(300):
+        if not any(is_alive(int(pid)) for pid in lines[0][1:]):
+            break
+        end.wait(0.1)
+    assert not any(is_alive(int(pid)) for pid in lines[0][1:])
+
+
+def test_shards_that_do_not_fit_are_loaded_in_every_pass(workers, monkeypatch, tmp_path):
+    def load(k, n):
+        with open(tmp_path / str(k), "a") as file:
+            file.write(".")
+        rng = np.random.default_rng(k)
+        X = rng.normal(size=(50, 4))
+        return Hinge(X, np.sign(X[:, 0] + 0.5 * rng.normal(size=50)))
+
+    def loads():
+        return sum((tmp_path / str(k)).stat().st_size for k in range(6))
+
+    expected = bmrm(ShardedRisk(load, 6, "sequential"), lam=0.1)
+    before = loads()
+    with ShardedRisk(load, 6, workers) as risk:
+        assert risk.shards.keep is True and loads() == before + 6
+        np.testing.assert_array_equal(bmrm(risk, lam=0.1).w, expected.w)
+        assert loads() == before + 6
+    monkeypatch.setattr(shards, "_KEPT_SHARE", 2.5 * 50 * 5 * 8 / (workers.memory - 4e8))  # two shards and a half
+    before = loads()
+    with ShardedRisk(load, 6, workers) as risk:
+        assert risk.shards.keep is False and not risk.shards.held
+        result = bmrm(risk, lam=0.1)
+        np.testing.assert_array_equal(result.w, expected.w)
+        assert loads() >= before + 6 + 6 * result.passes
