@@ -195,7 +195,7 @@ def own_words(labels: sp.csr_array, d: int, n_words: int, each: int = 8, seed: i
 def sets(n: int) -> list[Row]:
     """Two leaves an example, of a tree and of a DAG: hierarchical SVMs beside one-vs-rest, each with its lam or C."""
     warnings.simplefilter("ignore")
-    tree = layered_tree(1, 8, 40, 200)
+    tree = layered_tree(1, 4, 12, 36)
     rng = np.random.default_rng(0)
     more = {(int(tree.parent[rng.choice(tree.leaf_index)]), int(leaf)) for leaf in tree.leaf_index[::4]}
     dag = so.Hierarchy([*tree.edges, *sorted(more - set(tree.edges))])
@@ -231,7 +231,7 @@ def _sets_of(told: str, h: so.Hierarchy, n: int) -> list[Row]:
         return run
 
     methods: list[tuple[str, Callable[..., Any], tuple[float, ...]]] = [
-        ("one-vs-rest", flat, (1.0, 10.0, 100.0)),
+        ("one-vs-rest", flat, (1.0, 10.0, 100.0, 1000.0)),
         ("NHSVM, 4 passes of SGD", svm("rho", trainer="sgd", max_passes=4), (1e-4,)),
         ("NHSVM", svm("rho", tol=0.05, max_passes=40), (1e-3, 1e-4, 1e-5)),
         ("HSVM", svm("none", tol=0.05, max_passes=40), (1e-3, 1e-4, 1e-5)),
