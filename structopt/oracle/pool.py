@@ -250,12 +250,16 @@ class SolverPool(Algorithm):
                 unbounded.variables,
             )
         if solution.status is Status.TIME_LIMIT and self.lazy_rows is not None:
+            bound = min(solution.bound, self._box_bound(c))
+            proved = (
+                f" No label is worth more than {bound:g}, the exception's attribute bound." if bound < math.inf else ""
+            )
             raise TimeLimitReached(
-                f"No label was found: the call was stopped by {solution.message or 'the time limit'}. No label is "
-                f"worth more than {solution.bound:g}, the exception's attribute bound; raise max_rounds= of "
-                "space.lazy or time_limit=, or look at what the separation returns.",
+                f"No label was found: the call was stopped by {solution.message or 'the time limit'}."
+                f"{proved if bound < math.inf else ''} Raise "
+                "max_rounds= of space.lazy or time_limit=, or look at what the separation returns.",
                 status=solution.message,
-                bound=solution.bound,
+                bound=bound,
             )
         if solution.status is Status.TIME_LIMIT:
             raise TimeLimitReached(

@@ -233,8 +233,8 @@ class LabelSpace:
             ``separate(z)`` gets a point by blocks, as `blocks` gives it, and returns rows that the point violates and
             every label satisfies: comparisons as in `subject_to`, or triples ``(coef, lower, upper)`` (one list of them
             or one alone) where `coef` is a vector of all variables, a matrix of several rows, or a dict of arrays by
-            block; or nothing. It must depend on the point alone: it is called from several threads. At every integral
-            point that is not a label it must return a violated row.
+            block; or nothing. It must depend on the point alone: several threads call it, one at a time. At every
+            integral point that is not a label it must return a violated row.
         name : str, optional
             Name of the rows in messages; default ``lazy0``, ``lazy1``, ...
         integral_only : bool

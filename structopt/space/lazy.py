@@ -8,9 +8,10 @@ and the solver instances of `structopt.backends`, which add the rows found to th
 from __future__ import annotations
 
 import pickle
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
@@ -32,6 +33,22 @@ _MOST_TERMS = 8
 Layout = tuple[tuple[str, tuple[int, ...], int], ...]
 
 
+class _Lock:
+    """A lock that is copied and pickled as a new one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[_Lock], tuple[()]]:
+        return _Lock, ()
+
+
 @dataclass(frozen=True, eq=False)
 class Separation:
     """A separation function with what a space knows of it.
@@ -50,6 +67,9 @@ class Separation:
         What tells it from other functions, for the fingerprint of a space.
     layout : tuple
         The blocks of the compiled space.
+    lock : context manager
+        Held during a call, by all copies: a function may use global arrays within a call. Functions of Python do not
+        run side by side anyway; one that does, in kernels, has the attribute ``concurrent = True`` and is not locked.
     """
 
     separate: Callable[[dict[str, FloatArray]], Any]
@@ -58,6 +78,7 @@ class Separation:
     max_rounds: int
     token: str
     layout: Layout = ()
+    lock: _Lock = field(default_factory=_Lock)
 
     @classmethod
     def of(cls, separate: Callable[..., Any], name: str, integral_only: bool, max_rounds: int) -> Separation:
@@ -67,9 +88,7 @@ class Separation:
         """The same separation for the blocks of a space as it stands."""
         return self if self.layout else replace(self, layout=layout)
 
-    def __call__(
-        self, space: CompiledSpace, point: FloatArray
-    ) -> Iterator[tuple[sp.csr_array, FloatArray, FloatArray]]:
+    def __call__(self, space: CompiledSpace, point: FloatArray) -> list[tuple[sp.csr_array, FloatArray, FloatArray]]:
         """The rows that the function returns at a point, checked in form only."""
         shielded = point.copy()
         shielded.flags.writeable = False
@@ -78,7 +97,10 @@ class Separation:
             for name, shape, start in self.layout
         }
         try:
-            yield from self._rows(space, self.separate(blocks))
+            if getattr(self.separate, "concurrent", False) is True:
+                return list(self._rows(space, self.separate(blocks)))
+            with self.lock:  # also while what it returned is consumed: that may be a generator
+                return list(self._rows(space, self.separate(blocks)))
         except SeparationFailed:
             raise
         except Exception as error:

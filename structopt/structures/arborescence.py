@@ -105,6 +105,9 @@ class DirectedCuts:
            [0., 0., 0.]]), 1.0)
     """
 
+    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
+    concurrent = True
+
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
 

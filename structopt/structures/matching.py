@@ -94,6 +94,9 @@ class OddSets:
     (array([[0., 1., 1., 0., 0., 1., 0., 0., 0.]]), array([1.]))
     """
 
+    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
+    concurrent = True
+
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
 

@@ -74,6 +74,9 @@ class Cycles:
     (array([[ 2.,  2.,  2., -2., -2., -2.]]), array([2.]))
     """
 
+    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
+    concurrent = True
+
     def __init__(self, n: int, first: IntArray, second: IntArray) -> None:
         self.n, self.first, self.second = n, first, second
         m = len(first)

@@ -86,6 +86,9 @@ class Subtours:
     ((array([3, 3, 4, 4, 5, 5]), array([4, 5, 3, 5, 3, 4])), array([2., 2.]))
     """
 
+    #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.
+    concurrent = True
+
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
 

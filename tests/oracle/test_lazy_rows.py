@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 import warnings
 
@@ -14,6 +15,7 @@ from structopt import search
 from structopt.backends.lazy import RowPool
 from structopt.errors import InfeasibleSpace, SeparationFailed, TimeLimitReached
 from structopt.space.enumeration import enumerate_labels
+from structopt.stopping import deadline
 from structopt.surrogates import Margin, Slack
 
 
@@ -101,6 +103,77 @@ def test_batches_in_threads(n_jobs):
             assert found.values == pytest.approx((C @ full.enumerate().T).max(axis=1), abs=1e-7)
 
 
+_scratch = np.zeros(6)
+
+
+class Global:
+    """At most two of all, computed in an array that all threads share."""
+
+    def __init__(self):
+        self.inside, self.most = 0, 0
+
+    def __call__(self, z):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        _scratch[:] = z["y"]
+        time.sleep(1e-4)  # another thread would write here
+        total = _scratch.sum()
+        yield from [({"y": 1.0}, -np.inf, 2.0)] if total > 2 + 1e-6 else []
+        self.inside -= 1
+
+
+@pytest.mark.parametrize("solver", ["auto", "scipy"])
+def test_a_function_with_global_arrays_is_called_by_one_thread_at_a_time(solver):
+    space = so.LabelSpace("few")
+    space.binary("y", 6)
+    separate = Global()
+    space.lazy(separate, name="few")
+    C = np.random.default_rng(0).normal(size=(60, 6))
+    found = so.Oracle(space, solver).solve_batch(C, n_jobs=4)
+    want = np.maximum(np.sort(C, axis=1)[:, -2:], 0.0).sum(axis=1)
+    assert found.values == pytest.approx(want, abs=1e-7)
+    assert separate.most == 1
+    copy = pickle.loads(pickle.dumps(space))
+    assert so.Oracle(copy).maximize(np.ones(6)).value == 2.0
+    # One inside the other: an oracle over lazy rows in a separation.
+    outer = so.LabelSpace("outer")
+    y = outer.binary("y", 6)
+    outer.lazy(lambda z: y.sum() <= 2 if not space.contains(z["y"]) else None, integral_only=True)
+    assert so.Oracle(outer).solve_batch(C, n_jobs=2).values == pytest.approx(want, abs=1e-7)
+
+
+def test_one_that_says_so_is_called_by_several_threads():
+    """Two calls wait for each other: they are made at the same time, or never end."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Kernel:
+        concurrent = True
+
+        def __call__(self, z):
+            both.wait()
+
+    space = so.LabelSpace()
+    space.binary("y", 2)
+    space.lazy(Kernel(), integral_only=True)
+    found = so.Oracle(space, "scipy").solve_batch(np.ones((2, 2)), n_jobs=2)
+    assert found.values.tolist() == [2.0, 2.0]
+
+
+def test_forbidden_labels():
+    for seed in range(10):
+        lazy, full, rng = instance(seed)
+        labels = full.enumerate()
+        oracle = so.Oracle(lazy)
+        c = rng.normal(size=lazy.n_variables)
+        ranked = labels[np.argsort(-(labels @ c))]
+        for k in (1, 3):
+            if len(ranked) > k:
+                found = oracle.maximize(c, forbid=list(ranked[:k]))
+                assert found.value == pytest.approx(ranked[k] @ c, abs=1e-7) and full.contains(found.z)
+        with pytest.raises(InfeasibleSpace):
+            oracle.maximize(c, forbid=list(labels))
+
+
 def test_other_solvers():
     lazy, full, rng = instance(5)
     for solver in ("scipy",):
@@ -165,6 +238,41 @@ def test_exceptions_and_limits_inside_callbacks(scip):
     with pytest.raises((TimeLimitReached, InfeasibleSpace)) as raised:
         so.Oracle(space, scip).maximize(np.ones(3))
     assert isinstance(raised.value, InfeasibleSpace) or raised.value.bound <= 3.0 + 1e-6
+
+
+def test_no_time_for_callbacks_leaves_what_the_bounds_allow(scip):
+    space = one_of(3, lambda y, z: y.sum() <= 1 if z.sum() > 1 + 1e-6 else None)
+    space.subject_to(space["y"].sum() <= 2.5)
+    oracle = so.Oracle(space, scip)
+    with pytest.raises(TimeLimitReached, match="No label is worth more than 6") as raised, deadline(0.0):
+        oracle.maximize([3.0, 2.0, 1.0])
+    assert raised.value.bound == 6.0
+    assert oracle.maximize([3.0, 2.0, 1.0]).value == 3.0
+
+
+def test_callbacks_with_awkward_rows(scip):
+    """Equations, tiny and huge coefficients, a continuous variable, contradictions, and SCIP inside SCIP."""
+
+    def oracle(separate, n=4):
+        space = one_of(n, separate)
+        space.subject_to(space["y"].sum() <= n - 0.5, name="listed")
+        return so.Oracle(space, scip)
+
+    two = oracle(lambda y, z: y.sum() == 2 if abs(z.sum() - 2) > 1e-6 else None)
+    assert [two.maximize(sign * np.ones(4)).value for sign in (1.0, -1.0)] == [2.0, -2.0]
+    for size in (1e-9, 1e9):
+        row = np.full(4, size), -np.inf, size
+        one = oracle(lambda y, z, row=row: row if z.sum() > 1 + 1e-9 else None)
+        assert one.maximize([1.0, 2.0, 3.0, 0.0]).value == 3.0
+    nested = oracle(lambda y, z: y.sum() <= two.maximize(np.ones(4)).value if z.sum() > 2 + 1e-6 else None)
+    assert nested.maximize(np.ones(4)).value == 2.0
+    with pytest.raises(InfeasibleSpace, match="mine"):
+        oracle(lambda y, z: y.sum() <= 1 if z.sum() > 1 + 1e-6 else y.sum() >= 2).maximize(np.ones(4))
+    mixed = so.LabelSpace()
+    y, t = mixed.binary("y", 2), mixed.continuous("t", lower=0.0, upper=10.0)
+    mixed.subject_to(y.sum() <= 5)
+    mixed.lazy(lambda z: t <= 3 * y.sum() if z["t"] > 3 * z["y"].sum() + 1e-7 else None)
+    assert so.Oracle(mixed, scip).maximize([-1.0, -2.0, 1.0]).value == pytest.approx(3.0)
 
 
 def test_tours_by_callbacks(scip):
@@ -312,6 +420,32 @@ def test_a_known_label_is_returned_at_a_limit():
     found = oracle.maximize([3.0, 2.0, 1.0], start=[0, 1, 0])
     assert found.z.tolist() == [0, 1, 0] and found.value == 2.0
     assert found.status == "time limit" and found.bound >= 3.0
+
+
+def test_failing_and_many_rows():
+    """20,000 rows at once, and a batch in threads of which one call fails: the oracle answers afterwards."""
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 3, (20_000, 12)).astype(float)
+    upper = matrix.sum(axis=1) - 1
+
+    def many(y, z):
+        broken = matrix @ z > upper + 1e-6
+        return (matrix[broken], -np.inf, upper[broken]) if broken.any() else None
+
+    oracle = so.Oracle(one_of(12, many))
+    assert oracle.maximize(np.ones(12)).value < 12 and len(oracle.lazy_rows) > 10_000
+    calls = []
+
+    def fails_once(y, z):
+        calls.append(z)
+        if len(calls) == 7:
+            raise OSError("no disk")
+        return y.sum() <= 1 if z.sum() > 1 + 1e-6 else None
+
+    oracle, C = so.Oracle(one_of(3, fails_once)), rng.normal(size=(30, 3))
+    with pytest.raises(SeparationFailed, match="no disk"):
+        oracle.solve_batch(C, n_jobs=3)
+    assert oracle.solve_batch(C, n_jobs=3).values == pytest.approx(np.maximum(C.max(axis=1), 0.0), abs=1e-7)
 
 
 def test_rows_that_exclude_everything_are_named():

@@ -69,6 +69,20 @@ def test_subtours(directed):
     assert report.ok, report
 
 
+def test_check_model_names_the_ground_truth_that_a_row_cuts_off():
+    """The law `separation` of a model, for a function that is right at integral points and wrong at fractions."""
+
+    def separate(y, z):
+        return None if (z == np.rint(z)).all() else y[0] <= 0
+
+    space = few(separate, 3)
+    space.subject_to(2 * space["y"].sum() <= 3, name="half")
+    model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming())
+    report = so.testing.check_model(model, np.eye(3), np.eye(3), skip=["pickling"])
+    (failed,) = [outcome for outcome in report.failed if outcome.check == "separation"]
+    assert "cuts off the ground truth of example 0" in failed.reason and "y[0] <= 0" in failed.reason
+
+
 def test_malformed_arguments():
     plain = so.LabelSpace()
     plain.binary("y", 2)
