@@ -255,8 +255,7 @@ class SolverPool(Algorithm):
                 f" No label is worth more than {bound:g}, the exception's attribute bound." if bound < math.inf else ""
             )
             raise TimeLimitReached(
-                f"No label was found: the call was stopped by {solution.message or 'the time limit'}."
-                f"{proved if bound < math.inf else ''} Raise "
+                f"No label was found: the call was stopped by {solution.message or 'the time limit'}.{proved} Raise "
                 "max_rounds= of space.lazy or time_limit=, or look at what the separation returns.",
                 status=solution.message,
                 bound=bound,
