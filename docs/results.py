@@ -377,12 +377,16 @@ _ON_SCALING_OUT = tuple(f"scaling_out.{name}" for name in ("ocr", "speed", "lsht
 def readme_tables(
     found: Sequence[Row], results: Mapping[str, Row], path: Path = BENCHMARKS / "readme.toml"
 ) -> dict[str, str]:
-    """The two tables of README: in a cell ``{ours[MiF1]}`` is a figure of a kept row, ``{paper[MiF1]}`` the paper's.
+    """The tables of README: in a cell ``{ours[MiF1]}`` is a figure of a kept row, ``{paper[MiF1]}`` the paper's.
 
-    ``{peer[MiF1]}`` is that of another row of the same result, which the line names as ``beside``.
+    ``{peer[MiF1]}`` is that of another row of the same result, which the line names as ``beside``. A table with
+    ``columns`` has a result in each column.
     """
     told = {}
     for name, table in tomllib.loads(path.read_text(encoding="utf-8")).items():
+        if "columns" in table:
+            told[name] = _by_result(table, results)
+            continue
         rows = []
         for line in table["rows"]:
             if line["result"] not in results:
@@ -400,6 +404,27 @@ def readme_tables(
             rows.append([cell.format(**figures) for cell in line["cells"]])
         told[name] = _table(table["head"], rows, [False] * len(table["head"]))
     return told
+
+
+def _by_result(table: Row, results: Mapping[str, Row]) -> str:
+    """A column for each of several results that have the same rows, their figure in order behind one another.
+
+    The last line has what the figures are ratios to, from the column named ``of``.
+    """
+    figure, by, kept = table["figure"], table["by"], []
+    for name in table["columns"]:
+        if name not in results:
+            raise KeyError(f"README cites the result {name!r}, which is not kept.")
+        kept.append(results[name]["rows"])
+    lines = []
+    for label, value in table["lines"]:
+        own = [[row for row in rows if row[by] == value] for rows in kept]
+        if not all(own):
+            raise KeyError(f"README cites {by} {value} of {table['columns']}, of which some have no such row.")
+        lines.append([label, *(" / ".join(f"{row[figure]:.1f}" for row in rows) for rows in own)])
+    label, of = table["of"]
+    lines.append([label, *(_number(rows[0][of] / rows[0][figure]) for rows in kept)])
+    return _table(table["head"], lines, [False] * len(table["head"]))
 
 
 def _one_row(rows: Sequence[Row], where: Row, of: str) -> Row:

@@ -272,7 +272,7 @@ def test_a_figure_that_falls_short_says_why(kept, pages):
 def test_the_figures_of_readme_are_the_kept_ones(kept, pages):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     tables = pages.readme_tables(pages.papers(), kept.load_all())
-    assert set(tables) == {"peers", "papers"}
+    assert set(tables) == {"peers", "papers", "surrogates"}
     assert pages.insert(text, tables) == text, "run `python docs/results.py`"
     assert "(docs/benchmarks.md)" in text and "(docs/reproductions.md)" in text
 
@@ -312,3 +312,23 @@ def test_a_row_that_readme_cites_must_be_there_once(kept, keep, pages, tmp_path)
         pages.readme_tables([PAPER], results, asked)
     with pytest.raises(ValueError, match="no place"):
         pages.insert("text", {"t": "| x |"})
+
+
+def test_a_table_of_readme_with_a_result_in_each_column(kept, keep, pages, tmp_path):
+    rows = [{"psi": "a", "search": "hull", "times": 1.25, "ms": 5.0}, {"psi": "a", "search": "exact", "times": 2.0}]
+    keep("toy.one", rows)
+    keep("toy.two", rows[:1])
+    results = kept.load_all(tmp_path)
+    asked = tmp_path / "readme.toml"
+
+    def table(columns='["toy.one", "toy.two"]', line="a"):
+        asked.write_text(
+            f'[t]\nhead = ["x", "one", "two"]\ncolumns = {columns}\nby = "psi"\nfigure = "times"\n'
+            f'lines = [["ψ", "{line}"]]\nof = ["margin, ms", "ms"]'
+        )
+        return pages.readme_tables([], results, asked)["t"].splitlines()[2:]
+
+    assert table() == ["| ψ | 1.2 / 2.0 | 1.2 |", "| margin, ms | 4.00 | 4.00 |"]
+    for wrong in ({"columns": '["toy.one", "gone"]'}, {"line": "b"}):
+        with pytest.raises(KeyError, match="README cites"):
+            table(**wrong)
