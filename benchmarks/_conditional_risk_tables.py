@@ -185,14 +185,18 @@ def kernel_features(est: ConditionalRiskMinimizer, A: Any, B: Any) -> tuple[Any,
     The coordinates are those of the leading eigenvectors of the kernel matrix that have 99.9% of its trace.
     """
     if est.kernel == "linear":
-        for inputs in (A, B):
-            if sp.issparse(inputs):  # LIBLINEAR takes no others
-                inputs.indices, inputs.indptr = inputs.indices.astype(np.int32), inputs.indptr.astype(np.int32)
-        return A, B
+        return short_indices(A), short_indices(B)
     values, vectors = np.linalg.eigh(rbf_kernel(A, gamma=est.gamma))
     kept = np.cumsum(values[::-1])[::-1] > 1e-3 * values.sum()
     into = vectors[:, kept] / np.sqrt(values[kept])
     return rbf_kernel(A, A, gamma=est.gamma) @ into, rbf_kernel(B, A, gamma=est.gamma) @ into
+
+
+def short_indices(X: Any) -> Any:
+    """A sparse matrix with indices of 32 bits: LIBLINEAR takes no others."""
+    if sp.issparse(X):
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X
 
 
 def binary_relevance(h: Hierarchy, A: Any, B: Any, Y: np.ndarray) -> tuple[np.ndarray, str]:
@@ -312,7 +316,7 @@ TRAINERS = {"ECRM": _train_ecrm, "BR-SVM": _train_br_svm, "HM3N": _train_hm3n}
 def figure2a(sizes: Sequence[int] = (10, 30, 100)) -> list[Mapping[str, Any]]:
     """CPU seconds of training on 3,000 documents with the first nodes of the topics' tree."""
     part = load_benchmark("rcv1_topics", "train")
-    h, X, Y = part.hierarchy, normalize(part.X), part.y
+    h, X, Y = part.hierarchy, short_indices(normalize(part.X)), part.y
     rows = []
     for size in sizes:
         nodes = h.nodes[:size]  # parents come before their children

@@ -596,7 +596,7 @@ def choose_levels(
                 row = 2 * k + part
                 assign(labels[row], arrays[6])
                 level: Any = np.int64(work[SECOND if part else CHOSEN])
-                if level >= 0:
+                if level >= 0 and len(arrays[0]) > 2:  # a diagram of one node has no arcs: its only label is constant
                     jobs[0, n_jobs], jobs[1, n_jobs], jobs[2, n_jobs], jobs[3, n_jobs] = k, 0, level, row
                     n_jobs += 1
         _decode_together(arrays, weights, step, levels, loss[done : done + columns], table, jobs, n_jobs, labels)

@@ -424,6 +424,20 @@ def test_most_violated_of_few_examples_and_zero_losses(n, mixes):
     np.testing.assert_allclose(found.value, 1.0 + (labels @ H.T).max(axis=0, initial=-np.inf), atol=1e-9)
 
 
+@pytest.mark.parametrize("mixes", [False, True])
+def test_most_violated_of_a_space_with_one_label(mixes):
+    space = so.LabelSpace("nothing is free")
+    y = space.binary("y", 3)
+    space.subject_to(y[0] + y[1] >= 2)
+    space.subject_to(y[2] <= 0)
+    for n in (1, 20):
+        H = np.random.default_rng(n).normal(size=(n, 3))
+        plan = so.Oracle(space, "diagram")._algorithm.front_plan(np.ones((n, 3)), np.zeros(n))
+        found = plan.most_violated(H, np.full(n, 5.0), level_choice(Slack(), mixes))
+        np.testing.assert_allclose(found.value, 2.0 * (6.0 + H[:, 0] + H[:, 1]), atol=1e-9)
+        assert (found.Z == [1.0, 1.0, 0.0]).all()
+
+
 def test_most_violated_raises_what_a_surrogate_raises():
     space = two_knapsacks()
 
