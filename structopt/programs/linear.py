@@ -118,4 +118,8 @@ class MovingBounds(Highs):
         """Let the first variables run from 0 to `upper`, and the rows between other bounds."""
         first, rows = self._columns[: upper.size], np.arange(len(row_lower), dtype=np.int32)
         self._highs.changeColsBounds(upper.size, first, np.zeros(upper.size), upper)
-        self._highs.changeRowsBounds(len(rows), rows, row_lower, row_upper)
+        if hasattr(self._highs, "changeRowsBounds"):
+            self._highs.changeRowsBounds(len(rows), rows, row_lower, row_upper)
+        else:  # highspy 1.12
+            for k, low, up in zip(rows.tolist(), row_lower.tolist(), row_upper.tolist(), strict=True):
+                self._highs.changeRowBounds(k, low, up)

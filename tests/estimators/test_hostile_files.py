@@ -355,7 +355,7 @@ def test_random_damage(make: Callable[[], Any], tmp_path: Path) -> None:
             name = list(changed)[rng.integers(len(changed))]
             array = changed[name]
             choices = [
-                array[:0],
+                np.atleast_1d(array)[:0],
                 array.astype(str),
                 array.reshape(-1, 1),
                 np.append(array, array),

@@ -149,7 +149,7 @@ def test_values_come_back(value: Any, tmp_path: Path) -> None:
 
 
 def test_sparse_matrices_come_back(tmp_path: Path) -> None:
-    matrix = sp.random_array((4, 5), density=0.5, rng=0, format="csr")
+    matrix = sp.random_array((4, 5), density=0.5, random_state=0, format="csr")
     Holder().fit(matrix).save(tmp_path / "sparse.npz")
     assert (load(tmp_path / "sparse.npz").value_ != matrix).nnz == 0
 
