@@ -1,4 +1,4 @@
-"""Many faults in one run: workers that are killed at random moments, drivers too; shards that do not fit."""
+"""Many faults in one run: workers that are killed at random moments, drivers too; data that outgrow the workers."""
 
 from __future__ import annotations
 
@@ -168,3 +168,30 @@ def test_shards_that_do_not_fit_are_loaded_in_every_pass(workers, monkeypatch, t
         result = bmrm(risk, lam=0.1)
         np.testing.assert_array_equal(result.w, expected.w)
         assert loads() >= before + 6 + 6 * result.passes
+
+
+def large(k, n):
+    """32 MB."""
+    rng = np.random.default_rng(k)
+    X = np.resize(rng.normal(size=99_991), (4000, 1000))  # quick to make
+    return Hinge(X, np.sign(X[:, :10].sum(axis=1) + rng.normal(size=4000)))
+
+
+def peak():
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+@pytest.mark.slow
+def test_data_of_three_times_the_memory():
+    n, shard = 38, 4000 * 1001 * 8
+    with Workers(n_workers=1, memory_limit="400MB") as workers:
+        assert n * shard > 3 * workers.memory
+        [before], [pid] = workers.client.run(peak).values(), workers.client.run(os.getpid).values()
+        with ShardedRisk(large, n, workers) as risk:
+            assert risk.shards.keep is False
+            result = bmrm(risk, lam=1e-2, tol=0.05, max_passes=3)
+        [after], [same] = workers.client.run(peak).values(), workers.client.run(os.getpid).values()
+    assert result.lower_bound <= result.objective <= result.history["objective"][0]
+    assert same == pid and after < before + 5 * shard  # a shard, what is made of it, and the next one
