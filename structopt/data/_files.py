@@ -1,4 +1,4 @@
-"""Reading text files: plain or compressed, in UTF-8, UTF-16 or Latin-1."""
+"""What the readers share: text files, plain or compressed, in UTF-8, UTF-16 or Latin-1, and sparse matrices."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import gzip
 import zlib
 from pathlib import Path
 
+import numpy as np
+import scipy.sparse as sp
+
 from structopt.errors import DeclarationError
 from structopt.interop.text import decoded
 
-__all__ = ["existing", "is_number", "lines_of", "plain_name", "read_text"]
+__all__ = ["existing", "is_number", "lines_of", "plain_name", "read_text", "short_indices"]
 
 _COMPRESSED = (".gz", ".bz2")
 
@@ -23,6 +26,21 @@ def existing(path: str | Path) -> Path:
     if not found.is_file():
         raise FileNotFoundError(f"There is no data file {str(path)!r}.")
     return found
+
+
+def short_indices(X: sp.csr_array) -> sp.csr_array:
+    """The matrix with indices of 32 bits where they fit: LIBLINEAR and others take no longer ones.
+
+    Examples
+    --------
+    >>> X = sp.csr_array(np.eye(2))
+    >>> X.indices = X.indices.astype(np.int64)
+    >>> short_indices(X).indices.dtype
+    dtype('int32')
+    """
+    if max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+        X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+    return X
 
 
 def plain_name(path: Path) -> str:

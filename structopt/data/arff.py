@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.utils import Bunch
 
 from structopt.checks import checked, hashable, sequence
-from structopt.data._files import is_number, lines_of, plain_name, read_text
+from structopt.data._files import is_number, lines_of, plain_name, read_text, short_indices
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 
@@ -198,7 +198,7 @@ def _features(found: ArffText, columns: Sequence[int], where: str) -> tuple[sp.c
     if not parts:
         return sp.csr_array(shape, dtype=np.float64), names
     i, j, v = (np.concatenate([part[side] for part in parts]) for side in range(3))
-    return sp.csr_array(sp.coo_array((v, (i, j)), shape=shape)), names
+    return short_indices(sp.csr_array(sp.coo_array((v, (i, j)), shape=shape))), names
 
 
 def _numbers(found: ArffText, k: int, where: str) -> npt.NDArray[np.float64]:

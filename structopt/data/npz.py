@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from structopt._archive import UNREADABLE, read_arrays
 from structopt.checks import checked
-from structopt.data._files import existing
+from structopt.data._files import existing, short_indices
 from structopt.errors import DeclarationError
 from structopt.hierarchy import Hierarchy
 
@@ -88,7 +88,7 @@ def _sparse(data: dict[str, Any], where: str) -> sp.csr_array:
             raise ValueError("one of its arrays has another shape or type")
         found = sp.csr_array(parts, shape=tuple(int(length) for length in shape))
         found.check_format(full_check=True)
-        return found.astype(np.float64)
+        return short_indices(found.astype(np.float64))
     except (ValueError, TypeError, OverflowError, MemoryError) as error:
         raise DeclarationError(
             f"{where}: X_data, X_indices, X_indptr and X_shape are not a CSR matrix: {error}."

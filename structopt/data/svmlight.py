@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.utils import Bunch
 
 from structopt.checks import checked, sequence, shown, whole
-from structopt.data._files import existing, is_number, lines_of, read_text
+from structopt.data._files import existing, is_number, lines_of, read_text, short_indices
 from structopt.errors import DeclarationError
 
 __all__ = ["read_svmlight"]
@@ -65,7 +65,7 @@ def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_fe
         raise DeclarationError(f"{_culprit(text, path.name, n_features or _WIDEST)} ({error}).") from error
     if X.shape[1] > _WIDEST:
         raise DeclarationError(f"{_culprit(text, path.name, _WIDEST)}.")
-    X = sp.csr_array(X)
+    X = short_indices(sp.csr_array(X))
     if several:
         return _rows_of_labels(X, y, names, path.name)
     y = _whole(np.asarray(y))

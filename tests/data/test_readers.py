@@ -427,3 +427,20 @@ def test_fetch_without_network(monkeypatch, tmp_path):
     monkeypatch.setattr("sklearn.datasets._openml.urlopen", refuse)
     with pytest.warns(UserWarning), pytest.raises(ConnectionError, match="STRUCTOPT_CACHE"):
         so.data.fetch("yeast", folder=tmp_path)
+
+
+def test_sparse_features_have_indices_of_32_bits(tmp_path):
+    """LIBLINEAR takes no others."""
+    (tmp_path / "a.svm").write_text("1 1:2 3:1\n0 2:1\n1 1:1\n0 3:2\n")
+    (tmp_path / "a.arff").write_text(
+        "@relation r\n@attribute a numeric\n@attribute b numeric\n@attribute c {0,1}\n@data\n1,2,0\n0,1,1\n"
+    )
+    X = sp.csr_array(np.eye(3))
+    parts = {"X_data": X.data, "X_indices": X.indices.astype(np.int64), "X_indptr": X.indptr.astype(np.int64)}
+    np.savez(tmp_path / "a.npz", **parts, X_shape=np.array(X.shape), y=np.zeros(3, dtype=np.int64))
+    for found in (
+        so.data.read_svmlight(tmp_path / "a.svm"),
+        so.data.read_arff(tmp_path / "a.arff", labels=["c"]),
+        so.data.read_npz(tmp_path / "a.npz"),
+    ):
+        assert found["X"].indices.dtype == found["X"].indptr.dtype == np.int32
