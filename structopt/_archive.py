@@ -1,4 +1,4 @@
-"""Reading npz files from untrusted sources: sizes are checked before arrays are unpacked, and nothing is unpickled.
+"""Npz files of plain arrays: sizes are checked before arrays are unpacked, and nothing is pickled or unpickled.
 
 `numpy.load` allocates whatever size a file's header declares: a few bytes can request a terabyte, and a kilobyte of
 compressed zeros may unpack to a gigabyte. Here declared and actual sizes are compared before anything is read.
@@ -17,7 +17,7 @@ from numpy.lib import format as npy
 
 from structopt.errors import DeclarationError
 
-__all__ = ["UNREADABLE", "read_arrays"]
+__all__ = ["UNREADABLE", "read_arrays", "write_arrays"]
 
 #: What reading a damaged or hostile file may raise; callers turn it into a `DeclarationError` that names the file.
 UNREADABLE = (
@@ -41,6 +41,25 @@ UNREADABLE = (
 #: Unpacked bytes that are read by default, and how many times the file's own size beyond that.
 _FREE_BYTES = 1 << 30
 _RATIO = 50
+
+
+def write_arrays(file: IO[bytes], arrays: dict[str, np.ndarray[Any, Any]], *, compressed: bool = False) -> None:
+    """Write an npz file of plain arrays; ValueError where one holds objects.
+
+    `numpy.savez` of NumPy 1 pickles objects, and takes ``allow_pickle=False`` for an array of that name.
+
+    Examples
+    --------
+    >>> import io
+    >>> write_arrays(io.BytesIO(), {"x": np.array([object()])})
+    Traceback (most recent call last):
+    ValueError: The array 'x' holds objects, and a file holds data only.
+    """
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"The array {name!r} holds objects, and a file holds data only.")
+    save: Any = np.savez_compressed if compressed else np.savez
+    save(file, **arrays)
 
 
 def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> dict[str, np.ndarray[Any, Any]]:

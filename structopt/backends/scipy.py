@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.optimize
+import scipy.sparse as sp
 
 from structopt.backends.arrays import with_scaled_rows, without_fixed_columns
 from structopt.backends.base import Capability, Solution, Status
@@ -63,10 +64,18 @@ class Scipy(RecordingBackend):
         # The presolve of HiGHS is wrong about mixed programs (see `structopt.backends.highs`).
         presolve = {"presolve": False} if self.space.is_mixed else {}
         self._options: dict[str, Any] = {"mip_rel_gap": self.options.get("mip_gap", 0.0), **presolve, **self._native}
-        self._rows: CompiledSpace = with_scaled_rows(without_fixed_columns(self.space))
+        self._take(self.space)
 
     def _rows_changed(self) -> None:
-        self._rows = with_scaled_rows(without_fixed_columns(self._current()))
+        self._take(self._current())
+
+    def _take(self, space: CompiledSpace) -> None:
+        self._rows = with_scaled_rows(without_fixed_columns(space))
+        # SciPy before 1.15 takes indices of 32 bits only.
+        matrix, index = self._rows.matrix, np.int32
+        self._matrix = sp.csr_array(
+            (matrix.data, matrix.indices.astype(index), matrix.indptr.astype(index)), matrix.shape
+        )
 
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
         rows = self._rows
@@ -76,7 +85,7 @@ class Scipy(RecordingBackend):
             integrality=rows.integrality.astype(np.uint8),
             bounds=scipy.optimize.Bounds(rows.lower, rows.upper),
             constraints=(
-                scipy.optimize.LinearConstraint(rows.matrix, rows.row_lower, rows.row_upper) if rows.n_rows else ()
+                scipy.optimize.LinearConstraint(self._matrix, rows.row_lower, rows.row_upper) if rows.n_rows else ()
             ),
             options=options,
         )

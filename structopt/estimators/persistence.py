@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import structopt
-from structopt._archive import UNREADABLE, read_arrays
+from structopt._archive import UNREADABLE, read_arrays, write_arrays
 from structopt.checks import checked
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._codec import Decoder, Encoder, NotSavable, checked_solver
@@ -119,7 +119,7 @@ class Persistent:
         temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
         try:
             with open(temporary, "wb") as file:
-                np.savez_compressed(file, allow_pickle=False, **arrays)
+                write_arrays(file, arrays, compressed=True)
             os.replace(temporary, target)  # a killed save leaves the old file
         finally:
             temporary.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structopt._archive import UNREADABLE, read_arrays
+from structopt._archive import UNREADABLE, read_arrays, write_arrays
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 
@@ -81,7 +81,7 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
+            write_arrays(file, arrays)
             file.flush()
             os.fsync(file.fileno())  # the rename must not reach the disk before the bytes do
         os.replace(temporary, target)
