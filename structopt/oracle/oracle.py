@@ -147,6 +147,8 @@ class Oracle(SumsOverLabels):
             and self.integral != "relax"
             and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
             and space.matrix.nnz <= _MOST_ENTRIES
+            # A list of labels is made in one call, which may not take longer than its limit.
+            and not (space.separations and "time_limit" in self.options)
         )
 
     def _use(self, algorithm: Algorithm) -> None:

@@ -570,6 +570,13 @@ def test_small_spaces_are_listed_after_many_calls():
         assert oracle.algorithm == ("enumeration" if few else "highs")
 
 
+def test_a_call_with_a_time_limit_lists_nothing():
+    lazy, _, rng = instance(0)
+    oracle = so.Oracle(lazy, time_limit=60.0)
+    oracle.maximize_batch(rng.normal(size=(300, lazy.n_variables)))
+    assert oracle.algorithm == "highs"
+
+
 def test_a_separation_that_fails_where_no_solver_asked_is_no_obstacle():
     space = so.LabelSpace("half known")
     y = space.binary("y", 3)
