@@ -201,7 +201,7 @@ def table2() -> Rows:
 
     Its accuracy is far above any exact match on Yeast, and its MaF1 near its MiF1: mean overlap and F1 by example fit.
     Whether there is a constant feature is chosen, too: with one, fewer labels are predicted than the paper's figures
-    imply (`reproduce yeast`).
+    imply (`label_sets yeast`).
     """
     from sklearn.metrics import f1_score, jaccard_score
 
