@@ -43,7 +43,8 @@ import structopt as so
 from structopt.data.conll import token_features
 from structopt.risks.structured import StructuredRisk
 from structopt.torch import FenchelYoung, SparseMAP, StructuredHinge
-from structopt.torch.scores import ScoredBatch, layout_of
+from structopt.torch.layouts import layout_of
+from structopt.torch.scores import ScoredBatch
 
 B, T, S = 64, 20, 26
 MEASURES = ("structopt/torch", "structopt/risks", "structopt/search", "structopt/model", "structopt/structures")
