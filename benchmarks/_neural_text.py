@@ -25,7 +25,7 @@ from scipy import stats
 import structopt as so
 from structopt.data.conll import token_features
 from structopt.torch import FenchelYoung, StructuredHinge
-from structopt.torch.scores import layout_of
+from structopt.torch.layouts import layout_of
 
 DATA = Path(os.environ.get("STRUCTOPT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 MEASURES = ("structopt/torch", "structopt/risks", "structopt/search", "structopt/model", "structopt/structures")

@@ -26,8 +26,9 @@ from structopt.model.batch import LabelBatch
 from structopt.surrogates import Surrogate
 from structopt.torch.fenchel_young import FenchelYoung
 from structopt.torch.hinge import StructuredHinge
+from structopt.torch.layouts import layout_of
 from structopt.torch.module import StructuredLoss
-from structopt.torch.scores import Arrangement, layout_of
+from structopt.torch.scores import Arrangement
 
 __all__ = ["NeuralStructured"]
 

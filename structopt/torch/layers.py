@@ -12,8 +12,9 @@ from torch import Tensor
 from structopt.checks import checked, choice, number, whole
 from structopt.model import Model
 from structopt.torch.inference import best
+from structopt.torch.layouts import Layout, layout_of
 from structopt.torch.module import StructuredModule, differentiable_once, naming
-from structopt.torch.scores import Arrangement, Group, Layout, layout_of
+from structopt.torch.scores import Arrangement, Group
 
 __all__ = ["Argmax", "Marginals", "log_partition", "sample", "top_k"]
 

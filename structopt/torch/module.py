@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from structopt.checks import choice, whole
 from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.model import Model
-from structopt.torch.scores import layout_of
+from structopt.torch.layouts import layout_of
 
 __all__ = ["DoubleBackward", "Reduction", "StructuredLoss", "StructuredModule", "differentiable_once", "naming"]
 

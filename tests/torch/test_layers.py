@@ -12,7 +12,7 @@ import structopt as so
 torch = pytest.importorskip("torch", reason="PyTorch is an extra: make test-torch")
 
 from structopt.torch import Argmax, FenchelYoung, Marginals, SparseMAP, SPOPlus, log_partition, sample, top_k  # noqa: E402
-from structopt.torch.scores import layout_of  # noqa: E402
+from structopt.torch.layouts import layout_of  # noqa: E402
 
 
 def _outputs(found):
