@@ -57,7 +57,7 @@ def _number(value: Any, decimals: int | None = None) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return " ".join(value.replace("|", "\\|").split())
-    if decimals is not None:
+    if decimals is not None and (value == 0 or abs(value) >= 0.5 * 10**-decimals):  # what is not 0 is not shown as 0
         return f"{value:,.{decimals}f}"
     if isinstance(value, int):
         return f"{value:,}"
