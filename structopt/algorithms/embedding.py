@@ -12,6 +12,7 @@ from structopt._jit.choices import LevelChoice
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
+from structopt.backends.base import SideConstraints
 from structopt.recognize import Structure
 from structopt.space.compiled import FloatArray
 
@@ -43,7 +44,7 @@ class Embedding(Algorithm):
 
     def __init__(self, algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> None:
         self.name, self.integral = algorithm.name, algorithm.integral
-        self.capabilities = algorithm.capabilities & (Capability.K_BEST | Capability.FRONT)
+        self.capabilities = algorithm.capabilities
         self._algorithm = algorithm
         self._integer = integer
         self._columns = structure.columns
@@ -90,6 +91,35 @@ class Embedding(Algorithm):
             return None
         return Solutions.of_labels(c, Z)
 
+    def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
+        matrix, lower, upper = side_constraints
+        fixed = matrix @ self._template
+        free = matrix[:, self._columns], lower - fixed, upper - fixed
+        found = self._algorithm.maximize_constrained(self._free(c), free)
+        if found is None:
+            return None
+        z = self._points(found.z[None])[0]
+        value = dot(c, z)
+        return Optimum(z, value, value + found.bound - found.value, found.optimal)
+
+    def log_partition(self, C: FloatArray) -> FloatArray:
+        return np.asarray(self._algorithm.log_partition(self._free(C)) + C @ self._template)
+
+    def marginals(self, C: FloatArray) -> FloatArray:
+        return self._points(self._algorithm.marginals(self._free(C)))
+
+    def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
+        total, mean = self._algorithm.sums(self._free(C))
+        return total + C @ self._template, self._points(mean)
+
+    def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
+        products = np.zeros(C.shape)  # what is fixed does not vary
+        products[:, self._columns] = self._algorithm.covariance_products(self._free(C), self._free(V))
+        return products
+
+    def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
+        return self._points(self._algorithm.sample(self._free(c), size, rng))
+
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         base_h, base_g = h_const + float(h @ self._template), g_const + float(g @ self._template)
         values = self._algorithm.front(self._free(h), base_h, self._free(g), base_g)
@@ -105,7 +135,11 @@ class _EmbeddedFronts(FrontPlan):
 
     def __init__(self, own: FrontPlan, columns: npt.NDArray[np.intp], template: FloatArray) -> None:
         self._own, self._columns, self._template = own, columns, template
-        self.cost, self.entries = own.cost, own.entries
+        self.cost, self.entries, self.kept = own.cost, own.entries, own.kept
+
+    def forget(self) -> None:
+        self._own.forget()
+        self.cost, self.kept = self._own.cost, self._own.kept
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         found = self._own.fronts(H[:, self._columns], h_const + H @ self._template, some, n_jobs)

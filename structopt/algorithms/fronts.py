@@ -90,6 +90,12 @@ class FrontPlan(ABC):
 
     cost: float
     entries: IntArray
+    #: Numbers that are kept between calls and could be made again.
+    kept: int = 0
+
+    def forget(self) -> None:
+        """Make what is kept anew in every call: a data set of many spaces has many plans."""
+        return
 
     @abstractmethod
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:

@@ -355,11 +355,15 @@ class Batch:
         cost = self.front_cost(loss)
         if cost is None or cost > most_cost:
             return None
-        h, g, parts = np.zeros(self.n), np.zeros(self.n), []
+        h, g, parts, order = np.zeros(self.n), np.zeros(self.n), [], list[IntArray]()
         for block, front in self.inference.fronts(tables, loss, truth.native, some, n_jobs):
             places, h[block], g[block] = most_violated(surrogate, front)
             parts.append(front.decode(places))
-        return self.labels(self.codec.spread(parts, some)), h, g
+            order.append(block)
+        # Blocks of examples that share a space are not in the order of the examples.
+        done = np.concatenate(order) if order else np.empty(0, dtype=np.int64)
+        in_order = len(done) == self.n and bool((np.diff(done) > 0).all())
+        return self.labels(self.codec.spread(parts, None if in_order else done)), h, g
 
     def argmax_levels(
         self,
@@ -394,6 +398,33 @@ class Batch:
             block = space[name]
             costs[:, block.slice] = term.unfold_rows(table, self.n, block.size)
         return costs
+
+    def costs_of_some(self, some: IntArray, tables: Sequence[FloatArray]) -> FloatArray:
+        """Objective coefficients of examples that have the same label space, one in each row.
+
+        Parameters
+        ----------
+        some : ndarray of int
+            Numbers of examples.
+        tables : sequence of ndarray
+            Scores of the parts; see `tables`.
+
+        Returns
+        -------
+        ndarray, shape (len(some), n_variables)
+        """
+        if self.model.fixed:
+            costs: FloatArray = self.costs(tables)
+            return costs if len(some) == self.n else costs[some]
+        if not all(type(term).unfold is Term.unfold for term in self.model.features.values()):
+            return np.array([self.costs_of(i, tables) for i in some.tolist()])
+        space = self.model.space(self.input(int(some[0])))
+        found = np.zeros((len(some), space.n_variables))
+        for name, table, start in zip(self.model.features, tables, self.starts, strict=True):
+            # Tables of one space have the same number of rows, and a variable's score is an entry of the table.
+            rows = start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])
+            found[:, space[name].slice] = table[rows].reshape(len(some), -1)
+        return found
 
     def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
         """Objective coefficients of the variables of one example."""

@@ -393,10 +393,10 @@ class PointCodec(BatchCodec[Any]):
 
     def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
         if not self.batch.model.fixed:
-            given = iter([row for part in parts for row in part])
-            chosen = set(range(self.n) if some is None else some.tolist())
+            chosen = range(self.n) if some is None else some.tolist()
+            given = dict(zip(chosen, (row for part in parts for row in part), strict=True))
             sizes = self.batch.point_sizes
-            return RaggedRows.of([next(given) if i in chosen else np.zeros(sizes[i]) for i in range(self.n)])
+            return RaggedRows.of([given[i] if i in given else np.zeros(sizes[i]) for i in range(self.n)])
         return spread_rows(parts, some, self.n, 0.0)
 
     def losses(self, truth: Any) -> LossBatch[Any]:

@@ -45,6 +45,8 @@ _FRONT_ENTRIES = 1 << 23
 #: Work of fronts in batch inferences above which the tables of all examples take longer than a search of their planes,
 #: for labels and for mixtures; they take half of that, because tables are filled once.
 _MOST_LABEL_COST, _MOST_MIXTURE_COST = 16.0, 8.0
+#: Numbers that the plans of all spaces may keep together (64 MB).
+_KEPT_BY_PLANS = 1 << 24
 
 
 class Maxima(NamedTuple):
@@ -163,7 +165,7 @@ class OracleInference(BatchInference):
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
-        self._planned: tuple[LossBatch[Any], FrontPlan | None] | None = None
+        self._planned: tuple[LossBatch[Any], list[_GroupPlan] | None] | None = None
 
     def maximize(
         self,
@@ -205,9 +207,9 @@ class OracleInference(BatchInference):
             own = group[place[group] >= 0]
             if not own.size:
                 continue
-            C = np.array([batch.costs_of(i, tables) for i in own.tolist()])
+            C = batch.costs_of_some(own, tables)
             if loss is not None:
-                C += weights[own][:, None] * np.array([loss.coef[i] for i in own.tolist()])
+                C += weights[own][:, None] * _stacked(loss.coef, own)
             found = batch.model.oracle(batch.input(int(own[0]))).solve_batch(C, n_jobs)
             at = place[own]
             values[at], bounds[at] = found.values, found.bounds
@@ -217,59 +219,101 @@ class OracleInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plan(self, loss: LossBatch[Any]) -> FrontPlan | None:
-        """What makes the fronts for these losses, which do not depend on the weights."""
+    def _plans(self, loss: LossBatch[Any]) -> list[_GroupPlan] | None:
+        """What makes the fronts for these losses, which do not depend on the weights; None if a space has none."""
         if self._planned is None or self._planned[0] is not loss:
-            fixed = self.batch.model.fixed
-            self._planned = (loss, self.batch.model.oracle().front_plan(loss.coef, loss.const) if fixed else None)
+            self._planned = (loss, self._make_plans(loss))
         return self._planned[1]
 
+    def _make_plans(self, loss: LossBatch[Any]) -> list[_GroupPlan] | None:
+        batch, found, kept = self.batch, list[_GroupPlan](), 0
+        for group in [np.arange(batch.n)] if batch.model.fixed else batch.same_space:
+            coef = loss.coef if batch.model.fixed else _stacked(loss.coef, group)
+            plan = batch.model.oracle(batch.input(int(group[0]))).front_plan(coef, loss.const[group])
+            if plan is None:
+                return None
+            kept += plan.kept
+            if kept > _KEPT_BY_PLANS:
+                plan.forget()
+            found.append(_GroupPlan(group, plan))
+        return found
+
     def front_cost(self, loss: LossBatch[Any]) -> float | None:
-        plan = self._plan(loss)
-        return None if plan is None else plan.cost
+        plans = self._plans(loss)
+        return None if plans is None else sum(len(group) * plan.cost for group, plan in plans) / max(1, self.batch.n)
 
     def fronts(
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
-        plan = self._plan(loss)
-        assert plan is not None
-        costs = self.batch.costs(tables)
-        own = np.einsum("ij,ij->i", costs, truth)
-        chosen = np.arange(self.batch.n) if some is None else some
-        for block in within(chosen, plan.entries[chosen]):
-            whole = len(block) == self.batch.n
-            front = plan.fronts(costs if whole else costs[block], -own[block], block, n_jobs)
-            yield BatchFronts(block, with_truth(front, truth[block]))
+        plans = self._plans(loss)
+        assert plans is not None
+        wanted = np.full(self.batch.n, some is None)
+        wanted[slice(0) if some is None else some] = True
+        for group, plan in plans:
+            own = np.flatnonzero(wanted[group])
+            if not own.size:
+                continue
+            costs, truths = self.batch.costs_of_some(group[own], tables), _stacked(truth, group[own])
+            scores = np.einsum("ij,ij->i", costs, truths)
+            for chosen in within(np.arange(own.size), plan.entries[own]):
+                rows: Any = slice(None) if len(chosen) == own.size else chosen
+                front = plan.fronts(costs[rows], -scores[rows], own[rows], n_jobs)
+                yield BatchFronts(group[own[rows]], with_truth(front, truths[rows]))
 
     def maximize_product(
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
     ) -> Best | None:
-        plan = self._plan(loss)
-        if plan is None or plan.cost > _MOST_LABEL_COST:
+        plans = self._plans(loss)
+        if plans is None or len(plans) != 1 or plans[0].plan.cost > _MOST_LABEL_COST:
             return None
-        costs = self.batch.costs(tables)
-        found = plan.best_products(costs, -np.einsum("ij,ij->i", costs, truth))
+        costs, truths = self.batch.costs_of_some(plans[0].examples, tables), _stacked(truth, plans[0].examples)
+        found = plans[0].plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths))
         if found is None:
             return None
         labels, margin, losses = found
         idle = np.flatnonzero(losses == 0.0)
         if idle.size:
-            labels[idle] = truth[idle]
-        return Best(labels, margin, losses)
+            labels[idle] = truths[idle]
+        return Best(self.batch.codec.from_points(labels), margin, losses)
 
     def maximize_levels(
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, choice: LevelChoice
     ) -> MostViolated | None:
-        plan = self._plan(loss)
-        if plan is None or plan.cost > (_MOST_MIXTURE_COST if choice.mixes else _MOST_LABEL_COST):
+        most = _MOST_MIXTURE_COST if choice.mixes else _MOST_LABEL_COST
+        plans, cost = self._plans(loss), self.front_cost(loss)
+        if plans is None or cost is None or cost > most:
             return None
-        costs = self.batch.costs(tables)
-        found = plan.most_violated(costs, -np.einsum("ij,ij->i", costs, truth), choice)
-        if found is not None:
+        parts = list[MostViolated]()
+        for group, plan in plans:
+            costs, truths = self.batch.costs_of_some(group, tables), _stacked(truth, group)
+            found = plan.most_violated(costs, -np.einsum("ij,ij->i", costs, truths), choice)
+            if found is None:
+                return None
             idle = found.value == 0.0
             if idle.any():
-                found.Z[idle] = truth[idle]
-        return found
+                found.Z[idle] = truths[idle]
+            parts.append(found)
+        if len(parts) == 1:
+            return parts[0]._replace(Z=self.batch.codec.from_points(parts[0].Z))
+        # Numbers of the groups, put back among those of all examples.
+        order = np.argsort(np.concatenate([group for group, _ in plans]))
+        rows = [row for part in parts for row in part.Z]
+        labels: Any = RaggedRows.of([rows[k] for k in order.tolist()])
+        return MostViolated(labels, *(np.concatenate(arrays)[order] for arrays in list(zip(*parts, strict=True))[1:]))
+
+
+class _GroupPlan(NamedTuple):
+    """The fronts of all examples of one space."""
+
+    examples: IntArray
+    plan: FrontPlan
+
+
+def _stacked(rows: Any, some: IntArray) -> FloatArray:
+    """The rows of some examples that have the same length, as an array."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(rows_or_all(rows, None if len(some) == len(rows) else some))
+    return np.array([rows[i] for i in some.tolist()])
 
 
 def with_truth(front: Fronts, truth: FloatArray) -> Fronts:

@@ -184,4 +184,4 @@ def build_path(form: NormalForm) -> Path:
     net = _unit_network(form)
     ends = (np.flatnonzero(net.supply == sign) for sign in (1, -1))
     sources, sinks = (nodes[group_by(net.block[nodes], form.n_blocks)[0]] for nodes in ends)
-    return Path(net.tail, net.head, net.order, net.ptr, net.arc, sources, sinks)
+    return Path(net.tail, net.head, net.order, net.ptr, net.arc, sources, sinks, bool(form.integer.all()))

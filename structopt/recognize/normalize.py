@@ -353,6 +353,8 @@ class _Worker:
         exact = self.unit
         if rough.any():
             exact = exact & (np.bincount(self.row[rough[self.column]], minlength=self.n_rows) == 0)
+        self._fix_forced(exact & (self.row_lower == most), low, high, self.value > 0)
+        self._fix_forced(exact & (self.row_upper == least), low, high, self.value < 0)
         self.row_lower = np.where(exact & (self.row_lower <= least), -np.inf, self.row_lower)
         self.row_upper = np.where(exact & (self.row_upper >= most), np.inf, self.row_upper)
         broken = self.alive & exact & ((self.row_lower > most) | (self.row_upper < least))
@@ -362,6 +364,15 @@ class _Worker:
         if (idle & self.alive).any():
             self.alive &= ~idle
             self._keep(self.alive[self.row])
+
+    def _fix_forced(self, rows: BoolArray, low: FloatArray, high: FloatArray, up: BoolArray) -> None:
+        """Columns of rows that hold only if each is at one of its bounds: flow into a node that nothing leaves."""
+        rows = rows & self.alive
+        if rows.any():
+            entries = rows[self.row]
+            raised, lowered = entries & up, entries & ~up
+            np.maximum.at(self.lower, self.column[raised], high[raised])
+            np.minimum.at(self.upper, self.column[lowered], low[lowered])
 
     def _merge_repeated_rows(self) -> None:
         """A row that repeats another one, up to its sign, tightens that one's bounds: ``a z <= b`` and ``a z >= b``."""
@@ -415,8 +426,9 @@ def normalize(space: CompiledSpace) -> Normalized:
     """Simplify a space without changing its labels.
 
     Rows are divided to entries +-1 where possible and written with positive entries where all were negative;
-    single-entry rows become column bounds, columns with one value left are substituted, sides of rows that
-    the column bounds imply are removed, and rows with the same entries become one.
+    single-entry rows become column bounds, columns with one value left, by their bounds or by a row that holds for
+    no other, are substituted, sides of rows that the column bounds imply are removed, and rows with the same entries
+    become one.
     """
     worker = _Worker(space)
     worker.run()

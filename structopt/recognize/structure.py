@@ -128,7 +128,8 @@ class Path(Arrays):
     """One unit from ``sources[b]`` to ``sinks[b]`` in an acyclic graph, for every block b (docs/mathematics/oracles).
 
     Column j is the arc ``tail[j] -> head[j]``; ``arc[ptr[v]:ptr[v + 1]]`` are the arcs that leave v, ascending;
-    `order` lists the nodes tails first. Every sink can be reached from its source.
+    `order` lists the nodes tails first. Every sink can be reached from its source. `integer` says whether all arcs
+    are integer variables: a label is then a path, and otherwise any mixture of paths.
     """
 
     tail: IntArray
@@ -138,6 +139,7 @@ class Path(Arrays):
     arc: IntArray
     sources: IntArray
     sinks: IntArray
+    integer: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt._jit.csr import checked_csr
-from structopt.algorithms import arborescence, assignment, paths
+from structopt.algorithms import arborescence, assignment
 from structopt.algorithms.cardinality import CardinalityAlgorithm
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.closure import ClosureGraph
@@ -74,15 +74,6 @@ def closure(**given: Any) -> Any:
 
 def closure_batch(**given: Any) -> Any:
     return ClosureGraph(4, [1, 2, 3, 3], [0, 0, 1, 2]).solve_batch(given["W"])
-
-
-def path(**given: Any) -> Any:
-    made = paths.Dag.from_arcs(given["tail"], given["head"], 3)
-    return [*paths.best_path(made, given["gain"], 0, 2), *paths.k_best(made, given["gain"], 0, 2, 2)]
-
-
-def path_batch(**given: Any) -> Any:
-    return paths.best_path_batch(paths.Dag.from_arcs([0, 0, 1], [1, 2, 2]), given["gain"], 0, 2)
 
 
 def ancestors(**given: Any) -> Any:
@@ -162,8 +153,6 @@ ENTRIES = {
     "ClosureGraph.solve_batch": Entry(
         closure_batch, {"W": r(2, 4)}
     ),
-    "Dag": Entry(path, {"tail": [0, 0, 1], "head": [1, 2, 2], "gain": r(3)}, ("tail", "head")),
-    "Dag, batch": Entry(path_batch, {"gain": r(2, 3)}),
     "tree.needed_child": Entry(tree.needed_child, {"gain": r(5), "parent": TREE}, ("parent",)),
     "tree.needed_child_batch": Entry(tree.needed_child_batch, {"gain": r(5, 2), "parent": TREE}, ("parent",)),
     "tree.best_leaf": Entry(tree.best_leaf, {"gain": r(5), "parent": TREE}, ("parent",)),

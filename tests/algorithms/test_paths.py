@@ -1,90 +1,223 @@
-"""DAG paths against enumeration."""
+"""Paths of acyclic graphs, declared as rows, against the list of all paths; and what only looks like paths."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from structopt.algorithms.paths import Dag, best_path, best_path_batch, k_best
+import structopt as so
+from structopt.algorithms.base import Capability
+from structopt.algorithms.paths import PathAlgorithm
 from structopt.errors import DeclarationError, InfeasibleSpace
 
 
-def instance(seed, n, n_arcs, ties, forbid):
-    """Random arcs (parallel ones too) between nodes whose numbers are not a topological order."""
-    rng = np.random.default_rng(seed)
+def graph(rng, n, n_arcs):
+    """Random arcs (parallel ones too) whose numbers and whose nodes' numbers follow no topological order."""
     rank = rng.permutation(n)
-    a, b = rng.integers(0, n, n_arcs), rng.integers(0, n, n_arcs)
-    keep = a != b
-    a, b = a[keep], b[keep]
+    a, b = rng.integers(0, n, (2, n_arcs))
+    a, b = a[a != b], b[a != b]
     tail, head = np.where(rank[a] < rank[b], a, b), np.where(rank[a] < rank[b], b, a)
-    gain = rng.integers(-2, 3, len(tail)).astype(float) if ties else rng.normal(size=len(tail))
-    if forbid:
-        gain[rng.random(len(tail)) < 0.2] = -np.inf
-    return tail, head, gain, *(int(i) for i in rng.integers(0, n, 2))
+    source, sink = int(np.argmin(rank)), int(np.argmax(rank))
+    # Arcs that hang together with the source: others are rows of their own, in which nothing flows.
+    component = connected_components(sp.csr_array((np.ones(len(tail)), (tail, head)), shape=(n, n)), directed=False)[1]
+    near = component[tail] == component[source]
+    return tail[near], head[near], source, sink
 
 
-def all_paths(tail, head, gain, source, sink):
-    """Arc sequences in lexicographic order."""
+def paths_of(tail, head, source, sink):
+    """All paths as sets of arcs."""
     if source == sink:
-        yield ()
+        return [[]]
+    return [
+        [int(arc), *rest] for arc in np.flatnonzero(tail == source) for rest in paths_of(tail, head, head[arc], sink)
+    ]
+
+
+def declared(rng, graphs, integral=True):
+    """The space of one path in each graph, its columns shuffled and its rows of either sign; and all its labels."""
+    sizes = [len(tail) for tail, *_ in graphs]
+    columns = np.split(rng.permutation(sum(sizes)), np.cumsum(sizes)[:-1])
+    labels, blocks, supplies = np.zeros((1, sum(sizes))), [], []
+    for (tail, head, source, sink), own in zip(graphs, columns, strict=True):
+        n = int(max(tail.max(), head.max())) + 1
+        matrix = np.zeros((n, sum(sizes)))
+        matrix[tail, own] += 1.0
+        matrix[head, own] -= 1.0
+        supply = np.zeros(n)
+        supply[source], supply[sink] = 1.0, -1.0
+        sign = rng.choice([-1.0, 1.0], n)
+        blocks.append(sign[:, None] * matrix)
+        supplies.append(sign * supply)
+        found = paths_of(tail, head, source, sink)
+        parts = np.zeros((len(found), sum(sizes)))
+        for row, arcs in zip(parts, found, strict=True):
+            row[own[arcs]] = 1.0
+        labels = (labels[:, None] + parts[None]).reshape(-1, sum(sizes))
+    b = np.concatenate(supplies)
+    A = sp.csr_array(np.concatenate(blocks))
+    return so.LabelSpace.from_matrices(A, b, b, 0, 1, int(integral)), labels
+
+
+def case(seed):
+    rng = np.random.default_rng(seed)
+    graphs: list = []
+    while len(graphs) < 1 + seed % 2:
+        found = graph(rng, int(rng.integers(3, 7)), int(rng.integers(4, 12)))
+        if len(found[0]) and 1 < len(paths_of(*found)) < 30:
+            graphs.append(found)
+    return declared(rng, graphs), rng
+
+
+def path_algorithm(oracle):
+    """The algorithm of an oracle, without the columns that are fixed."""
+    algorithm = oracle._algorithm
+    return getattr(algorithm, "_algorithm", algorithm)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_everything_equals_the_list_of_all_paths(seed):
+    (space, labels), rng = case(seed)
+    oracle = so.Oracle(space)
+    if space.structure.kind != "path":  # a graph with few arcs may be something simpler
+        assert space.structure.kind in ("simplices", "product", "group forest", "assignment"), space.structure
         return
-    for arc in np.flatnonzero((tail == source) & (gain > -np.inf)):
-        for rest in all_paths(tail, head, gain, head[arc], sink):
-            yield (int(arc), *rest)
-
-
-cases = st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(0, 16), st.booleans(), st.booleans())
-
-
-@given(cases, st.integers(1, 10), st.integers(0, 3))
-@settings(deadline=None, max_examples=200)
-def test_paths_equal_enumeration(case, k, n_no_goods):
-    tail, head, gain, source, sink = instance(*case)
-    dag = Dag.from_arcs(tail, head, case[1])
-    paths = list(all_paths(tail, head, gain, source, sink))
-    if not paths:
+    assert isinstance(path_algorithm(oracle), PathAlgorithm)
+    n = labels.shape[1]
+    assert space.count() == len(labels)
+    for ties in (False, True):
+        C = rng.integers(-2, 3, (19, n)).astype(float) if ties else rng.normal(size=(19, n))
+        values = C @ labels.T
+        found = oracle.solve_batch(C)
+        np.testing.assert_allclose(found.values, values.max(axis=1), atol=1e-12)
+        assert all(space.contains(z) for z in found.Z)
+        assert oracle.maximize(C[0]).value == pytest.approx(values[0].max())
+        known = np.sort(values[0])[::-1]
+        best = oracle.k_best(C[0], 4)
+        np.testing.assert_allclose([label.value for label in best], known[:4], atol=1e-12)
+        if len(labels) > 2:
+            outside = oracle.maximize(C[0], forbid=[label.z for label in best[:2]])
+            assert outside.value == pytest.approx(known[2])
         with pytest.raises(InfeasibleSpace):
-            best_path(dag, gain, source, sink)
-        with pytest.raises(InfeasibleSpace):
-            best_path_batch(dag, gain[None], source, sink)
-        return
-    v = np.array([gain[list(p)].sum() for p in paths])
-    arcs, value = best_path(dag, gain, source, sink)
-    assert value == pytest.approx(v.max(), abs=1e-12)
-    used, values = best_path_batch(dag, np.stack([gain, 2 * gain]), source, sink)
-    assert np.flatnonzero(used[0]).tolist() == sorted(arcs.tolist())
-    np.testing.assert_allclose(values, [value, 2 * value], atol=1e-12)
-    order = np.argsort(-v, kind="stable")
-    forbid = [paths[i] for i in order[: 2 * n_no_goods : 2]]
-    keep = [i for i in order if paths[i] not in forbid][:k]
-    found, values = k_best(dag, gain, source, sink, k, forbid=forbid)
-    np.testing.assert_allclose(values, v[keep], atol=1e-12)
-    assert len({tuple(p) for p in found}) == len(found)
-    if case[3]:
-        assert tuple(arcs.tolist()) == paths[int(v.argmax())]
+            oracle.maximize(C[0], forbid=list(labels))
+        # A side constraint that cuts through the labels.
+        row, limit = C[1], float(np.median(values[1]))
+        inside = values[0][values[1] <= limit + 1e-9]
+        assert oracle.maximize(C[0], rows=[(row, -np.inf, limit)]).value == pytest.approx(inside.max())
+        # Pareto fronts: of a loss with levels, and of a real one.
+        for g in (rng.integers(0, 3, n).astype(float), rng.normal(size=n)):
+            front = oracle.front((C[2], 0.5), (g, -0.25))
+            assert all(space.contains(z) for z in front)
+            for a, b in ((1.0, 1.0), (0.3, 2.0)):
+                ours, best = (np.minimum(a * (Z @ C[2]), b * (Z @ g)).max() for Z in (front, labels))
+                assert ours == pytest.approx(best, abs=1e-9)
+        # Sums over all labels.
+        log_z, mean = oracle.sums(C)
+        top = values.max(axis=1, keepdims=True)
+        weight = np.exp(values - top)
+        np.testing.assert_allclose(log_z, np.log(weight.sum(axis=1)) + top[:, 0], atol=1e-9)
+        np.testing.assert_allclose(mean, (weight / weight.sum(axis=1, keepdims=True)) @ labels, atol=1e-9)
+    drawn = oracle.sample(np.zeros(n), 400, random_state=0)
+    assert all(space.contains(z) for z in drawn[:20])
+    assert np.abs(drawn.mean(axis=0) - labels.mean(axis=0)).max() < 0.15
 
 
-def test_a_cycle_is_named():
-    with pytest.raises(DeclarationError, match=r"cycle: (1 -> 2 -> 3 -> 1|2 -> 3 -> 1 -> 2|3 -> 1 -> 2 -> 3)"):
-        Dag.from_arcs([0, 1, 2, 3, 3], [1, 2, 3, 1, 4])
+@pytest.mark.parametrize("seed", range(12))
+def test_slack_of_paths_equals_the_list_of_all_paths(seed):
+    (space, labels), rng = case(seed)
+    n = labels.shape[1]
+    model = so.Model(space, {space.block_names[0]: so.features.Linear()}, so.losses.Hamming())
+    X = rng.normal(size=(7, 3))
+    Y = labels[rng.integers(0, len(labels), 7)]
+    w = rng.normal(size=3 * n)
+    scores = X @ w.reshape(n, 3).T
+    for surrogate in ("margin", "slack", so.surrogates.BetaScaling(0.5)):
+        risk = so.train.StructuredRisk(model, X, Y, surrogate)
+        margin = scores @ labels.T - np.einsum("ij,ij->i", scores, Y)[:, None]
+        loss = np.abs(Y[:, None] - labels[None]).sum(axis=2)
+        psi = so.surrogates.get(surrogate)
+        brute = np.maximum(0.0, [psi.value(h, g) for h, g in zip(margin.ravel(), loss.ravel(), strict=True)])
+        assert risk(w)[0] == pytest.approx(brute.reshape(loss.shape).max(axis=1).mean(), rel=2e-3)
 
 
-def test_bad_input_is_refused():
-    dag = Dag.from_arcs([0, 0, 1], [1, 2, 2])
-    for value in (np.nan, np.inf):
-        with pytest.raises(DeclarationError, match="NaN"):
-            best_path(dag, [1, value, 0], 0, 2)
-        with pytest.raises(DeclarationError, match="Example 1"):
-            best_path_batch(dag, [[1, 0, 0], [1, value, 0]], 0, 2)
-    with pytest.raises(DeclarationError, match="3 arcs"):
-        best_path(dag, [1.0], 0, 2)
-    with pytest.raises(DeclarationError, match="excluded"):
-        k_best(dag, [1.0, 1, 1], 0, 2, 1, forbid=[[0, 3]])
-    with pytest.raises(DeclarationError, match="sink 3"):
-        best_path(dag, [1.0, 1, 1], 0, 3)
-    with pytest.raises(DeclarationError, match=r"0\.\.1"):
-        Dag.from_arcs([0], [2], 2)
-    with pytest.raises(DeclarationError, match="2 tails"):
-        Dag.from_arcs([0, 1], [2])
+def test_of_flows_that_may_be_fractional_only_the_best_is_a_path():
+    rng = np.random.default_rng(3)
+    (space, labels), _ = case(3)
+    relaxed = so.Oracle(space, integral="relax")
+    declared_so = so.Oracle(space.relaxed())
+    for oracle in (relaxed, declared_so):
+        assert oracle._algorithm.capabilities in (Capability.K_BEST, Capability.NOTHING)
+        c = rng.normal(size=labels.shape[1])
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max())
+        # A mixture of two paths meets the row, and no path need.
+        row = rng.normal(size=labels.shape[1])
+        level = 0.5 * float((labels @ row).min() + (labels @ row).max())
+        found = oracle.maximize(c, rows=[(row, level, level)])
+        assert found.z @ row == pytest.approx(level, abs=1e-6)
+        assert found.value <= (labels @ c).max() + 1e-9
+        with pytest.raises(DeclarationError, match="integral"):
+            oracle.sums(c[None])
+
+
+def test_near_misses_are_no_paths():
+    """A cycle, two units, a capacity below 1, a node that keeps some: all against enumeration or HiGHS."""
+    arcs = np.array([[1, 1, 0, 0, 0], [-1, 0, 1, 1, 0], [0, -1, -1, 0, 1], [0, 0, 0, -1, -1]], dtype=float)
+    cyclic = np.column_stack([arcs, [0, 1, -1, 0], [0, -1, 1, 0]])
+    cases = {
+        "cycle": so.LabelSpace.from_matrices(cyclic, [1, 0, 0, -1], [1, 0, 0, -1], 0, 1, 1),
+        "two units": so.LabelSpace.from_matrices(arcs, [2, 0, 0, -2], [2, 0, 0, -2], 0, 1, 1),
+        "capacity": so.LabelSpace.from_matrices(arcs, [1, 0, 0, -1], [1, 0, 0, -1], 0, [0.5, 1, 1, 1, 1], 0),
+        "a node keeps some": so.LabelSpace.from_matrices(arcs, [1, 0, 0, -1], [1, 0, 1, 0], 0, 1, 1),
+        "no way": so.LabelSpace.from_matrices(arcs, [1, 0, 0, -1], [1, 0, 0, -1], 0, [1, 1, 1, 0, 0], 1),
+    }
+    rng = np.random.default_rng(0)
+    for name, space in cases.items():
+        oracle, slow = so.Oracle(space), so.Oracle(space, solver="highs")
+        assert not isinstance(path_algorithm(oracle), PathAlgorithm), name
+        for c in rng.normal(size=(10, space.n_variables)):
+            if name == "no way":
+                for one in (oracle, slow):
+                    with pytest.raises(InfeasibleSpace):
+                        one.maximize(c)
+            else:
+                assert oracle.maximize(c).value == pytest.approx(slow.maximize(c).value, abs=1e-6), name
+
+
+def test_arcs_that_lead_nowhere_and_fixed_ones():
+    """0 -> 1 -> 3 and 0 -> 2 -> 3; an arc to a node without a way out, one from behind the sink, one that is fixed."""
+    tail = np.array([0, 0, 1, 2, 1, 3])
+    head = np.array([1, 2, 3, 3, 4, 5])
+    rng = np.random.default_rng(1)
+    space, labels = declared(rng, [(tail, head, 0, 3)])
+    assert len(labels) == 2
+    oracle = so.Oracle(space)
+    for c in rng.normal(size=(8, 6)):
+        assert oracle.maximize(c).value == pytest.approx((labels @ c).max())
+        assert oracle.log_partition(c[None])[0] == pytest.approx(np.logaddexp.reduce(labels @ c))
+    assert space.count() == 2
+
+
+def test_a_large_network_is_its_own_diagram():
+    """Walks of ten steps in a grid: too wide to be compiled item by item."""
+    h, w, steps = 6, 7, 9
+    cell = np.arange(h * w).reshape(h, w)
+    ways = [(cell[:, :-1], cell[:, 1:]), (cell[:, 1:], cell[:, :-1]), (cell[:-1], cell[1:]), (cell[1:], cell[:-1])]
+    tail = np.concatenate([a.ravel() for a, _ in ways])
+    head = np.concatenate([b.ravel() for _, b in ways])
+    leaves = sp.csr_array((np.ones(len(tail)), (tail, np.arange(len(tail)))), shape=(h * w, len(tail)))
+    arrives = sp.csr_array((np.ones(len(tail)), (head, np.arange(len(tail)))), shape=(h * w, len(tail)))
+    space = so.LabelSpace("walks")
+    at, step = space.binary("at", (h * w, steps + 1)), space.binary("step", (len(tail), steps))
+    space.subject_to(at[:, 0].sum() == 1, leaves @ step == at[:, :-1], arrives @ step == at[:, 1:])
+    ways_on = np.zeros((h * w, h * w))
+    ways_on[tail, head] = 1.0
+    n_walks = int(np.linalg.matrix_power(ways_on, steps).sum())
+    assert space.count() == n_walks
+    oracle = so.Oracle(space)
+    assert "DAG path" in repr(oracle)
+    assert oracle.log_partition(np.zeros((1, space.n_variables)))[0] == pytest.approx(np.log(n_walks))
+    c = np.random.default_rng(0).normal(size=space.n_variables)
+    assert oracle.maximize(c).value == pytest.approx(so.Oracle(space, solver="highs").maximize(c).value)
+    assert so.compile_space(space).count() == n_walks
+    assert so.Oracle(space, solver="diagram").maximize(c).value == pytest.approx(oracle.maximize(c).value)

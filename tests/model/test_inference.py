@@ -129,3 +129,82 @@ def test_each_example_has_its_own_weight_of_the_loss(name):
     for i in range(batch.n):
         _, alone = batch.argmax(tables, loss, float(weight[i]), examples=np.array([i]))
         np.testing.assert_allclose(alone[i], values[i], rtol=1e-9, atol=1e-9)
+
+
+def walks(x: Any) -> so.LabelSpace:
+    """Walks over three nodes, as long as the input has rows: a path in layers."""
+    T = len(x["at"])
+    tail, head = np.array([0, 0, 1, 1, 2]), np.array([1, 2, 0, 1, 2])
+    space = so.LabelSpace(f"walks of {T}")
+    at, step = space.binary("at", (T, 3)), space.binary("step", (T - 1, 5))
+    space.subject_to(at[0].sum() == 1)
+    for node in range(3):
+        space.subject_to(step[:, tail == node].sum(axis=1) == at[:-1, node])
+        space.subject_to(step[:, head == node].sum(axis=1) == at[1:, node])
+    return space
+
+
+def budget(x: Any) -> so.LabelSpace:
+    """Items of an input with a price each: no structure is known, and few labels are listed."""
+    n = len(x["at"])
+    space = so.LabelSpace(f"budget of {n}")
+    y = space.binary("at", (n, 3))
+    space.subject_to((np.arange(1, n + 1)[:, None] * y).sum() <= n + 1)
+    return space
+
+
+def listed_for(model: so.Model, x: Any) -> Any:
+    return model.space(x).enumerate()
+
+
+@pytest.mark.parametrize("declare", [walks, budget])
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "log", so.surrogates.BetaScaling(0.5)])
+@pytest.mark.parametrize("search", ["auto", "convex_hull"])
+def test_spaces_by_input_are_searched_together(declare, surrogate, search):
+    """Examples of different spaces, one after the other: values and planes are those of the list of all labels."""
+    rng = np.random.default_rng(0)
+    X = [{"at": rng.normal(size=(T, 2))} for T in (4, 2, 3, 4, 2, 2, 3, 4, 3)]
+    model = so.Model(
+        declare,
+        {"at": so.features.Table("at")},
+        {"at": so.losses.Hamming()},
+        key=lambda x: len(x["at"]),
+    )
+    labels = [listed_for(model, x) for x in X]
+    truth = [Z[rng.integers(0, len(Z))] for Z in labels]
+    Y = [model.decode(z, x) for z, x in zip(truth, X, strict=True)]
+    risk = StructuredRisk(model, X, Y, surrogate, search=search, rtol=1e-9)
+    psi = so.surrogates.get(surrogate)
+    for scale in (0.0, 0.4, 2.0):
+        w = scale * rng.normal(size=risk.n_features)
+        found = risk.violations(w)
+        value, subgradient = risk(w)
+        for i, (x, Z, z) in enumerate(zip(X, labels, truth, strict=True)):
+            margin = Z @ model.scores(w, x) - z @ model.scores(w, x)
+            coef, const = model.loss(Y[i], x)
+            best = max(0.0, max(psi.value(h, g) for h, g in zip(margin, Z @ coef + const, strict=True)))
+            assert found.value[i] <= found.upper[i] + 1e-9
+            if search == "auto":
+                assert found.value[i] == pytest.approx(best, rel=1e-6, abs=1e-9)
+            else:  # mixtures of labels may exceed the best label
+                assert found.upper[i] >= best - 1e-9
+        # The plane lies below the risk elsewhere.
+        for other in w + 0.3 * rng.normal(size=(5, len(w))):
+            assert risk(other)[0] >= value + subgradient @ (other - w) - 1e-6
+
+
+def test_plans_of_many_spaces_forget_what_they_can_make_again(monkeypatch):
+    import structopt.model.inference as inference
+
+    rng = np.random.default_rng(1)
+    X = [{"at": rng.normal(size=(T, 2))} for T in (5, 4, 6, 5, 4, 6)]
+    model = so.Model(walks, {"at": so.features.Table("at")}, {"at": so.losses.Hamming()}, key=lambda x: len(x["at"]))
+    Y = [model.predict(rng.normal(size=6), x) for x in X]
+    w = rng.normal(size=6)
+    kept = StructuredRisk(model, X, Y, "slack")(w)
+    monkeypatch.setattr(inference, "_KEPT_BY_PLANS", 10)
+    monkeypatch.setattr(Oracle, "listed", None)
+    forgotten = StructuredRisk(model, X, Y, "slack")
+    assert forgotten(w)[0] == pytest.approx(kept[0], rel=2e-3)
+    plans = forgotten.batch.inference._planned[1]
+    assert len(plans) == 3 and plans[-1].plan.kept == 0

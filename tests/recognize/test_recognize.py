@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import structopt as so
 from structopt.recognize import (
     Assignment,
     Cardinality,
@@ -328,3 +329,27 @@ def test_repeated_and_implied_rows_do_no_harm(kit):
     odd = np.array([[1.0, 1, 0], [0, 1, 1], [1, 0, 1]])
     idle = recognize(kit.space(odd, -np.inf, 2))
     assert idle.kind == "box" and idle.totally_unimodular is None and idle.integral
+
+
+def test_arcs_that_lead_nowhere_are_fixed():
+    """A chain of nodes that nothing leaves: what flows into them is 0, one after the other, and paths are left."""
+    tail = [0, 0, 1, 2, 1, 4, 5]
+    head = [1, 2, 3, 3, 4, 5, 6]
+    A = np.zeros((7, 7))
+    A[tail, range(7)], A[head, range(7)] = 1.0, -1.0
+    b = np.array([1.0, 0, 0, -1, 0, 0, 0])
+    for sign in (1.0, -1.0):
+        structure = so.LabelSpace.from_matrices(sign * A, sign * b, sign * b, 0, 1, 1).structure
+        assert structure.fixed_columns.tolist() == [4, 5, 6] and not structure.fixed_values.any()
+        assert structure.kind != "flow" and structure.kind != "general"
+
+
+def test_a_row_that_holds_in_one_corner_fixes_its_columns():
+    """x + y - z >= 2 of 0/1 variables: x = y = 1, z = 0."""
+    A = np.array([[1.0, 1, -1, 0, 0], [0, 0, 1, 1, 1]])
+    structure = so.LabelSpace.from_matrices(A, [2, 1], [np.inf, 1], 0, 1, 1).structure
+    assert structure.fixed_columns.tolist() == [0, 1, 2] and structure.fixed_values.tolist() == [1, 1, 0]
+    assert structure.kind == "simplices"
+    empty = so.LabelSpace.from_matrices(np.vstack([A, [[0, 0, 1, 0, 0]]]), [2, 1, 1], [np.inf, 1, 1], 0, 1, 1)
+    with pytest.raises(so.errors.InfeasibleSpace):
+        so.Oracle(empty).maximize(np.ones(5))

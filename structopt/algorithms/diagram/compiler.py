@@ -15,6 +15,7 @@ from structopt.algorithms.diagram import topdown
 from structopt.algorithms.diagram.bottomup import bottom_up
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.diagram.ordering import best_orders
+from structopt.algorithms.diagram.path_networks import diagram_of_paths
 from structopt.algorithms.diagram.program import Components, Program, program_of
 from structopt.algorithms.diagram.propagation import DEAD, POINT, UNDETERMINED_BOX, propagate
 from structopt.algorithms.diagram.topdown import top_down
@@ -68,7 +69,8 @@ def compile_diagram(
     """Compile the labels of a space into a diagram whose paths they are.
 
     Rows become exact integers; items are decided in the better of two orders; blocks of items that no row connects
-    follow one another, so that sizes add up. The same space always gives the same diagram.
+    follow one another, so that sizes add up. The same space always gives the same diagram. Where the labels are the
+    paths of a graph, the graph is the diagram.
 
     Parameters
     ----------
@@ -95,6 +97,9 @@ def compile_diagram(
     """
     try:
         with _turns:
+            paths = diagram_of_paths(space)
+            if paths is not None and paths.n_nodes <= max_nodes and paths.n_arcs <= max_arcs:
+                return paths
             return _compiled(program_of(space), max_nodes, max_width, max_arcs, max_work)
     except SystemError as error:
         if is_interrupt(error):

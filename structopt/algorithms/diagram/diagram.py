@@ -165,7 +165,8 @@ class Diagram:
         """Its size in a line."""
         count = self.count()
         text = str(count) if count < 10**7 else f"{float(count):.3g}" if count < 10**300 else "very many"
-        return f"{text} labels, {self.n_nodes} nodes, {self.n_arcs} arcs, width {self.width}"
+        width = f", width {self.width}" if self.widths else ""  # a graph that is its own diagram has no layers
+        return f"{text} labels, {self.n_nodes} nodes, {self.n_arcs} arcs{width}"
 
     def __repr__(self) -> str:
         title = f" of {self.space.name!r}" if self.space.name else ""

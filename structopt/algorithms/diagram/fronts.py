@@ -113,7 +113,8 @@ class DiagramFronts(FrontPlan):
         keep = len(first) * diagram.n_arcs <= _KEPT_LEVELS
         levels: LossLevels = loss_levels(diagram.arrays, G[first], quanta[first], keep)
         self._levels = levels if keep else None
-        self._in_order = (self._loss[self._order], *levels[1:])
+        self.kept = len(first) * diagram.n_arcs if keep else 0
+        self._loss_in_order = self._loss[self._order]
         self._g_at_const = g_const + G @ diagram.const if diagram.const.any() else g_const
         start = levels[3]
         self.size = int(start[-1])
@@ -125,6 +126,11 @@ class DiagramFronts(FrontPlan):
         if len(G) * self.size > _CHUNK:
             fill *= 2.0  # tables are made again for decoding
         self.cost = (2000.0 + fill + (0.0 if keep else 2.0 * diagram.n_arcs)) / (2000.0 + 0.3 * diagram.n_arcs)
+
+    def forget(self) -> None:
+        if self._levels is not None:
+            self._levels, self.kept = None, 0
+            self.cost += 2.0 * self._diagram.n_arcs / (2000.0 + 0.3 * self._diagram.n_arcs)
 
     def _chunks(self, H: FloatArray, levels: LossLevels, best: FloatArray, ptr: IntArray) -> Iterator[Any]:
         """Tables of examples, as many at a time as stay in the cache; their fronts are written to `best`."""
@@ -154,7 +160,7 @@ class DiagramFronts(FrontPlan):
             H = H.copy()
         found = MostViolated(np.empty(H.shape), h, g, *np.empty((3, len(H))))
         failed = choose_levels(
-            self._diagram.arrays, H, self._order, self._in_order, self._quanta,
+            self._diagram.arrays, H, self._order, (self._loss_in_order, *self._levels[1:]), self._quanta,
             choice.address, choice.form, choice.mixes, *found,
         )  # fmt: skip
         choice.check()

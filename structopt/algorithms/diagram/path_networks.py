@@ -1,0 +1,107 @@
+"""Paths of a directed acyclic graph as a diagram: the graph is its own diagram, and nothing is compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from structopt._jit import IntArray, kernel
+from structopt.algorithms.diagram.diagram import Diagram
+from structopt.recognize import Path, recognize
+from structopt.space.compiled import CompiledSpace, FloatArray
+
+__all__ = ["diagram_of_paths", "path_diagram"]
+
+
+def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
+    """The diagram of a space whose labels are recognised as the paths of a graph; None for other spaces.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+
+    Returns
+    -------
+    Diagram or None
+    """
+    if not space.is_integral or space.separations:
+        return None
+    structure = recognize(space)
+    if not isinstance(structure.arrays, Path) or not structure.arrays.integer:
+        return None
+    const = np.zeros(space.n_variables)
+    const[structure.fixed_columns] = structure.fixed_values
+    return path_diagram(structure.arrays, space, structure.columns, const)
+
+
+def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64], const: FloatArray) -> Diagram:
+    """The graph as a diagram, in which the sink of each pair is the source of the next.
+
+    Arcs that no path from a source to its sink uses are left out; their variables are 0 in every label.
+
+    Parameters
+    ----------
+    path : Path
+    space : CompiledSpace
+    columns : ndarray of int
+        The variable of each arc.
+    const : ndarray
+        Values of the variables that are no arcs; 0 for the arcs.
+
+    Returns
+    -------
+    Diagram
+    """
+    n = path.order.size
+    block = _blocks(path.ptr, path.arc, path.head, path.order, path.sources, path.sinks)
+    place = np.empty(n, dtype=np.int64)
+    place[path.order] = np.arange(n)
+    inner = block >= 0
+    inner[path.sinks] = False
+    # By block, and within it in topological order: the source comes first, as all nodes are reached from it.
+    nodes = np.flatnonzero(inner)
+    nodes = nodes[np.lexsort((place[nodes], block[nodes]))]
+    number = np.full(n, -1, dtype=np.int64)
+    number[nodes] = np.arange(nodes.size)
+    number[path.sinks] = np.append(number[path.sources[1:]], nodes.size)
+    arcs = np.flatnonzero(inner[path.tail] & (number[path.head] >= 0))
+    arcs = arcs[np.argsort(number[path.tail[arcs]], kind="stable")]
+    ptr = np.zeros(nodes.size + 2, dtype=np.int64)
+    np.cumsum(np.bincount(number[path.tail[arcs]], minlength=nodes.size), out=ptr[1:-1])
+    ptr[-1] = ptr[-2]
+    each = np.arange(arcs.size + 1, dtype=np.int32)  # a label for every arc
+    return Diagram(
+        ptr=ptr.astype(np.int32),
+        head=number[path.head[arcs]].astype(np.int32),
+        label=each[:-1],
+        label_ptr=each,
+        label_variable=columns[arcs].astype(np.int32),
+        label_value=np.ones(arcs.size),
+        const=const,
+        space=space,
+    )
+
+
+@kernel
+def _blocks(
+    ptr: IntArray, arc: IntArray, head: IntArray, order: IntArray, sources: IntArray, sinks: IntArray
+) -> IntArray:
+    """The pair of source and sink between which a node lies, -1 where it lies between none."""
+    n = order.size
+    leads = np.zeros(n, np.bool_)
+    leads[sinks] = True
+    for k in range(n - 1, -1, -1):
+        v = order[k]
+        for q in range(ptr[v], ptr[v + 1]):
+            if leads[head[arc[q]]]:
+                leads[v] = True
+    block = np.full(n, -1, np.int64)
+    for b in range(sources.size):
+        block[sources[b]] = b
+    for k in range(n):
+        v = order[k]
+        if block[v] >= 0:
+            for q in range(ptr[v], ptr[v + 1]):
+                if leads[head[arc[q]]]:
+                    block[head[arc[q]]] = block[v]
+    return block
