@@ -17,7 +17,6 @@ from structopt.checks import check_parameters, choice, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import Fitting, is_collection, lazily, named_inputs, on_engine
 from structopt.estimators.persistence import Persistent
-from structopt.features import Tied
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import Batch
@@ -240,11 +239,8 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
             raise DeclarationError(
                 f"{surrogate!r} is not convex in the weights, and needs engine=None; trainer='sgd' is a rough answer."
             )
-        tables = sum(not isinstance(term, Tied) for term in self.model.features.values())
         if not surrogate.convex_in_h:
             name, why = "sgd", f"{surrogate!r} is not convex in the weights"
-        elif tables > 1:
-            name, why = "bmrm", "the model has several feature tables"
         elif not self._working_sets_fit(risk):
             name, why = "bmrm", "working sets for so many examples would not fit into memory"
         else:

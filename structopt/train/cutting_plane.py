@@ -22,7 +22,7 @@ from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
 from structopt.train.warm import WarmStart
-from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk, has_one_table
+from structopt.train.working_sets import MOST_CACHED, DualMethod, WorkingSets, check_risk
 
 __all__ = ["n_slack", "one_slack"]
 
@@ -67,7 +67,7 @@ def one_slack(
     theta : float
         Where the next cut is taken, ``(1 - theta) w_best + theta w_t``, in (0, 1].
     cached_labels : int
-        Labels kept per example; 0 calls the oracle every time. Models with several tables of features have no cache.
+        Labels kept per example; 0 calls the oracle every time.
     max_passes, max_seconds, callback, checkpoint, verbose, w0, warm
         As in `structopt.train.bmrm`; a pass is one oracle call per example, cuts from the cache are free.
 
@@ -108,7 +108,7 @@ class _OneSlack(Method):
     def __init__(self, risk: StructuredRisk, lam: float, theta: float, cached_labels: int) -> None:
         check_scale(risk, lam)
         self.lam, self.theta, self.n = lam, theta, len(risk)
-        self.cache = _LabelCache(risk, cached_labels) if cached_labels and has_one_table(risk) else None
+        self.cache = _LabelCache(risk, cached_labels) if cached_labels else None
         self.parts: Sequence[StructuredRisk] = [risk] if self.cache is None else self.cache.groups
         self.model = _Model(L2(), risk.n_features, lam, 0.0)
         self.query, self.best = np.zeros(risk.n_features), np.zeros(risk.n_features)

@@ -26,7 +26,7 @@ from structopt.train.monitor import Monitor
 from structopt.train.proximal_term import ProximalTerm
 from structopt.train.run import Method
 
-__all__ = ["MOST_CACHED", "DualMethod", "WorkingSets", "check_risk", "feature_arrays", "has_one_table"]
+__all__ = ["MOST_CACHED", "DualMethod", "WorkingSets", "check_risk", "feature_arrays"]
 
 # Examples are processed in groups: all oracles of a group at one w, in one batch. More groups mean fresher weights,
 # fewer mean less overhead per batch: at least so many groups, and more where they would be larger than this.
@@ -59,7 +59,7 @@ class WorkingSets:
     Parameters
     ----------
     risk : StructuredRisk
-        With a convex surrogate and at most one table of features besides tied weights.
+        With a convex surrogate.
     order : array of int
         The examples, group by group.
     n_planes : int
@@ -80,20 +80,24 @@ class WorkingSets:
         parts = np.array_split(order, min(max(_GROUPS, len(order) // _GROUP_SIZE), len(order)))
         self.groups = [risk.part(part) for part in parts]
         self.first = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-        self._terms = list(risk.model.features.values())
-        self._table = next((t for t, term in enumerate(self._terms) if not isinstance(term, Tied)), -1)
         n, M = len(order), n_planes
-        rows = self._stack_rows(n)
-        norms = _squared_norms(rows)
-        self._features = (*feature_arrays(rows), norms)
         columns = np.array(self.groups[0].batch.columns, dtype=np.int64)
         width = np.array([block.shape[1] for block in self.groups[0].batch.rows], dtype=np.int64)
         offset = np.concatenate([[0], np.cumsum(columns * width)])[:-1]
-        self._layout = (columns, width, offset, self._table)
-        self._n_table = np.diff(self._start) * (columns[self._table] if self._table >= 0 else 0)
-        n_parts = int(self._n_table.max(initial=0)) + int(np.delete(columns, max(self._table, 0)).sum()) + 1
-        if self._table < 0:
-            n_parts += int(columns[0])
+        self._layout = (columns, width, offset)
+        tables = [t for t, term in enumerate(risk.model.features.values()) if not isinstance(term, Tied)]
+        rows_of_each = np.ones((len(columns), n), dtype=np.int64)  # of tied weights there is one
+        for t in tables:
+            rows_of_each[t] = np.concatenate([np.diff(group.batch.starts[t]) for group in self.groups])
+        n_parts = int((columns @ rows_of_each).max(initial=0)) + 1
+        self._features = self._stack_rows(tables)
+        # Rows of one table after those of another; groups one after the other within each.
+        self._first_row = np.full((len(self.groups), len(columns)), -1, dtype=np.int64)
+        above = 0
+        for t in tables:
+            begins = above + np.concatenate([[0], np.cumsum(rows_of_each[t])])
+            self._first_row[:, t] = begins[self.first[:-1]]
+            above = begins[-1]
         self._truths = [(_starts(group), _stacked(group.truth.tables)) for group in self.groups]
         self.count = np.zeros(n, dtype=np.int64)
         self.begin, self.size = np.zeros((n, M), dtype=np.int64), np.zeros((n, M), dtype=np.int64)
@@ -106,21 +110,27 @@ class WorkingSets:
         numbers = (np.zeros(size, dtype=np.int64) for size in (n_parts, n_parts, 1, n_parts))
         self._scratch = (np.zeros(n_parts), *numbers, *(np.zeros(M + 1) for _ in range(3)))
 
-    def _stack_rows(self, n: int) -> Any:
-        """The feature rows of all groups as one matrix, of which the groups' dense rows become views."""
-        t = self._table
-        if t < 0:
-            self._start = np.zeros(n + 1, dtype=np.int64)
-            return np.zeros((0, 0))
+    def _stack_rows(self, tables: Sequence[int]) -> tuple[Any, ...]:
+        """The feature rows of all groups, table by table, and their squared norms, as the kernels take them."""
         batches = [group.batch for group in self.groups]
-        counts = np.concatenate([np.diff(batch.starts[t]) for batch in batches])
-        self._start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        if sp.issparse(batches[0].rows[t]):
-            return sp.vstack([batch.rows[t] for batch in batches], format="csr")
-        rows = np.concatenate([batch.rows[t] for batch in batches])
-        for batch, first in zip(batches, self._start[self.first[:-1]], strict=True):
-            batch.rows[t] = rows[first : first + batch.rows[t].shape[0]]
-        return rows
+        if not tables:
+            return (*feature_arrays(np.zeros((0, 0))), np.zeros(0))
+        if len(tables) == 1 and not sp.issparse(batches[0].rows[tables[0]]):
+            t = tables[0]
+            rows = np.concatenate([batch.rows[t] for batch in batches])
+            at = 0
+            for batch in batches:  # whose own rows become views
+                batch.rows[t] = rows[at : at + batch.rows[t].shape[0]]
+                at += batch.rows[t].shape[0]
+            return (*feature_arrays(rows), _squared_norms(rows))
+        # Rows of different widths: a sparse row says by itself how long it is.
+        parts = [sp.vstack([sp.csr_array(batch.rows[t]) for batch in batches], format="csr") for t in tables]
+        arrays = [feature_arrays(part) for part in parts]
+        sizes = np.cumsum([0, *(part.nnz for part in parts)])
+        indptr = np.concatenate([[0], *(size + part[3][1:] for size, part in zip(sizes[:-1], arrays, strict=True))])
+        data, indices = (np.concatenate([part[k] for part in arrays]) for k in (1, 2))
+        dense = arrays[0][0]
+        return dense, data, indices, indptr, np.concatenate([_squared_norms(part) for part in parts])
 
     # ---- visits ----------------------------------------------------------------------------------
 
@@ -185,8 +195,7 @@ class WorkingSets:
         pointer, at = np.empty(last - first + 1, dtype=np.int64), np.empty(size, dtype=np.int64)
         out = (pointer, np.empty(size, dtype=np.int32), np.empty(size, dtype=np.int32), at, np.empty(size))
         differences(
-            truth, labels, (starts, *self._layout), self._n_table[first:last], int(self._start[first]),
-            violations.scale, self._where, out,
+            truth, labels, (starts, *self._layout), self._first_row[k], violations.scale, self._where, out,
         )  # fmt: skip
         return (violations.level, *out)
 
@@ -383,13 +392,6 @@ def check_risk(risk: StructuredRisk, trainer: str) -> None:
         )
     if not risk.is_convex:
         raise DeclarationError(f"{risk.surrogate!r} is not convex in the weights: use sgd, or ProbLoss(convex=True).")
-    if not has_one_table(risk):
-        raise DeclarationError(f"{trainer} takes models with one table of features besides tied weights; use bmrm.")
-
-
-def has_one_table(risk: StructuredRisk) -> bool:
-    """Whether all features but one table are tied weights, so that cuts can be kept as labels."""
-    return sum(not isinstance(term, Tied) for term in risk.model.features.values()) <= 1
 
 
 def _new_arena(capacity: int) -> tuple[Any, ...]:

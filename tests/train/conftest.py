@@ -9,6 +9,7 @@ from itertools import product
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import SolverFailed
@@ -37,10 +38,48 @@ def pairwise_risk(surrogate="margin", n=16, seed=0, **options):
     return so.train.StructuredRisk(so.structures.PairwiseMRF(3), X, Y, surrogate, rtol=1e-10, **options)
 
 
-def all_labels(model):
+def walks(x):
+    """Walks over three nodes, as long as the input has rows."""
+    T, tail, head = x["at"].shape[0], np.array([0, 0, 1, 1, 2]), np.array([1, 2, 0, 1, 2])
+    space = so.LabelSpace(f"walks of {T}")
+    at, step = space.binary("at", (T, 3)), space.binary("step", (T - 1, 5))
+    first = space.binary("first", 3)
+    space.subject_to(at[0].sum() == 1, first == at[0])
+    for node in range(3):
+        space.subject_to(step[:, tail == node].sum(axis=1) == at[:-1, node])
+        space.subject_to(step[:, head == node].sum(axis=1) == at[1:, node])
+    return space
+
+
+def length(x):
+    return x["at"].shape[0]
+
+
+def walks_risk(surrogate="margin", sparse=False, n=14, seed=0, **options):
+    """Declared walks of different lengths with two tables of features of different widths, and tied weights."""
+    rng = np.random.default_rng(seed)
+    features = {
+        "at": so.features.Table("at"),
+        "step": so.features.Shared("step"),
+        "first": so.features.Tied(),
+    }
+    model = so.Model(walks, features, {"at": so.losses.Hamming()}, key=length)
+    made = sp.csr_array if sparse else np.asarray
+    X = [
+        {"at": made(rng.normal(size=(T, 2))), "step": made(rng.normal(size=(5 * (T - 1), 3)))}
+        for T in rng.integers(2, 5, n)
+    ]
+    w = rng.normal(size=3 * 2 + 3 + 3)
+    Y = [model.predict(w + 0.7 * rng.normal(size=w.size), x) for x in X]
+    return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10, **options)
+
+
+def all_labels(model, x):
     if isinstance(model, so.structures.Multiclass):
         return [model.encode(name) for name in model.names]
-    return [model.encode(np.array(y)) for y in product([0, 1], repeat=3)]
+    if isinstance(model, so.structures.PairwiseMRF):
+        return [model.encode(np.array(y)) for y in product([0, 1], repeat=3)]
+    return model.space(x).enumerate()
 
 
 def planes(risk):
@@ -51,7 +90,7 @@ def planes(risk):
         x = risk.X[i]
         truth = model.encode(risk.Y[i], x)
         coef, const = model.loss_at(truth, x)
-        for z in all_labels(model):
+        for z in all_labels(model, x):
             g = float(coef @ z + const)
             slope = float(risk.surrogate.gradient(0.0, g)[0])
             rows.append(slope * (model.joint(x, z) - model.joint(x, truth)))
@@ -96,6 +135,7 @@ class Helpers:
 
     multiclass = staticmethod(multiclass_risk)
     pairwise = staticmethod(pairwise_risk)
+    walks = staticmethod(walks_risk)
     optimum = staticmethod(optimum)
     planes = staticmethod(planes)
     surrogates = SURROGATES

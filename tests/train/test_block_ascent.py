@@ -27,6 +27,30 @@ def test_reaches_the_optimum_of_the_quadratic_program(helpers, kind, surrogate):
     assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
 
 
+@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bcfw"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_several_tables_of_features(helpers, trainer, sparse, surrogate):
+    """Nodes and arcs with features of their own, as many as a sentence or a picture has, and tied weights."""
+    risk = helpers.walks(surrogate, sparse)
+    best = helpers.optimum(risk, LAM)
+    loose = trainer == "bcfw"
+    limits = {"lam": LAM, "tol": 2e-2 if loose else 1e-5, "max_passes": 3000}
+    result = helpers.bounds_hold(
+        lambda callback: so.train.get(trainer).function(risk, callback=callback, **limits), best
+    )
+    assert result.converged
+    assert result.objective == pytest.approx(best, rel=3e-2 if loose else 1e-5)
+    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
+
+
+def test_several_tables_are_trained_by_block_ascent(helpers):
+    risk = helpers.walks()
+    svm = so.StructuredSVM(risk.model, lam=LAM, tol=1e-4).fit(risk.X, risk.Y)
+    assert svm.trainer_ == "block_ascent"
+    assert svm.result_.objective == pytest.approx(helpers.optimum(risk, LAM), rel=1e-4)
+
+
 def test_full_working_sets_merge_planes_and_keep_the_bound(helpers):
     risk = helpers.pairwise()
     best = helpers.optimum(risk, 0.01)

@@ -14,7 +14,7 @@ The kernels share five tuples of arrays:
     unions    (begin, used, room, part, row, at): number of the part within its example, its feature row (-1 for a
               tied weight, whose feature is the constant 1), and where its weights begin in w; parts with another
               ``at`` are orthogonal
-    features  (X, data, indices, indptr, norms): dense rows, or those of a CSR matrix, the others empty
+    features  (X, data, indices, indptr, norms): dense rows, or sparse ones, perhaps of several tables, the others empty
     scratch   (s, stamp, place, clock, fresh, g, change, truth): scores of the union; a number per part, valid where
               its stamp is that of the clock; local numbers of a new cut; heights of the cuts; changes of their
               mass; the ground truth's inner products with all cuts, zeros
@@ -486,9 +486,7 @@ def weights_of(planes: Any, arena: Any, unions: Any, features: Any, scale: float
 
 
 @in_place
-def differences(
-    truth: Any, labels: Any, terms: Any, n_table: Any, first_row: int, scale: Any, where: Any, out: Any
-) -> None:
+def differences(truth: Any, labels: Any, terms: Any, first_row: Any, scale: Any, where: Any, out: Any) -> None:
     """List the parts in which the labels of a batch differ from the ground truth, example by example.
 
     Parameters
@@ -496,12 +494,10 @@ def differences(
     truth, labels
         ``(indptr, indices, data)``: the part tables of all terms, below one another.
     terms
-        ``(starts, columns, width, offset, table)``: where example i's rows of term t begin, ``starts[t, i]``; its
-        number of columns and of features per row; where its weights begin; which term is no tied one, or -1.
-    n_table
-        Number of parts of each example in that term; those of tied terms are numbered behind them.
+        ``(starts, columns, width, offset)``: where example i's rows of term t begin, ``starts[t, i]``; its number of
+        columns and of features per row; where its weights begin. Parts are numbered term by term.
     first_row
-        Number of the batch's first feature row.
+        Number of the batch's first feature row of each term; -1 for tied weights, which have none.
     scale
         Factor of each example.
     where
@@ -511,12 +507,12 @@ def differences(
     """
     indptr, indices, data = truth
     label_indptr, label_indices, label_data = labels
-    starts, columns, width, offset, table = terms
+    starts, columns, width, offset = terms
     pointer, part, row, at, value = out
     end = 0
     pointer[0] = 0
     for i in range(scale.size):
-        behind = n_table[i]
+        behind = 0
         for t in range(columns.size):
             for line in range(starts[t, i], starts[t, i + 1]):
                 begin = end
@@ -540,14 +536,13 @@ def differences(
                     column = part[p]
                     value[kept] = value[p] * scale[i]
                     at[kept] = offset[t] + column * width[t]
-                    if t == table:
-                        part[kept] = (line - starts[t, i]) * columns[t] + column
-                        row[kept] = first_row + line - starts[t, 0]
+                    if first_row[t] >= 0:
+                        part[kept] = behind + (line - starts[t, i]) * columns[t] + column
+                        row[kept] = first_row[t] + line - starts[t, 0]
                     else:
                         part[kept] = behind + column
                         row[kept] = -1
                     kept += 1
                 end = kept
-            if t != table:
-                behind += columns[t]
+            behind += columns[t] * (starts[t, i + 1] - starts[t, i] if first_row[t] >= 0 else 1)
         pointer[i + 1] = end
