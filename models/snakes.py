@@ -48,8 +48,7 @@ def picture(colours: np.ndarray) -> dict:
     around = [framed[i : i + height, j : j + width].ravel() for i in range(3) for j in range(3)]
     tail, head, way = arcs((height, width))
     ends = [np.eye(4 * COLOURS)[way * COLOURS + colours.ravel()[end]] for end in (tail, head)]
-    cells = np.hstack([np.eye(COLOURS + 1)[near] for near in around])
-    return {"shape": (height, width), "cells": cells, "steps": np.hstack(ends)}
+    return {"shape": (height, width), "cells": np.hstack(np.eye(COLOURS + 1)[around]), "steps": np.hstack(ends)}
 
 
 def data(n: int = 40, seed: int = 0) -> tuple[list[dict], list[np.ndarray]]:
