@@ -60,6 +60,24 @@ class TaskLoss(ABC):
         forms = [self.linear(truth) for truth in np.asarray(truths)]
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
 
+    def linear_ones(self, ones: npt.NDArray[np.int64], n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+        """`linear_batch` of `n` ground truths by the places of their ones, where the zeros need no look; else None.
+
+        Parameters
+        ----------
+        ones : ndarray of int
+            Places in the ground truths, one after the other.
+        n : int
+        size : int
+            Variables of each.
+
+        Returns
+        -------
+        coef, const : ndarray, or None
+            Coefficients one after the other.
+        """
+        return None
+
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float] | None:
         """The mean of `linear` over random ground truths, from their mean; None if it takes more than the mean.
 

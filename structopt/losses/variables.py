@@ -68,9 +68,12 @@ class Hamming(TaskLoss):
     def linear_batch(self, truths: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         Y = floats("truths", truths)
         Y = Y.reshape(len(Y), -1)
+        if self.weights is None and not self.normalize:
+            _refuse_integers(Y)
+            return 1.0 - 2.0 * Y, Y.sum(axis=1)
         weights = self._weights(Y.shape[1])
         _refuse_integers(Y if self.weights is None else Y[:, weights > 0.0])
-        return weights * (1 - 2 * Y), Y @ weights
+        return weights * (1.0 - 2.0 * Y), Y @ weights
 
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
         return self.linear(mean)

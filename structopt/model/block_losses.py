@@ -47,6 +47,10 @@ class BlockLosses(Mapping[str, TaskLoss]):
 
     def linear_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """`linear` for every row of `Z`."""
+        if len(self._losses) == 1:
+            ((name, loss),) = self._losses.items()
+            if self.space[name].size == self.space.n_variables:
+                return loss.linear_batch(Z)
         coef, const = np.zeros(Z.shape), np.zeros(len(Z))
         for name, loss in self.items():
             block = self.space[name]

@@ -171,6 +171,10 @@ class StackedLabels:
         row = self.flat[self.ptr[i] : self.ptr[i + 1]]
         return row if self.form is None else self.form(row)
 
+    def begins_at(self, ptr: IntArray) -> bool:
+        """Whether label i is ``flat[ptr[i]:ptr[i + 1]]``."""
+        return self.ptr is ptr or np.array_equal(self.ptr, ptr)
+
 
 class BatchCodec(ABC, Generic[Native]):
     """Between the labels of one data set in the user's form, their compact form, and part tables.
@@ -191,6 +195,9 @@ class BatchCodec(ABC, Generic[Native]):
 
     #: Whether the compact form is much smaller than part tables, and `mixture` makes it: searches then keep it.
     holds_mixtures = False
+
+    #: Where each label begins in `StackedLabels` that `encode` takes all at once; None where it takes none.
+    label_ptr: IntArray | None = None
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -257,6 +264,25 @@ class BatchCodec(ABC, Generic[Native]):
         -------
         bool
             False where this codec leaves it to part tables; `out` is then as it was.
+        """
+        return False
+
+    def add_differences(self, t: int, labels: Native, truth: Native, weights: FloatArray, out: FloatArray) -> bool:
+        """`add_parts` of labels less that of the ground truths, where that takes one pass; otherwise False.
+
+        Parameters
+        ----------
+        t : int
+            Number of the feature term.
+        labels, truth : object
+            In compact form; every example has a label.
+        weights : ndarray of shape (n,)
+        out : ndarray
+            As of `add_parts`.
+
+        Returns
+        -------
+        bool
         """
         return False
 
@@ -374,11 +400,20 @@ class PointCodec(BatchCodec[Any]):
         )
 
     def add_parts(self, t: int, labels: Any, weights: FloatArray, out: FloatArray) -> bool:
-        batch = self.batch
+        return self._add_points(t, labels, None, weights, out)
+
+    def add_differences(self, t: int, labels: Any, truth: Any, weights: FloatArray, out: FloatArray) -> bool:
+        return self._are_points(truth) and self._add_points(t, labels, truth, weights, out)
+
+    def _add_points(self, t: int, labels: Any, truth: Any, weights: FloatArray, out: FloatArray) -> bool:
+        """Add the parts of points, or of their differences to others."""
         if not self._are_points(labels):
             return False
+        batch = self.batch
         name, term = list(batch.model.features.items())[t]
-        parts = term.fold_rows(labels[:, batch.model.space()[name].slice], batch.columns[t])
+        own = batch.model.space()[name].slice
+        block = labels[:, own] if truth is None else labels[:, own] - truth[:, own]
+        parts = term.fold_rows(block, batch.columns[t])
         if sp.issparse(parts):
             return False
         factors = weights if len(parts) == self.n else np.repeat(weights, len(parts) // self.n)

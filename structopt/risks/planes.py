@@ -104,17 +104,18 @@ class DataPlanes:
         """The last λ of every example."""
         return self._lam
 
-    def keep(self, planes: PassPlanes, found: BatchResult) -> LabelBatch:
-        """The labels found; those around them are kept for the next pass."""
+    def chosen(self, planes: PassPlanes, found: BatchResult) -> LabelBatch:
+        """The labels found."""
         numbers = np.maximum(found.numbers, 0)  # where nothing is violated, the ground truth
-        shares = np.where(found.numbers >= 0, found.shares, [[1.0], [0.0]])
+        return planes.mixture(numbers, np.where(found.numbers >= 0, found.shares, [[1.0], [0.0]]))
+
+    def keep(self, planes: PassPlanes, found: BatchResult) -> None:
+        """Keep the labels around those found, for the next pass to start from."""
         self._lam = found.lam if self._lam is None else np.where(np.isnan(found.lam), self._lam, found.lam)
-        near = np.maximum(found.near, 0)
-        chosen, every = planes.mixture(numbers, shares), np.arange(self.batch.n)
+        near, every = np.maximum(found.near, 0), np.arange(self.batch.n)
         g = np.array([label.g for label in planes.labels])[near, every]
         shift = np.array([label.shift for label in planes.labels])[near, every]
         self._kept = [_Points(*point) for point in zip(planes.taken(near), g, shift, strict=True)]
-        return chosen
 
     def points(self, labels: LabelBatch) -> _Points:
         """Where labels lie, but for their margin errors."""

@@ -34,7 +34,7 @@ from structopt.surrogates import Product, Slack, Surrogate
 from structopt.surrogates.compiled import MARGIN
 from structopt.surrogates.registry import _FunctionSurrogate
 
-__all__ = ["StructuredRisk", "Violations"]
+__all__ = ["StructuredRisk", "Violations", "checked_options"]
 
 # Labels of earlier searches kept per example (AISTATS16: a label cache).
 _CACHED_LABELS = 10
@@ -155,7 +155,7 @@ class StructuredRisk(Risk):
                 raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(Y)} labels.")
             X, Y = _taken(X, kept), _taken(Y, kept)
             self.weight = relative_weights(self.weight[kept], len(kept), "StructuredRisk")
-        self._prepare(model.batch(X), Y, surrogate, search, n_jobs, rtol)
+        self._prepare(model.batch(X), Y, *checked_options(surrogate, search), n_jobs, rtol)
         self._check_losses()
         self.examples = kept  # their numbers in the data set, of which this may be a part
 
@@ -168,6 +168,8 @@ class StructuredRisk(Risk):
         search: str = "auto",
         n_jobs: int = 1,
         rtol: float = 1e-3,
+        *,
+        keep: bool = True,
     ) -> StructuredRisk:
         """The risk of a batch whose scores come from elsewhere, for `violations_of`; its losses are not checked.
 
@@ -177,29 +179,42 @@ class StructuredRisk(Risk):
             Of a model with oracles of its own (`Model.private_twin`).
         Y, surrogate, search, n_jobs, rtol
             As of the class.
+        keep : bool
+            Whether a search keeps labels from which the next one starts; False where there is only one.
 
         Returns
         -------
         StructuredRisk
         """
+        found, search = checked_options(surrogate, search)
+        return cls._of_checked(batch, Y, found, search, n_jobs, rtol, keep)
+
+    @classmethod
+    def _of_checked(
+        cls, batch: Batch, Y: Any, surrogate: Surrogate, search: str, n_jobs: int, rtol: float, keep: bool
+    ) -> StructuredRisk:
+        """`of_batch` for `checked_options`: the checks of a surrogate of the user's own take longer than a search."""
         risk = cls.__new__(cls)
-        risk.model, risk.weight = batch.model, None
+        risk.model, risk.weight, risk._keeps = batch.model, None, keep
         risk._prepare(batch, Y, surrogate, search, n_jobs, rtol)
         risk.examples = np.arange(batch.n)
         return risk
 
-    def _prepare(self, batch: Batch, Y: Any, surrogate: str | Surrogate, search: str, n_jobs: int, rtol: float) -> None:
+    #: Whether a search keeps labels from which the next one starts.
+    _keeps = True
+
+    def _prepare(self, batch: Batch, Y: Any, surrogate: Surrogate, search: str, n_jobs: int, rtol: float) -> None:
         """What the searches of a batch need besides the scores."""
         model = batch.model
         self.X, self.Y = batch.X, Y
-        self.surrogate = _check_surrogate(surrogates.get(surrogate))
-        self.search = _check_search(search, self.surrogate)
+        self.surrogate = surrogate
+        self.search = search
         self.n_jobs = n_jobs
         self.rtol = rtol
         self.batch = batch
         self.truth = self.batch.truth(Y)
         self.loss = self.batch.loss(self.truth)
-        if self.surrogate.counts:
+        if surrogate.counts:
             model.counted(self.batch.input(0))  # refused now, or not at all
         self.n_features = self.batch.n_weights
         self.watch = Watch()
@@ -360,12 +375,14 @@ class StructuredRisk(Risk):
             integral=over_labels,
             rtol=self.rtol if over_labels else 0.3 * self.rtol,
             lam=data.start,
-            n_near=N_NEAR,
+            n_near=N_NEAR if self._keeps else 0,
             each=self._for_all,
         )
         self._count(found.rounds)
         self.statistics.update(found.proof.tolist())
-        labels = data.keep(planes, found)
+        labels = data.chosen(planes, found)
+        if self._keeps:
+            data.keep(planes, found)
         idle = found.value <= 0.0
         if self.surrogate.counts:
             margin = np.where(idle, 0.0, planes.margins(labels))
@@ -613,6 +630,12 @@ class _Weighted(Risk):
 
     def identity(self) -> dict[str, Any]:
         return {"weight": self.weight, **self.risk.identity()}
+
+
+def checked_options(surrogate: str | Surrogate, search: str) -> tuple[Surrogate, str]:
+    """A surrogate and a search that goes with it."""
+    found = _check_surrogate(surrogates.get(surrogate))
+    return found, _check_search(search, found)
 
 
 def _check_surrogate(surrogate: Surrogate) -> Surrogate:

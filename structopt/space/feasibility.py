@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from structopt._jit import kernel
 from structopt.checks import converted
 from structopt.errors import DeclarationError, LabelNotInSpace, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.lazy import described_row, found_rows
 
 __all__ = ["Violation", "check_label", "contains", "point_of", "rows_in", "satisfies_lazy_rows", "violations"]
+
+
+#: Points times variables times rows up to which one loop takes less time than operations on arrays.
+_FEW = 1 << 16
 
 
 class Violation(NamedTuple):
@@ -79,10 +84,17 @@ def satisfies_lazy_rows(space: CompiledSpace, point: FloatArray, tol: float = FE
 
 def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
     """`contains` of every row of `Z` (finite values), in one product."""
+    dense = space.small_rows
+    if dense is not None and Z.size * space.n_rows <= _FEW and not space.separations:
+        found = np.ones(len(Z), dtype=np.bool_)
+        _hold(
+            np.ascontiguousarray(Z, dtype=np.float64), space.lower, space.upper, space.integrality, dense[0],
+            space.row_lower, space.row_upper, space.row_units, tol, found,
+        )  # fmt: skip
+        return found
     good = ((space.lower - tol <= Z) & (space.upper + tol >= Z)).all(axis=1)
     integer = Z if space.integrality.all() else Z[:, space.integrality]
     good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
-    dense = space.small_rows
     if dense is not None:
         value, size = Z @ dense[0], np.abs(Z) @ dense[1]
     else:
@@ -93,6 +105,36 @@ def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERA
         for i in np.flatnonzero(good).tolist():
             good[i] = satisfies_lazy_rows(space, Z[i], tol)
     return good
+
+
+@kernel
+def _hold(
+    Z: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    integrality: npt.NDArray[np.bool_],
+    columns: FloatArray,
+    row_lower: FloatArray,
+    row_upper: FloatArray,
+    units: FloatArray,
+    tol: float,
+    good: npt.NDArray[np.bool_],
+) -> None:
+    """`rows_in` of few points and rows: a dozen operations on small arrays take longer."""
+    for i in range(Z.shape[0]):
+        z = Z[i]
+        for j in range(z.size):
+            fits = lower[j] - tol <= z[j] <= upper[j] + tol
+            if not fits or (integrality[j] and np.abs(z[j] - np.rint(z[j])) > tol):
+                good[i] = False
+        for r in range(row_lower.size):
+            value = size = 0.0
+            for j in range(z.size):
+                value += columns[j, r] * z[j]
+                size += np.abs(columns[j, r] * z[j])
+            room = tol * max(units[r], size)
+            if value < row_lower[r] - room or value > row_upper[r] + room:
+                good[i] = False
 
 
 def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:

@@ -62,6 +62,14 @@ class WrongHeads(TaskLoss):
         scale = self._scale(arcs.shape[1])
         return -scale * arcs, scale * arcs.sum(axis=1)
 
+    def linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+        tokens = math.isqrt(size) - 1
+        if type(self).linear is not WrongHeads.linear or len(ones) != n * tokens:
+            return None
+        coef, scale = np.zeros(n * size), self._scale(size)
+        coef[ones] = -scale
+        return coef, np.full(n, scale * tokens)
+
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         shape = (-1, math.isqrt(np.size(truth)))
         heads, wanted = (np.asarray(arcs).reshape(shape)[:, 1:].argmax(axis=0) for arcs in (y, truth))

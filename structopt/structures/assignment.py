@@ -87,6 +87,14 @@ class RowLoss(TaskLoss):
         # Every row is right or wrong.
         return -self._scale * tables.reshape(len(tables), -1), np.full(len(tables), self._scale * self.shape[0])
 
+    def linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+        matched = len(ones) == n * self.shape[0]
+        if self.kind == "footrule" or not matched or type(self).linear is not RowLoss.linear:
+            return None
+        coef = np.zeros(n * size)
+        coef[ones] = -self._scale
+        return coef, np.full(n, self._scale * self.shape[0])
+
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float]:
         table = np.asarray(mean, dtype=np.float64).reshape(self.shape)
         if self.kind == "footrule":
@@ -372,33 +380,40 @@ class MatchingInference(ChoiceInference):
         super().__init__(batch)
         self._shapes = cast("IntArray", batch.sizes)
         self._unmatched = cast("Assignment", batch.model).unmatched
-        self._price_at = np.concatenate([[0], np.cumsum(self._shapes[:, 1])])
-        self._prices = np.zeros(self._price_at[-1])
+        self._prices: FloatArray | None = None  # of all examples, one after the other
 
     def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
         shapes = self._shapes[chosen]
+        if (shapes == shapes[:1]).all():
+            rows, columns = shapes[0].tolist()
+            found, values = self._solve_alike(scores.reshape(-1, rows, columns), chosen, n_jobs)
+            return found.reshape(-1), values
         parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (shapes.prod(axis=1), shapes[:, 0]))
         choices, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
-        if (shapes == shapes[:1]).all():
-            kinds, kind = shapes[:1], np.zeros(len(shapes), dtype=np.int64)
-        else:
-            kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
+        kinds, kind = np.unique(shapes, axis=0, return_inverse=True)
         for g, (rows, columns) in enumerate(kinds.tolist()):
             group = np.flatnonzero(kind.ravel() == g)
-            algorithm = AssignmentAlgorithm(rows, columns, self._unmatched)
-            if len(kinds) > 1:
-                stacked = scores[parts[group][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
-            else:
-                stacked = scores.reshape(-1, rows, columns)
-            prices = np.zeros((len(group), algorithm.width))
-            kept = self._price_at[chosen[group]][:, None] + np.arange(columns)
-            if rows == algorithm.width:
-                prices[:] = self._prices[kept]
-            found, values[group] = assign_in_threads(algorithm.padded(stacked), prices, n_jobs)
-            choices[slots[group][:, None] + np.arange(rows)] = algorithm.chosen(found)
-            if rows == algorithm.width:
-                self._prices[kept] = prices
+            stacked = scores[parts[group][:, None] + np.arange(rows * columns)].reshape(-1, rows, columns)
+            found, values[group] = self._solve_alike(stacked, chosen[group], n_jobs)
+            choices[slots[group][:, None] + np.arange(rows)] = found
         return choices, values
+
+    def _solve_alike(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
+        """The columns of each row, for examples of one shape."""
+        rows, columns = scores.shape[1:]
+        algorithm = AssignmentAlgorithm(rows, columns, self._unmatched)
+        if rows != algorithm.width:
+            prices = np.zeros((len(chosen), algorithm.width))
+            found, values = assign_in_threads(algorithm.padded(scores), prices, n_jobs)
+            return algorithm.chosen(found), values
+        ends = np.cumsum(self._shapes[:, 1])
+        if self._prices is None:
+            self._prices = np.zeros(ends[-1])
+        kept = (ends[chosen] - columns)[:, None] + np.arange(columns)
+        prices = self._prices[kept]
+        found, values = assign_in_threads(scores, prices, n_jobs)
+        self._prices[kept] = prices
+        return found, values
 
 
 @kernel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -218,25 +219,50 @@ class Chain(SequenceModel):
         return f"<Chain of {self._told()}; loss {self._task}>"
 
 
+class StateLosses(LossBatch[FloatArray]):
+    """Losses that are the rows of a table of costs; the table of all positions is made where somebody needs it.
+
+    Parameters
+    ----------
+    costs : ndarray, shape (S, S)
+        By true state and state.
+    truth : ndarray of int
+        The true state of every position.
+    n : int
+        Number of sequences.
+    """
+
+    def __init__(self, costs: FloatArray, truth: IntArray, n: int) -> None:
+        self.__dict__.update(costs=costs, truth=truth, const=np.zeros(n))
+
+    costs: FloatArray
+    truth: IntArray
+
+    @cached_property
+    def coef(self) -> FloatArray:
+        found: FloatArray = self.costs.take(self.truth, axis=0)
+        return found
+
+
 class StateSequences(BatchCodec[IntArray]):
     """Stacked state numbers, -1 where an example is left out; losses are by position and state."""
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self.model = cast("Chain", batch.model)
-        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+        self._ptr = self.label_ptr = np.asarray(batch.starts[0], dtype=np.int64)
 
     def encode(self, Y: Any) -> IntArray:
-        lengths = np.diff(self._ptr).tolist()
-        together = self._encode_numbers(Y, lengths)
+        together = self._encode_numbers(Y)
         if together is not None:
             return together
+        lengths = np.diff(self._ptr).tolist()
         return np.concatenate(self.encode_each(Y, lambda label, i: self.model.numbers_of(label, lengths[i])))
 
-    def _encode_numbers(self, Y: Any, lengths: list[int]) -> IntArray | None:
+    def _encode_numbers(self, Y: Any) -> IntArray | None:
         """Arrays of state numbers, checked all at once; None for other labels, and where one of them is wrong."""
         if isinstance(Y, StackedLabels):
-            if Y.flat.dtype.kind not in "iu" or not np.array_equal(Y.ptr, self._ptr):
+            if Y.flat.dtype.kind not in "iu" or not Y.begins_at(self._ptr):
                 return None
             stacked = Y.flat
         else:
@@ -244,16 +270,12 @@ class StateSequences(BatchCodec[IntArray]):
                 return None
             if not all(
                 type(y) is np.ndarray and y.dtype.kind in "iu" and y.shape == (T,)
-                for y, T in zip(Y, lengths, strict=True)
+                for y, T in zip(Y, np.diff(self._ptr).tolist(), strict=True)
             ):
                 return None
             stacked = np.concatenate(Y)
-        states, rules = stacked.astype(np.int64, copy=False), self.model.rules
-        if states.min() < 0 or states.max() >= self.model.n_states:
-            return None
-        allowed = rules.transitions[states[:-1], states[1:]]
-        allowed[self._ptr[1:-1] - 1] = True  # the last of one sequence and the first of the next
-        return states if allowed.all() and rules.initial[states[self._ptr[:-1]]].all() else None
+        states = np.ascontiguousarray(stacked, dtype=np.int64)
+        return states if _are_allowed(states, self._ptr, *self.model.rules) else None
 
     def decode(self, labels: IntArray) -> list[Any]:
         parts = np.split(labels, self._ptr[1:-1])
@@ -296,6 +318,10 @@ class StateSequences(BatchCodec[IntArray]):
         _add_states(t, self._ptr, labels, self.model.n_states, np.ascontiguousarray(weights, dtype=np.float64), out)
         return True
 
+    def add_differences(self, t: int, labels: IntArray, truth: IntArray, weights: FloatArray, out: FloatArray) -> bool:
+        _add_changes(t, self._ptr, labels, truth, self.model.n_states, weights, out)
+        return True
+
     def from_points(self, Z: Any) -> IntArray:
         return np.concatenate([self.model._states_at(z) for z in Z])
 
@@ -305,6 +331,8 @@ class StateSequences(BatchCodec[IntArray]):
 
     def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
         task, S = self.model._task, self.model.n_states
+        if isinstance(task, PositionLoss) and not task.normalize:
+            return StateLosses(task.costs, truth, self.n)
         if isinstance(task, PositionLoss):
             return LossBatch(task.table(truth, self._ptr), np.zeros(self.n))
         onehot = np.eye(S)[truth]
@@ -328,10 +356,12 @@ class StateSequences(BatchCodec[IntArray]):
         return common_steps(loss.coef, owner, self.n)
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
-        by_position = loss.coef[np.arange(len(labels)), labels]
-        if (labels < 0).any():
-            by_position = np.where(labels < 0, 0.0, by_position)
-        return np.asarray(np.add.reduceat(by_position, self._ptr[:-1]) + loss.const)
+        total = np.array(loss.const)
+        if isinstance(loss, StateLosses):
+            _add_costs(loss.costs, loss.truth, self._ptr, labels, total)
+        else:
+            _add_losses(loss.coef, self._ptr, labels, total)
+        return total
 
 
 class ChainInference(BatchInference):
@@ -340,7 +370,7 @@ class ChainInference(BatchInference):
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self.model = cast("Chain", batch.model)
-        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+        self._ptr: IntArray = np.asarray(batch.starts[0], dtype=np.int64)
         self._units: tuple[LossBatch[FloatArray], by_loss.LossUnits | None] | None = None
 
     def _scores(self, tables: Sequence[FloatArray], example: int) -> tuple[FloatArray, FloatArray]:
@@ -361,8 +391,11 @@ class ChainInference(BatchInference):
             return Maxima(np.empty(0, dtype=np.int64), np.empty(0))
         rows, ptr = (None, self._ptr) if some is None else rows_of(self._ptr, some)
         U = np.asarray(rows_or_all(tables[0], rows), dtype=np.float64)
-        if loss is not None:
-            U = U + weighed(rows_or_all(loss.coef, rows), weight, some, np.diff(ptr))
+        if isinstance(loss, StateLosses) and rows is None and isinstance(weight, float) and U.flags.c_contiguous:
+            U = _with_costs(U, loss.costs, loss.truth, weight, np.empty(U.shape))
+        elif loss is not None:
+            counts = np.diff(ptr) if isinstance(weight, np.ndarray) else None
+            U = U + weighed(rows_or_all(loss.coef, rows), weight, some, counts)
         steps, first = self._scores(tables, 0 if some is None else int(some[0]))
         y, values = np.empty(len(U), dtype=np.int64), np.empty(len(ptr) - 1)
 
@@ -452,6 +485,51 @@ class ChainInference(BatchInference):
 
 
 @kernel
+def _are_allowed(
+    states: IntArray, ptr: IntArray, transitions: npt.NDArray[np.bool_], initial: npt.NDArray[np.bool_]
+) -> bool:
+    """Whether all numbers are states, and every sequence keeps the rules."""
+    for i in range(ptr.size - 1):
+        for r in range(ptr[i], ptr[i + 1]):
+            y = states[r]
+            if y < 0 or y >= initial.size or not (initial[y] if r == ptr[i] else transitions[states[r - 1], y]):
+                return False
+    return True
+
+
+@kernel
+def _with_costs(U: FloatArray, costs: FloatArray, truth: IntArray, weight: float, out: FloatArray) -> FloatArray:
+    """Scores by position and state plus the costs of mistakes."""
+    for r in range(truth.size):
+        scores, cost, total = U[r], costs[truth[r]], out[r]
+        for s in range(total.size):
+            total[s] = scores[s] + weight * cost[s]
+    return out
+
+
+@kernel
+def _add_costs(costs: FloatArray, truth: IntArray, ptr: IntArray, labels: IntArray, total: FloatArray) -> None:
+    """Add the costs of every sequence's mistakes; one left out (-1) makes none."""
+    for i in range(total.size):
+        loss = 0.0
+        for r in range(ptr[i], ptr[i + 1]):
+            if labels[r] >= 0:
+                loss += costs[truth[r], labels[r]]
+        total[i] += loss
+
+
+@kernel
+def _add_losses(coef: FloatArray, ptr: IntArray, labels: IntArray, total: FloatArray) -> None:
+    """Add the losses by position of every sequence; one left out (-1) has none."""
+    for i in range(total.size):
+        loss = 0.0
+        for r in range(ptr[i], ptr[i + 1]):
+            if labels[r] >= 0:
+                loss += coef[r, labels[r]]
+        total[i] += loss
+
+
+@kernel
 def _sequence_scores(
     U: FloatArray, ptr: IntArray, steps: FloatArray, first: FloatArray, labels: IntArray, total: FloatArray
 ) -> None:
@@ -483,3 +561,29 @@ def _add_states(t: int, ptr: IntArray, labels: IntArray, S: int, weights: FloatA
                 out[own, labels[r - 1] * S + labels[r]] += w
         else:
             out[own, labels[begin]] += w
+
+
+@kernel
+def _add_changes(
+    t: int, ptr: IntArray, labels: IntArray, truth: IntArray, S: int, weights: FloatArray, out: FloatArray
+) -> None:
+    """`_add_states` of labels less that of the ground truths: what they have in common is left out."""
+    for i in range(weights.size):
+        w, begin, end = weights[i], ptr[i], ptr[i + 1]
+        if w == 0.0 or labels[begin] < 0:
+            continue
+        own = i if out.shape[0] > 1 else 0
+        if t == 0:
+            for r in range(begin, end):
+                if labels[r] != truth[r]:
+                    out[r, labels[r]] += w
+                    out[r, truth[r]] -= w
+        elif t == 1:
+            for r in range(begin + 1, end):
+                a, b = labels[r - 1] * S + labels[r], truth[r - 1] * S + truth[r]
+                if a != b:
+                    out[own, a] += w
+                    out[own, b] -= w
+        elif labels[begin] != truth[begin]:
+            out[own, labels[begin]] += w
+            out[own, truth[begin]] -= w

@@ -50,7 +50,7 @@ class Choices(BatchCodec[IntArray]):
 
     def __init__(self, batch: Batch, slots: IntArray, base: IntArray, stride: IntArray, width: int = 1) -> None:
         super().__init__(batch)
-        self.slots = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
+        self.slots = self.label_ptr = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
         self._base, self._stride, self.width = base, stride, width
         #: Where the parts of each example begin.
         self.start: IntArray = batch.starts[0].astype(np.int64) * width
@@ -68,7 +68,7 @@ class Choices(BatchCodec[IntArray]):
         return None
 
     def encode(self, Y: Any) -> IntArray:
-        if isinstance(Y, StackedLabels) and Y.flat.dtype.kind in "iu" and np.array_equal(Y.ptr, self.slots):
+        if isinstance(Y, StackedLabels) and Y.flat.dtype.kind in "iu" and Y.begins_at(self.slots):
             together = self.stacked(Y.flat)
             if together is not None:
                 return together
@@ -83,10 +83,8 @@ class Choices(BatchCodec[IntArray]):
 
     def _parts(self, labels: IntArray) -> IntArray:
         """The parts that are chosen."""
-        made = labels >= 0
-        first, last = np.divmod(labels, self.width)
-        parts = self._base + first * self._stride + last
-        return np.asarray(parts[made])
+        parts = np.empty(len(labels), dtype=np.int64)
+        return parts[: _chosen_parts(self._base, self._stride, self.width, labels, parts)]
 
     def from_points(self, Z: Any) -> IntArray:
         model, batch = self.batch.model, self.batch
@@ -98,9 +96,13 @@ class Choices(BatchCodec[IntArray]):
         return found
 
     def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
-        start = self.start
+        start, ones = self.start, self._parts(truth)
+        if len(self._alike) == 1:
+            known = self.task_loss(0).linear_ones(ones, self.n, int(start[-1]) // self.n)
+            if known is not None:
+                return LossBatch(*known)
         block = np.zeros(int(start[-1]))
-        block[self._parts(truth)] = 1.0
+        block[ones] = 1.0
         if len(self._alike) == 1:
             coef, const = self.task_loss(0).linear_batch(block.reshape(self.n, -1))
             return LossBatch(np.ascontiguousarray(coef, dtype=np.float64).reshape(-1), np.asarray(const))
@@ -133,6 +135,10 @@ class Choices(BatchCodec[IntArray]):
         _add_chosen(self.slots, self._base, self._stride, self.width, labels, factors, out.reshape(-1))
         return True
 
+    def add_differences(self, t: int, labels: IntArray, truth: IntArray, weights: FloatArray, out: FloatArray) -> bool:
+        _add_changed(self.slots, self._base, self._stride, self.width, labels, truth, weights, out.reshape(-1))
+        return True
+
     def counts(self, truth: IntArray) -> Counts | None:
         self.batch.model.counted(self.batch.input(0))  # refuses losses that are no counts
         sizes = np.diff(self.start).tolist()
@@ -150,9 +156,9 @@ class Choices(BatchCodec[IntArray]):
         return common_steps(loss.coef[:, None], owner, self.n)
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
-        parts = self._parts(labels)
-        owner = np.searchsorted(self.start, parts, side="right") - 1
-        return np.asarray(np.bincount(owner, loss.coef[parts], minlength=self.n) + loss.const)
+        total = np.array(loss.const, dtype=np.float64)
+        _chosen_scores(loss.coef, self.slots, self._base, self._stride, self.width, labels, total)
+        return total
 
 
 class ChoiceInference(BatchInference):
@@ -171,13 +177,14 @@ class ChoiceInference(BatchInference):
         n_jobs: int,
     ) -> Maxima:
         start = self.batch.starts[0].astype(np.int64) * self.batch.columns[0]
-        scores = np.asarray(tables[0], dtype=np.float64).ravel()
+        scores = np.asarray(tables[0], dtype=np.float64).reshape(-1)
         chosen = np.arange(self.batch.n) if some is None else some
         parts = None if some is None else ranges(start[some], start[some + 1])
         scores = scores if parts is None else scores[parts]
         if loss is not None:
             coef = loss.coef if parts is None else loss.coef[parts]
-            scores = scores + weighed(coef, weight, some, np.diff(start)[chosen])
+            counts = np.diff(start)[chosen] if isinstance(weight, np.ndarray) else None
+            scores = scores + weighed(coef, weight, some, counts)
         return Maxima(*self.solve(np.ascontiguousarray(scores), chosen, n_jobs))
 
 
@@ -200,6 +207,16 @@ def _pointers(ordered: IntArray, indptr: npt.NDArray[Any]) -> None:
 
 
 @kernel
+def _chosen_parts(base: IntArray, stride: IntArray, width: int, labels: IntArray, parts: IntArray) -> int:
+    found = 0
+    for s in range(labels.size):
+        if labels[s] >= 0:
+            parts[found] = base[s] + labels[s] // width * stride[s] + labels[s] % width
+            found += 1
+    return found
+
+
+@kernel
 def _chosen_scores(
     scores: FloatArray,
     slots: IntArray,
@@ -210,9 +227,11 @@ def _chosen_scores(
     total: FloatArray,
 ) -> None:
     for i in range(total.size):
+        own = 0.0
         for s in range(slots[i], slots[i + 1]):
             if labels[s] >= 0:
-                total[i] += scores[base[s] + labels[s] // width * stride[s] + labels[s] % width]
+                own += scores[base[s] + labels[s] // width * stride[s] + labels[s] % width]
+        total[i] += own
 
 
 @kernel
@@ -229,3 +248,25 @@ def _add_chosen(
         for s in range(slots[i], slots[i + 1]):
             if labels[s] >= 0:
                 out[base[s] + labels[s] // width * stride[s] + labels[s] % width] += weights[i]
+
+
+@kernel
+def _add_changed(
+    slots: IntArray,
+    base: IntArray,
+    stride: IntArray,
+    width: int,
+    labels: IntArray,
+    truth: IntArray,
+    weights: FloatArray,
+    out: FloatArray,
+) -> None:
+    """`_add_chosen` of labels less that of the ground truths: the slots in which they differ."""
+    for i in range(weights.size):
+        for s in range(slots[i], slots[i + 1]):
+            if labels[s] == truth[s]:
+                continue
+            if labels[s] >= 0:
+                out[base[s] + labels[s] // width * stride[s] + labels[s] % width] += weights[i]
+            if truth[s] >= 0:
+                out[base[s] + truth[s] // width * stride[s] + truth[s] % width] -= weights[i]

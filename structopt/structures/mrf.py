@@ -197,7 +197,9 @@ class PairwiseMRF(Model):
         super().__init__(space, features, loss or Hamming(), solver=solver, integral=integral)
 
     def _products(self, y: FloatArray) -> FloatArray:
-        return y[..., self.graph.i] * y[..., self.graph.j]
+        found: FloatArray = y.take(self.graph.i, axis=-1)
+        found *= y.take(self.graph.j, axis=-1)
+        return found
 
     @property
     def tightened(self) -> bool:

@@ -176,8 +176,8 @@ def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:
     rows = converted("Y", Y.toarray() if sp.issparse(Y) else Y)
     if rows.shape != (n, n_labels):
         raise DeclarationError(f"Labels have shape {rows.shape}; expected ({n}, {n_labels}).")
-    wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))
-    if wrong.size:
+    if not ((rows == 0) | (rows == 1)).all():
+        wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))
         bad = rows[wrong[0]][(rows[wrong[0]] != 0) & (rows[wrong[0]] != 1)][0]
         raise LabelNotInSpace(f"{len(wrong)} of {n} labels are not 0/1 rows; example {wrong[0]} contains {bad:g}.")
     return rows

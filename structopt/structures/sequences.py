@@ -206,7 +206,7 @@ class PositionLoss(TaskLoss):
 
     def table(self, truth: IntArray, ptr: IntArray) -> FloatArray:
         """The loss of every state at every position of stacked true sequences; sequence i is ``ptr[i]:ptr[i + 1]``."""
-        table: FloatArray = self.costs[truth]
+        table: FloatArray = self.costs.take(truth, axis=0)  # a third of the time of an index
         if not self.normalize:
             return table
         largest = np.add.reduceat(self.costs.max(axis=1)[truth], ptr[:-1])

@@ -17,10 +17,10 @@ from structopt._jit import IntArray
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
-__all__ = ["FixedSums", "centred", "centred_for_all", "centred_groups", "is_large"]
+__all__ = ["LARGE", "FixedSums", "centred", "centred_for_all", "centred_groups", "is_large"]
 
 #: Scores beyond this are centred: what float64 leaves of their differences would be felt.
-_LARGE = 1e5
+LARGE = 1e5
 
 
 def centred(
@@ -62,10 +62,10 @@ def centred(
 
 
 def is_large(values: Tensor) -> bool:
-    """Whether some score is beyond `_LARGE`; not where one is NaN."""
+    """Whether some score is beyond `LARGE`; not where one is NaN."""
     flat = values.reshape(-1)
     # No entry exceeds the root of the sum of squares, which takes a tenth of the time of the largest.
-    return not float(flat @ flat) <= _LARGE**2 and float(values.abs().amax()) > _LARGE
+    return not float(flat @ flat) <= LARGE**2 and float(values.abs().amax()) > LARGE
 
 
 def centred_for_all(values: Tensor, unused: npt.NDArray[np.bool_], times: IntArray, offsets: list[Tensor]) -> Tensor:

@@ -207,6 +207,6 @@ class _Dot(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         arranged, labels, shared = ctx.parts
-        terms = [(labels, upstream[0].detach().numpy())]
-        found = arranged.gradients([part_sums(arranged.batch, terms, t, one) for t, one in enumerate(shared)])
+        weights = upstream[0].detach().numpy()
+        found = arranged.gradients([part_sums(arranged.batch, labels, weights, t, one) for t, one in enumerate(shared)])
         return None, None, *differentiable_once("FenchelYoung", found, *ctx.saved_tensors, *upstream)

@@ -9,17 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structopt import surrogates
 from structopt._jit import kernel
 from structopt.checks import checked
 from structopt.errors import SolverFailed
 from structopt.model import Model
 from structopt.model.batch import Batch, LabelBatch
-from structopt.risks.structured import StructuredRisk, Violations
+from structopt.risks.structured import StructuredRisk, Violations, checked_options
 from structopt.space.compiled import FloatArray
 from structopt.surrogates import Surrogate
 from structopt.torch.module import Reduction, StructuredLoss, differentiable_once, naming
-from structopt.torch.scores import Arrangement
+from structopt.torch.scores import Arrangement, array_of
 
 __all__ = ["StructuredHinge"]
 
@@ -84,7 +83,7 @@ class StructuredHinge(StructuredLoss):
         self.search = search
         self.rtol = rtol
         self.upper_bound: FloatArray = np.empty(0)
-        self._known: tuple[str | Surrogate, Surrogate] | None = None
+        self._known: tuple[str | Surrogate, str, Surrogate, str] | None = None
 
     def forward(self, scores: Any, labels: Any, mask: Any = None, inputs: Any = None) -> Tensor:
         """The loss of a batch.
@@ -107,11 +106,18 @@ class StructuredHinge(StructuredLoss):
         """
         arranged = self.layout.arrange(scores, mask, inputs)
         Y = self.layout.labels(labels, arranged)
-        if self._known is None or self._known[0] is not self.surrogate:
-            self._known = self.surrogate, surrogates.get(self.surrogate)
-        risk = StructuredRisk.of_batch(arranged.batch, Y, self._known[1], self.search, self.n_jobs, self.rtol)
+        risk = StructuredRisk._of_checked(arranged.batch, Y, *self._options(), self.n_jobs, self.rtol, keep=False)
         found: Tensor = _Hinge.apply(self, risk, arranged, *arranged.sources)
         return found
+
+    def _options(self) -> tuple[Surrogate, str]:
+        """The surrogate and the search, checked when they change."""
+        given, known = (self.surrogate, self.search), self._known
+        if known is None or known[0] is not given[0] or known[1] != given[1]:
+            known = (*given, *checked_options(*given))
+            # Not by an attribute's assignment, in which a module looks for parameters and buffers.
+            self.__dict__["_known"] = known
+        return known[2], known[3]
 
     def _violations(self, risk: StructuredRisk, tables: Sequence[FloatArray]) -> Violations:
         """The most violated labels; where a solver fails, the error says at which example."""
@@ -122,7 +128,7 @@ class StructuredHinge(StructuredLoss):
                 with naming(i):
                     risk.batch.argmax(tables, risk.loss, examples=np.array([i]))
             raise
-        self.upper_bound = found.upper
+        self.__dict__["upper_bound"] = found.upper
         return found
 
 
@@ -139,45 +145,82 @@ class _Hinge(torch.autograd.Function):
         ctx.name = type(loss).__name__
         ctx.parts = (arranged, found, risk.truth, shared)
         # Every further node of the graph takes as long as a small search: the mean is taken here.
-        value, ctx.factor = found.value, 1.0
-        if loss.reduction != "none":
-            ctx.factor = 1.0 if loss.reduction == "sum" else 1.0 / len(value)
-            value = np.asarray(ctx.factor * value.sum())
-        return arranged.back(torch.from_numpy(value))
+        if loss.reduction == "none":
+            ctx.factor = 1.0
+            return arranged.back(torch.from_numpy(found.value))
+        ctx.factor = 1.0 if loss.reduction == "sum" else 1.0 / len(found.value)
+        total = ctx.factor * float(found.value.sum())
+        return torch.scalar_tensor(total, dtype=arranged.dtype, device=arranged.device)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Any:
         arranged, found, truth, shared = ctx.parts
-        weights = (ctx.factor * upstream[0].detach().cpu().numpy()) * found.scale
-        terms = [(found.labels, weights), (truth, -weights)]
-        needed = ctx.needs_input_grad[3:]
-        tables = [part_sums(arranged.batch, terms, t, shared[t]) if wanted else None for t, wanted in enumerate(needed)]
-        gradients = arranged.gradients(tables)
+        weights = (ctx.factor * array_of(upstream[0])) * found.scale
+        gradients = arranged.gradients(
+            [
+                part_differences(arranged.batch, found.labels, truth, weights, t, shared[t], arranged.precision)
+                if wanted
+                else None
+                for t, wanted in enumerate(ctx.needs_input_grad[3:])
+            ]
+        )
         return None, None, None, *differentiable_once(ctx.name, gradients, *ctx.saved_tensors, *upstream)
 
 
-def part_sums(batch: Batch, terms: Sequence[tuple[LabelBatch, FloatArray]], t: int, shared: bool) -> FloatArray:
-    """The parts of labels times ``weights_i``, summed over the terms ``(labels, weights)``, as a table.
+def part_differences(
+    batch: Batch, labels: LabelBatch, truth: LabelBatch, weights: FloatArray, t: int, shared: bool, precision: Any
+) -> FloatArray:
+    """The parts of labels less those of the ground truths, times ``weights_i``, as a table.
 
     Parameters
     ----------
     batch : Batch
-    terms : sequence of (LabelBatch, ndarray of shape (n,))
+    labels, truth : LabelBatch
+    weights : ndarray of shape (n,)
     t : int
         Number of the table.
     shared : bool
         Whether the table has one row for all examples.
+    precision : dtype
+        Of a table with rows for each example, an entry of which is the sum of few numbers.
 
     Returns
     -------
     ndarray
     """
-    out = np.zeros((1 if shared else int(batch.starts[t][-1]), batch.columns[t]))
-    for labels, weights in terms:
-        if labels.native is None or not batch.codec.add_parts(t, labels.native, weights, out):
-            table, start = labels.tables[t], batch.starts[t]
-            _add_table(table.indptr, table.indices, table.data, start, weights, 0 if shared else 1, out)
+    out: FloatArray
+    if shared:
+        out = np.zeros((1, batch.columns[t]))
+    else:
+        out = np.zeros((len(batch.rows[t]), batch.columns[t]), dtype=precision)
+    known = labels.native is not None and truth.native is not None
+    if not known or not batch.codec.add_differences(t, labels.native, truth.native, weights, out):
+        _add_parts(batch, labels, weights, t, shared, out)
+        _add_parts(batch, truth, -weights, t, shared, out)
     return out
+
+
+def part_sums(batch: Batch, labels: LabelBatch, weights: FloatArray, t: int, shared: bool) -> FloatArray:
+    """The parts of labels times ``weights_i`` as a table, float64.
+
+    Parameters
+    ----------
+    batch, labels, weights, t, shared
+        As of `part_differences`.
+
+    Returns
+    -------
+    ndarray
+    """
+    out = np.zeros((1 if shared else len(batch.rows[t]), batch.columns[t]))
+    _add_parts(batch, labels, weights, t, shared, out)
+    return out
+
+
+def _add_parts(batch: Batch, labels: LabelBatch, weights: FloatArray, t: int, shared: bool, out: FloatArray) -> None:
+    if labels.native is None or not batch.codec.add_parts(t, labels.native, weights, out):
+        table, start = labels.tables[t], batch.starts[t]
+        _add_table(table.indptr, table.indices, table.data, start, weights, 0 if shared else 1, out)
 
 
 @kernel

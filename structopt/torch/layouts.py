@@ -23,12 +23,11 @@ from structopt.checks import shown
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled, Shared, Table, Term, Tied
 from structopt.model import Model
-from structopt.model.codec import StackedLabels
 from structopt.space.compiled import FloatArray
 from structopt.structures import Arborescence, Assignment, Chain, LabelledArborescence, Ranking
 from structopt.torch.centring import FixedSums, centred, centred_for_all, centred_groups, is_large
 from structopt.torch.checks import by_name, check_names, lengths_of, numbers, score_tensor, told
-from structopt.torch.scores import Arrangement, Group, Part, ScoredBatch
+from structopt.torch.scores import Arrangement, Group, Part, Plan, ScoredBatch, array_of, remember
 
 __all__ = ["Layout", "layout_of"]
 
@@ -49,17 +48,54 @@ class Layout(ABC):
         self.model = model.private_twin()
         self._pointwise: dict[tuple[str, ...], Model] = {}
         self._batches: dict[Hashable, ScoredBatch] = {}
+        self._plans: dict[Hashable, tuple[Plan, list[int]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batches": {}}  # made anew where they are needed
+        return {**self.__dict__, "_batches": {}, "_plans": {}}  # made anew where they are needed
 
-    @abstractmethod
     def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
         """Scores, checked, as an `Arrangement`; with `points`, one whose labels are points of the space."""
+        given = None if points or inputs is not None else _tensors(scores)
+        if given is None:
+            return self._arrange(scores, mask, inputs, points)
+        key = self._signature(scores, given, mask)
+        known = None if key is None else self._plans.get(key)
+        found = None if known is None else known[0].arranged(given, known[1])
+        if found is not None:
+            return found
+        # For the first time; or some score is large, or refused.
+        found = self._arrange(scores, mask, inputs, points)
+        places = _places_among(found.sources, given) if key is not None and known is None and found.native else None
+        if places is not None:
+            remember(self._plans, key, (found.plan, places))
+        return found
+
+    def _signature(self, scores: Any, given: Sequence[Tensor], mask: Any) -> Hashable:
+        """All that `_arrange` looks at besides the scores themselves; None where it is not known."""
+        model, masked = self.model, None if mask is None else _mask_key(mask)
+        if masked is NotImplemented:
+            return None
+        names = tuple(scores) if type(scores) is dict else type(scores) in (tuple, list)
+        tensors = [(tensor.shape, tensor.dtype, tensor.device) for tensor in given]
+        # A plan keeps the model and its terms, so that no other ones get their numbers.
+        terms = tuple(map(id, model.features.values()))
+        return (id(model), terms, model.solves_itself, model.integral, names, masked, *tensors)
+
+    @abstractmethod
+    def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
+        """`arrange`, whatever the batches before."""
 
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
         """Ground truths in the model's form: those of a padded tensor without their padding."""
-        return Y.detach().cpu().numpy() if isinstance(Y, Tensor) else Y
+        if not isinstance(Y, Tensor):
+            return Y
+        rows = arrangement.plan.label_rows
+        # A copy: the backward pass needs the labels of the forward pass, whatever becomes of the tensor.
+        return np.array(array_of(Y)) if rows is None else rows.cut(Y, *self._label_form())
+
+    def _label_form(self) -> tuple[Callable[[Any], Any] | None, tuple[int, ...]]:
+        """From the numbers of a label to its names, if these are not the numbers; and what a row of it looks like."""
+        return None, ()
 
     def sums(self, arrangement: Arrangement, group: Group, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log-partition functions and marginals of a group's examples, for the rows of `C`."""
@@ -105,7 +141,7 @@ class ChainLayout(Layout):
 
     model: Chain
 
-    def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
+    def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
         model, S = self.model, self.model.n_states
         names = ["y", "transition"] + (["initial"] if model.initial_weights else [])
         given = by_name(scores, names, model)
@@ -125,26 +161,24 @@ class ChainLayout(Layout):
         elif first is not None:
             first = centred(first, (1,), offsets, unused=~model.rules.initial)
         native = not points and pair.ndim == 2 and (first is None or first.ndim == 1) and model.solves_itself
-        tables = {1: pair, 2: first} if native and first is not None else {1: pair} if native else {}
-        steps = pair if native else pair.expand(B, T - 1, S, S)
-        parts = [
-            Part("y", unary, keep, lengths * S),
-            Part("transition", steps, None if keep is None else keep[:, 1:], (lengths - 1) * S * S),
-        ]
+        blocks = {"y": unary, "transition": pair if native else pair.expand(B, T - 1, S, S)}
         if first is not None:
-            parts.append(Part("initial", first if native else first.expand(B, S), None, np.full(B, S)))
+            blocks["initial"] = first if native else first.expand(B, S)
         if not native:  # what has no scores is left out, of the norm of SparseMAP as well
-            parts = [part for part in parts if part.name in given]
+            blocks = {name: values for name, values in blocks.items() if name in given}
+        keeps = {"y": keep, "transition": None if keep is None else keep[:, 1:]}
+        entries = {"y": lengths * S, "transition": (lengths - 1) * S * S, "initial": np.full(B, S)}
+        parts = [Part(name, values.shape, keeps.get(name), entries[name]) for name, values in blocks.items()]
 
         def make_input(i: int) -> FloatArray:
             return np.broadcast_to(np.float64(0.0), (int(lengths[i]), 1))
 
-        def restore(padded: list[Tensor]) -> Any:
-            return padded[0] if isinstance(scores, Tensor) else _like(scores, padded, [part.name for part in parts])
-
         model.check_length(int(lengths.max()))
-        used = model if native else self.pointwise([part.name for part in parts])
-        return Arrangement(used, parts, lengths, make_input, native, restore, tables, offsets, self._batches)
+        used = model if native else self.pointwise(list(blocks))
+        restore = _restorer(scores, list(blocks))
+        one_row = range(1, len(parts)) if native else ()
+        plan = Plan(used, parts, lengths, make_input, native, restore, one_row, self._batches, lengths)
+        return Arrangement(plan, list(blocks.values()), offsets)
 
     def table_sums(
         self, arrangement: Arrangement, tables: Sequence[FloatArray]
@@ -159,16 +193,13 @@ class ChainLayout(Layout):
         found = [node, pairs.reshape(len(log_z), -1)]
         return log_z, [*found, node[ptr[:-1]]] if self.model.initial_weights else found
 
-    def labels(self, Y: Any, arrangement: Arrangement) -> Any:
-        if not isinstance(Y, Tensor):
-            return Y
-        alphabet, form = self.model.alphabet, None
-        if not alphabet.numbered:
+    def _label_form(self) -> tuple[Callable[[Any], Any] | None, tuple[int, ...]]:
+        names = self.model.alphabet.names
 
-            def form(row: npt.NDArray[Any]) -> list[Any]:
-                return [_name(alphabet.names, k) for k in row.tolist()]
+        def form(row: npt.NDArray[Any]) -> list[Any]:
+            return [_name(names, k) for k in row.tolist()]
 
-        return _cut(Y, arrangement, _sizes(arrangement), form)
+        return None if self.model.alphabet.numbered else form, ()
 
 
 class TreeLayout(Layout):
@@ -184,7 +215,7 @@ class TreeLayout(Layout):
         """The axis of the relations, if any."""
         return (self.model.n_labels,) if isinstance(self.model, LabelledArborescence) else ()
 
-    def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
+    def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
         given = by_name(scores, ["arc"], self.model)
         arcs = score_tensor("arc", given, (None, None, None, *self._last))
         B, nodes = arcs.shape[:2]
@@ -203,30 +234,29 @@ class TreeLayout(Layout):
         native = not points and self.model.solves_itself
         if not native:
             arcs = arcs.masked_fill(torch.from_numpy(none).to(arcs.device), 0.0)
-        return Arrangement(
+        plan = Plan(
             self.model if native else self.pointwise(["arc"]),
-            [Part("arc", arcs, both, sizes**2 * math.prod(self._last), none)],
+            [Part("arc", arcs.shape, both, sizes**2 * math.prod(self._last), none)],
             sizes,
             lambda i: np.broadcast_to(np.float64(0.0), (int(sizes[i]), int(sizes[i]), 1)),
             native,
-            lambda padded: padded[0] if isinstance(scores, Tensor) else _like(scores, padded, ["arc"]),
-            offsets=offsets,
+            _restorer(scores, ["arc"]),
             known=self._batches,
+            label_lengths=sizes - 1,
         )
+        return Arrangement(plan, [arcs], offsets)
 
-    def labels(self, Y: Any, arrangement: Arrangement) -> Any:
-        if not isinstance(Y, Tensor):
-            return Y
-        tokens, names = _sizes(arrangement) - 1, getattr(self.model, "labels", None)
+    def _label_form(self) -> tuple[Callable[[Any], Any] | None, tuple[int, ...]]:
         if not self._last:
-            return _cut(Y, arrangement, tokens)
-        form = None
-        if not isinstance(names, int):
+            return None, ()
+        names = cast("LabelledArborescence", self.model).labels
+        if isinstance(names, int):
+            return None, (2,)
 
-            def form(row: npt.NDArray[Any]) -> list[Any]:
-                return [(h, _name(cast("list[Any]", names), k)) for h, k in row.tolist()]
+        def form(row: npt.NDArray[Any]) -> list[Any]:
+            return [(h, _name(cast("list[Any]", names), k)) for h, k in row.tolist()]
 
-        return _cut(Y, arrangement, tokens, form, (2,))
+        return form, (2,)
 
     def sums(self, arrangement: Arrangement, group: Group, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         scores, shares = self._summed(arrangement, group, C)
@@ -274,7 +304,7 @@ class MatchingLayout(Layout):
 
     model: Assignment
 
-    def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
+    def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
         given = by_name(scores, ["y"], self.model)
         table = score_tensor("y", given, (None, None, None))
         B, n, m = table.shape
@@ -294,19 +324,17 @@ class MatchingLayout(Layout):
         if not self.model.unmatched:
             table = centred(table, (2,), offsets, both)
         native = not points and self.model.solves_itself
-        return Arrangement(
+        plan = Plan(
             self.model if native else self.pointwise(["y"]),
-            [Part("y", table, both, rows * columns)],
+            [Part("y", table.shape, both, rows * columns)],
             sizes,
             lambda i: np.broadcast_to(np.float64(0.0), (int(rows[i]), int(columns[i]), 1)),
             native,
-            lambda padded: padded[0] if isinstance(scores, Tensor) else _like(scores, padded, ["y"]),
-            offsets=offsets,
+            _restorer(scores, ["y"]),
             known=self._batches,
+            label_lengths=rows,
         )
-
-    def labels(self, Y: Any, arrangement: Arrangement) -> Any:
-        return _cut(Y, arrangement, _sizes(arrangement)[:, 0]) if isinstance(Y, Tensor) else Y
+        return Arrangement(plan, [table], offsets)
 
 
 class RankingLayout(Layout):
@@ -318,7 +346,7 @@ class RankingLayout(Layout):
 
     model: Ranking
 
-    def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
+    def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
         given = by_name(scores, ["place"], self.model)
         f = score_tensor("place", given, (None, None))
         B, n = f.shape
@@ -329,27 +357,25 @@ class RankingLayout(Layout):
             return np.broadcast_to(np.float64(0.0), (int(sizes[i]), 1))
 
         if native:
-            parts = [Part("place", f, keep, sizes)]
-            return Arrangement(
-                self.model, parts, sizes, make_input, True, lambda padded: padded[0], known=self._batches
-            )
+            parts, restore = [Part("place", f.shape, keep, sizes)], _restorer(f, ["place"])
+            plan = Plan(self.model, parts, sizes, make_input, True, restore, (), self._batches, sizes)
+            return Arrangement(plan, [f])
         c = np.zeros((B, n))
         for k in np.unique(sizes).tolist():
             c[sizes == k, :k] = self.model.term.weights(k)
         weights = torch.from_numpy(c).to(device=f.device, dtype=f.dtype)[:, :, None]
         both = None if keep is None else keep[:, :, None] & keep[:, None, :]
         places = weights * (f if keep is None else f.masked_fill(~keep, 0.0))[:, None, :]
-        return Arrangement(
+        plan = Plan(
             self.pointwise(["place"]),
-            [Part("place", places, both, sizes**2)],
+            [Part("place", places.shape, both, sizes**2)],
             sizes,
             make_input,
             False,
             lambda padded: (weights * padded[0]).sum(dim=1),
+            label_lengths=sizes,
         )
-
-    def labels(self, Y: Any, arrangement: Arrangement) -> Any:
-        return _cut(Y, arrangement, _sizes(arrangement)) if isinstance(Y, Tensor) else Y
+        return Arrangement(plan, [places])
 
 
 class Blocks(Layout):
@@ -365,7 +391,7 @@ class Blocks(Layout):
         super().__init__(model)
         self._fixed_sums: dict[str, FixedSums] = {}
 
-    def arrange(self, scores: Any, mask: Any = None, inputs: Any = None, *, points: bool = False) -> Arrangement:
+    def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
         if mask is not None:
             raise DeclarationError("A mask is for sequences, trees, matchings and rankings; this space has no padding.")
         names = list(self.model.features)
@@ -395,40 +421,38 @@ class Blocks(Layout):
         terms = self.model.features
         native = not points and set(shaped) <= set(terms) and all(map(_is_identity, terms.values()))
         names = list(terms) if native else list(shaped)
-        parts = []
-        for name in names:
+        parts, sources, one_row = list[Part](), list[Tensor](), list[int]()
+        for t, name in enumerate(names):
             block = space[name]
             if name in missing:
                 values = torch.zeros(B, *block.shape, dtype=like.dtype, device=like.device)
             else:
                 values = shaped[name]
-                if values.ndim == len(block.shape):
-                    values = values.expand(B, *block.shape)
-                elif len(values) != B:
+                if values.ndim > len(block.shape) and len(values) != B:
                     raise DeclarationError(f"The scores of block {name!r} have {len(values)} examples, others {B}.")
-            parts.append(Part(name, values, None, np.full(B, block.size)))
-        tables = {}
-        if native:  # one row for all examples stays one row
-            tables = {
-                t: shaped[name].reshape(1, -1)
-                for t, name in enumerate(names)
-                if isinstance(terms[name], Tied) and name in shaped and shaped[name].ndim == len(space[name].shape)
-            }
-        kept = [name for name in names if name in shaped]
+                if values.ndim == len(block.shape):
+                    if native and isinstance(terms[name], Tied):
+                        one_row.append(t)  # one row for all examples stays one row
+                    else:
+                        values = values.expand(B, *block.shape)
+            parts.append(Part(name, values.shape, None, np.full(B, block.size)))
+            sources.append(values)
+        kept = [t for t, name in enumerate(names) if name in shaped]
+        whole = _restorer(scores, [names[t] for t in kept])
 
         def restore(padded: list[Tensor]) -> Any:
-            found = [values for values, name in zip(padded, names, strict=True) if name in shaped]
-            return found[0] if isinstance(scores, Tensor) else _like(scores, found, kept)
+            return whole([padded[t] for t in kept])
 
         model = self.model if native else self.pointwise(names)
-        return Arrangement(model, parts, None, lambda i: None, native, restore, tables, offsets, self._batches)
+        plan = Plan(model, parts, None, lambda i: None, native, restore, one_row, self._batches)
+        return Arrangement(plan, sources, offsets)
 
     def _by_input(self, scores: Any, given: dict[str, Any], inputs: Any) -> Arrangement:
         if inputs is None:
             raise DeclarationError("The label space depends on the input: give the model's inputs as inputs=[x, ...].")
         B = len(inputs)
         spaces = [self.model.space(x) for x in inputs]
-        parts = []
+        parts, sources = list[Part](), list[Tensor]()
         for name, tensors in given.items():
             if isinstance(tensors, Tensor) or len(tensors) != B:
                 raise DeclarationError(
@@ -443,16 +467,19 @@ class Blocks(Layout):
                 except DeclarationError as error:
                     raise DeclarationError(f"Example {i}: {error}") from None
                 entries[i] = space[name].size
-            parts.append(Part(name, torch.cat(flat), None, entries))
+            sources.append(torch.cat(flat))
+            parts.append(Part(name, sources[-1].shape, None, entries))
+        whole = _restorer(scores, list(given))
 
         def restore(padded: list[Tensor]) -> Any:
             found = []
             for part, values in zip(parts, padded, strict=True):
                 pieces = values.split(part.entries.tolist())
                 found.append([p.reshape(s[part.name].shape) for p, s in zip(pieces, spaces, strict=True)])
-            return _like(scores, found, list(given))
+            return whole(found)
 
-        return Arrangement(self.pointwise(list(given)), parts, None, lambda i: inputs[i], False, restore)
+        plan = Plan(self.pointwise(list(given)), parts, None, lambda i: inputs[i], False, restore)
+        return Arrangement(plan, sources)
 
 
 _LAYOUTS: dict[type[Model], type[Layout]] = {
@@ -495,28 +522,6 @@ def _sizes(arrangement: Arrangement) -> IntArray:
     return sizes
 
 
-def _cut(
-    Y: Tensor,
-    arrangement: Arrangement,
-    lengths: IntArray,
-    form: Callable[[Any], Any] | None = None,
-    last: tuple[int, ...] = (),
-) -> StackedLabels:
-    """The rows of a padded tensor of labels, ``(B, n, *last)``, without their padding."""
-    longest = int(lengths.max())
-    if tuple(Y.shape[2:]) != last or Y.ndim < 2 or len(Y) != arrangement.n or Y.shape[1] < longest:
-        names = ", ".join(["B", "n", *map(str, last)])
-        raise DeclarationError(
-            f"A tensor of labels has shape ({names}) = {(arrangement.n, longest, *last)} here; got {tuple(Y.shape)}."
-        )
-    rows = Y.detach().cpu().numpy()
-    if Y.shape[1] > longest or int(lengths.min()) < longest:
-        flat = rows[np.arange(Y.shape[1]) < lengths[:, None]]
-    else:
-        flat = rows.reshape(-1, *last)
-    return StackedLabels(flat, np.concatenate([[0], np.cumsum(lengths)]), form)
-
-
 def _name(names: Sequence[Any], k: Any) -> Any:
     """The name of a number; one without a name stays, to be refused."""
     return names[k] if isinstance(k, int) and 0 <= k < len(names) else k
@@ -529,6 +534,45 @@ def _filled(shape: tuple[int, ...], arcs: FloatArray) -> FloatArray:
     return points
 
 
-def _like(scores: Any, values: Sequence[Any], names: Sequence[Hashable]) -> Any:
-    """Results in the form of the scores: a dict, or a tuple."""
-    return dict(zip(names, values, strict=True)) if isinstance(scores, Mapping) else tuple(values)
+def _restorer(scores: Any, names: Sequence[Hashable]) -> Callable[[Sequence[Any]], Any]:
+    """Gives results by block back in the form of the scores: one tensor, a dict or a tuple."""
+    if isinstance(scores, Tensor):
+        return lambda values: values[0]
+    if isinstance(scores, Mapping):
+        return lambda values: dict(zip(names, values, strict=True))
+    return tuple
+
+
+# ---- what a plan depends on ----------------------------------------------------------------------
+
+
+def _tensors(scores: Any) -> list[Tensor] | None:
+    """The tensors of scores in their order; None where they are something else."""
+    kind = type(scores)
+    if kind is dict:
+        found = list(scores.values())
+    elif kind is tuple or kind is list:
+        found = list(scores)
+    else:
+        return [scores] if isinstance(scores, Tensor) else None
+    for tensor in found:
+        if not isinstance(tensor, Tensor):
+            return None
+    return found
+
+
+def _mask_key(mask: Any) -> Any:
+    """The contents of a mask; NotImplemented for what is no tensor, which is looked at every time."""
+    if isinstance(mask, tuple):
+        keys = tuple(None if part is None else _mask_key(part) for part in mask)
+        return NotImplemented if NotImplemented in keys else keys
+    if not isinstance(mask, Tensor):
+        return NotImplemented
+    return mask.shape, mask.dtype, mask.device, array_of(mask).tobytes()
+
+
+def _places_among(sources: Sequence[Tensor], given: Sequence[Tensor]) -> list[int] | None:
+    """Which of the tensors given is each source, -1 for zeros that stand for none; None where one was made of them."""
+    numbers = {id(tensor): k for k, tensor in enumerate(given)}
+    places = [numbers.get(id(source), -1) for source in sources]
+    return places if sorted(k for k in places if k >= 0) == list(range(len(given))) else None
