@@ -507,7 +507,7 @@ class NodeLosses(_NodeForm):
             return super().values(labels, examples)
         row = np.repeat(np.arange(examples.size), np.diff(labels.indptr))
         terms = labels.data * self._table[examples[row], labels.indices]
-        return np.bincount(row, weights=terms, minlength=examples.size)
+        return np.asarray(np.bincount(row, weights=terms, minlength=examples.size), dtype=np.float64)
 
     def add_to(self, gains: FloatArray, examples: IntArray, factors: FloatArray) -> None:
         if not self._few:
