@@ -210,6 +210,7 @@ def _dense(rows):
 def test_batch_equals_loop(kind, shape, alpha, sparse, monkeypatch):
     monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 30)  # several chunks
     monkeypatch.setattr("structopt.structures.hierarchy._DENSE_NODES", 0 if sparse else 64)
+    monkeypatch.setattr("structopt.structures.hierarchy._TABLE_NODES", 0 if sparse else 128)
     rng = np.random.default_rng(7)
     h = random_hierarchy(3, 8, shape)
     scale = rng.random(8) if alpha else None
