@@ -219,7 +219,9 @@ def papers(folder: Path = BENCHMARKS / "papers") -> list[dict[str, Any]]:
 
 def side_by_side(table: Row, result: Row) -> tuple[str, bool]:
     """The paper's rows and ours with the same keys in one table, and whether some figure of ours falls short."""
-    keys, theirs, ours = table["keys"], table.get("rows", []), list(result["rows"])
+    # What our rows do not say themselves, such as the set where it is another than the paper's.
+    ours: list[Row] = [table.get("ours", {}) | row for row in result["rows"]]
+    keys, theirs = table["keys"], table.get("rows", [])
     better, also = table.get("better", {}), table.get("also", [])
     pairs: dict[tuple[Any, ...], list[tuple[Row, Row]]] = {}
     for row in theirs:

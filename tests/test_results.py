@@ -207,6 +207,12 @@ def test_rows_of_one_key_and_columns_of_one_side(pages):
     assert text.splitlines()[3].endswith("|  | one out |")
 
 
+def test_rows_of_another_set_than_the_papers_say_which(pages):
+    table = {"keys": ["set", "loss"], "rows": [{"set": "theirs", "loss": "margin", "F1": 85.3}], "also": ["our F1"]}
+    text, _ = pages.side_by_side(table | {"ours": {"set": "at hand"}}, {"rows": [{"loss": "margin", "our F1": 0.19}]})
+    assert text.splitlines()[2:] == ["| theirs | margin | 85.3 | – |", "| at hand | margin | – | 0.19 |"]
+
+
 def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
     keep(rows=[{"set": "a|b\nc", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}], ratio="ratio")
     (tmp_path / "toy.py").write_text('"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n')
