@@ -106,7 +106,8 @@ class SearchesInARun:
     ) -> None:
         self.name, self.tried, self.some, self.epsilon = name, tried, some, epsilon
         self.run = PairwiseRun(*pairwise_data(name, examples=examples), lam)
-        #: Of each search: queries, CPU seconds, value, whether a label to add was found, the best value of all.
+        #: Of each search: queries, CPU seconds, value, whether a label to add was found, the best value of all, whether
+        #: the answer is a mixture of two labels.
         self.seen: dict[str, list[tuple[float, ...]]] = {method: [] for method in (*tried, *some)}
         self.lams: list[float | None] = [None] * examples
         self.passes = 0
@@ -127,7 +128,7 @@ class SearchesInARun:
         best = max(one.value for one, _, _ in found.values())
         for method, (one, begun, end) in found.items():
             to_add = one.value > slack + self.epsilon
-            self.seen[method].append((one.queries, end - begun, one.value, to_add, best))
+            self.seen[method].append((one.queries, end - begun, one.value, to_add, best, len(one.parts) == 2))
         chosen = found["angular"][0]
         self.lams[k] = chosen.lam if 0.0 < chosen.lam < np.inf else None
         if chosen.value <= slack + self.epsilon:
@@ -139,7 +140,7 @@ class SearchesInARun:
     def rows(self) -> list[Any]:
         rows = []
         for method, entries in self.seen.items():
-            queries, seconds, value, to_add, best = np.array(entries).T
+            queries, seconds, value, to_add, best, mixed = np.array(entries, dtype=float).T
             row = {
                 "set": self.name,
                 "search": method,
@@ -147,6 +148,7 @@ class SearchesInARun:
                 "success, %": 100 * float(to_add.mean()),
                 "failed": float((value < best * (1 - 1e-3) - 1e-9).mean()),
                 "failed by 5%": float((value < best * 0.95 - 1e-9).mean()),
+                "mixtures": float(mixed.mean()),
                 "ms": 1e3 * float(seconds.mean()),
                 "searches": len(value),
                 "passes": self.passes,
@@ -216,8 +218,8 @@ def success(shrink: int) -> None:
             title="Success of the searches by lam and ε",
             measures=MEASURES,
             words=["success"],
-            note="160 examples, each run to its end. The last column is the number of passes, those after the end of the "
-            "run included, of which angular search succeeds in the paper's share.",
+            note="160 examples, each run to its end. The last column is the number of passes, those after the end of "
+            "the run included, of which angular search succeeds in the paper's share.",
         )
 
 
