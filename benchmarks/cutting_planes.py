@@ -148,7 +148,7 @@ class SearchesInARun:
                 "success, %": 100 * float(to_add.mean()),
                 "failed": float((value < best * (1 - 1e-3) - 1e-9).mean()),
                 "failed by 5%": float((value < best * 0.95 - 1e-9).mean()),
-                "mixtures": float(mixed.mean()),
+                "mixtures": float(mixed.mean()) if method in self.tried else None,  # Algorithm 2 does not name them
                 "ms": 1e3 * float(seconds.mean()),
                 "searches": len(value),
                 "passes": self.passes,
