@@ -63,8 +63,8 @@ def rivals(sarawagi: float, bisecting: float) -> dict[str, Search]:
     }
 
 
-#: Widths chosen to take about as many queries as the papers say: 43.2 and 10.3 on Yeast in AISTATS16, 15.3 and 7.8 in the
-#: thesis. Neither says where its searches stop.
+#: Widths chosen to take about as many queries as the papers say: 43.2 and 10.3 on Yeast in AISTATS16, 15.3 and 7.8 in
+#: the thesis. Neither says where its searches stop.
 RIVALS = {"aistats16": rivals(3e-8, 1e-3), "thesis": rivals(2e-2, 5e-2)}
 ANGULAR: dict[str, Search] = {
     "angular": lambda plane, xi, known, _: search.angular(plane, rtol=1e-3, cache=known),
