@@ -8,7 +8,7 @@
     python benchmarks/cutting_planes.py snapshot                    thesis Figure 4-1
     python benchmarks/cutting_planes.py lemma13                     thesis Figure 5-2
 
-With ``--quick`` a tenth of the examples, for a look at what a part does; nothing is kept then.
+With ``--quick`` the first five have a tenth of the examples, and are not kept.
 
 ``searches``, ``hull``: a cutting-plane run (n-slack, slack rescaling over the pairwise LP relaxation) in which every
 search looks for the most violated label of every example at the same weights. The label that angular search found is
