@@ -159,7 +159,7 @@ def searches(xi: float, integral: bool = False) -> dict[str, Callable[[Plane], S
             "front": lambda plane: search.exact(plane, surrogate),
         }
     return {
-        "sarawagi": lambda plane: search.sarawagi(plane, xi),
+        "sarawagi": lambda plane: search.sarawagi(plane, xi, width=3e-8),  # the 43 queries of the paper
         "binary": lambda plane: search.binary(plane, rtol=1e-3),
         "bisecting": lambda plane: search.bisecting(plane, rtol=1e-3, width=1e-3),
         "angular": lambda plane: search.angular(plane),

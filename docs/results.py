@@ -175,8 +175,14 @@ def draw_lines(result: Row, how: Row, name: str) -> None:
     """A figure of a paper from the rows of a result: ``x`` against ``y``, a line for each ``by`` in each ``panel``."""
     rows = [row for row in result["rows"] if row.get(how["x"]) is not None and row.get(how["y"]) is not None]
     panels = _grouped(rows, how.get("panel", []))
-    figure = _figure(max(6.0, 3.6 * len(panels)), 3.4)
-    for axes, (panel, shown) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+    across = 2 if len(panels) == 4 else min(len(panels), 3)
+    down = math.ceil(len(panels) / across)
+    figure = _figure(max(6.0, 3.6 * across), 3.4 * down)
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    spare = grid[len(panels) :]
+    lines = {tuple(_grouped(shown, how.get("by", []))) for shown in panels.values()}
+    apart = len(spare) > 0 and len(lines) == 1  # one legend, where it hides no line
+    for axes, (panel, shown) in zip(grid, panels.items(), strict=False):
         for line, own in _grouped(shown, how.get("by", [])).items():
             x, y = ([row[how[axis]] for row in own] for axis in "xy")
             axes.plot(x, y, how.get("style", "o-"), ms=3, label=line)
@@ -186,8 +192,17 @@ def draw_lines(result: Row, how: Row, name: str) -> None:
         axes.set_ylabel(how["y"])
         axes.set_title(panel, fontsize=9)
         axes.spines[["top", "right"]].set_visible(False)
-        if "by" in how:
+        if "by" in how and not apart:
             axes.legend(fontsize=7, frameon=False, title=how["by"] if isinstance(how["by"], str) else None)
+    for axes in spare:
+        axes.set_axis_off()
+    if "by" in how and apart:
+        spare[0].legend(
+            *grid[0].get_legend_handles_labels(),
+            loc="center left",
+            frameon=False,
+            title=how["by"] if isinstance(how["by"], str) else None,
+        )
     _save(figure, name)
 
 
