@@ -458,7 +458,7 @@ def test_a_million_rows_need_no_loop(count_calls):
 
 
 def test_many_points_at_once():
-    """A few by one loop, more by operations on arrays: `contains` of each."""
+    """`contains` of each."""
     rng = np.random.default_rng(0)
     space = so.LabelSpace("mixed")
     y, t = space.binary("y", 5), space.continuous("t", 2, -1.0, 3.0)
@@ -472,5 +472,4 @@ def test_many_points_at_once():
     expected = np.array([contains(compiled, z) for z in Z])
     assert 0 < expected.sum() < len(Z)
     np.testing.assert_array_equal(rows_in(compiled, Z), expected)
-    for first in range(0, len(Z), 16):
-        np.testing.assert_array_equal(rows_in(compiled, Z[first : first + 16]), expected[first : first + 16])
+    np.testing.assert_array_equal(rows_in(compiled, np.asfortranarray(Z[::2])), expected[::2])
