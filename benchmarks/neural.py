@@ -3,14 +3,14 @@
     python benchmarks/neural.py [speed] [threads] [sparsemap] [ner] [parse] [--quick]
 
 ``speed``: a batch of 64 examples, forward and backward, in CPU time of the process on one thread, beside the batch
-search alone (NumPy, the same labels, nothing kept from before); the structured hinge of a chain of 20 positions and 26
-states and its log-partition function beside torch-struct's. ``threads``: the same hinge with ``n_jobs`` 1 and 2, by the
-clock. ``sparsemap``: SparseMAP on these chains beside quadratic programs, with its peak of memory by the size of the
-batch. ``ner``: entities of WNUT 17 by a BiLSTM and a chain, or a declared space (thesis Table 5.4); ``parse``:
-dependency trees of UD English EWT by a bi-affine scorer (thesis Tables 5.5 and 5.6, Figure 5-3), both in
-`_neural_text.py`. These two need the data sets beside the checkout, or their folder in STRUCTOPT_DATA; with ``--runs
-FILE`` every run is kept in a file, and those that are in it are not repeated. A peer is left out where it is not
-installed.
+search alone (NumPy, the same labels, nothing kept from before or for later) and beside a loss that does nothing; the
+structured hinge of a chain of 20 positions and 26 states and its log-partition function beside torch-struct's.
+``threads``: the same hinge with ``n_jobs`` 1 and 2, by the clock. ``sparsemap``: SparseMAP on these chains beside
+quadratic programs, with its peak of memory by the size of the batch. ``ner``: entities of WNUT 17 by a BiLSTM and a
+chain, or a declared space (thesis Table 5.4); ``parse``: dependency trees of UD English EWT by a bi-affine scorer
+(thesis Tables 5.5 and 5.6, Figure 5-3), both in `_neural_text.py`. These two need the data sets beside the checkout,
+or their folder in STRUCTOPT_DATA; with ``--runs FILE`` every run is kept in a file, and those that are in it are not
+repeated. A peer is left out where it is not installed.
 """
 
 from __future__ import annotations
@@ -68,45 +68,86 @@ def best(call: Callable[[], Any], repeats: int) -> float:
     return min(seconds)
 
 
-def _chain() -> tuple[so.Model, Any, Any]:
-    unary = torch.randn(B, T, S, requires_grad=True)
-    steps = torch.randn(S, S, requires_grad=True)
-    return so.structures.Chain(S), (unary, steps), torch.randint(S, (B, T))
+def in_turns(calls: Mapping[str, Callable[[], Any]], repeats: int, rounds: int = 5) -> dict[str, float]:
+    """The median of the CPU seconds of each call, a few in a row in turns: what others do is felt by all of them."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            call()
+            for _ in range(-(-repeats // rounds)):
+                begun = process_time()
+                call()
+                seconds[name].append(process_time() - begun)
+    return {name: float(np.median(found)) for name, found in seconds.items()}
+
+
+def _chain(length: int = T, states: int = S) -> tuple[so.Model, Any, Any]:
+    unary = torch.randn(B, length, states, requires_grad=True)
+    steps = torch.randn(states, states, requires_grad=True)
+    return so.structures.Chain(states), (unary, steps), torch.randint(states, (B, length))
+
+
+def _trees(tokens: int, rng: np.random.Generator) -> tuple[so.Model, Any, Any]:
+    heads = np.array([[0, *rng.integers(1, np.arange(1, tokens) + 1)] for _ in range(B)])  # every head stands before
+    return so.structures.Arborescence(), torch.randn(B, tokens + 1, tokens + 1, requires_grad=True), torch.tensor(heads)
+
+
+def _pairwise(n: int, coupling: float, rng: np.random.Generator) -> tuple[so.Model, Any, Any]:
+    pairs = coupling * torch.randn(B, n * (n - 1) // 2)
+    scores = torch.randn(B, n, requires_grad=True), pairs.requires_grad_()
+    return so.structures.PairwiseMRF(n), scores, rng.integers(2, size=(B, n))
+
+
+def _assignment(n: int, rng: np.random.Generator) -> tuple[so.Model, Any, Any]:
+    labels = torch.tensor(np.array([rng.permutation(n) for _ in range(B)]))
+    return so.structures.Assignment(), torch.randn(B, n, n, requires_grad=True), labels
+
+
+def _declared(n: int, most: int) -> tuple[so.Model, Any, Any]:
+    space = so.LabelSpace("tags")
+    tags = space.binary("tag", n)
+    space.subject_to(tags.sum() <= most, tags[1:] <= tags[0])
+    labels = np.zeros((B, n))
+    labels[:, :2] = 1.0
+    model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
+    return model, {"tag": torch.randn(B, n, requires_grad=True)}, labels
 
 
 def _problems() -> dict[str, tuple[so.Model, Any, Any]]:
-    """Models with scores and labels of 64 examples."""
+    """Models with scores and labels of 64 examples; the second half is larger."""
     rng = np.random.default_rng(0)
-    heads = np.array([[0, *rng.integers(1, np.arange(1, 20) + 1)] for _ in range(B)])  # every head stands before
-    space = so.LabelSpace("tags")
-    tags = space.binary("tag", 12)
-    space.subject_to(tags.sum() <= 4, tags[1:] <= tags[0])
-    declared = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
-    labels = np.zeros((B, 12))
-    labels[:, :2] = 1.0
     return {
         "chain 20 x 26": _chain(),
-        "trees of 20 tokens": (
-            so.structures.Arborescence(),
-            torch.randn(B, 21, 21, requires_grad=True),
-            torch.tensor(heads),
-        ),
-        "pairwise, 12 labels": (
-            so.structures.PairwiseMRF(12),
-            (torch.randn(B, 12, requires_grad=True), torch.randn(B, 66, requires_grad=True)),
-            rng.integers(2, size=(B, 12)),
-        ),
-        "assignment 20 x 20": (
-            so.structures.Assignment(),
-            torch.randn(B, 20, 20, requires_grad=True),
-            torch.tensor(np.array([rng.permutation(20) for _ in range(B)])),
-        ),
-        "declared, 12 tags": (declared, {"tag": torch.randn(B, 12, requires_grad=True)}, labels),
-    }  # fmt: skip
+        "trees of 20 tokens": _trees(20, rng),
+        "pairwise, 12 labels": _pairwise(12, 1.0, rng),
+        "assignment 20 x 20": _assignment(20, rng),
+        "declared, 12 tags": _declared(12, 4),
+        "chain 50 x 50": _chain(50, 50),
+        "trees of 50 tokens": _trees(50, rng),
+        "pairwise, 30 labels, weak pairs": _pairwise(30, 0.1, rng),
+        "assignment 50 x 50": _assignment(50, rng),
+        "declared, 40 tags": _declared(40, 8),
+    }
+
+
+class _Empty(torch.autograd.Function):  # type: ignore[misc]
+    """A loss that does nothing: gradients of the right shapes, and an error where the scores change before them."""
+
+    @staticmethod
+    def forward(ctx: Any, *scores: Any) -> Any:
+        ctx.save_for_backward(*scores)
+        return scores[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Any) -> Any:
+        return tuple(torch.zeros_like(score) for score in ctx.saved_tensors)
 
 
 def hinge_against_search(repeats: int) -> Rows:
     """Forward and backward over the search alone."""
+    # As in every process that has freed the arrays of a network: the C library then keeps freed memory. Otherwise it
+    # gives back and takes anew a few MB in some calls, of the search or of the hinge, as it happens: up to 3 ms.
+    np.empty(1 << 21)
     rows: Rows = []
     for name, (model, scores, labels) in _problems().items():
         given = scores.values() if isinstance(scores, dict) else scores
@@ -114,25 +155,51 @@ def hinge_against_search(repeats: int) -> Rows:
         for surrogate in ("margin", "slack"):
             hinge = StructuredHinge(model, surrogate)
             arranged = hinge.layout.arrange(scores)
-            risk = StructuredRisk.of_batch(arranged.batch, hinge.layout.labels(labels, arranged), surrogate)
+            batch, Y = arranged.batch, hinge.layout.labels(labels, arranged)
             tables = arranged.arrays().arrays
+            known = StructuredRisk.of_batch(batch, Y, surrogate, keep=False)
 
-            def search(risk: StructuredRisk = risk, tables: Any = tables) -> None:
-                assert isinstance(risk.batch, ScoredBatch)
-                risk.batch = risk.batch.renewed()  # nothing is kept of the last search
-                risk._planes = risk._plane_batch()
-                risk.violations_of(tables)
+            def search(known: StructuredRisk = known, tables: Any = tables) -> None:
+                assert isinstance(known.batch, ScoredBatch)
+                known.batch = known.batch.renewed()  # nothing is kept of the last search,
+                known.truth = known.batch.labels(known.truth.native)  # nor what it made of the labels
+                known._planes = known._plane_batch()
+                known.violations_of(tables)
+
+            def with_labels(batch: Any = batch, Y: Any = Y, surrogate: str = surrogate, tables: Any = tables) -> None:
+                StructuredRisk.of_batch(batch.renewed(), Y, surrogate, keep=False).violations_of(tables)
 
             def both(hinge: StructuredHinge = hinge, scores: Any = scores, labels: Any = labels) -> None:
                 hinge(scores, labels).backward()
 
-            def least(leaves: list[Any] = leaves) -> None:
+            def mean(leaves: list[Any] = leaves) -> None:
                 sum(leaf.double().mean() for leaf in leaves).backward()
 
-            alone, whole, graph = (1e3 * typical(call, repeats) for call in (search, both, least))
-            row = {"labels": name, "rescaling": surrogate, "search, ms": alone, "hinge, ms": whole}
-            row |= {"a mean, ms": graph, "hinge / search": whole / alone}
-            rows.append(shown({**row, "(hinge - mean) / search": (whole - graph) / alone}))
+            def empty(leaves: list[Any] = leaves) -> None:
+                _Empty.apply(*leaves).backward()
+
+            def least(with_labels: Any = with_labels, empty: Any = empty) -> None:
+                with_labels()
+                empty()
+
+            calls: dict[str, Callable[[], Any]] = {"search": search, "labels": with_labels, "mean": mean}
+            calls |= {"empty": empty, "least": least, "hinge": both}
+            found = {key: 1e3 * value for key, value in in_turns(calls, repeats).items()}
+            rows.append(
+                shown(
+                    {
+                        "labels": name,
+                        "rescaling": surrogate,
+                        "search, ms": found["search"],
+                        "with labels, ms": found["labels"],
+                        "a mean, ms": found["mean"],
+                        "an empty loss, ms": found["empty"],
+                        "hinge, ms": found["hinge"],
+                        "hinge / search": found["hinge"] / found["search"],
+                        "hinge / (labels, search, empty loss)": found["hinge"] / found["least"],
+                    }
+                )
+            )
     return rows
 
 
@@ -278,8 +345,11 @@ def main() -> None:
                 measures=MEASURES,
                 words=[what, *quick],
                 ratio="hinge / search",
-                note="Forward and backward. `a mean`: what PyTorch takes for the mean of the same tensors in float64. "
-                "What is neither takes 0.3 to 0.9 ms: where the search takes less, the ratio is large.",
+                note="Forward and backward. `search`: NumPy, scores and labels as it takes them, nothing kept from "
+                "before or for later; `with labels`: the labels are checked and their losses made, as for every new "
+                "batch. `a mean`: what PyTorch takes for the mean of the same tensors in float64; `an empty loss`: for "
+                "a loss that does nothing, alone, and after a search about twice that. The last column is over what no "
+                "loss of this kind can do without, measured in one piece: labels, search and an empty loss.",
             )
             rows = chain_against_torch_struct(repeats)
             title = "Chains beside torch-struct"

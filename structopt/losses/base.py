@@ -60,7 +60,7 @@ class TaskLoss(ABC):
         forms = [self.linear(truth) for truth in np.asarray(truths)]
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
 
-    def linear_ones(self, ones: npt.NDArray[np.int64], n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+    def _linear_ones(self, ones: npt.NDArray[np.int64], n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
         """`linear_batch` of `n` ground truths by the places of their ones, where the zeros need no look; else None.
 
         Parameters

@@ -21,7 +21,7 @@ from structopt._jit import IntArray
 from structopt.checks import examples
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
-from structopt.model.part_tables import fill_rows, number_groups
+from structopt.model.part_tables import fill_rows, fill_steps, number_groups
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ __all__ = [
     "ranges",
     "refusal",
     "spread_rows",
+    "taken_labels",
 ]
 
 #: The compact form of the labels of a data set.
@@ -287,7 +288,7 @@ class BatchCodec(ABC, Generic[Native]):
         return False
 
     def mixture(self, labels: Sequence[Native | None], numbers: IntArray, shares: FloatArray) -> Native | None:
-        """``sum_k shares[k, i] * labels[numbers[k, i]]`` of every example i, where the compact form holds mixtures.
+        """``sum_k shares[k, i] * labels[numbers[k, i]]`` of every example i, where the compact form holds them.
 
         Parameters
         ----------
@@ -426,6 +427,18 @@ class PointCodec(BatchCodec[Any]):
     def from_points(self, Z: Any) -> Any:
         return np.asarray(Z) if self.batch.model.fixed else Z if isinstance(Z, RaggedRows) else RaggedRows.of(Z)
 
+    def mixture(self, labels: Sequence[Any], numbers: IntArray, shares: FloatArray) -> Any:
+        mixed = bool(shares[1].any())
+        used = np.unique(numbers) if mixed else np.unique(numbers[0])
+        few = all(self._are_points(labels[k]) and labels[k].shape[1] <= _FEW_VARIABLES for k in used)
+        if not few:
+            return None
+        points, every = np.array([labels[k] for k in used]), np.arange(self.n)
+        first = points[np.searchsorted(used, numbers[0]), every]
+        if not mixed:
+            return first
+        return shares[0][:, None] * first + shares[1][:, None] * points[np.searchsorted(used, numbers[1]), every]
+
     def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
         if not self.batch.model.fixed:
             chosen = range(self.n) if some is None else some.tolist()
@@ -526,16 +539,49 @@ def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
     """The smallest coefficient of each example, if all its others are multiples of it; 0 otherwise.
 
     `owner` is the example of every row of the coefficients.
+
+    Examples
+    --------
+    >>> common_steps(np.array([[1.0, -2.0], [0.0, 3.0], [1.0, 1.5]]), np.array([0, 0, 1]), 3)
+    array([1., 0., 0.])
     """
-    rows = np.abs(coef.reshape(len(coef), -1))
-    smallest = np.where(rows > 0.0, rows, np.inf).min(axis=1, initial=np.inf)
-    unit = np.full(n, np.inf)
-    np.minimum.at(unit, owner, smallest)
-    with np.errstate(invalid="ignore"):
-        quotients = rows / unit[owner][:, None]
-    whole = (np.abs(quotients - np.rint(quotients)) <= 1e-9).all(axis=1)
-    unit[owner[~whole]] = 0.0
-    return np.where(np.isfinite(unit), unit, 0.0)
+    rows, steps = np.ascontiguousarray(coef, dtype=np.float64).reshape(len(coef), -1), np.full(n, np.inf)
+    fill_steps(rows, np.ascontiguousarray(owner, dtype=np.int64), steps)
+    return steps
+
+
+def taken_labels(labels: Sequence[IntArray | None], numbers: IntArray, owner: IntArray) -> IntArray | None:
+    """Labels of whole numbers, one after the other: those of example i are of ``labels[numbers[i]]``.
+
+    Parameters
+    ----------
+    labels : sequence
+        None for those that are not in this form.
+    numbers : ndarray of int, shape (n,)
+    owner : ndarray of int
+        The example of every entry.
+
+    Returns
+    -------
+    ndarray or None
+        None where one is needed that is not in this form.
+
+    Examples
+    --------
+    >>> taken_labels([np.array([1, 2, 3]), None, np.array([4, 5, 6])], np.array([2, 0]), np.array([0, 0, 1]))
+    array([4, 5, 3])
+    """
+    first, *others = np.flatnonzero(np.bincount(numbers)).tolist()
+    found = labels[first]
+    if found is None:
+        return None
+    found = found.copy()
+    for k in others:
+        own = labels[k]
+        if own is None:
+            return None
+        np.copyto(found, own, where=(numbers == k)[owner])
+    return found
 
 
 def labels_given(Y: Any, n: int) -> Any:

@@ -1,12 +1,14 @@
-"""Compiled loops over sparse tables (CSR) for which scipy has no single call."""
+"""Compiled loops over tables for which numpy and scipy have no single call."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from structopt._jit import kernel
 
-__all__ = ["add_joint", "add_scores", "fill_rows", "mix_rows", "number_groups", "take_rows"]
+__all__ = ["add_joint", "add_scores", "fill_rows", "fill_steps", "mix_rows", "number_groups", "take_rows"]
 
 
 @kernel
@@ -132,3 +134,24 @@ def number_groups(rows: Any, indptr: Any, indices: Any, data: Any, integral: Any
             for q in range(begin, end):
                 group[indices[q]] = found
             found += 1
+
+
+@kernel
+def fill_steps(rows: Any, owner: Any, steps: Any) -> None:
+    """The smallest coefficient of each example, 0 if another is no multiple of it; `steps` is infinite at first."""
+    for r in range(rows.shape[0]):
+        least = steps[owner[r]]
+        for value in rows[r]:
+            size = abs(value)
+            if 0.0 < size < least:
+                least = size
+        steps[owner[r]] = least
+    whole = np.ones(steps.size, np.bool_)
+    for r in range(rows.shape[0]):
+        step = steps[owner[r]]
+        for value in rows[r]:
+            quotient = value / step
+            whole[owner[r]] &= abs(quotient - np.rint(quotient)) <= 1e-9
+    for i in range(steps.size):
+        if not whole[i] or steps[i] == np.inf:
+            steps[i] = 0.0

@@ -60,6 +60,9 @@ class DataPlanes:
         Another part of h that is linear in the label.
     least : float, optional
         Labels with g above ``-least`` are left out.
+    keeps : bool
+        Whether there is another pass. Labels are then part tables, of which no more is kept than a label has; those of
+        a single pass stay in the compact form of their codec where that makes `BatchCodec.mixture`.
     """
 
     def __init__(
@@ -71,7 +74,9 @@ class DataPlanes:
         offset: float = 0.0,
         errors: LossBatch[Any] | None = None,
         least: float | None = None,
+        keeps: bool = True,
     ) -> None:
+        self._compact = batch.codec.holds_mixtures or not keeps
         self.batch, self.truth, self.loss, self.errors = batch, truth, loss, errors
         self.convex, self.offset, self.least = convex, offset, least
         self._levels: tuple[FloatArray, FloatArray] | None = None
@@ -84,7 +89,7 @@ class DataPlanes:
         self._lam: FloatArray | None = None
 
     @classmethod
-    def of_counts(cls, batch: Batch, truth: LabelBatch, convex: bool) -> DataPlanes | None:
+    def of_counts(cls, batch: Batch, truth: LabelBatch, convex: bool, keeps: bool = True) -> DataPlanes | None:
         """The planes of micro-F1: h is the margin error plus the errors, g minus what is on (`Counts`).
 
         None where the codec does not count, or where fractional labels may come arbitrarily close to an empty ground
@@ -93,7 +98,7 @@ class DataPlanes:
         counts = batch.codec.counts(truth.native)
         if counts is None or (convex and not (counts.on.const < 0.0).all()):
             return None
-        return cls(batch, truth, counts.on, convex, errors=counts.errors, least=counts.least)
+        return cls(batch, truth, counts.on, convex, errors=counts.errors, least=counts.least, keeps=keeps)
 
     def at(self, tables: Sequence[FloatArray], n_jobs: int, plane: Callable[[int], SearchPlane]) -> PassPlanes:
         """The planes at the score tables of some weights; `plane` makes that of one example."""
@@ -122,7 +127,7 @@ class DataPlanes:
         shift = np.full(self.batch.n, self.offset)
         if self.errors is not None:
             shift += self.batch.loss_values(self.errors, labels)
-        kept = labels if self.batch.codec.holds_mixtures else LabelBatch(labels.tables, None)
+        kept = labels if self._compact else LabelBatch(labels.tables, None)
         return _Points(kept, self.batch.loss_values(self.loss, labels), shift)
 
     def ends(self, tables: Sequence[FloatArray], n_jobs: int) -> list[tuple[_Points, FloatArray]]:

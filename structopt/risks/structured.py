@@ -237,8 +237,8 @@ class StructuredRisk(Risk):
         # Over a relaxation every mixture is a label.
         convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()
         if self.surrogate.counts:
-            return DataPlanes.of_counts(self.batch, self.truth, convex)
-        return DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset)
+            return DataPlanes.of_counts(self.batch, self.truth, convex, self._keeps)
+        return DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset, keeps=self._keeps)
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
         """The risk of some of the examples (the mean of their surrogates times their weights in this risk).

@@ -32,10 +32,6 @@ FEASIBILITY_TOLERANCE = 1e-6
 VALUE_TOLERANCE = 1e-9
 
 
-#: Entries of a matrix of which an array takes less time in products than its non-zeros.
-_SMALL = 1 << 12
-
-
 @dataclass(frozen=True, eq=False)
 class CompiledSpace:
     """A label space as plain arrays.
@@ -136,14 +132,6 @@ class CompiledSpace:
         units[units == 0.0] = 1.0
         units.flags.writeable = False
         return units
-
-    @cached_property
-    def small_rows(self) -> tuple[FloatArray, FloatArray] | None:
-        """The transposed matrix and its absolute values as arrays; None where they are large."""
-        if self.n_rows * self.n_variables > _SMALL:
-            return None
-        dense = np.ascontiguousarray(self.matrix.toarray().T)
-        return dense, np.abs(dense)
 
     def relaxed(self) -> CompiledSpace:
         """The same rows and bounds without integrality."""

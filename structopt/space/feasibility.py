@@ -16,10 +16,6 @@ from structopt.space.lazy import described_row, found_rows
 __all__ = ["Violation", "check_label", "contains", "point_of", "rows_in", "satisfies_lazy_rows", "violations"]
 
 
-#: Points times variables times rows up to which one loop takes less time than operations on arrays.
-_FEW = 1 << 16
-
-
 class Violation(NamedTuple):
     """One violated row, bound or integrality condition: its name, the value found, the range allowed."""
 
@@ -83,24 +79,12 @@ def satisfies_lazy_rows(space: CompiledSpace, point: FloatArray, tol: float = FE
 
 
 def rows_in(space: CompiledSpace, Z: FloatArray, tol: float = FEASIBILITY_TOLERANCE) -> npt.NDArray[np.bool_]:
-    """`contains` of every row of `Z` (finite values), in one product."""
-    dense = space.small_rows
-    if dense is not None and Z.size * space.n_rows <= _FEW and not space.separations:
-        found = np.ones(len(Z), dtype=np.bool_)
-        _hold(
-            np.ascontiguousarray(Z, dtype=np.float64), space.lower, space.upper, space.integrality, dense[0],
-            space.row_lower, space.row_upper, space.row_units, tol, found,
-        )  # fmt: skip
-        return found
-    good = ((space.lower - tol <= Z) & (space.upper + tol >= Z)).all(axis=1)
-    integer = Z if space.integrality.all() else Z[:, space.integrality]
-    good &= (np.abs(integer - np.rint(integer)) <= tol).all(axis=1)
-    if dense is not None:
-        value, size = Z @ dense[0], np.abs(Z) @ dense[1]
-    else:
-        value, size = (space.matrix @ Z.T).T, (abs(space.matrix) @ np.abs(Z).T).T
-    scale = np.maximum(space.row_units, size)
-    good = np.asarray(good & ~_excess(value, space.row_lower, space.row_upper, scale, tol).any(axis=1))
+    """`contains` of every row of `Z` (finite values), in one loop."""
+    matrix, good = space.matrix, np.ones(len(Z), dtype=np.bool_)
+    _hold(
+        np.ascontiguousarray(Z, dtype=np.float64), space.lower, space.upper, space.integrality, matrix.indptr,
+        matrix.indices, matrix.data, space.row_lower, space.row_upper, space.row_units, tol, good,
+    )  # fmt: skip
     if space.separations:
         for i in np.flatnonzero(good).tolist():
             good[i] = satisfies_lazy_rows(space, Z[i], tol)
@@ -113,14 +97,16 @@ def _hold(
     lower: FloatArray,
     upper: FloatArray,
     integrality: npt.NDArray[np.bool_],
-    columns: FloatArray,
+    indptr: Any,
+    indices: Any,
+    data: FloatArray,
     row_lower: FloatArray,
     row_upper: FloatArray,
     units: FloatArray,
     tol: float,
     good: npt.NDArray[np.bool_],
 ) -> None:
-    """`rows_in` of few points and rows: a dozen operations on small arrays take longer."""
+    """Whether points satisfy bounds, integrality and rows: of a few points, operations on arrays take longer."""
     for i in range(Z.shape[0]):
         z = Z[i]
         for j in range(z.size):
@@ -129,9 +115,9 @@ def _hold(
                 good[i] = False
         for r in range(row_lower.size):
             value = size = 0.0
-            for j in range(z.size):
-                value += columns[j, r] * z[j]
-                size += np.abs(columns[j, r] * z[j])
+            for q in range(indptr[r], indptr[r + 1]):
+                value += data[q] * z[indices[q]]
+                size += np.abs(data[q] * z[indices[q]])
             room = tol * max(units[r], size)
             if value < row_lower[r] - room or value > row_upper[r] + room:
                 good[i] = False

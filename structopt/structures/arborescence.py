@@ -62,7 +62,7 @@ class WrongHeads(TaskLoss):
         scale = self._scale(arcs.shape[1])
         return -scale * arcs, scale * arcs.sum(axis=1)
 
-    def linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+    def _linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
         tokens = math.isqrt(size) - 1
         if type(self).linear is not WrongHeads.linear or len(ones) != n * tokens:
             return None

@@ -87,7 +87,7 @@ class RowLoss(TaskLoss):
         # Every row is right or wrong.
         return -self._scale * tables.reshape(len(tables), -1), np.full(len(tables), self._scale * self.shape[0])
 
-    def linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
+    def _linear_ones(self, ones: IntArray, n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
         matched = len(ones) == n * self.shape[0]
         if self.kind == "footrule" or not matched or type(self).linear is not RowLoss.linear:
             return None

@@ -29,6 +29,7 @@ from structopt.model.codec import (
     counts_of,
     csr_table,
     spread_rows,
+    taken_labels,
 )
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
 from structopt.space import LabelSpace
@@ -351,9 +352,16 @@ class StateSequences(BatchCodec[IntArray]):
     def loss_rows(self) -> IntArray:
         return np.diff(self._ptr)
 
+    @cached_property
+    def _owner(self) -> IntArray:
+        """The sequence of every position."""
+        return np.repeat(np.arange(self.n), np.diff(self._ptr))
+
+    def mixture(self, labels: Sequence[IntArray | None], numbers: IntArray, shares: FloatArray) -> IntArray | None:
+        return None if shares[1].any() else taken_labels(labels, numbers[0], self._owner)
+
     def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
-        owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
-        return common_steps(loss.coef, owner, self.n)
+        return common_steps(loss.coef, self._owner, self.n)
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
         total = np.array(loss.const)

@@ -24,6 +24,7 @@ from structopt.model.codec import (
     csr_table,
     ranges,
     spread_rows,
+    taken_labels,
 )
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space.compiled import FloatArray
@@ -98,7 +99,7 @@ class Choices(BatchCodec[IntArray]):
     def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
         start, ones = self.start, self._parts(truth)
         if len(self._alike) == 1:
-            known = self.task_loss(0).linear_ones(ones, self.n, int(start[-1]) // self.n)
+            known = self.task_loss(0)._linear_ones(ones, self.n, int(start[-1]) // self.n)
             if known is not None:
                 return LossBatch(*known)
         block = np.zeros(int(start[-1]))
@@ -151,9 +152,21 @@ class Choices(BatchCodec[IntArray]):
     def loss_rows(self) -> IntArray:
         return np.diff(self.start)
 
+    @cached_property
+    def _slot_owner(self) -> IntArray:
+        """The example of every slot."""
+        return np.repeat(np.arange(self.n), np.diff(self.slots))
+
+    def mixture(self, labels: Sequence[IntArray | None], numbers: IntArray, shares: FloatArray) -> IntArray | None:
+        return None if shares[1].any() else taken_labels(labels, numbers[0], self._slot_owner)
+
+    @cached_property
+    def _part_owner(self) -> IntArray:
+        """The example of every part."""
+        return np.repeat(np.arange(self.n), np.diff(self.start))
+
     def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
-        owner = np.repeat(np.arange(self.n), np.diff(self.start))
-        return common_steps(loss.coef[:, None], owner, self.n)
+        return common_steps(loss.coef[:, None], self._part_owner, self.n)
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
         total = np.array(loss.const, dtype=np.float64)

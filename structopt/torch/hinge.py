@@ -142,6 +142,7 @@ class _Hinge(torch.autograd.Function):
         ctx.save_for_backward(*scores)  # and an error where they are changed in place before the backward pass
         tables, shared = arranged.arrays()
         found = loss._violations(risk, tables)
+        arranged.release()
         ctx.name = type(loss).__name__
         ctx.parts = (arranged, found, risk.truth, shared)
         # Every further node of the graph takes as long as a small search: the mean is taken here.

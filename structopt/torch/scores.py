@@ -456,6 +456,10 @@ class Arrangement:
             self._tables = tables
         return self._tables
 
+    def release(self) -> None:
+        """Forget the tables: they are not needed for gradients, which may be a long time later."""
+        self._tables = None
+
     def gradients(self, tables: Sequence[FloatArray | None]) -> list[Tensor | None]:
         """Numbers by table in the shape, type and place of `sources`; padding is 0."""
         found: list[Tensor | None] = []

@@ -284,3 +284,22 @@ def test_mass_that_a_scaled_sum_would_lose_comes_back(length):
     U[: length // 2, 1] = U[length // 2 :, 0] = -60.0
     _, node, _ = chain.marginals_batch(U, [0, length], [[0.0, -np.inf], [-np.inf, 0.0]])
     np.testing.assert_allclose(node, 0.5, atol=1e-9)
+
+
+def test_losses_in_units():
+    """Every loss is a whole number of its chain's units above the smallest of its position; None where it is not."""
+    rng = np.random.default_rng(0)
+    ptr = np.array([0, 3, 4, 9])
+    owner = np.repeat(np.arange(3), np.diff(ptr))
+    for unit in (1.0, 0.25, 1 / 3):
+        for fraction in (1, 2, 5):
+            scale = unit * np.array([1.0, 3.0, 0.5])[owner][:, None] / fraction
+            coef = (rng.integers(0, 2 * fraction + 1, size=(9, 4)) + rng.integers(-2, 3, size=(9, 1))) * scale
+            coef[3] = 1.5  # a chain of one position with one loss
+            units = by_loss.loss_units(coef, ptr)
+            assert units is not None
+            least = coef.min(axis=1)
+            np.testing.assert_allclose(least[:, None] + units.unit[owner][:, None] * units.rows, coef, atol=1e-12)
+            np.testing.assert_allclose(units.base, np.add.reduceat(least, ptr[:-1]))
+            assert units.levels.tolist() == (np.add.reduceat(units.rows.max(axis=1), ptr[:-1]) + 1).tolist()
+    assert by_loss.loss_units(np.array([[0.0, 1.0, np.sqrt(2.0)]]), np.array([0, 1])) is None

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt.model.batch import part_table
+from structopt.model.codec import common_steps
 from structopt.risks.planes import _mixed, _stacked
 from structopt.risks.structured import difference
 from structopt.train.working_sets import WorkingSets
@@ -68,3 +69,103 @@ def test_planes_are_the_parts_in_which_labels_differ():
         score = sum(v * (w[a] if r < 0 else rows[r] @ w[a : a + 2]) for r, a, v in parts)
         joint = group.batch.joint(group.truth, found.scale) - group.batch.joint(found.labels, found.scale)
         assert score == pytest.approx(w @ joint)
+
+
+def test_steps_of_losses():
+    rng = np.random.default_rng(4)
+    owner = np.repeat(np.arange(5), [3, 1, 4, 2, 2])
+    coef = rng.integers(-3, 4, size=(12, 4)) * np.array([0.5, 1.0, 0.1, 3.0, 1.0])[owner][:, None]
+    coef[owner == 4] = 0.0
+    coef[owner == 3, 0] = (1.0, np.sqrt(2.0))
+    rows = np.abs(coef)
+    for i, found in enumerate(common_steps(coef, owner, 5)):
+        own = rows[owner == i]
+        least = own[own > 0].min(initial=np.inf)
+        whole = np.abs(own / least - np.rint(own / least)).max() <= 1e-9
+        assert found == (least if whole and np.isfinite(least) else 0.0)
+    assert common_steps(coef[:, :1].copy(), owner, 5).shape == (5,)
+
+
+def _sizes(rng, *sizes):
+    return [rng.normal(size=(t + 1, t + 1, 2)) for t in sizes]
+
+
+CASES = {
+    "chain": lambda rng: (so.structures.Chain(3, initial_weights=True), [rng.normal(size=(t, 2)) for t in (3, 1, 4)]),
+    "tree": lambda rng: (so.structures.Arborescence(), _sizes(rng, 2, 3)),
+    "trees of one size": lambda rng: (so.structures.Arborescence(), _sizes(rng, 3, 3)),
+    "relations": lambda rng: (so.structures.LabelledArborescence(2), _sizes(rng, 2, 3)),
+    "matching": lambda rng: (so.structures.Assignment(normalize=True), list(rng.normal(size=(4, 2, 3, 2)))),
+    "partial matching": lambda rng: (so.structures.Assignment(unmatched=True), list(rng.normal(size=(4, 3, 2, 2)))),
+    "pairs": lambda rng: (so.structures.PairwiseMRF(4), rng.normal(size=(5, 2))),
+    "many pairs": lambda rng: (so.structures.PairwiseMRF(50, integral="relax"), rng.normal(size=(3, 2))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts_and_differences_of_compact_labels(name):
+    """Summed with weights, in one row and in a row for each, they are those of the part tables."""
+    rng = np.random.default_rng(5)
+    model, X = CASES[name](rng)
+    batch = model.batch(X)
+    labels, truth = (batch.argmax(batch.tables(rng.normal(size=batch.n_weights)))[0] for _ in range(2))
+    weights = rng.normal(size=batch.n)
+    weights[0] = 0.0
+    for t, (start, term) in enumerate(zip(batch.starts, batch.model.features.values(), strict=True)):
+        factors = sp.diags_array(np.repeat(weights, np.diff(start)))
+        parts = [(factors @ one.tables[t]).toarray() for one in (labels, truth)]
+        one_row = isinstance(term, so.features.Tied)
+        for dtype in (np.float64, np.float32):
+            for rows in (len(parts[0]), *([1] if one_row else [])):
+                whole = [part if rows > 1 else part.sum(axis=0, keepdims=True) for part in parts]
+                out = np.zeros((rows, batch.columns[t]), dtype=dtype)
+                if batch.codec.add_differences(t, labels.native, truth.native, weights, out):
+                    np.testing.assert_allclose(out, whole[0] - whole[1], rtol=1e-5, atol=1e-6)
+                else:
+                    assert not out.any() and name == "many pairs"
+                if batch.codec.add_parts(t, labels.native, weights, np.zeros_like(out)):
+                    out = np.ones_like(out)
+                    batch.codec.add_parts(t, labels.native, weights, out)
+                    np.testing.assert_allclose(out, 1.0 + whole[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_labels_taken_example_by_example(name):
+    rng = np.random.default_rng(6)
+    model, X = CASES[name](rng)
+    batch = model.batch(X)
+    known = [batch.argmax(batch.tables(rng.normal(size=batch.n_weights)))[0] for _ in range(3)]
+    numbers = rng.integers(0, 3, size=(2, batch.n))
+    for shares in (np.array([np.ones(batch.n), np.zeros(batch.n)]), rng.dirichlet([1.0, 1.0], batch.n).T):
+        found = batch.codec.mixture([labels.native for labels in known], numbers, shares)
+        if found is None:
+            assert shares[1].any()
+            continue
+        for t, (table, start) in enumerate(zip(batch.labels(found).tables, batch.starts, strict=True)):
+            owner = np.repeat(np.arange(batch.n), np.diff(start))
+            dense = [labels.tables[t].toarray() for labels in known]
+            expected = sum(
+                shares[k, owner, None] * np.array(dense)[numbers[k, owner], np.arange(len(owner))] for k in (0, 1)
+            )
+            np.testing.assert_allclose(table.toarray(), expected, atol=1e-12)
+    assert batch.codec.mixture([None, None, None], numbers, np.array([np.ones(batch.n), np.zeros(batch.n)])) is None
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "many pairs"])  # of a relaxation
+def test_losses_of_compact_labels(name):
+    """Of the ground truth's own form, with and without labels left out, they are those of points."""
+    rng = np.random.default_rng(7)
+    model, X = CASES[name](rng)
+    batch = model.batch(X)
+    tables = batch.tables(rng.normal(size=batch.n_weights))
+    truth, (labels, _) = batch.argmax(tables)[0], batch.argmax([-table for table in tables])
+    loss = batch.loss(truth)
+    found = batch.loss_values(loss, labels)
+    for i, (label, own) in enumerate(zip(batch.decode(labels), batch.decode(truth), strict=True)):
+        coef, const = model.loss(own, batch.input(i))
+        assert found[i] == pytest.approx(coef @ model.encode(label, batch.input(i)) + const)
+    some = np.arange(1, batch.n)
+    left_out = batch.argmax(tables, loss, examples=some)[0]
+    whole = batch.argmax(tables, loss)[0]
+    np.testing.assert_allclose(batch.loss_values(loss, left_out)[some], batch.loss_values(loss, whole)[some])
+    assert batch.loss_values(loss, left_out)[0] == pytest.approx(loss.const[0])

@@ -310,3 +310,26 @@ def test_a_model_whose_loss_is_no_loss_of_blocks():
     w = rng.normal(size=risk.n_features)
     found = risk.violations(w)
     np.testing.assert_allclose(found.value, brute_force(risk, w), atol=1e-7)
+
+
+@pytest.mark.parametrize("surrogate", [Slack(), LogLoss(), MicroF1()], ids=repr)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_single_pass(family, surrogate):
+    """Where nothing is kept labels stay in compact form: the same values, planes and gradients."""
+    for search in ("exact", "convex_hull"):
+        rng = np.random.default_rng(5)
+        model, X, Y = make(family, rng)
+        batch = model.private_twin().batch(X)
+        kept, once = (
+            StructuredRisk.of_batch(batch, Y, surrogate, search, rtol=1e-6, keep=keep) for keep in (True, False)
+        )
+        for scale in (0.3, 3.0):
+            w = scale * rng.normal(size=batch.n_weights)
+            first, second = kept.violations(w), once.violations(w)
+            np.testing.assert_allclose(second.value, first.value, rtol=1e-5, atol=1e-9)
+            assert (second.upper >= first.value - 1e-9).all()
+            # The plane of the label found touches the surrogate.
+            margin = batch.dot(batch.tables(w), second.labels) - batch.dot(batch.tables(w), once.truth)
+            np.testing.assert_allclose(second.level + second.scale * margin, second.value, rtol=1e-6, atol=1e-9)
+        if once._planes is not None:
+            assert not once._planes._kept and once._planes.start is None

@@ -53,20 +53,60 @@ def loss_units(coef: FloatArray, ptr: IntArray) -> LossUnits | None:
     >>> units.rows.tolist(), units.unit.tolist(), units.levels.tolist()
     ([[1, 0], [0, 3], [0, 1]], [0.5, 2.0], [5, 2])
     """
-    least = coef.min(axis=1)
-    above = coef - least[:, None]
-    smallest_of_row = np.where(above > 1e-12 * np.abs(coef).max(initial=0.0), above, np.inf).min(axis=1)
-    smallest = np.minimum.reduceat(smallest_of_row, ptr[:-1])
-    smallest[~np.isfinite(smallest)] = 1.0
-    relative = above / np.repeat(smallest, np.diff(ptr))[:, None]
+    losses, bounds = np.ascontiguousarray(coef, dtype=np.float64), np.ascontiguousarray(ptr, dtype=np.int64)
+    n = len(ptr) - 1
+    least, base, smallest, levels = np.empty(len(losses)), np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    rows = np.empty(losses.shape, dtype=np.int64)
+    _least(losses, bounds, least, base, smallest)
     for parts in _FRACTIONS:
-        units = relative * parts
-        whole = np.rint(units)
-        if (np.abs(units - whole) <= 1e-9 * np.maximum(whole, 1.0)).all():
-            rows = whole.astype(np.int64)
-            levels = np.add.reduceat(rows.max(axis=1), ptr[:-1]) + 1
-            return LossUnits(rows, smallest / parts, np.add.reduceat(least, ptr[:-1]), levels)
+        if _count_units(losses, bounds, least, smallest, parts, rows, levels):
+            return LossUnits(rows, smallest / parts, base, levels)
     return None
+
+
+@kernel
+def _least(coef: FloatArray, ptr: IntArray, least: FloatArray, base: FloatArray, smallest: FloatArray) -> None:
+    """The smallest loss of every position, their sum over each chain, and the smallest loss above them of a chain."""
+    largest = 0.0
+    for r in range(coef.shape[0]):
+        least[r] = coef[r, 0]
+        for loss in coef[r]:
+            least[r], largest = min(least[r], loss), max(largest, abs(loss))
+    for i in range(base.size):
+        base[i], smallest[i] = 0.0, np.inf
+        for r in range(ptr[i], ptr[i + 1]):
+            base[i] += least[r]
+            for loss in coef[r]:
+                if loss - least[r] > 1e-12 * largest:
+                    smallest[i] = min(smallest[i], loss - least[r])
+        if smallest[i] == np.inf:
+            smallest[i] = 1.0
+
+
+@kernel
+def _count_units(
+    coef: FloatArray,
+    ptr: IntArray,
+    least: FloatArray,
+    smallest: FloatArray,
+    parts: int,
+    rows: IntArray,
+    levels: IntArray,
+) -> bool:
+    """Fill in losses in units of ``smallest / parts``; False where one is no whole number of them."""
+    for i in range(levels.size):
+        levels[i] = 1
+        for r in range(ptr[i], ptr[i + 1]):
+            most = 0
+            for s in range(coef.shape[1]):
+                units = (coef[r, s] - least[r]) / smallest[i] * parts
+                whole = np.rint(units)
+                if not abs(units - whole) <= 1e-9 * max(whole, 1.0):
+                    return False
+                rows[r, s] = np.int64(whole)
+                most = max(most, rows[r, s])
+            levels[i] += most
+    return True
 
 
 def front_entries(lengths: IntArray, levels: IntArray, n_states: int) -> IntArray:
