@@ -273,7 +273,7 @@ def load(directory: Path, split: str) -> tuple[Any, Any]:
 
 
 SETS = ("imclef07a", "imclef07d", "enron_hmc")
-GRID = (0.1, 1.0, 10.0, 100.0)
+GRID = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 def real(data: Path, sets: Sequence[str] = SETS, examples: int | None = None) -> list[Row]:
