@@ -1,15 +1,18 @@
 """Sets of labels: what micro-F1 on Yeast depends on, trees of labels, 159 labels with all pairs, sizes of the sets.
 
     python benchmarks/label_sets.py                                 those with a kept result
-    python benchmarks/label_sets.py yeast                           thesis Table 4.2: what MiF1 on Yeast depends on
+    python benchmarks/label_sets.py table2                          AISTATS16 Table 2 (thesis 4.2): margin and slack
+    python benchmarks/label_sets.py yeast                           what MiF1 on Yeast depends on
     python benchmarks/label_sets.py trees [--examples 1000]         thesis Table 4.3 on the trees of labels at hand
     python benchmarks/label_sets.py statistics                      sizes of the sets
     python benchmarks/label_sets.py bibtex [--examples 600] [--tests 500]   thesis Table 5.3, 159 labels
     python benchmarks/label_sets.py rcv1 [--examples 600] [--tests 500]     the same, 100 labels
 
-``yeast``: what the figures of Table 4.2 depend on: a constant feature, the scale of the features, pairs of labels,
-lam, and the number of labels that are predicted, by a shift of all scores. ``trees``: margin and slack rescaling of
-sets of nodes of a tree, lam by the MiF1 of held-out examples; the paper's 1500 pages of Wikipedia are not at hand.
+``table2``: the paper does not define its columns. Its accuracy is far above any exact match on Yeast, and its MaF1
+near its MiF1: mean overlap and F1 by example fit. ``yeast``: what these figures depend on: a constant feature, the
+scale of the features, pairs of labels, lam, and the number of labels that are predicted, by a shift of all scores.
+``trees``: margin and slack rescaling of sets of nodes of a tree, lam by the MiF1 of held-out examples; the paper's 1500
+pages of Wikipedia are not at hand.
 
 CPU seconds of the process, one BLAS thread. Data beside the checkout, or in STRUCTOPT_DATA.
 """
@@ -22,6 +25,7 @@ import os
 import resource
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -57,6 +61,81 @@ def shifted(model: Any, w: np.ndarray, X: Any, shift: float) -> np.ndarray:
     batch = model.batch(X)
     unary, *pairs = batch.tables(w)
     return np.array(batch.decode(batch.argmax([unary + shift, *pairs])[0]))
+
+
+def table2() -> None:
+    """Yeast, and RCV1 with its 50 most frequent labels: lam (or C) and a constant feature by held-out MiF1."""
+    keep(
+        "label_sets.table2",
+        [*yeast_rows(), *rcv1_rows()],
+        title="Test figures of margin and slack rescaling",
+        measures=["structopt/structures/mrf.py", "structopt/train", "structopt/search"],
+        words=["table2"],
+        note="Yeast is trained to a gap of 0.1 % over the labels themselves, RCV1 over their relaxation to a gap of "
+        f"10 %, slack rescaling in at most {ROUNDS} passes from the weights of the margin; predictions are integral.",
+    )
+
+
+def yeast_rows() -> list[Any]:
+    X, Y = load("yeast", "train")
+    X_test, Y_test = load("yeast", "test")
+    A, cut, rows = X.toarray(), 1200, []
+    for surrogate in ("margin", "slack"):
+        tried = []
+        # With a constant feature fewer labels are predicted than the paper's figures imply (`yeast`).
+        for constant, lam in product((False, True), (1e-1, 1e-2, 1e-3, 1e-4)):
+            svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=constant), surrogate, lam=lam, tol=5e-3)
+            P = np.array(svm.fit(A[:cut], Y[:cut]).predict(A[cut:]))
+            tried.append((set_measures(Y[cut:], P)["MiF1"], lam, constant))
+        _, lam, constant = max(tried)
+        svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=constant), surrogate, lam=lam).fit(A, Y)
+        rows.append(table2_row("Yeast", surrogate, Y_test, np.array(svm.predict(X_test.toarray())), constant, lam))
+        rows[-1] |= {"gap": svm.result_.gap}
+        shown(rows[-1])
+    return rows
+
+
+def rcv1_rows() -> list[Any]:
+    X, Y = load("rcv1_topics", "train")
+    X_test, Y_test = load("rcv1_topics", "test")
+    frequent = np.sort(np.argsort(-Y.sum(axis=0), kind="stable")[:50])
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    X, X_test, Y, Y_test = unit_rows(X)[order], unit_rows(X_test), Y[order][:, frequent], Y_test[:, frequent]
+    held = len(Y) // 5
+    few = slice(held, held + 800)
+    models = {has: so.structures.PairwiseMRF(50, intercept=has, integral="relax") for has in (False, True)}
+    rows: list[Any] = []
+    start: dict[str, Any] = {}
+    for surrogate, grid in (("margin", (1.0, 10.0, 100.0)), ("slack", (0.1, 1.0, 10.0))):
+        tried = {
+            (has, C): trained(models[has], surrogate, C, X[few], Y[few], start.get(f"few {has}"))[0]
+            for has in models
+            for C in grid
+        }
+
+        def held_out(key: tuple[bool, float], tried: dict[Any, Any] = tried) -> float:
+            return set_measures(Y[:held], predictions(models[key[0]], tried[key], X[:held]))["MiF1"]
+
+        for has, model in models.items() if surrogate == "margin" else ():
+            C = max(grid, key=lambda C: held_out((has, C)))
+            start[f"few {has}"], start[f"all {has}"] = tried[has, C], trained(model, "margin", C, X, Y, None)
+        has, C = max(tried, key=held_out)
+        if surrogate == "margin":
+            w, gap = start[f"all {has}"]
+        else:
+            w, gap = trained(models[has], surrogate, C, X, Y, start[f"all {has}"][0])
+        P = predictions(models[has], w, X_test)
+        rows.append(table2_row("RCV1, 50 labels", surrogate, Y_test, P, has, 1.0 / (C * len(Y))) | {"gap": gap})
+        shown(rows[-1])
+    return rows
+
+
+def table2_row(told: str, surrogate: str, Y: Any, P: Any, constant: bool, lam: float) -> dict[str, Any]:
+    from sklearn.metrics import f1_score
+
+    more = {"F1 by label": f1_score(Y, P, average="macro", zero_division=0), "exact match": (P == Y).all(axis=1).mean()}
+    chosen = {"constant feature": constant, "lam": lam}
+    return {"set": told, "rescaling": surrogate, **set_measures(Y, P), **more, **chosen}
 
 
 def yeast() -> None:
@@ -362,6 +441,7 @@ def apart(work: Callable[[], Any]) -> tuple[Any, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs: dict[str, Callable[[], None]] = {
+        "table2": table2,
         "yeast": yeast,
         "trees": lambda: trees(options.examples or 1000),
         "statistics": statistics,

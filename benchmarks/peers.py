@@ -291,8 +291,8 @@ def labels(examples: int) -> None:
                 parts.append((X[:examples], np.asarray(file["Y"][:examples], dtype=int)))
         task = divided(*parts[0], parts[1])
         methods: dict[str, tuple[Fit, tuple[float, ...]]] = {
-            "StructuredSVM, margin": (label_sets("margin"), (1.0, 10.0)),
-            "StructuredSVM, micro_f1": (label_sets("micro_f1"), (1.0, 10.0)),
+            "StructuredSVM, margin": (label_sets("margin"), (1.0, 10.0, 100.0)),
+            "StructuredSVM, micro_f1": (label_sets("micro_f1"), (1.0, 10.0, 100.0)),
             "one-vs-rest LinearSVC": (one_vs_rest, (1.0, 10.0, 100.0)),
         }
         rows += table("sets of labels", name, task, methods, set_scores)

