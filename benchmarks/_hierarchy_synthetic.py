@@ -8,8 +8,8 @@ of HSVM, and of the directional weights: 63.24 at 1, 63.27 at 0.1).
 
 The paper chooses lambda, and of NHSVM the variant, on held-out examples in each repetition. Here the choice is made
 once for all repetitions, on other draws (`PILOTS`) of the same size, and each draw of the table is trained once: a
-fraction of the time, and the choice adds no noise. Rows go to a file as they come; those already there are not computed
-again. The pilots take more than half an hour of one core for each set, the 20 draws of ``chosen``, which takes what the
+fraction of the time, and the choice adds no noise. With ``--rows`` rows go to a file as they come, and those already
+there are not computed again. The pilots take more than half an hour of one core for each set, the 20 draws of ``chosen``, which takes what the
 pilots chose before (`CHOSEN`), 35 minutes for both. ``fine`` adds two values in each decade: what the methods can do
 when lambda suits each of them.
 
@@ -119,12 +119,12 @@ def method(name: str, h: so.Hierarchy, lam: float) -> Any:
 def synthetic(
     kinds: Sequence[str],
     seeds: int,
-    file: Path,
+    file: Path | None,
     methods: Sequence[str] = METHODS,
     fine: bool = False,
     chosen_before: bool = False,
-) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """The table and its differences in pairs, from the rows in the file and those that are missing."""
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]], float]:
+    """The table, its differences in pairs, and the CPU seconds of both, those of rows that a file had included."""
     warnings.simplefilter("ignore")
     rows = _Rows(file)
     found: list[Mapping[str, Any]] = []
@@ -139,7 +139,7 @@ def synthetic(
             print(f"{kind} seed {seed}: {text}", flush=True)
         found += _report(kind, 100 * table, chosen)
         pairs += _differences(kind, dict(zip(own, 100 * table.T, strict=True)))
-    return found, pairs
+    return found, pairs, sum(rows.used.values())
 
 
 def _chosen(rows: _Rows, kind: str, name: str, fine: bool) -> tuple[str, float]:
@@ -153,26 +153,31 @@ def _chosen(rows: _Rows, kind: str, name: str, fine: bool) -> tuple[str, float]:
 
 
 class _Rows:
-    """The rows of a file; missing ones are computed and appended."""
+    """The rows of a file, if there is one; missing ones are computed and appended."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path | None) -> None:
         self.file = file
-        self.known: dict[tuple[str, str, int, str, float], float] = {}
-        if file.exists():
+        self.known: dict[tuple[str, str, int, str, float], tuple[float, float]] = {}
+        #: CPU seconds of the rows that were asked for.
+        self.used: dict[tuple[str, str, int, str, float], float] = {}
+        if file is not None and file.exists():
             with file.open(newline="") as lines:
-                for kind, part, seed, name, weight, accuracy, _ in csv.reader(lines):
-                    self.known[kind, part, int(seed), name, float(weight)] = float(accuracy)
+                for kind, part, seed, name, weight, *figures in csv.reader(lines):
+                    accuracy, seconds = map(float, figures)
+                    self.known[kind, part, int(seed), name, float(weight)] = accuracy, seconds
         self.data: tuple[Any, Any] = (None, None)
 
     def get(self, kind: str, part: str, seed: int, name: str, weight: float) -> float:
         key = kind, part, seed, name, weight
         if key not in self.known:
             start = time.process_time()
-            self.known[key] = self._accuracy(kind, seed, name, weight)
-            with self.file.open("a", newline="") as lines:
-                seconds = round(time.process_time() - start, 1)
-                csv.writer(lines).writerow(Row(*key, round(self.known[key], 5), seconds))
-        return self.known[key]
+            accuracy = round(self._accuracy(kind, seed, name, weight), 5)
+            self.known[key] = accuracy, round(time.process_time() - start, 1)
+            if self.file is not None:
+                with self.file.open("a", newline="") as lines:
+                    csv.writer(lines).writerow(Row(*key, *self.known[key]))
+        accuracy, self.used[key] = self.known[key]
+        return accuracy
 
     def _accuracy(self, kind: str, seed: int, name: str, weight: float) -> float:
         if self.data[0] != (kind, seed):

@@ -433,7 +433,7 @@ def main() -> None:
     toy = commands.add_parser("synthetic")
     toy.add_argument("--seeds", type=int, default=20)
     toy.add_argument("--kind", choices=("balanced", "unbalanced"))
-    toy.add_argument("--rows", type=Path, default=Path("hierarchy_synthetic.csv"))
+    toy.add_argument("--rows", type=Path, help="file of rows: those in it are not computed again")
     toy.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     toy.add_argument("--fine", action="store_true")
     toy.add_argument("--chosen", action="store_true", help="variants and lambda as the pilots chose them before")
@@ -454,9 +454,15 @@ def main() -> None:
         name = f"scale_{given.shape}"
     elif name == "synthetic":
         kinds = [given.kind] if given.kind else ["unbalanced", "balanced"]
-        rows, pairs = synthetic(kinds, given.seeds, given.rows, given.methods, given.fine, given.chosen)
-        title, seeds = "Accuracy on synthetic sets", range(given.seeds)
-        keep(f"hierarchy.{name}_pairs", pairs, title="Differences on the same draws", measures=MEASURES, seeds=seeds)
+        rows, pairs, used = synthetic(kinds, given.seeds, given.rows, given.methods, given.fine, given.chosen)
+        seeds = range(given.seeds)
+        # The same command without the file of rows.
+        words = [word for k, word in enumerate(sys.argv[1:], 1) if "--rows" not in (word, sys.argv[k - 1])]
+        options: dict[str, Any] = {"measures": MEASURES, "seeds": seeds, "words": words}
+        title = "Differences on the same draws"
+        keep(f"hierarchy.{name}_pairs", pairs, title=title, seconds=0.0, **options)
+        keep(f"hierarchy.{name}", rows, title="Accuracy on synthetic sets", seconds=used, **options)
+        return
     elif name == "sets":
         rows, title = sets(given.examples, given.large), "Sets of leaves beside one-vs-rest"
     elif name == "paths":
