@@ -9,9 +9,9 @@ of HSVM, and of the directional weights: 63.24 at 1, 63.27 at 0.1).
 The paper chooses lambda, and of NHSVM the variant, on held-out examples in each repetition. Here the choice is made
 once for all repetitions, on other draws (`PILOTS`) of the same size, and each draw of the table is trained once: a
 fraction of the time, and the choice adds no noise. With ``--rows`` rows go to a file as they come, and those already
-there are not computed again. The pilots take more than half an hour of one core for each set, the 20 draws of ``chosen``, which takes what the
-pilots chose before (`CHOSEN`), 35 minutes for both. ``fine`` adds two values in each decade: what the methods can do
-when lambda suits each of them.
+there are not computed again. The pilots take more than half an hour of one core for each set, a draw of ``chosen``,
+which takes what the pilots chose before (`CHOSEN`), a minute. ``fine`` adds two values in each decade: what the methods
+can do when lambda suits each of them.
 
 The balanced set is drawn with node vectors of one distribution, and NHSVM's max-min weights are the same for all nodes
 but the root, too: there is nothing left for SSVM to learn, and a tie is what to expect.
