@@ -204,6 +204,20 @@ def test_sparsemap_without_the_transitions_in_the_norm():
         SparseMAP(model, blocks=["pairs"])(leaves[0])
 
 
+def test_blocks_of_the_norm_in_any_form():
+    rng, model = np.random.default_rng(0), so.structures.Chain(3)
+    scores = tuple(torch.tensor(rng.normal(size=shape)) for shape in ((2, 3, 3), (3, 3)))
+    expected = FenchelYoung(model, "sparsemap", blocks=["y"])(scores, [[0, 1, 2], [2, 2, 0]])
+    for blocks in (iter(["y"]), np.array(["y"]), {"y"}):
+        loss = FenchelYoung(model, "sparsemap", blocks=blocks)
+        for _ in range(2):
+            assert loss(scores, [[0, 1, 2], [2, 2, 0]]).item() == expected.item()
+    for wrong in ("y", 3):
+        for make in (lambda b: FenchelYoung(model, "sparsemap", blocks=b), lambda b: SparseMAP(model, blocks=b)):
+            with pytest.raises(so.errors.DeclarationError, match="blocks must be a sequence"):
+                make(wrong)
+
+
 def test_warm_sets_take_fewer_rounds():
     rng = np.random.default_rng(0)
     unary = torch.tensor(rng.normal(size=(4, 8, 5)))
