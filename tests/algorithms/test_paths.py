@@ -221,3 +221,42 @@ def test_a_large_network_is_its_own_diagram():
     assert oracle.maximize(c).value == pytest.approx(so.Oracle(space, solver="highs").maximize(c).value)
     assert so.compile_space(space).count() == n_walks
     assert so.Oracle(space, solver="diagram").maximize(c).value == pytest.approx(oracle.maximize(c).value)
+
+
+def walks_on_a_line(cells, steps, first=None):
+    """Walks on a line, one cell on or back or none at each step; from the cell `first` if it is given."""
+    tail = np.r_[np.arange(cells), np.arange(cells - 1), np.arange(1, cells)]
+    head = np.r_[np.arange(cells), np.arange(1, cells), np.arange(cells - 1)]
+    arc = np.arange(len(tail))
+    leaves, arrives = (sp.csr_array((np.ones(len(arc)), (end, arc)), shape=(cells, len(arc))) for end in (tail, head))
+    space = so.LabelSpace("walks on a line")
+    at, step = space.binary("at", (cells, steps + 1)), space.binary("step", (len(arc), steps))
+    space.subject_to(at[:, 0].sum() == 1, leaves @ step == at[:, :-1], arrives @ step == at[:, 1:])
+    if first is not None:
+        space.subject_to(at[first, 0] == 1)
+    ways = np.array([[1 if abs(a - b) <= 1 else 0 for b in range(cells)] for a in range(cells)], dtype=object)
+    count = np.ones(cells, dtype=object)
+    for _ in range(steps):
+        count = ways @ count
+    return space, int(count.sum() if first is None else count[first])
+
+
+def test_a_start_that_is_fixed_is_found_however_many_steps_follow():
+    """Every step makes a few more cells unreachable: as many rounds as steps, and more than a hierarchy is deep."""
+    space, count = walks_on_a_line(60, 50, first=0)
+    assert space.structure.kind == "path"
+    oracle = so.Oracle(space)
+    assert isinstance(path_algorithm(oracle), PathAlgorithm)
+    assert space.count() == count
+    assert oracle.log_partition(np.zeros((1, space.n_variables)))[0] == pytest.approx(np.log(float(count)))
+
+
+def test_walks_that_are_a_chain_of_groups_have_a_diagram():
+    space, count = walks_on_a_line(40, 30)
+    assert space.structure.kind == "group forest"
+    assert space.count() == count
+    oracle = so.Oracle(space)
+    c = np.random.default_rng(0).normal(size=space.n_variables)
+    assert oracle.log_partition(np.zeros((1, space.n_variables)))[0] == pytest.approx(np.log(float(count)))
+    compiled = so.Oracle(space, solver="diagram")
+    assert compiled.maximize(c).value == pytest.approx(oracle.maximize(c).value)
