@@ -19,7 +19,7 @@ from torch import Tensor
 from structopt._jit import IntArray
 from structopt.algorithms import arborescence as trees
 from structopt.algorithms.chain.viterbi import marginals_batch
-from structopt.checks import shown
+from structopt.checks import sequence, shown
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled, Shared, Table, Term, Tied
 from structopt.model import Model
@@ -454,10 +454,14 @@ class Blocks(Layout):
     def _by_input(self, scores: Any, given: dict[str, Any], inputs: Any) -> Arrangement:
         if inputs is None:
             raise DeclarationError("The label space depends on the input: give the model's inputs as inputs=[x, ...].")
+        inputs = sequence("inputs", inputs)
         B = len(inputs)
+        if not B:
+            raise DeclarationError("The batch has no examples.")
         spaces = [self.model.space(x) for x in inputs]
         parts, sources = list[Part](), list[Tensor]()
         for name, tensors in given.items():
+            tensors = tensors if isinstance(tensors, Tensor) else sequence(f"The scores of block {name!r}", tensors)
             if isinstance(tensors, Tensor) or len(tensors) != B:
                 raise DeclarationError(
                     f"The label space depends on the input: the scores of block {name!r} are a list of {B} tensors, "

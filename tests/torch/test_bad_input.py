@@ -129,6 +129,28 @@ def test_as_many_labels_as_examples(case, regularizer, n):
         FenchelYoung(case.model, regularizer)(case.join(*case.leaves()), labels, **case.options)
 
 
+def test_inputs_in_any_form():
+    """Spaces by input: inputs and scores from generators, a batch of none, and what is no list."""
+
+    def space(x):
+        found = so.LabelSpace("tags")
+        found.binary("tag", len(x))
+        return found
+
+    model = so.Model(space, {"tag": so.features.Shared()}, so.losses.Hamming(), key=len)
+    hinge, scores = StructuredHinge(model), [torch.tensor([1.0, -0.5, 0.2]), torch.tensor([0.3, 2.0])]
+    labels, inputs = [[1, 0, 1], [0, 1]], [[0] * 3, [0] * 2]
+    expected = hinge({"tag": scores}, labels, inputs=inputs).item()
+    assert hinge({"tag": iter(scores)}, labels, inputs=iter(inputs)).item() == expected
+    with pytest.raises(so.errors.DeclarationError, match="no examples"):
+        hinge({"tag": []}, [], inputs=[])
+    with pytest.raises(so.errors.DeclarationError, match="no examples"):
+        Argmax(model)({"tag": []}, inputs=[])
+    for given, of in ((3, inputs), (scores, 3)):
+        with pytest.raises(so.errors.DeclarationError, match="must be a sequence"):
+            hinge({"tag": given}, labels, inputs=of)
+
+
 def test_masks_as_lists():
     """Of tokens or of nodes; one with rows of different lengths is refused by name."""
     arcs = torch.tensor(np.random.default_rng(0).normal(size=(2, 4, 4)))

@@ -333,6 +333,22 @@ def test_spo_plus_by_its_formula():
         np.testing.assert_allclose(loss(torch.tensor(p), torch.tensor(c)), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("model", "predicted", "costs"),
+    [
+        (so.structures.Assignment(unmatched=True), (2, 2, 3), (2, 3, 2)),  # as many variables, and other ones
+        (so.structures.Assignment(), (2, 2, 3), (2, 3, 3)),
+        (so.structures.Chain(3), (2, 3, 3), (2, 4, 3)),
+        (so.structures.Ranking(), (2, 3), (2, 4)),
+        (so.structures.Multiclass(3), (2, 3), (1, 3)),
+    ],
+)
+def test_costs_of_other_shapes_than_predicted(model, predicted, costs):
+    for call in (SPOPlus(model), SPOPlus(model).regret):
+        with pytest.raises(so.errors.DeclarationError, match="same shapes"):
+            call(torch.zeros(predicted), torch.zeros(costs))
+
+
 def test_devices_types_and_errors():
     model = so.structures.Chain(3)
     unary = torch.zeros(2, 4, 3)
