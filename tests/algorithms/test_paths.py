@@ -160,6 +160,34 @@ def test_of_flows_that_may_be_fractional_only_the_best_is_a_path():
             oracle.sums(c[None])
 
 
+@pytest.mark.parametrize("integral", [[0] * 7, [1] + [0] * 6], ids=["continuous", "one integer arc"])
+def test_the_paths_of_a_flow_are_not_listed_as_its_labels(integral):
+    """A mixture of two paths may violate more than each: no search may take the paths for all that there is."""
+    tail, head = np.array([0, 0, 1, 1, 2, 3, 2]), np.array([1, 2, 3, 4, 3, 4, 4])
+    matrix = np.zeros((5, 7))
+    matrix[tail, range(7)] += 1.0
+    matrix[head, range(7)] -= 1.0
+    supply = [1, 0, 0, 0, -1]
+    space = so.LabelSpace.from_matrices(matrix, supply, supply, 0, 1, integral)
+    assert isinstance(path_algorithm(so.Oracle(space)), PathAlgorithm)
+    assert so.Oracle(space).listed is None
+    if any(integral):
+        return
+    rng = np.random.default_rng(0)
+    paths = so.LabelSpace.from_matrices(matrix, supply, supply, 0, 1, 1).enumerate()
+    model = so.Model(space, {space.block_names[0]: so.features.Linear()}, so.losses.Hamming())
+    X, Y, w = rng.normal(size=(40, 3)), paths[rng.integers(0, len(paths), 40)], rng.normal(size=21)
+    found = so.train.StructuredRisk(model, X, Y, "slack", search="exact", rtol=1e-8).violations(w)
+    scores, share, above = X @ w.reshape(7, 3).T, np.linspace(0.0, 1.0, 101), 0
+    for i in range(40):
+        h, g = (paths - Y[i]) @ scores[i], np.abs(paths - Y[i]).sum(axis=1)
+        mixed_h, mixed_g = (np.multiply.outer(x, share)[:, None] + np.multiply.outer(x, 1.0 - share) for x in (h, g))
+        best = ((1.0 + mixed_h) * mixed_g).max()
+        assert found.upper[i] >= best - 1e-9
+        above += best > ((1.0 + h) * g).max() + 1e-6
+    assert above  # some mixture is worse than every path
+
+
 def test_near_misses_are_no_paths():
     """A cycle, two units, a capacity below 1, a node that keeps some: all against enumeration or HiGHS."""
     arcs = np.array([[1, 1, 0, 0, 0], [-1, 0, 1, 1, 0], [0, -1, -1, 0, 1], [0, 0, 0, -1, -1]], dtype=float)
