@@ -458,7 +458,8 @@ class Oracle(SumsOverLabels):
         if isinstance(self._algorithm, Enumeration):
             return self._algorithm.labels
         space = self.space
-        if isinstance(self._algorithm, DiagramAlgorithm):
+        # Without sums its labels are not all: those of paths whose flows may be fractional are the vertices.
+        if isinstance(self._algorithm, DiagramAlgorithm) and Capability.SUMS in self._algorithm.capabilities:
             diagram, most = self._algorithm.diagram, max(1, _LISTED_ENTRIES // space.n_variables)
             return diagram.labels() if diagram.count() <= most else None
         if self._algorithm is self._solvers or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:

@@ -15,7 +15,7 @@ is an exact comparison, and an unproved guess is not used. The steps, one file e
 
 from __future__ import annotations
 
-from structopt.recognize.recognizer import recognize
+from structopt.recognize.recognizer import recognize, recognize_paths
 from structopt.recognize.structure import (
     Assignment,
     Box,
@@ -33,6 +33,7 @@ from structopt.recognize.unimodular import prove_totally_unimodular
 
 __all__ = [
     "recognize",
+    "recognize_paths",
     "Structure",
     "Box",
     "Simplices",

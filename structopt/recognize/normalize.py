@@ -20,8 +20,9 @@ from structopt.space.exact_rows import only_rows, small_integers, with_exact_row
 
 __all__ = ["NormalForm", "Normalized", "is_whole", "normalize", "unit_rows"]
 
-#: Rounds of substituting fixed columns; each handles one more level of a hierarchy hanging from a fixed node.
-MAX_ROUNDS = 32
+#: Rounds of substituting fixed columns; each handles one more level of a hierarchy hanging from a fixed node, or one
+#: more step of a network whose start is fixed. More of them while all look at no more entries than this (a second).
+MAX_ROUNDS, MAX_ENTRIES = 32, 1 << 24
 #: Sums of up to 2^22 integers below this are exact in float64.
 _EXACT = 2.0**31
 
@@ -263,7 +264,9 @@ class _Worker:
     def run(self) -> None:
         self._keep(self.alive[self.row])
         self._round_columns()
-        for _ in range(MAX_ROUNDS):
+        rounds = seen = 0
+        while rounds < MAX_ROUNDS or seen < MAX_ENTRIES:
+            rounds, seen = rounds + 1, seen + self.row.size + self.n_rows + self.n_columns
             self._substitute_fixed()
             self._drop_short_rows()
             self._round_rows()

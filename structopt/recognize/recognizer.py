@@ -13,7 +13,7 @@ from structopt.recognize.normalize import NormalForm, Normalized, normalize
 from structopt.recognize.structure import Arrays, Assignment, Closure, GroupForest, Pairwise, Path, Structure
 from structopt.space.compiled import CompiledSpace
 
-__all__ = ["recognize"]
+__all__ = ["recognize", "recognize_paths"]
 
 
 class _Kind(NamedTuple):
@@ -31,11 +31,12 @@ _SIMPLE = (
     _Kind("pairwise", patterns.pairwise_blocks, patterns.build_pairwise),
     _Kind("assignment", networks.assignment_blocks, networks.build_assignment),
 )
+_PATH = _Kind("path", networks.path_blocks, networks.build_path)
 #: These read a block as one connected graph, so they need the split.
 _CONNECTED = (
     _Kind("tree", trees.tree_blocks, trees.build_tree),
     _Kind("group forest", forests.forest_blocks, forests.build_forest),
-    _Kind("path", networks.path_blocks, networks.build_path),
+    _PATH,
 )
 
 
@@ -84,6 +85,26 @@ def recognize(space: CompiledSpace) -> Structure:
         if kind.test(form).all():
             return _whole(space, found, kind, form)
     return _by_blocks(space, found, form.split())
+
+
+def recognize_paths(space: CompiledSpace) -> Structure | None:
+    """The structure of paths, also of a space that `recognize` gives another kind; None where it has none.
+
+    Walks between cells that have at most one way between them are groups in a chain, and paths as well.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+
+    Returns
+    -------
+    Structure or None
+    """
+    found = None if space.separations else normalize(space)
+    if found is None or found.form is None:
+        return None
+    form = found.form.split()
+    return _whole(space, found, _PATH, form) if form.n_blocks and _PATH.test(form).all() else None
 
 
 def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:

@@ -14,7 +14,7 @@ from structopt.checks import shown
 from structopt.errors import DeclarationError
 from structopt.model import Model
 
-__all__ = ["by_name", "check_names", "lengths_of", "numbers", "score_tensor", "told"]
+__all__ = ["by_name", "check_names", "lengths_of", "mask_tensor", "numbers", "score_tensor", "told"]
 
 _FLOATS = (torch.float32, torch.float64)
 
@@ -76,14 +76,23 @@ def score_tensor(
     raise DeclarationError(f"The scores for {name!r} have shape {tuple(values.shape)}; expected {wanted}.")
 
 
+def mask_tensor(mask: Any) -> Tensor:
+    """A mask that is a tensor, an array or nested lists, as a tensor."""
+    if isinstance(mask, Tensor):
+        return mask
+    try:
+        return torch.as_tensor(np.asarray(mask))
+    except (TypeError, ValueError):
+        raise DeclarationError(f"A mask is a tensor of one truth value for each place; got {shown(mask)}.") from None
+
+
 def lengths_of(mask: Any, B: int, n: int, what: str, least: int = 1) -> tuple[IntArray, Tensor | None]:
     """How many entries the mask leaves of each example, and the mask; None where it leaves all."""
     if mask is None:
         if n < least:
             raise DeclarationError(f"An example needs at least {least} {what}, got {n}.")
         return np.full(B, n, dtype=np.int64), None
-    if not isinstance(mask, Tensor):
-        mask = torch.as_tensor(np.asarray(mask))
+    mask = mask_tensor(mask)
     if mask.dtype != torch.bool:
         raise DeclarationError(f"A mask is boolean, True for what is no padding; got {mask.dtype}.")
     if tuple(mask.shape) != (B, n):

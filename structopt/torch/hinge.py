@@ -148,7 +148,8 @@ class _Hinge(torch.autograd.Function):
         # Every further node of the graph takes as long as a small search: the mean is taken here.
         if loss.reduction == "none":
             ctx.factor = 1.0
-            return arranged.back(torch.from_numpy(found.value))
+            # A copy: the caller may change it, and the certificate may be the same array.
+            return arranged.back(torch.from_numpy(found.value.copy()))
         ctx.factor = 1.0 if loss.reduction == "sum" else 1.0 / len(found.value)
         total = ctx.factor * float(found.value.sum())
         return torch.scalar_tensor(total, dtype=arranged.dtype, device=arranged.device)

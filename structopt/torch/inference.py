@@ -11,6 +11,7 @@ from torch import Tensor
 
 from structopt._jit import IntArray
 from structopt.errors import SolverFailed
+from structopt.model.codec import labels_given
 from structopt.space.compiled import FloatArray
 from structopt.torch.module import naming
 from structopt.torch.scores import Arrangement, Group
@@ -56,6 +57,7 @@ def best(
 def encoded(arrangement: Arrangement, groups: Sequence[Group], Y: Any) -> list[Tensor]:
     """The ground truths of every group as points; one that is not in its space is named."""
     model, batch = arrangement.model, arrangement.batch
+    Y = labels_given(Y, arrangement.n)
     together = model.encode_batch(Y) if model.fixed else None
     if together is not None:
         return [torch.from_numpy(np.asarray(together, dtype=np.float64))]

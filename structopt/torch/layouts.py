@@ -19,14 +19,14 @@ from torch import Tensor
 from structopt._jit import IntArray
 from structopt.algorithms import arborescence as trees
 from structopt.algorithms.chain.viterbi import marginals_batch
-from structopt.checks import shown
+from structopt.checks import sequence, shown
 from structopt.errors import DeclarationError
 from structopt.features import Linear, Scaled, Shared, Table, Term, Tied
 from structopt.model import Model
 from structopt.space.compiled import FloatArray
 from structopt.structures import Arborescence, Assignment, Chain, LabelledArborescence, Ranking
 from structopt.torch.centring import FixedSums, centred, centred_for_all, centred_groups, is_large
-from structopt.torch.checks import by_name, check_names, lengths_of, numbers, score_tensor, told
+from structopt.torch.checks import by_name, check_names, lengths_of, mask_tensor, numbers, score_tensor, told
 from structopt.torch.scores import Arrangement, Group, Part, Plan, ScoredBatch, array_of, remember
 
 __all__ = ["Layout", "layout_of"]
@@ -86,7 +86,10 @@ class Layout(ABC):
         """`arrange`, whatever the batches before."""
 
     def labels(self, Y: Any, arrangement: Arrangement) -> Any:
-        """Ground truths in the model's form: those of a padded tensor without their padding."""
+        """Ground truths in the model's form: those of a padded tensor without their padding, tensors as arrays."""
+        if isinstance(Y, list | tuple) and any(isinstance(y, Tensor) for y in Y):
+            form = self._label_form()[0] or _own_numbers
+            return [form(array_of(y)) if isinstance(y, Tensor) else y for y in Y]
         if not isinstance(Y, Tensor):
             return Y
         rows = arrangement.plan.label_rows
@@ -222,8 +225,9 @@ class TreeLayout(Layout):
         if arcs.shape[2] != nodes or nodes < 2:
             names = ", ".join(["B", "n + 1", "n + 1", *map(str, self._last)])
             raise DeclarationError(f"Scores of arcs have shape ({names}), head by token; got {told(arcs)}.")
-        if mask is not None and getattr(mask, "shape", None) == (B, nodes - 1):
-            mask = torch.cat([torch.ones(B, 1, dtype=torch.bool), torch.as_tensor(mask).cpu()], dim=1)
+        mask = None if mask is None else mask_tensor(mask)
+        if mask is not None and mask.shape == (B, nodes - 1):
+            mask = torch.cat([torch.ones(B, 1, dtype=torch.bool), mask.cpu()], dim=1)
         sizes, keep = lengths_of(mask, B, nodes, "nodes, the root among them", least=2)
         none = np.eye(nodes, dtype=np.bool_)  # no arcs: they may hold -inf
         none[:, 0] = True
@@ -450,10 +454,14 @@ class Blocks(Layout):
     def _by_input(self, scores: Any, given: dict[str, Any], inputs: Any) -> Arrangement:
         if inputs is None:
             raise DeclarationError("The label space depends on the input: give the model's inputs as inputs=[x, ...].")
+        inputs = sequence("inputs", inputs)
         B = len(inputs)
+        if not B:
+            raise DeclarationError("The batch has no examples.")
         spaces = [self.model.space(x) for x in inputs]
         parts, sources = list[Part](), list[Tensor]()
         for name, tensors in given.items():
+            tensors = tensors if isinstance(tensors, Tensor) else sequence(f"The scores of block {name!r}", tensors)
             if isinstance(tensors, Tensor) or len(tensors) != B:
                 raise DeclarationError(
                     f"The label space depends on the input: the scores of block {name!r} are a list of {B} tensors, "
@@ -525,6 +533,11 @@ def _sizes(arrangement: Arrangement) -> IntArray:
 def _name(names: Sequence[Any], k: Any) -> Any:
     """The name of a number; one without a name stays, to be refused."""
     return names[k] if isinstance(k, int) and 0 <= k < len(names) else k
+
+
+def _own_numbers(label: npt.NDArray[Any]) -> Any:
+    """A copy of a label that is an array; one that is a single number as that."""
+    return np.array(label)[()]
 
 
 def _filled(shape: tuple[int, ...], arcs: FloatArray) -> FloatArray:

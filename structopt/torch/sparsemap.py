@@ -40,8 +40,9 @@ class SparseMixtures:
     n_jobs : int
     """
 
-    def __init__(self, blocks: Sequence[str] | None, tol: float, max_rounds: int, n_jobs: int) -> None:
-        self.blocks, self.tol, self.max_rounds, self.n_jobs = blocks, tol, max_rounds, n_jobs
+    def __init__(self, blocks: Any, tol: float, max_rounds: int, n_jobs: int) -> None:
+        self.blocks = None if blocks is None else [str(name) for name in sequence("blocks", blocks)]
+        self.tol, self.max_rounds, self.n_jobs = tol, max_rounds, n_jobs
         self._known: OrderedDict[Hashable, tuple[Hashable, Mixture]] = OrderedDict()
 
     def solve(self, arranged: Arrangement, group: Group, keys: Sequence[Hashable] | None) -> Solved:
@@ -131,9 +132,8 @@ class SparseMAP(StructuredModule):
         n_jobs: int = 1,
     ) -> None:
         super().__init__(model, n_jobs)
-        names = None if blocks is None else [str(name) for name in sequence("blocks", blocks)]
         self.mixtures = SparseMixtures(
-            names, number("tol", tol, above=0.0), whole("max_rounds", max_rounds, low=1), n_jobs
+            blocks, number("tol", tol, above=0.0), whole("max_rounds", max_rounds, low=1), n_jobs
         )
         self.gap: FloatArray = np.empty(0)
 

@@ -119,9 +119,13 @@ class SPOPlus(StructuredLoss):
             own = [group.costs.detach().numpy() for group in true.groups()]
         except DeclarationError as error:
             raise DeclarationError(f"The costs: {error}") from None
-        if true.n != arranged.n or [p.name for p in true.parts] != [p.name for p in arranged.parts]:
+        if _shapes(true) != _shapes(arranged):
             raise DeclarationError("Predicted costs and costs must have the same shapes.")
         return arranged, list(zip(arranged.groups(), own, strict=True))
+
+
+def _shapes(arranged: Arrangement) -> list[Any]:
+    return [(part.name, tuple(part.shape), part.entries.tolist()) for part in arranged.parts]
 
 
 class _SPOPlus(torch.autograd.Function):

@@ -160,6 +160,34 @@ def test_of_flows_that_may_be_fractional_only_the_best_is_a_path():
             oracle.sums(c[None])
 
 
+@pytest.mark.parametrize("integral", [[0] * 7, [1] + [0] * 6], ids=["continuous", "one integer arc"])
+def test_the_paths_of_a_flow_are_not_listed_as_its_labels(integral):
+    """A mixture of two paths may violate more than each: no search may take the paths for all that there is."""
+    tail, head = np.array([0, 0, 1, 1, 2, 3, 2]), np.array([1, 2, 3, 4, 3, 4, 4])
+    matrix = np.zeros((5, 7))
+    matrix[tail, range(7)] += 1.0
+    matrix[head, range(7)] -= 1.0
+    supply = [1, 0, 0, 0, -1]
+    space = so.LabelSpace.from_matrices(matrix, supply, supply, 0, 1, integral)
+    assert isinstance(path_algorithm(so.Oracle(space)), PathAlgorithm)
+    assert so.Oracle(space).listed is None
+    if any(integral):
+        return
+    rng = np.random.default_rng(0)
+    paths = so.LabelSpace.from_matrices(matrix, supply, supply, 0, 1, 1).enumerate()
+    model = so.Model(space, {space.block_names[0]: so.features.Linear()}, so.losses.Hamming())
+    X, Y, w = rng.normal(size=(40, 3)), paths[rng.integers(0, len(paths), 40)], rng.normal(size=21)
+    found = so.train.StructuredRisk(model, X, Y, "slack", search="exact", rtol=1e-8).violations(w)
+    scores, share, above = X @ w.reshape(7, 3).T, np.linspace(0.0, 1.0, 101), 0
+    for i in range(40):
+        h, g = (paths - Y[i]) @ scores[i], np.abs(paths - Y[i]).sum(axis=1)
+        mixed_h, mixed_g = (np.multiply.outer(x, share)[:, None] + np.multiply.outer(x, 1.0 - share) for x in (h, g))
+        best = ((1.0 + mixed_h) * mixed_g).max()
+        assert found.upper[i] >= best - 1e-9
+        above += best > ((1.0 + h) * g).max() + 1e-6
+    assert above  # some mixture is worse than every path
+
+
 def test_near_misses_are_no_paths():
     """A cycle, two units, a capacity below 1, a node that keeps some: all against enumeration or HiGHS."""
     arcs = np.array([[1, 1, 0, 0, 0], [-1, 0, 1, 1, 0], [0, -1, -1, 0, 1], [0, 0, 0, -1, -1]], dtype=float)
@@ -221,3 +249,42 @@ def test_a_large_network_is_its_own_diagram():
     assert oracle.maximize(c).value == pytest.approx(so.Oracle(space, solver="highs").maximize(c).value)
     assert so.compile_space(space).count() == n_walks
     assert so.Oracle(space, solver="diagram").maximize(c).value == pytest.approx(oracle.maximize(c).value)
+
+
+def walks_on_a_line(cells, steps, first=None):
+    """Walks on a line, one cell on or back or none at each step; from the cell `first` if it is given."""
+    tail = np.r_[np.arange(cells), np.arange(cells - 1), np.arange(1, cells)]
+    head = np.r_[np.arange(cells), np.arange(1, cells), np.arange(cells - 1)]
+    arc = np.arange(len(tail))
+    leaves, arrives = (sp.csr_array((np.ones(len(arc)), (end, arc)), shape=(cells, len(arc))) for end in (tail, head))
+    space = so.LabelSpace("walks on a line")
+    at, step = space.binary("at", (cells, steps + 1)), space.binary("step", (len(arc), steps))
+    space.subject_to(at[:, 0].sum() == 1, leaves @ step == at[:, :-1], arrives @ step == at[:, 1:])
+    if first is not None:
+        space.subject_to(at[first, 0] == 1)
+    ways = np.array([[1 if abs(a - b) <= 1 else 0 for b in range(cells)] for a in range(cells)], dtype=object)
+    count = np.ones(cells, dtype=object)
+    for _ in range(steps):
+        count = ways @ count
+    return space, int(count.sum() if first is None else count[first])
+
+
+def test_a_start_that_is_fixed_is_found_however_many_steps_follow():
+    """Every step makes a few more cells unreachable: as many rounds as steps, and more than a hierarchy is deep."""
+    space, count = walks_on_a_line(60, 50, first=0)
+    assert space.structure.kind == "path"
+    oracle = so.Oracle(space)
+    assert isinstance(path_algorithm(oracle), PathAlgorithm)
+    assert space.count() == count
+    assert oracle.log_partition(np.zeros((1, space.n_variables)))[0] == pytest.approx(np.log(float(count)))
+
+
+def test_walks_that_are_a_chain_of_groups_have_a_diagram():
+    space, count = walks_on_a_line(40, 30)
+    assert space.structure.kind == "group forest"
+    assert space.count() == count
+    oracle = so.Oracle(space)
+    c = np.random.default_rng(0).normal(size=space.n_variables)
+    assert oracle.log_partition(np.zeros((1, space.n_variables)))[0] == pytest.approx(np.log(float(count)))
+    compiled = so.Oracle(space, solver="diagram")
+    assert compiled.maximize(c).value == pytest.approx(oracle.maximize(c).value)

@@ -117,6 +117,53 @@ def test_a_label_outside_the_space(case, name):
         _call(name, case, case.leaves(), [first, WRONG[case.name]])
 
 
+@pytest.mark.parametrize("regularizer", ["entropy", "sparsemap", "perturbed"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_as_many_labels_as_examples(case, regularizer, n):
+    """One label is not that of all examples, and one too many is not left out."""
+    if case.name == "ranking" and regularizer == "entropy":
+        pytest.skip("nothing sums over rankings")
+    labels = [case.labels[k % 2] for k in range(n)]
+    labels = torch.stack(labels) if isinstance(case.labels, torch.Tensor) else labels
+    with pytest.raises(so.errors.DeclarationError, match=f"2 inputs but {n} labels|tensor of labels has shape"):
+        FenchelYoung(case.model, regularizer)(case.join(*case.leaves()), labels, **case.options)
+
+
+def test_inputs_in_any_form():
+    """Spaces by input: inputs and scores from generators, a batch of none, and what is no list."""
+
+    def space(x):
+        found = so.LabelSpace("tags")
+        found.binary("tag", len(x))
+        return found
+
+    model = so.Model(space, {"tag": so.features.Shared()}, so.losses.Hamming(), key=len)
+    hinge, scores = StructuredHinge(model), [torch.tensor([1.0, -0.5, 0.2]), torch.tensor([0.3, 2.0])]
+    labels, inputs = [[1, 0, 1], [0, 1]], [[0] * 3, [0] * 2]
+    expected = hinge({"tag": scores}, labels, inputs=inputs).item()
+    assert hinge({"tag": iter(scores)}, labels, inputs=iter(inputs)).item() == expected
+    with pytest.raises(so.errors.DeclarationError, match="no examples"):
+        hinge({"tag": []}, [], inputs=[])
+    with pytest.raises(so.errors.DeclarationError, match="no examples"):
+        Argmax(model)({"tag": []}, inputs=[])
+    for given, of in ((3, inputs), (scores, 3)):
+        with pytest.raises(so.errors.DeclarationError, match="must be a sequence"):
+            hinge({"tag": given}, labels, inputs=of)
+
+
+def test_masks_as_lists():
+    """Of tokens or of nodes; one with rows of different lengths is refused by name."""
+    arcs = torch.tensor(np.random.default_rng(0).normal(size=(2, 4, 4)))
+    hinge, labels = StructuredHinge(so.structures.Arborescence()), [[0, 1, 2], [2, 0]]
+    tokens = [[True] * 3, [True, True, False]]
+    expected = hinge(arcs, labels, mask=torch.tensor(tokens)).item()
+    assert hinge(arcs, labels, mask=tokens).item() == expected
+    assert hinge(arcs, labels, mask=[[True, *row] for row in tokens]).item() == expected
+    for model, scores in ((so.structures.Arborescence(), arcs), (so.structures.Chain(4), arcs)):
+        with pytest.raises(so.errors.DeclarationError, match="A mask is a tensor"):
+            StructuredHinge(model)(scores, labels, mask=[[True] * 3, [True]])
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_masks(case, name):
     """One that leaves nothing, one with gaps, and one where there is no padding at all."""

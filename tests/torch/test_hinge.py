@@ -9,7 +9,7 @@ import structopt as so
 
 torch = pytest.importorskip("torch", reason="PyTorch is an extra: make test-torch")
 
-from structopt.torch import DoubleBackward, StructuredHinge  # noqa: E402
+from structopt.torch import DoubleBackward, FenchelYoung, StructuredHinge  # noqa: E402
 
 SURROGATES = ["margin", "slack", "prob", "micro_f1", so.surrogates.BetaScaling(0.5)]
 
@@ -189,6 +189,26 @@ def test_labels_as_tensors_and_as_lists_are_the_same():
     arcs = torch.randn(2, 3, 3, 2, generator=torch.Generator().manual_seed(0))
     expected = trees(arcs, [[(0, "b"), (1, "a")], [(2, "a"), (0, "a")]])
     assert trees(arcs, torch.tensor([[[0, 1], [1, 0]], [[2, 0], [0, 0]]])).item() == expected.item()
+    # A tensor for each example, as a loader without padding gives them.
+    assert trees(arcs, [torch.tensor([[0, 1], [1, 0]]), torch.tensor([[2, 0], [0, 0]])]).item() == expected.item()
+    expected = chain(unary, [["B-X", "I-X", "O"], ["O", "B-X"]], mask=mask)
+    assert chain(unary, (torch.tensor([1, 2, 0]), ["O", "B-X"]), mask=mask).item() == expected.item()
+    for model, scores, labels in (
+        (so.structures.Chain(3), unary, [[0, 1, 2], [2, 1, 0]]),
+        (so.structures.Multiclass(3), unary[:, 0], [2, 0]),
+        (so.structures.MultiLabel(3), unary[:, 0], [[1, 0, 1], [0, 0, 1]]),
+    ):
+        for loss in (StructuredHinge(model), FenchelYoung(model), FenchelYoung(model, "sparsemap")):
+            assert loss(scores, [torch.tensor(label) for label in labels]).item() == loss(scores, labels).item()
+
+
+def test_values_that_are_changed_in_place_leave_the_certificate():
+    for surrogate in ("margin", "slack"):
+        hinge = StructuredHinge(so.structures.Chain(3), surrogate, reduction="none")
+        values = hinge(torch.zeros(2, 2, 3, dtype=torch.float64), [[0, 1], [2, 2]])
+        bounds = hinge.upper_bound.copy()
+        values.mul_(0.0)
+        np.testing.assert_array_equal(hinge.upper_bound, bounds)
 
 
 @pytest.mark.parametrize(

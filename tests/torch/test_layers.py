@@ -204,6 +204,20 @@ def test_sparsemap_without_the_transitions_in_the_norm():
         SparseMAP(model, blocks=["pairs"])(leaves[0])
 
 
+def test_blocks_of_the_norm_in_any_form():
+    rng, model = np.random.default_rng(0), so.structures.Chain(3)
+    scores = tuple(torch.tensor(rng.normal(size=shape)) for shape in ((2, 3, 3), (3, 3)))
+    expected = FenchelYoung(model, "sparsemap", blocks=["y"])(scores, [[0, 1, 2], [2, 2, 0]])
+    for blocks in (iter(["y"]), np.array(["y"]), {"y"}):
+        loss = FenchelYoung(model, "sparsemap", blocks=blocks)
+        for _ in range(2):
+            assert loss(scores, [[0, 1, 2], [2, 2, 0]]).item() == expected.item()
+    for wrong in ("y", 3):
+        for make in (lambda b: FenchelYoung(model, "sparsemap", blocks=b), lambda b: SparseMAP(model, blocks=b)):
+            with pytest.raises(so.errors.DeclarationError, match="blocks must be a sequence"):
+                make(wrong)
+
+
 def test_warm_sets_take_fewer_rounds():
     rng = np.random.default_rng(0)
     unary = torch.tensor(rng.normal(size=(4, 8, 5)))
@@ -317,6 +331,22 @@ def test_spo_plus_by_its_formula():
         expected = sign * (2 * (p * best).sum(1) - (c * best).sum(1)) - (sign * inner).min(axis=1)
         loss = SPOPlus(model, reduction="none", sense=sense)
         np.testing.assert_allclose(loss(torch.tensor(p), torch.tensor(c)), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model", "predicted", "costs"),
+    [
+        (so.structures.Assignment(unmatched=True), (2, 2, 3), (2, 3, 2)),  # as many variables, and other ones
+        (so.structures.Assignment(), (2, 2, 3), (2, 3, 3)),
+        (so.structures.Chain(3), (2, 3, 3), (2, 4, 3)),
+        (so.structures.Ranking(), (2, 3), (2, 4)),
+        (so.structures.Multiclass(3), (2, 3), (1, 3)),
+    ],
+)
+def test_costs_of_other_shapes_than_predicted(model, predicted, costs):
+    for call in (SPOPlus(model), SPOPlus(model).regret):
+        with pytest.raises(so.errors.DeclarationError, match="same shapes"):
+            call(torch.zeros(predicted), torch.zeros(costs))
 
 
 def test_devices_types_and_errors():

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from structopt._jit import IntArray, kernel
 from structopt.algorithms.diagram.diagram import Diagram
-from structopt.recognize import Path, recognize
+from structopt.recognize import GroupForest, Path, recognize, recognize_paths
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["diagram_of_paths", "path_diagram"]
@@ -27,6 +27,8 @@ def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
     if not space.is_integral or space.separations:
         return None
     structure = recognize(space)
+    if isinstance(structure.arrays, GroupForest):
+        structure = recognize_paths(space) or structure
     if not isinstance(structure.arrays, Path) or not structure.arrays.integer:
         return None
     const = np.zeros(space.n_variables)
