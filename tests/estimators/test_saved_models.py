@@ -120,6 +120,10 @@ def test_every_loss_and_term_is_tried() -> None:
     assert classes(so.features, so.features.Term) <= terms
 
 
+#: Models of the library whose space is a function of the input, which a file of data cannot hold.
+BY_FUNCTION = {"snakes"}
+
+
 @pytest.mark.parametrize("name", sorted(so.available_models()))
 def test_models_of_the_library_predict_as_before(name: str, tmp_path: Path) -> None:
     loaded = so.load_model(name)
@@ -128,6 +132,11 @@ def test_models_of_the_library_predict_as_before(name: str, tmp_path: Path) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         svm.fit(inputs, labels)
+    if name in BY_FUNCTION:
+        with pytest.raises(DeclarationError, match=r"model\.space is a function of the input"):
+            svm.save(tmp_path / "svm.npz")
+        assert not list(tmp_path.iterdir())
+        return
     svm.save(tmp_path / "svm.npz")
     again = load(tmp_path / "svm.npz")
     np.testing.assert_allclose(again.coef_, svm.coef_)
