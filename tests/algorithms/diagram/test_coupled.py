@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -99,7 +98,7 @@ def test_it_is_of_no_use_for_a_continuous_row_or_a_fast_solver():
 
 
 def test_few_compilations_run_at_the_same_time(monkeypatch):
-    running, most, turn = 0, 0, threading.Lock()
+    running, most, turn = 0, 0, threading.Condition()
     real = compiler._compiled
 
     def counted(*arguments):
@@ -107,7 +106,8 @@ def test_few_compilations_run_at_the_same_time(monkeypatch):
         with turn:
             running += 1
             most = max(most, running)
-        time.sleep(0.02)
+            turn.notify_all()
+            turn.wait_for(lambda: most >= compiler._AT_ONCE, timeout=60)  # however slowly the threads start
         try:
             return real(*arguments)
         finally:
