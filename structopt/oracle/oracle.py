@@ -37,6 +37,8 @@ __all__ = ["Oracle", "check_solver"]
 # Labels are listed for products with all of them if they have no more entries than this.
 _LISTED_ENTRIES = 1 << 16
 _LISTED_INTEGERS = 60
+#: Row activities of partial assignments until a list is given up: a fraction of a second.
+_LISTED_WORK = 1 << 23
 #: Integer variables and entries of a matrix beyond which a space is not compiled unless that is asked for.
 _MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
 #: Seconds of a solver's call: of a plain one before one was measured, and of one with no-goods or side constraints.
@@ -465,8 +467,8 @@ class Oracle(SumsOverLabels):
         if self._algorithm is self._solvers or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
             return None
         try:
-            return enumerate_labels(space, limit=max(1, _LISTED_ENTRIES // space.n_variables))
-        except DeclarationError:  # too many, or continuous variables that do not follow from the integer ones
+            return enumerate_labels(space, max(1, _LISTED_ENTRIES // space.n_variables), _LISTED_WORK)
+        except DeclarationError:  # too many, too long, or continuous variables that do not follow from the integer ones
             return None
 
     def front(self, h: tuple[npt.ArrayLike, float], g: tuple[npt.ArrayLike, float]) -> FloatArray | None:

@@ -22,7 +22,7 @@ _CHUNK = 1 << 14
 _MOST_ROUNDS, _MET = 50, 1e-12
 
 
-def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
+def enumerate_labels(space: CompiledSpace, limit: int = 100_000, work: float = np.inf) -> FloatArray:
     """All labels of `space` with integral integer variables, one per row, in lexicographic order.
 
     Continuous variables must follow from the integer ones (as the products of a linearised pairwise model
@@ -31,8 +31,9 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
     Raises
     ------
     DeclarationError
-        If there are more than `limit` labels, an integer variable is unbounded, no variable is integer, or a
-        continuous variable is not determined by the integer ones.
+        If there are more than `limit` labels, an integer variable is unbounded, no variable is integer, a continuous
+        variable is not determined by the integer ones, or the partial assignments, of which a few labels may have
+        many, have more than `work` row activities.
     """
     integer = np.flatnonzero(space.integrality)
     if space.n_variables and not integer.size:
@@ -48,7 +49,7 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000) -> FloatArray:
         )
     found: list[FloatArray] = []
     n_found = 0
-    for block in _assignments(space, integer):
+    for block in _assignments(space, integer, work):
         labels = _complete(space, integer, block)
         if space.separations:
             labels = labels[[satisfies_lazy_rows(space, z) for z in labels]]
@@ -84,7 +85,7 @@ def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> Flo
     return np.asarray(point[0])
 
 
-def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArray]:
+def _assignments(space: CompiledSpace, integer: np.ndarray, work: float) -> Iterator[FloatArray]:
     """Blocks of integer assignments that no row refutes, given the bounds of the continuous variables."""
     columns = space.matrix.tocsc()
     lower = np.ceil(space.lower - FEASIBILITY_TOLERANCE) + 0.0  # no negative zeros
@@ -113,6 +114,9 @@ def _assignments(space: CompiledSpace, integer: np.ndarray) -> Iterator[FloatArr
             continue
         j = integer[depth]
         values = np.arange(lower[j], upper[j] + 1)
+        work -= low.size * len(values)
+        if work < 0:
+            raise DeclarationError(f"The labels of {space!r} take too long to list; use an oracle instead.")
         entries = slice(columns.indptr[j], columns.indptr[j + 1])
         rows, coefficients = columns.indices[entries], columns.data[entries]
         low, up = np.repeat(low, len(values), axis=0), np.repeat(up, len(values), axis=0)
