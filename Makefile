@@ -74,8 +74,9 @@ docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
 fuzz: $(VENV)/.dev  ## random cases against enumeration, HiGHS and cvxpy; FUZZ="--seconds 60" and the like are passed on
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-bench: $(VENV)/.dev  ## repeats every kept result with its own command, sub-samples included
-	$(BIN)/structopt bench --kept
+JOBS ?= 1
+bench: $(VENV)/.dev  ## repeats every kept result with its own command, sub-samples included; JOBS=2: two at a time
+	$(BIN)/structopt bench --kept --jobs $(JOBS)
 
 bench-all: $(VENV)/.dev  ## every benchmark with its default arguments, at full size
 	for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

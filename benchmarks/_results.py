@@ -89,6 +89,7 @@ def keep(
     note: str = "",
     folder: Path | None = None,
     seconds: float | None = None,
+    alone: bool = False,
 ) -> Path | None:
     """Write a result.
 
@@ -113,6 +114,8 @@ def keep(
         Another folder than ``benchmarks/results``.
     seconds : float, optional
         CPU seconds, where several processes made the rows; those of this one since the last result by default.
+    alone : bool
+        Whether the figures are by the clock or of several cores, so that nothing may run beside the benchmark.
 
     Returns
     -------
@@ -142,6 +145,7 @@ def keep(
         "versions": _versions(),
         "seeds": list(seeds),
         "cpu_seconds": round(seconds, 1),
+        "alone": alone,
         "measures": list(measures),
         "fingerprint": fingerprint(measures),
         "ratio": ratio,

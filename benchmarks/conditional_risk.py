@@ -236,7 +236,8 @@ def main() -> None:
     for name in [given.command] if given.command else ["training", "prediction", "nystroem"]:
         work, title, ratio = jobs[name]
         words = sys.argv[1:] or [name]
-        keep(f"conditional_risk.{name}", work(), title=title, measures=MEASURES, words=words, ratio=ratio)
+        alone = name in ("training", "prediction")  # by the clock
+        keep(f"conditional_risk.{name}", work(), title=title, measures=MEASURES, words=words, ratio=ratio, alone=alone)
 
 
 if __name__ == "__main__":

@@ -344,6 +344,7 @@ def main() -> None:
                 title="StructuredHinge over a batch of 64, and the search alone",
                 measures=MEASURES,
                 words=[what, *quick],
+                alone=True,
                 ratio="hinge / search",
                 note="Forward and backward. `search`: NumPy, scores and labels as it takes them, nothing kept from "
                 "before or for later; `with labels`: the labels are checked and their losses made, as for every new "
@@ -357,16 +358,16 @@ def main() -> None:
         elif what == "threads":
             title = "StructuredHinge of 512 examples in one thread and in two"
             note = "The best of 62 calls by the clock, on a machine of two cores that others use, too."
-            keep("neural.threads", threads(repeats), title=title, measures=MEASURES, words=[what, *quick], note=note)
+            rows, words = threads(repeats), [what, *quick]
+            keep("neural.threads", rows, title=title, measures=MEASURES, words=words, note=note, alone=True)
         elif what == "sparsemap":
             title = "SparseMAP of chains of 20 x 26, forward and backward"
             note = "Peak of the arrays that are allocated, beside the scores. No package with SparseMAP installs here; "
             note += (
                 "piqp is a quadratic program over the marginal polytope for each example, forward only, of 8, times 8."
             )
-            keep(
-                "neural.sparsemap", sparsemap(repeats), title=title, measures=MEASURES, words=[what, *quick], note=note
-            )
+            rows, words = sparsemap(repeats), [what, *quick]
+            keep("neural.sparsemap", rows, title=title, measures=MEASURES, words=words, note=note, alone=True)
         elif not DATA.exists():
             print(f"{what}: skipped, the data sets are not beside the checkout (set STRUCTOPT_DATA)")
         else:

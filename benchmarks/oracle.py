@@ -183,7 +183,7 @@ def main() -> None:
     rows = [overhead(14, 2000 // scale), overhead(30, 400 // scale)]
     title, ratio = "A call beside a bare loop over highspy", "maximize / bare highspy"
     keep("oracle.overhead", rows, title=title, measures=MEASURES, ratio=ratio)
-    keep("oracle.threads", [threads(640 // scale)], title="Two threads on two cores", measures=MEASURES)
+    keep("oracle.threads", [threads(640 // scale)], title="Two threads on two cores", measures=MEASURES, alone=True)
     rows = declaring(200_000 // scale, 400_000 // scale)
     title = "Declaring a hierarchy beside Pyomo and PuLP"
     keep("oracle.declaring", rows, title=title, measures=["structopt/space"], ratio="times as long")

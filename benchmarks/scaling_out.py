@@ -420,19 +420,19 @@ def main() -> None:
     if "speed" in args.which:
         keep(
             "scaling_out.speed", speed(), title="One pass over 40,000 chains: this process and two workers",
-            measures=MEASURES, words=["speed"],
+            measures=MEASURES, words=["speed"], alone=True,
             note="Critical path: CPU seconds of driver and scheduler plus those of the busiest worker.",
         )  # fmt: skip
     if "lshtc" in args.which:
         keep(
             "scaling_out.lshtc", lshtc(args.fraction), title="One pass at the shape of LSHTC's DMOZ, in 16 shards",
-            measures=MEASURES, words=["lshtc"],
+            measures=MEASURES, words=["lshtc"], alone=True,
             note="Stochastic steps in every shard, and the mean of their weights; accuracy on 1,000 other documents.",
         )  # fmt: skip
     if "model" in args.which:
         keep(
             "scaling_out.model", model(args.workers), title="What a pass over shards that compute nothing costs",
-            measures=MEASURES, words=["model"],
+            measures=MEASURES, words=["model"], alone=True,
             note="CPU time, since more processes than cores wait for each other.",
         )  # fmt: skip
     if "predicted" in args.which:

@@ -244,7 +244,7 @@ def main() -> None:
     rows = report(run(data, oracle, arguments.repeats), oracle.algorithm)
     name, title = ("search.integral", "Over labels") if arguments.integral else ("search", "Over the relaxation")
     measures = ("structopt/search", "structopt/plane", "structopt/oracle", "structopt/backends")
-    keep(name, rows, title=f"{title}: queries, time and failures of each search", measures=measures)
+    keep(name, rows, title=f"{title}: queries, time and failures of each search", measures=measures, alone=True)
 
 
 if __name__ == "__main__":

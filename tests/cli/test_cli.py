@@ -222,6 +222,23 @@ def test_bench(ask, run, monkeypatch, tmp_path):
     code, out, err = run("bench", "--kept")
     assert code == 1 and out.splitlines().count("== structopt bench tiny x y 0") == 1
     assert "failed: structopt bench tiny x y 3" in err
+    # Several at a time: what each says in one piece, those measured by the clock last and alone.
+    script.write_text(
+        '"""A tiny one."""\nimport os, sys\nprint("begin", *sys.argv[1:], flush=True)\n'
+        'print("end", *sys.argv[1:])\nraise SystemExit(int(sys.argv[-1]))\n'
+    )
+    for name, seconds, alone in (("d", 9.0, "true"), ("e", 5.0, "false")):
+        text = f'{{"cpu_seconds": {seconds}, "command": "structopt bench tiny {name} 0", "alone": {alone}}}'
+        (results / f"tiny.{name}.json").write_text(text)
+    code, out, err = run("bench", "--kept", "--jobs", 2)
+    assert code == 1 and err == "failed: structopt bench tiny x y 3\n"
+    heads = [line for line in out.splitlines() if line.startswith("==")]
+    assert len(heads) == 4 and heads[-1] == "== structopt bench tiny d 0"
+    assert "== structopt bench tiny x y 3\nbegin x y 3\nend x y 3\n" in out
+    assert out.splitlines()[-1].startswith("4 commands in ") and out.rstrip().endswith("1 failed")
+    for name in "de":
+        (results / f"tiny.{name}.json").unlink()
+    assert run("bench", "--kept", "--jobs", 0)[0] == 2
     (results / "tiny.a.json").unlink()
     assert run("bench", "--kept")[0] == run("bench", "--kept", "tiny")[0] == 0
     assert run("bench", "--kept", "nope")[0] == 2
