@@ -362,8 +362,9 @@ def benchmarks_page(found: Sequence[Row], results: Mapping[str, Row], folder: Pa
     total = sum(float(result["cpu_seconds"]) for result in results.values())
     parts.append(
         f"The {len(results)} kept results, those of *Reproductions* included, took {total / 60:.0f} CPU minutes in "
-        "all. `make bench` repeats them, each with its own command and the sub-samples that it names; `make bench-all` "
-        "runs every benchmark with its defaults, at full size."
+        "all. `make bench` repeats them, each with its own command and the sub-samples that it names, "
+        "`make bench JOBS=2` two of them at a time; `make bench-all` runs every benchmark with its defaults, at full "
+        "size."
     )
     for name, own in by_file.items():
         first, rest = _said(folder / f"{name}.py")

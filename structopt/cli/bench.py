@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     files = {path.stem: path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")}
     if arguments.jobs < 1:
         raise DeclarationError(f"--jobs is {arguments.jobs}; at least one command runs at a time.")
+    if arguments.jobs > 1 and not arguments.kept:
+        raise DeclarationError("--jobs is for the commands of --kept: structopt bench --kept --jobs 2.")
     if arguments.kept:
         return _repeat(folder, files, arguments.name, arguments.jobs)
     if arguments.name is None:
@@ -104,7 +106,7 @@ def _repeat(folder: Path, files: dict[str, Path], only: str | None, jobs: int) -
                     code, said = future.result()
                     print(f"== {running[future].text}\n{said}", end="", flush=True)
                     ended(running[future], code)
-            except KeyboardInterrupt:  # those that run have it too
+            except BaseException:  # such as Ctrl-C, which those that run have, too: no other begins
                 pool.shutdown(cancel_futures=True)
                 raise
         for command in (command for command in commands if command.alone):

@@ -238,7 +238,7 @@ def test_bench(ask, run, monkeypatch, tmp_path):
     assert out.splitlines()[-1].startswith("4 commands in ") and out.rstrip().endswith("1 failed")
     for name in "de":
         (results / f"tiny.{name}.json").unlink()
-    assert run("bench", "--kept", "--jobs", 0)[0] == 2
+    assert run("bench", "--kept", "--jobs", 0)[0] == run("bench", "--jobs", 2, "tiny")[0] == 2
     (results / "tiny.a.json").unlink()
     assert run("bench", "--kept")[0] == run("bench", "--kept", "tiny")[0] == 0
     assert run("bench", "--kept", "nope")[0] == 2
