@@ -233,7 +233,7 @@ def max_margin(h: Hierarchy, loss: TaskLoss, k: int, A: Any, B: Any, Y: np.ndarr
 
     def fit(rows: slice, inputs: Any, lam: float) -> np.ndarray:
         model = HierarchicalLabels(h, "closure", loss=loss, intercept=True)
-        svm = StructuredSVM(model, "margin", lam=lam, tol=1e-2, max_passes=60).fit(A[rows], Y[rows])
+        svm = StructuredSVM(model, "margin", lam=lam, tol=1e-2, max_passes=1000).fit(A[rows], Y[rows])
         return np.asarray(svm.predict(inputs))
 
     cut = len(Y) * 4 // 5

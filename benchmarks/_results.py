@@ -40,7 +40,7 @@ _LIBRARIES = {
         name: name
         for name in (
             "numpy", "scipy", "highspy", "numba", "pyomo", "pulp", "cvxpy", "torch", "hiclass", "lightgbm", "xgboost",
-            "networkx", "dask", "pyepo",
+            "networkx", "dask", "pyepo", "piqp",
         )
     },
 }  # fmt: skip

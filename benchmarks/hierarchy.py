@@ -324,7 +324,7 @@ def _real_one(directory: Path, name: str, examples: int | None) -> list[Row]:
     return found + _peers(name, given, single, (X, Y), (X_test, Y_test), (fit, valid))
 
 
-_OPTIONS: dict[str, Any] = {"tol": 0.02, "max_passes": 40}
+_OPTIONS: dict[str, Any] = {"tol": 0.02, "max_passes": 300}
 
 
 class _Likelihood:

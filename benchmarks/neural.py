@@ -364,7 +364,8 @@ def main() -> None:
             title = "SparseMAP of chains of 20 x 26, forward and backward"
             note = "Peak of the arrays that are allocated, beside the scores. No package with SparseMAP installs here; "
             note += (
-                "piqp is a quadratic program over the marginal polytope for each example, forward only, of 8, times 8."
+                "piqp is a quadratic program over the marginal polytope for each example, forward only: 8 are measured "
+                "and multiplied by 8."
             )
             rows, words = sparsemap(repeats), [what, *quick]
             keep("neural.sparsemap", rows, title=title, measures=MEASURES, words=words, note=note, alone=True)

@@ -7,6 +7,8 @@
 3. declaring a hierarchy of 200,000 nodes and 400,000 rows against Pyomo and PuLP, and its memory;
 4. resident memory over ten thousand calls.
 
+``--quick`` has a tenth of the nodes, rows and calls.
+
 CPU time of the process, but for the threads.
 """
 
