@@ -78,7 +78,7 @@ JOBS ?= 1
 bench: $(VENV)/.dev  ## repeats every kept result with its own command, sub-samples included; JOBS=2: two at a time
 	$(BIN)/structopt bench --kept --jobs $(JOBS)
 
-bench-all: $(VENV)/.dev  ## every benchmark with its default arguments, at full size
+bench-all: $(VENV)/.dev  ## every file of benchmarks/ with its default arguments
 	for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:

@@ -105,6 +105,18 @@ def load_table1(name: str) -> tuple[Hierarchy, Any, np.ndarray, Any, np.ndarray]
     return rooted, X, add[0], test.X, add[1]
 
 
+def sizes(names: list[str]) -> list[Mapping[str, Any]]:
+    """The table of appendix C, without the root that is added."""
+    rows = []
+    for name in names or SETS:
+        h, X, Y, X_test, _ = load_table1(name)
+        own = np.array([node != "root" for node in h.nodes])
+        row = {"set": name, "features": X.shape[1], "nodes": int(own.sum()), "training": X.shape[0]}
+        row |= {"test": X_test.shape[0], "nodes each": float(Y[:, own].sum(axis=1).mean())}
+        rows.append(shown(row | {"largest depth": h.depth - int(not own.all())}))
+    return rows
+
+
 def preparations(name: str, X: Any, X_test: Any) -> Iterator[tuple[str, Any, Any]]:
     """Ways to scale the inputs, of which leave-one-out chooses; means of the training part for what is missing."""
     if name == "enron_hmc":

@@ -34,7 +34,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import highspy
 import numpy as np
 import scipy.sparse as sp
-from _conditional_risk_tables import SETS, figure2a, figure2b, network, table1, table2
+from _conditional_risk_tables import SETS, figure2a, figure2b, network, sizes, table1, table2
 from _results import keep, shown
 from sklearn.preprocessing import normalize
 
@@ -237,6 +237,10 @@ def main() -> None:
         work, title, ratio = jobs[name]
         words = sys.argv[1:] or [name]
         alone = name in ("training", "prediction")  # by the clock
+        if name == "table1":
+            keep(
+                "conditional_risk.sizes", sizes(given.sets), title="The sets", measures=["structopt/data"], words=words
+            )
         keep(f"conditional_risk.{name}", work(), title=title, measures=MEASURES, words=words, ratio=ratio, alone=alone)
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/growth.py [--quick]
 
-Ten times the size should take about ten times the time; a loop over pairs would take a hundred times. That there is no
+Ten times the size should take about ten times the time; a loop over pairs would take a hundred times. ``bundle`` has a
+table of the products of all pairs of its cuts, and is quadratic in their number. That there is no
 Python loop at all is tested by counting calls (tests/conftest.py); times are measured here, without a pass or fail.
 """
 

@@ -2,7 +2,8 @@
 
     python benchmarks/mip.py [--quick]
 
-Each ratio is of CPU times measured in turns in one run; the values of all answers are compared.
+Each ratio is of CPU times measured in turns in one run; the values of all answers are compared. The package switches
+the feasibility jump off.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 ``speed``: a batch of 64 examples, forward and backward, in CPU time of the process on one thread, beside the batch
 search alone (NumPy, the same labels, nothing kept from before or for later) and beside a loss that does nothing; the
-structured hinge of a chain of 20 positions and 26 states and its log-partition function beside torch-struct's.
+structured hinge of a chain of 20 positions and 26 states and its log-partition function beside torch-struct's, which is
+written for batches on a GPU and runs on one thread of the processor here.
 ``threads``: the same hinge with ``n_jobs`` 1 and 2, by the clock. ``sparsemap``: SparseMAP on these chains beside
 quadratic programs, with its peak of memory by the size of the batch. ``ner``: entities of WNUT 17 by a BiLSTM and a
 chain, or a declared space (thesis Table 5.4); ``parse``: dependency trees of UD English EWT by a bi-affine scorer

@@ -81,7 +81,7 @@ def yeast(small: bool) -> tuple[so.Model, Any, Any]:
 
 
 def relaxed(small: bool) -> tuple[so.Model, Any, Any]:
-    """The same, relaxed."""
+    """Yeast's 14 labels with all pairs, relaxed."""
     return _yeast(small, relaxed=True)
 
 

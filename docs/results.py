@@ -110,9 +110,11 @@ def _provenance(result: Row) -> str:
     seeds = result["seeds"]
     told = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else f"seed {' and '.join(map(str, seeds))}"
     commit = f"commit `{result['commit']}`, " if result["commit"] else ""
+    # Of several results of one command the last to be kept has its seconds.
+    used = f"{_number(float(result['cpu_seconds']))} CPU seconds, " if result["cpu_seconds"] else ""
     return (
         f"`{result['command']}` <!-- age of {result['name']} -->  \n{commit}{result['date']}, "
-        f"{_number(float(result['cpu_seconds']))} CPU seconds, {told}; {result['machine']}; {versions}."
+        f"{used}{told}; {result['machine']}; {versions}."
     )
 
 
@@ -148,10 +150,14 @@ def _save(figure: Any, name: str) -> None:
     path.write_text(re.sub(r"[ \t]+$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
 
 
+#: Columns of text that say how a row was found and not what it is about.
+_NO_NAMES = ("proofs", "peer", "beside")
+
+
 def draw_bars(result: Row) -> None:
     """The ratios of a result as bars, with a line at 1."""
     column, rows = result["ratio"], [row for row in result["rows"] if row.get(result["ratio"]) is not None]
-    words = [name for name in _columns(rows) if not _is_number(rows, name)]
+    words = [name for name in _columns(rows) if not _is_number(rows, name) and name not in _NO_NAMES]
     labels = [", ".join(str(row[name]) for name in words if row.get(name) not in (None, "")) for row in rows]
     values = [float(row[column]) for row in rows]
     figure = _figure(7.5, 0.7 + 0.23 * len(rows))
@@ -220,9 +226,21 @@ def _grouped(rows: Sequence[Row], names: str | Sequence[str]) -> dict[str, list[
 _REPRODUCTIONS = """\
 # Reproductions
 
-Every table and figure of five papers that reports an experiment, beside what this package measures. A figure that falls
-short of its paper's says by how much, and the text below says why. The papers' numbers are in `benchmarks/papers`, ours
-in `benchmarks/results`, each with the command that repeats it; this page is made from those files.
+The tables and figures of five papers that report an experiment, beside what this package measures; those that are not
+reproduced are listed, too. A figure that falls short of its paper's says by how much, and the text below says why.
+The papers' numbers are in `benchmarks/papers`, ours in `benchmarks/results`, each with the command that repeats it;
+this page is made from those files. The commands need a checkout, and most of them public data sets, as files in one
+folder that the environment variable `STRUCTOPT_DATA` names. A set that is *not at hand* was not available to us.
+
+Methods have the names of their papers: HSVM is the hierarchical SVM of Cai and Hofmann, NHSVM the normalised one,
+SSVM the one that learns which nodes share weights, ECRM conditional risk minimisation, HM3N margin rescaling over
+sets of nodes that hold their parents, BR-SVM an SVM for each node; BMRM is the bundle method (Algorithm 2), LSBMRM
+that with a line search (Algorithm 3), BT the trust-region bundle method; *cutting planes* have a working set for each
+example, SGD takes stochastic subgradient steps, BCFW block-coordinate Frank-Wolfe steps. MiF1 is the F1 of all
+decisions together, MaF1 the mean F1 of the examples, *label loss* the share of wrong decisions, *accuracy* of sets of
+labels the mean overlap with the right set and of a hierarchy the share of examples without an error, unless a table
+says otherwise; *gap* is the certified relative gap at which training ended, lam or λ the weight of the regulariser
+and C = 1 / (lam n).
 """
 
 
@@ -290,6 +308,8 @@ def reproductions_page(found: Sequence[Row], results: Mapping[str, Row]) -> str:
             result = results.get(table.get("result", ""))
             if result is None:
                 parts.append(f"Not reproduced: {table.get('missing', 'the result is not kept yet.')}")
+                if table.get("rows"):
+                    parts += ["The paper's figures:", _plain_table(table["rows"])]
                 continue
             text, falls_short = side_by_side(table, result)
             if table.get("rows"):
@@ -317,7 +337,7 @@ def _coverage(found: Sequence[Row], results: Mapping[str, Row]) -> str:
         shown = [table["name"] for table in paper["tables"] if table.get("result") in results]
         not_shown = [table["name"] for table in paper["tables"] if table.get("result") not in results]
         anchor = re.sub(r"[^\w\- ]", "", paper["short"].lower()).replace(" ", "-")
-        rows.append([f"[{paper['short']}](#{anchor})", ", ".join(shown) or "–", ", ".join(not_shown) or "–"])
+        rows.append([f"[{paper['short']}](#{anchor})", "; ".join(shown) or "–", "; ".join(not_shown) or "–"])
     return _table(["paper", "side by side", "not reproduced"], rows, [False] * 3)
 
 
@@ -326,11 +346,15 @@ def _coverage(found: Sequence[Row], results: Mapping[str, Row]) -> str:
 _BENCHMARKS = """\
 # Benchmarks
 
-This package beside its peers, structure by structure. Ratios are measured in one run on one machine, the two sides in
-turns where the time of a call is short, in CPU seconds of the process unless a table says otherwise; compilation is not
-counted. `structopt bench` lists the benchmarks of a checkout and runs them by name; what a run prints is kept in
-`benchmarks/results`, from which this page is made.
+This package beside its peers, structure by structure. Ratios are measured in one run on one machine, except those to
+peers that no longer install (`train`), the two sides in turns where the time of a call is short, in CPU seconds of
+the process unless a table says otherwise; compilation is not counted. `structopt bench` lists the benchmarks of a
+checkout and runs them by name; what a run prints is kept in `benchmarks/results`, from which this page is made. Most
+of them need public data sets, as files in one folder that the environment variable `STRUCTOPT_DATA` names.
 """
+
+#: Benchmarks by which a reader decides come first.
+_FIRST = ("peers", "train", "structures", "declared", "surrogates", "risks", "lazy", "neural", "hierarchy", "search")
 
 
 def benchmarks_page(found: Sequence[Row], results: Mapping[str, Row], folder: Path = BENCHMARKS) -> str:
@@ -341,7 +365,9 @@ def benchmarks_page(found: Sequence[Row], results: Mapping[str, Row], folder: Pa
     parts = [_BENCHMARKS]
     by_file: dict[str, list[Row]] = {}
     reproduced = {table.get("result") for paper in found for table in paper["tables"]}
-    for name, result in results.items():
+    first = {name: k for k, name in enumerate(_FIRST)}
+    for name in sorted(results, key=lambda name: (first.get(name.partition(".")[0], len(first)), name)):
+        result = results[name]
         if name in reproduced and not result.get("ratio"):
             continue
         by_file.setdefault(name.partition(".")[0], []).append(result)
@@ -363,16 +389,16 @@ def benchmarks_page(found: Sequence[Row], results: Mapping[str, Row], folder: Pa
     parts.append(
         f"The {len(results)} kept results, those of *Reproductions* included, took {total / 60:.0f} CPU minutes in "
         "all. `make bench` repeats them, each with its own command and the sub-samples that it names, "
-        "`make bench JOBS=2` two of them at a time; `make bench-all` runs every benchmark with its defaults, at full "
-        "size."
+        "`make bench JOBS=2` two of them at a time; `make bench-all` runs every file with its default arguments, which "
+        "for some are fewer parts or smaller samples."
     )
     for name, own in by_file.items():
-        first, rest = _said(folder / f"{name}.py")
-        parts += [f"## {name}", first, *([rest] if rest else [])]
+        line, rest = _said(folder / f"{name}.py")
+        parts += [f"## {name}", line, *([rest] if rest else [])]
         for result in own:
             rows = result["rows"]
             parts += [f"### {result['title']}", _plain_table(rows)]
-            if result.get("ratio"):
+            if result.get("ratio") and len(rows) > 1:
                 parts.append(f"![{result['title']}: {result['ratio']}](_static/results/{result['name']}.svg)")
             parts += [result["note"]] if result.get("note") else []
             parts.append(_provenance(result))
@@ -485,7 +511,7 @@ def main() -> None:
     for old in PICTURES.glob("*.svg"):
         old.unlink()
     for result in results.values():
-        if result.get("ratio"):
+        if result.get("ratio") and len(result["rows"]) > 1:
             draw_bars(result)
     for paper in found:
         for table in paper["tables"]:
