@@ -427,8 +427,8 @@ def main() -> None:
             "scaling_out.lshtc", lshtc(args.fraction), title="One pass at the shape of LSHTC's DMOZ, in 16 shards",
             measures=MEASURES, words=["lshtc"], alone=True,
             note="Stochastic steps in every shard, and the mean of their weights; accuracy on 1,000 other documents. "
-            "Not a speed-up at equal quality: steps are cheaper in a shard, which has fewer weights, and the mean of 16 "
-            "models after one pass is worse than one model.",
+            "Not a speed-up at equal quality: steps are cheaper in a shard, which has fewer weights, and the mean of "
+            "16 models after one pass is worse than one model.",
         )  # fmt: skip
     if "model" in args.which:
         keep(

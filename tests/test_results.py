@@ -214,11 +214,22 @@ def test_rows_of_another_set_than_the_papers_say_which(pages):
 
 
 def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
-    keep(rows=[{"set": "a|b\nc", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}], ratio="ratio")
+    rows = [{"set": "a|b\nc", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}]
+    keep(rows=[*rows, {"set": "d"}], ratio="ratio")
     (tmp_path / "toy.py").write_text('"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n')
     page = pages.benchmarks_page([PAPER], kept.load_all(tmp_path), tmp_path)
     assert "## toy\n\nA toy.\n\nMeasured in `turns`.\n\n### A toy" in page and "python toy.py" not in page
     assert "| a\\|b c | 3 | 12.2 | 0.51 |" in page and "(_static/results/toy.part.svg)" in page
+    keep(rows=rows, ratio="ratio")  # one bar says nothing
+    assert "(_static" not in pages.benchmarks_page([PAPER], kept.load_all(tmp_path), tmp_path)
+
+
+def test_the_figures_of_what_is_not_reproduced_are_printed(pages):
+    paper = PAPER | {
+        "tables": [{"name": "T", "title": "t", "missing": "no data.", "keys": ["a"], "rows": [{"a": "x", "b": 2}]}]
+    }
+    page = pages.reproductions_page([paper], {})
+    assert "Not reproduced: no data." in page and "| x | 2 |" in page
 
 
 def test_what_only_reproduces_a_paper_is_no_benchmark(kept, keep, pages, tmp_path):
