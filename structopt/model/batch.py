@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -82,14 +82,23 @@ class Batch:
         space = model.space(self.input(0))
         self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
         self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
-        self._point_sizes: IntArray | None = None
-        self._same_space: list[IntArray] | None = None
-        self.codec = model.batch_codec(self)
-        self.inference = model.batch_inference(self)
+        self._known: dict[str, Any] = {}  # what is found on demand, for all twins
+        self._dense = False
+        # The codec knows a twin without a codec, and the inference one without an inference: no object of a batch knows
+        # one that knows it. Cycles, and the data in them, would stay in memory until the garbage collector looks for
+        # them: gigabytes in a search of parameters.
+        self.codec = model.batch_codec(self._twin())
         # Labels are points of few variables, and all features dense.
         points = isinstance(self.codec, PointCodec) and not self.codec.holds_mixtures
         self._dense = points and model.fixed and space.n_variables <= _FEW_VARIABLES
         self._dense = self._dense and all(isinstance(rows, np.ndarray) for rows in self.rows)
+        self.inference = model.batch_inference(self._twin())
+
+    def _twin(self) -> Self:
+        """Another batch with the attributes of this one."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def __len__(self) -> int:
         return self.n
@@ -440,20 +449,20 @@ class Batch:
     @property
     def same_space(self) -> list[IntArray]:
         """Examples by their label space: the numbers of those that share one."""
-        if self._same_space is None:
+        if "same space" not in self._known:
             by_key: dict[Hashable, list[int]] = {}
             for i in range(self.n):
                 by_key.setdefault(self.model.key(self.input(i)), []).append(i)
-            self._same_space = [np.array(group, dtype=np.int64) for group in by_key.values()]
-        return self._same_space
+            self._known["same space"] = [np.array(group, dtype=np.int64) for group in by_key.values()]
+        return cast(list[IntArray], self._known["same space"])
 
     @property
     def point_sizes(self) -> IntArray:
         """Number of variables of each example's label space."""
-        if self._point_sizes is None:
+        if "point sizes" not in self._known:
             sizes = (self.model.space(self.input(i)).n_variables for i in range(self.n))
-            self._point_sizes = np.fromiter(sizes, np.int64, self.n)
-        return self._point_sizes
+            self._known["point sizes"] = np.fromiter(sizes, np.int64, self.n)
+        return cast(IntArray, self._known["point sizes"])
 
     def fold(self, Z: Any) -> LabelBatch:
         """Points, one per example, as labels."""

@@ -134,20 +134,12 @@ class ScoredBatch(Batch):
             self.starts.append(np.concatenate([[0], np.cumsum(rows)]))
             self.rows.append(np.broadcast_to(np.float64(0.0), (int(self.starts[-1][-1]), 1)))
         self.n_weights = sum(columns)
-        self._point_sizes = None
-        self._same_space = None
+        self._known = {}
         self._dense, self._native = False, native
-        # The codec knows a twin without a codec, and the inference one without an inference: no object of a batch knows
-        # one that knows it. Cycles would stay in memory until somebody looks for them, a few with every call of a loss.
-        stem = self._twin()
+        stem = self._twin()  # no cycles, as in `Batch`
         self.codec = model.batch_codec(stem) if native else PointCodec(stem)
         self._bare = self._twin()
         self.inference = self._new_inference()
-
-    def _twin(self) -> ScoredBatch:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        return twin
 
     def _new_inference(self) -> Any:
         return self.model.batch_inference(self._bare) if self._native else OracleInference(self._bare)
@@ -165,18 +157,13 @@ class ScoredBatch(Batch):
     @property
     def same_space(self) -> list[IntArray]:
         """Examples by their label space: the numbers of those that share one."""
-        known = self.__dict__.get("_bare", self)  # for all batches of these sizes
-        if known._same_space is None:
-            if self.model.fixed:
-                known._same_space = [np.arange(self.n)]
-            elif self.sizes is not None:
-                _, kind = np.unique(self.sizes, axis=0, return_inverse=True)
-                order = np.argsort(kind.ravel(), kind="stable")
-                known._same_space = np.split(order, np.cumsum(np.bincount(kind.ravel()))[:-1])
-            else:
-                return super().same_space
-        found: list[IntArray] = known._same_space
-        return found
+        if "same space" not in self._known and self.model.fixed:
+            self._known["same space"] = [np.arange(self.n)]
+        elif "same space" not in self._known and self.sizes is not None:
+            _, kind = np.unique(self.sizes, axis=0, return_inverse=True)
+            order = np.argsort(kind.ravel(), kind="stable")
+            self._known["same space"] = np.split(order, np.cumsum(np.bincount(kind.ravel()))[:-1])
+        return super().same_space
 
 
 class ScoreTables(NamedTuple):
