@@ -376,7 +376,8 @@ def pair_table(told: str, folder: str, examples: int, tests: int, f1_of_pairs: b
         note=f"{len(Y)} training examples with {Y.sum(axis=1).mean():.2f} labels each, {len(Y_test)} for testing with "
         f"{Y_test.sum(axis=1).mean():.2f}. lam = 1 / (C n); C is chosen by the MiF1 of a quarter of the training "
         f"examples, of the models with pairs after training on 400 of the others, and n is all examples then. Trained "
-        f"over the relaxation to a gap of 10 % by `n_slack`, β and slack rescaling in at most {rounds} passes from the "
+        "over the relaxation to a gap of 10 % by `n_slack`, in at most 200 passes, β and slack rescaling in at most "
+        f"{rounds} passes from the "
         "weights of the margin; their seconds are those from there. `open` is the share of labels that the best "
         "relaxed label of a test example leaves at 1/2; they are not predicted. MB is what training adds to the "
         "process.",
