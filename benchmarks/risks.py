@@ -18,7 +18,8 @@
 All times are CPU seconds of the process, with one BLAS thread; compilation is not counted. `--quick` leaves out the
 problems that take LIBLINEAR longer than some seconds, and of Figure 4 two of four values of lam.
 
-Where it is behind: LIBLINEAR is ahead by 1.3 times on a9a with the smallest lam; it gives no certificate.
+Where it is not ahead: LIBLINEAR is level on a9a, and was ahead by 1.3 times in another run with the smallest lam; it
+gives no certificate.
 """
 
 from __future__ import annotations

@@ -430,22 +430,24 @@ def main() -> None:
             "Not a speed-up at equal quality: steps are cheaper in a shard, which has fewer weights, and the mean of "
             "16 models after one pass is worse than one model.",
         )  # fmt: skip
+    # Predictions are those of the model that is fitted to what was kept last: one command for both.
+    both = ["model", "predicted"]
     if "model" in args.which:
         keep(
             "scaling_out.model", model(args.workers), title="What a pass over shards that compute nothing costs",
-            measures=MEASURES, words=["model"], alone=True,
+            measures=MEASURES, words=both, alone=True,
             note="CPU time, since more processes than cores wait for each other.",
         )  # fmt: skip
     if "predicted" in args.which:
         rows = predicted(WORK)
         keep(
             "scaling_out.constants", constants(), title="The cost model's constants: CPU ms",
-            measures=MEASURES, words=["predicted"],
+            measures=MEASURES, words=both, alone=True,
             note="Fitted to `scaling_out model` by least squares of the relative errors; none is below 0.",
         )  # fmt: skip
         keep(
             "scaling_out.predicted", rows, title="The cost model's pass on clusters of 1 to 512 workers",
-            measures=MEASURES, words=["predicted"],
+            measures=MEASURES, words=both, alone=True,
             note=f"{1e6 * WORK:g} microseconds of work an example, as in `speed`; the network moves {NETWORK:g} GB/s.",
         )  # fmt: skip
 
