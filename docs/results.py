@@ -110,7 +110,7 @@ def _provenance(result: Row) -> str:
     seeds = result["seeds"]
     told = f"seeds {seeds[0]} to {seeds[-1]}" if len(seeds) > 2 else f"seed {' and '.join(map(str, seeds))}"
     commit = f"commit `{result['commit']}`, " if result["commit"] else ""
-    # Of several results of one command the last to be kept has its seconds.
+    # A result without seconds of its own is of the same run as another.
     used = f"{_number(float(result['cpu_seconds']))} CPU seconds, " if result["cpu_seconds"] else ""
     return (
         f"`{result['command']}` <!-- age of {result['name']} -->  \n{commit}{result['date']}, "

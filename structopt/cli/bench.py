@@ -92,24 +92,21 @@ def _repeat(folder: Path, files: dict[str, Path], only: str | None, jobs: int) -
         if code:
             failed.append(command.text)
 
-    if jobs == 1:
-        for command in commands:
-            print(f"== {command.text}", flush=True)
-            ended(command, _run(command, files))
-    else:
-        # The longest first, so that no core waits for one that began last. What each says stays in one piece.
-        together = sorted((command for command in commands if not command.alone), key=lambda one: -one.seconds)
-        with ThreadPoolExecutor(jobs) as pool:
-            running = {pool.submit(_captured, command, files): command for command in together}
-            try:
-                for future in as_completed(running):
-                    code, said = future.result()
-                    print(f"== {running[future].text}\n{said}", end="", flush=True)
-                    ended(running[future], code)
-            except BaseException:  # such as Ctrl-C, which those that run have, too: no other begins
-                pool.shutdown(cancel_futures=True)
-                raise
-        for command in (command for command in commands if command.alone):
+    # The longest first, so that no core waits for one that began last. What each says stays in one piece.
+    together = [command for command in commands if jobs > 1 and not command.alone]
+    together.sort(key=lambda command: -command.seconds)
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(_captured, command, files): command for command in together}
+        try:
+            for future in as_completed(running):
+                code, said = future.result()
+                print(f"== {running[future].text}\n{said}", end="", flush=True)
+                ended(running[future], code)
+        except BaseException:  # such as Ctrl-C, which those that run have, too: no other begins
+            pool.shutdown(cancel_futures=True)
+            raise
+    for command in commands:
+        if command not in together:
             print(f"== {command.text}", flush=True)
             ended(command, _run(command, files))
     minutes = (_cpu_seconds() - before) / 60.0
