@@ -15,6 +15,7 @@ from structopt._jit.products import dot
 from structopt.backends.base import SideConstraints, Solution, Status
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.tolerance import broken_bounds, broken_rows, within
 
 __all__ = [
     "as_costs",
@@ -112,19 +113,8 @@ def as_rows(
 
 
 def holding_rows(extra: SideConstraints, labels: Any) -> npt.NDArray[np.bool_]:
-    """Which of the rows of `labels` (dense or sparse) hold every extra row, by the tolerance of all checks."""
-    matrix, lower, upper = extra
-    activity, size = (np.asarray(_dense(m @ z.T).T) for m, z in ((matrix, labels), (abs(matrix), abs(labels))))
-    units = np.ones(len(lower))
-    filled = np.flatnonzero(np.diff(matrix.indptr))
-    if filled.size:
-        units[filled] = np.minimum(1.0, np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled]))
-    room = FEASIBILITY_TOLERANCE * np.maximum(units, size)
-    return np.asarray(((activity >= lower - room) & (activity <= upper + room)).all(axis=1))
-
-
-def _dense(table: Any) -> Any:
-    return table.toarray() if sp.issparse(table) else table
+    """Return which of the `labels` (dense or sparse, one per row) satisfy every extra row."""
+    return np.asarray(~broken_rows(*extra, labels, FEASIBILITY_TOLERANCE).any(axis=1))
 
 
 def scaled_extra(matrix: sp.csr_array, lower: FloatArray, upper: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
@@ -179,8 +169,7 @@ def constant_solution(space: CompiledSpace) -> Solution:
 
     HiGHS calls such a model "empty" even when a row cannot hold; most file formats cannot express it.
     """
-    tolerance = FEASIBILITY_TOLERANCE
-    if bool(((space.row_lower <= tolerance) & (space.row_upper >= -tolerance)).all()):
+    if not breaks_rows(space, np.zeros(0), FEASIBILITY_TOLERANCE):
         return Solution(Status.OPTIMAL, np.zeros(0), 0.0, message="no variables")
     return Solution(Status.INFEASIBLE, None, message="no variables, and a row that excludes 0")
 
@@ -190,10 +179,7 @@ def box_solution(space: CompiledSpace, costs: FloatArray) -> Solution:
 
     No solver is needed, and glpsol cannot read a file without rows.
     """
-    lower, upper = space.lower.copy(), space.upper.copy()
-    whole = space.integrality
-    lower[whole] = np.ceil(lower[whole] - FEASIBILITY_TOLERANCE)
-    upper[whole] = np.floor(upper[whole] + FEASIBILITY_TOLERANCE)
+    lower, upper = space.lower, space.upper
     if (lower > upper).any():
         j = int(np.flatnonzero(lower > upper)[0])
         return Solution(Status.INFEASIBLE, None, message=f"no value for {space.variable_names[j]!r}")
@@ -211,7 +197,7 @@ def drop_idle_rows(space: CompiledSpace) -> tuple[CompiledSpace, bool]:
     PuLP, Pyomo or an LP file can express. A row without bounds says nothing.
     """
     blank = np.diff(space.matrix.indptr) == 0
-    false = blank & ((space.row_lower > FEASIBILITY_TOLERANCE) | (space.row_upper < -FEASIBILITY_TOLERANCE))
+    false = blank & ~within(0.0, 0.0, 1.0, space.row_lower, space.row_upper, FEASIBILITY_TOLERANCE)
     keep = ~(blank | (np.isneginf(space.row_lower) & np.isposinf(space.row_upper)))
     if keep.all():
         return space, False
@@ -283,15 +269,11 @@ def without_fixed(
 
 
 def breaks_rows(space: CompiledSpace, z: FloatArray, tolerance: float) -> bool:
-    """Whether `z` leaves a row or a bound by more than `tolerance` of the size of its terms."""
-    activity = space.matrix @ z
-    slack = tolerance * np.maximum(space.row_units, abs(space.matrix) @ np.abs(z))
-    margin = tolerance * np.maximum(1.0, np.abs(z))
+    """Return whether `z` violates a row or a bound; integrality is ignored."""
+    continuous = np.zeros(len(z), dtype=np.bool_)
     return bool(
-        (activity < space.row_lower - slack).any()
-        or (activity > space.row_upper + slack).any()
-        or (z < space.lower - margin).any()
-        or (z > space.upper + margin).any()
+        broken_rows(space.matrix, space.row_lower, space.row_upper, z, tolerance, space.row_units).any()
+        or broken_bounds(z, continuous, space.lower, space.upper, tolerance).any()
     )
 
 

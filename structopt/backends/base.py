@@ -9,14 +9,13 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import scipy.sparse as sp
 
 from structopt.errors import UnsupportedSpace
-from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["Backend", "Capability", "SideConstraints", "Solution", "Status"]
 
@@ -112,7 +111,7 @@ class Backend(ABC):
                 "Use solver='highs', or relax the space with space.relaxed()."
             )
         space.refuse_lazy_rows(f"The {self.name} backend")
-        self.space = _with_whole_bounds(space)
+        self.space = space
         self.options: dict[str, Any] = dict(options or {})
         self._build()
 
@@ -263,18 +262,3 @@ class Backend(ABC):
     def __repr__(self) -> str:
         shown = ", ".join(f"{key}={value!r}" for key, value in sorted(self.options.items()))
         return f"<{type(self).__name__} backend on {self.space!r}{'; ' + shown if shown else ''}>"
-
-
-def _with_whole_bounds(space: CompiledSpace) -> CompiledSpace:
-    """The same labels with the bounds of integer variables rounded inwards.
-
-    HiGHS 1.15 answers "optimal" with a wrong point when an integer column has a fractional bound.
-    """
-    integer = space.integrality
-    lower, upper = space.lower[integer], space.upper[integer]
-    if (lower == np.rint(lower)).all() and (upper == np.rint(upper)).all():
-        return space
-    new_lower, new_upper = space.lower.copy(), space.upper.copy()
-    new_lower[integer] = np.ceil(lower - FEASIBILITY_TOLERANCE)
-    new_upper[integer] = np.floor(upper + FEASIBILITY_TOLERANCE)
-    return replace(space, lower=new_lower, upper=new_upper)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from structopt._jit import IntArray, kernel
 from structopt.backends.base import SideConstraints
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, VALUE_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.tolerance import bound_holds, row_holds
 
 __all__ = ["FRACTIONAL", "HOLDS", "WORSE", "Checker"]
 
@@ -103,7 +104,7 @@ def first_broken(
     row_upper: FloatArray,
     tolerance: float,
 ) -> int:
-    """The first row that `z` leaves by more than `tolerance` of the size of its terms (or of its unit), or -1."""
+    """Return the number of the first row that `z` violates, or -1."""
     for i in range(len(row_lower)):
         activity = 0.0
         size = 0.0
@@ -113,9 +114,8 @@ def first_broken(
             activity += term
             size += abs(term)
             unit = max(unit, abs(data[k]))
-        # As `CompiledSpace.row_units` has it; NaN is outside of everything.
-        room = tolerance * max(min(1.0, unit) if unit > 0.0 else 1.0, size)
-        if not (activity >= row_lower[i] - room and activity <= row_upper[i] + room):
+        unit = min(1.0, unit) if unit > 0.0 else 1.0  # as `structopt.space.tolerance.row_units`
+        if not row_holds(activity, size, unit, row_lower[i], row_upper[i], tolerance):
             return i
     return -1
 
@@ -137,7 +137,7 @@ def snap(
 ) -> int:
     """Round the integer entries of `z` in place, if the rounded point is still a label and worth as much.
 
-    Entries that leave their bounds by less than the tolerance are put on them.
+    Entries that leave their bounds by less than the tolerance are put on them, unless that breaks a row.
 
     Returns
     -------
@@ -162,11 +162,9 @@ def snap(
     if loss > rounding * size:
         return WORSE
     for j in range(n):
-        room = tolerance * max(1.0, abs(z[j]))
-        outside = max(lower[j] - z[j], z[j] - upper[j])
-        if not outside <= room:
+        if not bound_holds(z[j], integer[j], lower[j], upper[j], tolerance):
             return m + j
-        rounds |= outside > 0.0
+        rounds |= not lower[j] <= z[j] <= upper[j]
     kept = z.copy() if rounds else z
     for j in range(n):
         if integer[j]:
@@ -176,6 +174,12 @@ def snap(
         elif z[j] > upper[j]:
             z[j] = upper[j]
     broken = first_broken(z, indptr, indices, data, row_lower, row_upper, tolerance)
+    if broken >= 0 and rounds:
+        # A continuous value outside its bounds by less than the tolerance is allowed; on its bound, it broke the row.
+        for k in range(n):
+            if not integer[k]:
+                z[k] = kept[k]
+        broken = first_broken(z, indptr, indices, data, row_lower, row_upper, tolerance)
     if broken >= 0 and rounds:
         for k in range(n):
             z[k] = kept[k]

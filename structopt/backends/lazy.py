@@ -30,6 +30,7 @@ from structopt.backends.instance import SolverInstance
 from structopt.errors import SeparationFailed
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.lazy import FoundRows, described_row, found_rows
+from structopt.space.tolerance import broken_rows, row_holds
 from structopt.stopping import deadline, time_left
 
 __all__ = ["LazyInstance", "RowPool"]
@@ -303,9 +304,7 @@ class RowPool:
     def _check(
         self, Z: FloatArray, called: Callable[[int], str], matrix: Any, lower: Any, upper: Any, names: Sequence[str]
     ) -> None:
-        value, size = np.asarray((matrix @ Z.T).T), np.asarray((abs(matrix) @ np.abs(Z).T).T)
-        room = FEASIBILITY_TOLERANCE * np.maximum(1.0, size)
-        off = (value < lower - room) | (value > upper + room)
+        off = broken_rows(matrix, lower, upper, Z, FEASIBILITY_TOLERANCE)
         if not off.any():
             return
         i, k = (int(number) for number in np.argwhere(off)[0])
@@ -314,7 +313,7 @@ class RowPool:
         row = described_row(self.space.variable_names, matrix.indices[part], matrix.data[part], *ends)
         raise SeparationFailed(
             f"The separation {names[k]!r} returned a row that cuts off {called(i)}: {row}, where the label has "
-            f"{value[i, k]:g}. A row must hold for every label of the space.",
+            f"{(matrix @ Z[i])[k]:g}. A row must hold for every label of the space.",
             names[k],
             np.array(Z[i]),
         )
@@ -613,7 +612,7 @@ def _tight(
     upper: FloatArray,
     tolerance: float,
 ) -> IntArray:
-    """Rows that `z` violates or that have no more slack than the tolerance, by the rule of `space.feasibility`."""
+    """Return the rows that `z` violates, or whose slack is below the room of `structopt.space.tolerance`."""
     tight = np.zeros(len(lower), dtype=np.int64)
     n_tight = 0
     for i in range(len(lower)):
@@ -623,7 +622,8 @@ def _tight(
             value += term
             size += abs(term)
             unit = max(unit, abs(data[k]))
-        if max(lower[i] - value, value - upper[i]) >= -tolerance * max(min(1.0, unit), size):
+        # With the room on the other side of the bounds: tight rows do not hold.
+        if not row_holds(value, size, min(1.0, unit), lower[i], upper[i], -tolerance):
             tight[n_tight] = i
             n_tight += 1
     return tight[:n_tight]

@@ -12,6 +12,7 @@ from structopt.backends.base import Status
 from structopt.backends.highs import Highs
 from structopt.errors import DeclarationError, InfeasibleSpace, SolverFailed
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.tolerance import broken_rows
 
 __all__ = ["Projection"]
 
@@ -147,10 +148,8 @@ def _affine_hull(space: CompiledSpace) -> _AffineHull | None:
 
 def _satisfies(space: CompiledSpace, Z: FloatArray) -> npt.NDArray[np.bool_]:
     """Which rows of `Z` are in the polytope, up to rounding."""
-    activity = np.asarray(Z @ space.matrix.T)
-    room = _ROUNDING * np.maximum(1.0, np.asarray(np.abs(Z) @ abs(space.matrix).T))
-    rows = (activity >= space.row_lower - room) & (activity <= space.row_upper + room)
-    return np.asarray(rows.all(axis=1) & (np.clip(Z, space.lower, space.upper) == Z).all(axis=1))
+    broken = broken_rows(space.matrix, space.row_lower, space.row_upper, Z, _ROUNDING, space.row_units)
+    return np.asarray(~broken.any(axis=1) & (np.clip(Z, space.lower, space.upper) == Z).all(axis=1))
 
 
 class _Quadratic(Highs):

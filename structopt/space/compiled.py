@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError, UnsupportedSpace
+from structopt.space.tolerance import row_units
 
 if TYPE_CHECKING:
     from structopt.space.lazy import Separation
@@ -43,7 +44,7 @@ class CompiledSpace:
     row_lower, row_upper : ndarray, shape (n_rows,)
         Row bounds; infinite where there is none.
     lower, upper : ndarray, shape (n_variables,)
-        Variable bounds.
+        Variable bounds. Those of integer variables are rounded inwards: [0, 1.4] becomes [0, 1].
     integrality : ndarray of bool, shape (n_variables,)
         True where a variable must be integer.
     variable_names, row_names : sequence of str
@@ -77,7 +78,18 @@ class CompiledSpace:
                     f"{what} has shape {array.shape}; the matrix is {n_rows} x {n_variables}, "
                     f"so it must have shape ({length},)."
                 )
+        self._round_bounds()
         self._freeze()
+
+    def _round_bounds(self) -> None:
+        """Round the bounds of integer variables inwards; they cross if no integer is between them."""
+        fractional = (np.rint(self.lower) != self.lower) | (np.rint(self.upper) != self.upper)
+        if not (fractional & self.integrality).any():
+            return
+        lower = np.ceil(self.lower - FEASIBILITY_TOLERANCE) + 0.0  # no negative zeros
+        upper = np.floor(self.upper + FEASIBILITY_TOLERANCE) + 0.0
+        object.__setattr__(self, "lower", np.where(self.integrality, lower, self.lower))
+        object.__setattr__(self, "upper", np.where(self.integrality, upper, self.upper))
 
     def _freeze(self) -> None:
         """Make the arrays read-only: solvers and algorithms built from them would not notice a change."""
@@ -121,15 +133,8 @@ class CompiledSpace:
 
     @cached_property
     def row_units(self) -> FloatArray:
-        """The unit of each row: 1, or its largest coefficient where that is smaller.
-
-        Tolerances are multiples of it, so that the check of a row does not depend on its scale.
-        """
-        units = np.ones(self.n_rows)
-        filled = np.flatnonzero(np.diff(self.matrix.indptr))
-        if filled.size:
-            units[filled] = np.minimum(1.0, np.maximum.reduceat(np.abs(self.matrix.data), self.matrix.indptr[filled]))
-        units[units == 0.0] = 1.0
+        """The units of the rows, of which tolerances are multiples (`structopt.space.tolerance`)."""
+        units = row_units(self.matrix.indptr, self.matrix.data)
         units.flags.writeable = False
         return units
 

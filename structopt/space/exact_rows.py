@@ -240,8 +240,7 @@ def with_exact_rows(space: CompiledSpace, *, certified_only: bool = False) -> Co
     matrix, n_rows, integer = space.matrix, space.n_rows, space.integrality
     data, column = matrix.data, matrix.indices
     row_of = np.repeat(np.arange(n_rows), np.diff(matrix.indptr))
-    lower = np.where(integer, np.ceil(space.lower - FEASIBILITY_TOLERANCE), space.lower)
-    upper = np.where(integer, np.floor(space.upper + FEASIBILITY_TOLERANCE), space.upper)
+    lower, upper = space.lower, space.upper
     fixed = lower == upper
     magnitude = np.abs(data)
     with np.errstate(over="ignore"):

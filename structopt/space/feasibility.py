@@ -12,6 +12,7 @@ from structopt.checks import converted
 from structopt.errors import DeclarationError, LabelNotInSpace, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.lazy import described_row, found_rows
+from structopt.space.tolerance import bound_holds, broken_bounds, broken_rows, row_holds
 
 __all__ = ["Violation", "check_label", "contains", "point_of", "rows_in", "satisfies_lazy_rows", "violations"]
 
@@ -45,29 +46,15 @@ def point_of(space: CompiledSpace, z: npt.ArrayLike) -> FloatArray:
     return point
 
 
-def _excess(
-    value: FloatArray, lower: FloatArray, upper: FloatArray, scale: FloatArray, tol: float
-) -> npt.NDArray[np.bool_]:
-    # Relative to the size of the terms: rounding errors grow with the coefficients.
-    room = tol * scale
-    return np.asarray((value < lower - room) | (value > upper + room))
-
-
-def _scales(space: CompiledSpace, point: FloatArray) -> FloatArray:
-    """The size of the terms of each row, at least one of the row's units."""
-    return np.asarray(np.maximum(space.row_units, abs(space.matrix) @ np.abs(point)))
-
-
 def contains(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
-    """Whether `z` satisfies every row, bound and integrality within `tol`."""
+    """Return whether `z` satisfies every row, bound and integrality within `tol`."""
     point = point_of(space, z)
     integer = point[space.integrality]
-    if (point < space.lower - tol).any() or (point > space.upper + tol).any():
-        return False
     if (np.abs(integer - np.rint(integer)) > tol).any():
         return False
-    value = space.matrix @ point
-    if _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol).any():
+    if broken_bounds(point, space.integrality, space.lower, space.upper, tol).any():
+        return False
+    if broken_rows(space.matrix, space.row_lower, space.row_upper, point, tol, space.row_units).any():
         return False
     return not space.separations or satisfies_lazy_rows(space, point, tol)
 
@@ -106,20 +93,18 @@ def _hold(
     tol: float,
     good: npt.NDArray[np.bool_],
 ) -> None:
-    """Whether points satisfy bounds, integrality and rows: of a few points, operations on arrays take longer."""
+    """Mark the points that violate a bound, integrality or a row; for few points array operations take longer."""
     for i in range(Z.shape[0]):
         z = Z[i]
         for j in range(z.size):
-            fits = lower[j] - tol <= z[j] <= upper[j] + tol
-            if not fits or (integrality[j] and np.abs(z[j] - np.rint(z[j])) > tol):
+            if not bound_holds(z[j], integrality[j], lower[j], upper[j], tol):
                 good[i] = False
         for r in range(row_lower.size):
             value = size = 0.0
             for q in range(indptr[r], indptr[r + 1]):
                 value += data[q] * z[indices[q]]
                 size += np.abs(data[q] * z[indices[q]])
-            room = tol * max(units[r], size)
-            if value < row_lower[r] - room or value > row_upper[r] + room:
+            if not row_holds(value, size, units[r], row_lower[r], row_upper[r], tol):
                 good[i] = False
 
 
@@ -127,18 +112,18 @@ def violations(space: CompiledSpace, z: npt.ArrayLike, tol: float = FEASIBILITY_
     """Everything that `z` violates: rows first, then lazy rows, bounds and integrality."""
     point = point_of(space, z)
     value = space.matrix @ point
-    bad_rows = _excess(value, space.row_lower, space.row_upper, _scales(space, point), tol)
+    bad_rows = broken_rows(space.matrix, space.row_lower, space.row_upper, point, tol, space.row_units)
     found = [
         Violation(space.row_names[k], "row", float(value[k]), float(space.row_lower[k]), float(space.row_upper[k]))
         for k in np.flatnonzero(bad_rows).tolist()
     ]
     found += _lazy_violations(space, point, tol)
-    out_of_bounds = (point < space.lower - tol) | (point > space.upper + tol)
+    fractional = space.integrality & (np.abs(point - np.rint(point)) > tol)
+    out_of_bounds = broken_bounds(point, space.integrality & ~fractional, space.lower, space.upper, tol)
     found += [
         Violation(space.variable_names[k], "bound", float(point[k]), float(space.lower[k]), float(space.upper[k]))
         for k in np.flatnonzero(out_of_bounds).tolist()
     ]
-    fractional = space.integrality & (np.abs(point - np.rint(point)) > tol)
     found += [
         Violation(
             space.variable_names[k],

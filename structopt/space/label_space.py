@@ -20,6 +20,7 @@ from structopt.space.feasibility import Violation, contains, violations
 from structopt.space.lazy import Separation
 from structopt.space.naming import ArrayNames, ChainedNames
 from structopt.space.rows import Rows, Shape, canonical, stacked, widen
+from structopt.space.tolerance import within
 from structopt.space.variables import Block, bounds_of, shape_of
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ class LabelSpace:
         lower, upper = rows.lower, rows.upper
         constant = np.diff(matrix.indptr) == 0
         if constant.any():
-            false = constant & ((lower > FEASIBILITY_TOLERANCE) | (upper < -FEASIBILITY_TOLERANCE))
+            false = constant & ~within(0.0, 0.0, 1.0, lower, upper, FEASIBILITY_TOLERANCE)
             if false.any():
                 self._constant_rows(False, names[int(np.argmax(false))], int(false.sum()))
             self._constant_rows(True, label, int(constant.sum()))

@@ -24,6 +24,7 @@ from structopt.checks import shown
 from structopt.errors import SeparationFailed
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.rows import Rows, canonical, widen
+from structopt.space.tolerance import row_room, row_units
 
 __all__ = ["FoundRows", "Separation", "described_row", "found_rows", "integral_part", "row_excess"]
 
@@ -236,13 +237,9 @@ def found_rows(space: CompiledSpace, z: FloatArray, tol: float = FEASIBILITY_TOL
 
 
 def row_excess(matrix: sp.csr_array, lower: FloatArray, upper: FloatArray, point: FloatArray, tol: float) -> FloatArray:
-    """By how much a point violates rows, in tolerances: the rule of `structopt.space.feasibility`."""
+    """Return by how much a point violates rows, in multiples of the room of `structopt.space.tolerance`."""
     value = matrix @ point
-    units = np.ones(len(lower))
-    filled = np.flatnonzero(np.diff(matrix.indptr))
-    if filled.size:
-        units[filled] = np.minimum(1.0, np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled]))
-    room = max(tol, 1e-300) * np.maximum(units, abs(matrix) @ np.abs(point))
+    room = row_room(row_units(matrix.indptr, matrix.data), abs(matrix) @ np.abs(point), max(tol, 1e-300))
     return np.asarray(np.maximum(lower - value, value - upper) / room)
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["with_tight_coefficients"]
 
@@ -74,8 +74,8 @@ def with_tight_coefficients(space: CompiledSpace) -> CompiledSpace:
     sign = np.where(has_upper, 1.0, -1.0)
     data = matrix.data * sign[row_of]
     bound = np.where(has_upper, space.row_upper, -space.row_lower)
-    lower = np.where(integer, np.ceil(space.lower - FEASIBILITY_TOLERANCE), space.lower)[matrix.indices]
-    upper = np.where(integer, np.floor(space.upper + FEASIBILITY_TOLERANCE), space.upper)[matrix.indices]
+    lower = space.lower[matrix.indices]
+    upper = space.upper[matrix.indices]
     at = np.where(data > 0, upper, lower)  # where a term is largest
     with np.errstate(invalid="ignore", over="ignore"):
         largest = _sums(row_of, data * at, space.n_rows)

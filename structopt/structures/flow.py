@@ -18,6 +18,7 @@ from structopt.model import Model
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+from structopt.space.tolerance import within
 
 __all__ = ["AbsoluteFlowLoss", "Flow", "SquaredFlowLoss"]
 
@@ -194,13 +195,13 @@ class Flow(Model):
         if not np.isfinite(z).all():
             return f"the flow on arc {self._arc(int(np.argmin(np.isfinite(z))))} is not a number"
         limit = self._limit
-        wrong = np.flatnonzero((z < -FEASIBILITY_TOLERANCE) | (z > limit + FEASIBILITY_TOLERANCE * np.maximum(1, z)))
+        wrong = np.flatnonzero(~within(z, np.abs(z), 1.0, 0.0, limit, FEASIBILITY_TOLERANCE))
         if wrong.size:
             a = int(wrong[0])
             return f"the flow on arc {self._arc(a)} is {z[a]:g}, outside [0, {limit[a]:g}]"
         balance = self.incidence @ z
-        room = FEASIBILITY_TOLERANCE * np.maximum(1.0, abs(self.incidence) @ np.abs(z))
-        wrong = np.flatnonzero(np.abs(balance - self.inflow) > room)
+        size = abs(self.incidence) @ np.abs(z)
+        wrong = np.flatnonzero(~within(balance, size, 1.0, self.inflow, self.inflow, FEASIBILITY_TOLERANCE))
         if wrong.size:
             v = int(wrong[0])
             more = f", and {len(wrong) - 1} other nodes do not balance" if len(wrong) > 1 else ""

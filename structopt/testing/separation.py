@@ -16,6 +16,7 @@ from structopt.space import LabelSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.space.enumeration import enumerate_labels
 from structopt.space.lazy import FoundRows, described_row, found_rows
+from structopt.space.tolerance import broken_rows
 from structopt.testing.report import Outcome, Report
 
 __all__ = ["SEPARATION_CHECKS", "check_separation"]
@@ -69,9 +70,7 @@ def valid(case: _Case) -> None:
         found = case.rows(z)
         if found is None or not len(labels):
             continue
-        value = np.asarray((found.matrix @ labels.T).T)
-        room = FEASIBILITY_TOLERANCE * np.maximum(1.0, np.asarray((abs(found.matrix) @ np.abs(labels).T).T))
-        off = np.argwhere((value < found.lower - room) | (value > found.upper + room))
+        off = np.argwhere(broken_rows(found.matrix, found.lower, found.upper, labels, FEASIBILITY_TOLERANCE))
         if len(off):
             i, k = off[0]
             part = found.matrix[[int(k)]]

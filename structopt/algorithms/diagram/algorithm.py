@@ -30,6 +30,7 @@ from structopt.algorithms.fronts import FrontPlan
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+from structopt.space.tolerance import row_units
 
 __all__ = ["DiagramAlgorithm"]
 
@@ -124,8 +125,6 @@ class DiagramAlgorithm(Algorithm):
         """The best label within side constraints; None if the search has not found it after `max_paths` paths."""
         matrix, lower, upper = side_constraints
         rows = matrix.toarray()
-        largest = np.abs(rows).max(axis=1, initial=0.0)
-        units = np.where(largest > 0.0, np.minimum(1.0, largest), 1.0)
         z = np.empty(len(c))
         ended = best_within(
             self._arrays,
@@ -133,7 +132,7 @@ class DiagramAlgorithm(Algorithm):
             rows,
             _writable(lower),
             _writable(upper),
-            units,
+            row_units(matrix.indptr, matrix.data),
             FEASIBILITY_TOLERANCE,
             max_paths,
             z,

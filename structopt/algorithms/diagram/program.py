@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from structopt._jit import kernel
 from structopt.errors import DiagramRefused, InfeasibleSpace
-from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import propagated_bounds
 from structopt.space.exact_rows import LARGEST_COEFFICIENT, ExactRows, exact_rows
 
@@ -174,8 +174,7 @@ def program_of(space: CompiledSpace) -> Program:
 def _bounds(space: CompiledSpace) -> tuple[FloatArray, FloatArray]:
     """Bounds of all variables, integers for the integer ones, infinite ones tightened by the rows."""
     integer = space.integrality
-    lower = np.where(integer, np.ceil(space.lower - FEASIBILITY_TOLERANCE), space.lower) + 0.0
-    upper = np.where(integer, np.floor(space.upper + FEASIBILITY_TOLERANCE), space.upper) + 0.0
+    lower, upper = space.lower + 0.0, space.upper + 0.0
     infinite = integer & ~(np.isfinite(lower) & np.isfinite(upper))
     if infinite.any():
         low, up = propagated_bounds(space)

@@ -15,6 +15,7 @@ import numpy as np
 from structopt._jit import assign, kernel
 from structopt.algorithms.diagram.k_best import pop, push
 from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
+from structopt.space.tolerance import row_holds
 
 __all__ = ["FOUND", "GAVE_UP", "NO_LABEL", "best_within"]
 
@@ -35,15 +36,14 @@ def _best_arc(ptr: Any, head: Any, label: Any, weight: Any, best: Any, v: int) -
 
 @kernel
 def _holds(rows: Any, lower: Any, upper: Any, units: Any, tolerance: float, z: Any) -> bool:
-    """Whether a label satisfies dense rows, by the tolerance of all checks."""
+    """Return whether a label satisfies dense rows."""
     for r in range(len(rows)):
         activity = size = 0.0
         for j in range(len(z)):
             term = rows[r, j] * z[j]
             activity += term
             size += abs(term)
-        room = tolerance * max(units[r], size)
-        if activity < lower[r] - room or activity > upper[r] + room:
+        if not row_holds(activity, size, units[r], lower[r], upper[r], tolerance):
             return False
     return True
 
@@ -69,7 +69,7 @@ def best_within(
         for j in range(len(const)):
             base[r] += rows[r, j] * const[j]
             size += abs(rows[r, j] * const[j])
-        # Whatever the terms of a label add up to: the last look at a label decides.
+        # The largest room of any label; `_holds` checks each label itself.
         room = tolerance * max(units[r], size + _most_size(arrays, rows[r])) * 1.001
         low[r], up[r] = lower[r] - room - base[r], upper[r] + room - base[r]
 

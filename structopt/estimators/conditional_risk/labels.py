@@ -20,6 +20,7 @@ from structopt.model import Model
 from structopt.model.codec import refusal
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.feasibility import rows_in
+from structopt.space.tolerance import broken_bounds, broken_rows
 from structopt.structures.node_labels import LabelCodec
 
 __all__ = ["all_closed", "dense", "encode_labels", "same"]
@@ -112,17 +113,17 @@ def _all_feasible(space: CompiledSpace, points: BoolArray | FloatArray) -> bool:
         return bool(np.isfinite(points).all() and rows_in(space, points.astype(np.float64)).all())
     if points.dtype != np.bool_:  # truth values are within 0/1 bounds
         # Numbers that are not finite are reported by the reading one by one.
-        if not np.isfinite(points).all() or (points < space.lower - tol).any() or (points > space.upper + tol).any():
+        if not np.isfinite(points).all():
+            return False
+        if broken_bounds(points, space.integrality, space.lower, space.upper, tol).any():
             return False
         integer = points[:, space.integrality]
         if (np.abs(integer - np.rint(integer)) > tol).any():
             return False
     if not space.n_rows:
         return True
-    Z = points.T.astype(np.float64)
-    activity = np.asarray(space.matrix @ Z).T
-    room = tol * np.maximum(1.0, np.asarray(abs(space.matrix) @ np.abs(Z)).T)
-    return bool(((activity >= space.row_lower - room) & (activity <= space.row_upper + room)).all())
+    Z = points.astype(np.float64)
+    return not broken_rows(space.matrix, space.row_lower, space.row_upper, Z, tol, space.row_units).any()
 
 
 def dense(truths: Any) -> FloatArray:
