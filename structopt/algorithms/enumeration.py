@@ -21,6 +21,8 @@ __all__ = ["Enumeration"]
 # Listing this many labels and one product with the coefficients is faster than any call of a solver.
 _MOST_LABELS = 4096
 _MOST_INTEGERS = 14
+#: Row activities of partial assignments after which listing is given up: about a second.
+_MOST_WORK = 1 << 24
 
 
 class Enumeration(Algorithm):
@@ -47,7 +49,7 @@ class Enumeration(Algorithm):
         if int(space.integrality.sum()) > _MOST_INTEGERS:
             return None
         try:
-            labels = enumerate_labels(space.rows_only(), limit=min(most, _MOST_LABELS))
+            labels = enumerate_labels(space.rows_only(), limit=min(most, _MOST_LABELS), work=_MOST_WORK)
         except DeclarationError:
             return None
         if space.separations:  # a function call each: not before it is known that they are few

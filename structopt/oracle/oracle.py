@@ -31,6 +31,7 @@ from structopt.oracle.sums import SumsOverLabels
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
+from structopt.stopping import deadline
 
 __all__ = ["Oracle", "check_solver"]
 
@@ -43,6 +44,8 @@ _LISTED_WORK = 1 << 23
 _MOST_INTEGERS, _MOST_ENTRIES = 5000, 200_000
 #: Seconds of a solver's call: of a plain one before one was measured, and of one with no-goods or side constraints.
 _PLAIN_CALL, _HARD_CALL = 1e-4, 5e-3
+#: Seconds that the largest diagram takes to compile; its budget is counted in steps.
+_COMPILE_SECONDS = 1.0
 #: Seconds of an example in a batch by a list of labels below which nothing is faster (about 250 labels).
 _SHORT_CALL = 5e-7
 #: Calls of a space with lazy rows before its labels may be listed, and after which that is not tried again.
@@ -138,7 +141,8 @@ class Oracle(SumsOverLabels):
         if self._given is not None:
             found = checked_algorithm(self._given, self.space, relaxed=self.integral == "relax")
         elif self._chooses:
-            found = self._recognise()
+            with deadline(self._time_limit):
+                found = self._recognise()
         self._use(self._solvers if found is None else found)
         space = self.space
         many = isinstance(found, Enumeration) and found.seconds_per_call(batch=True) > _SHORT_CALL
@@ -149,9 +153,14 @@ class Oracle(SumsOverLabels):
             and self.integral != "relax"
             and 0 < int(space.integrality.sum()) <= _MOST_INTEGERS
             and space.matrix.nnz <= _MOST_ENTRIES
-            # A list of labels is made in one call, which may not take longer than its limit.
-            and not (space.separations and "time_limit" in self.options)
+            # Compiling a diagram, or listing labels by a separation, belongs to one call with its time limit.
+            and self._time_limit >= (np.inf if space.separations else _COMPILE_SECONDS)
         )
+
+    @property
+    def _time_limit(self) -> float:
+        limit = self.options.get("time_limit")
+        return np.inf if limit is None else float(limit)
 
     def _use(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm

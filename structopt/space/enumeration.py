@@ -13,11 +13,15 @@ import scipy.sparse as sp
 from structopt.errors import DeclarationError
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.feasibility import satisfies_lazy_rows
+from structopt.space.tolerance import broken_rows, row_room
+from structopt.stopping import time_left
 
 __all__ = ["complete", "enumerate_labels", "propagated_bounds"]
 
-# Partial assignments held at once; beyond it the frontier is split and searched depth first.
-_CHUNK = 1 << 14
+# Partial assignments expanded at once, and row activities of the expansion; the others wait for their turn.
+_CHUNK, _MOST_ACTIVITIES = 1 << 14, 1 << 19
+#: Integers are exact in float64 up to this.
+_LARGEST = 2.0**53
 #: Rounds of bound propagation, and the width (of 1 or of the value) at which two bounds have met.
 _MOST_ROUNDS, _MET = 50, 1e-12
 
@@ -32,8 +36,8 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000, work: float = n
     ------
     DeclarationError
         If there are more than `limit` labels, an integer variable is unbounded, no variable is integer, a continuous
-        variable is not determined by the integer ones, or the partial assignments, of which a few labels may have
-        many, have more than `work` row activities.
+        variable is not determined by the integer ones, the partial assignments have more than `work` row activities, or
+        the deadline of `structopt.stopping` passes.
     """
     integer = np.flatnonzero(space.integrality)
     if space.n_variables and not integer.size:
@@ -41,7 +45,7 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000, work: float = n
             f"{space!r} has no integer variables, so its labels cannot be listed; "
             "enumerate the space before relaxing it."
         )
-    unbounded = integer[~np.isfinite(space.lower[integer]) | ~np.isfinite(space.upper[integer])]
+    unbounded = integer[~(np.maximum(-space.lower[integer], space.upper[integer]) < _LARGEST)]
     if unbounded.size:
         raise DeclarationError(
             f"Integer variable {space.variable_names[unbounded[0]]} is unbounded; "
@@ -88,34 +92,36 @@ def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> Flo
 def _assignments(space: CompiledSpace, integer: np.ndarray, work: float) -> Iterator[FloatArray]:
     """Blocks of integer assignments that no row refutes, given the bounds of the continuous variables."""
     columns = space.matrix.tocsc()
-    lower = np.ceil(space.lower - FEASIBILITY_TOLERANCE) + 0.0  # no negative zeros
-    upper = np.floor(space.upper + FEASIBILITY_TOLERANCE)
-    low_z, up_z = space.lower.copy(), space.upper.copy()
-    low_z[integer], up_z[integer] = lower[integer], upper[integer]
-    if (low_z > up_z).any():
+    lower, upper = space.lower + 0.0, space.upper + 0.0  # no negative zeros
+    if (lower > upper).any():
         return
-    # What no completion of a partial assignment can mend is pruned: by the largest tolerance that any of them has.
-    # `_complete` judges the labels themselves.
-    reach = np.maximum(np.abs(low_z), np.abs(up_z))
+    # A partial assignment is pruned if no completion satisfies a row, even with the largest room of any completion.
+    # `_complete` checks the labels themselves.
+    reach = np.maximum(np.abs(lower), np.abs(upper))
     size = abs(space.matrix) @ np.where(np.isfinite(reach), reach, 0.0)
-    tolerance = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, size)
+    tolerance = row_room(space.row_units, size, FEASIBILITY_TOLERANCE)
     positive, negative = space.matrix.maximum(0), space.matrix.minimum(0)
-    minimum = _product(positive, low_z) + _product(negative, up_z)
-    maximum = _product(positive, up_z) + _product(negative, low_z)
-    stack = [(0, np.empty((1, 0)), minimum[None, :], maximum[None, :])]
+    minimum = _product(positive, lower) + _product(negative, upper)
+    maximum = _product(positive, upper) + _product(negative, lower)
+    at_once = max(1, _MOST_ACTIVITIES // max(1, space.n_rows))
+    # Depth, partial assignments, the ends of their row activities, and the number of the next value to assign.
+    stack = [(0, np.empty((1, 0)), minimum[None, :], maximum[None, :], 0)]
     while stack:
-        depth, partial, low, up = stack.pop()
-        if len(partial) > _CHUNK:
-            halves = np.array_split(np.arange(len(partial)), 2)
-            stack += [(depth, partial[h], low[h], up[h]) for h in reversed(halves)]
-            continue
+        depth, partial, low, up, first = stack.pop()
         if depth == len(integer):
             yield partial
             continue
         j = integer[depth]
-        values = np.arange(lower[j], upper[j] + 1)
-        work -= low.size * len(values)
-        if work < 0:
+        count = min(int(upper[j] - lower[j]) + 1 - first, at_once)
+        most = min(_CHUNK, max(1, at_once // count))
+        if len(partial) > most:
+            stack.append((depth, partial[most:], low[most:], up[most:], first))
+            partial, low, up = partial[:most], low[:most], up[:most]
+        if lower[j] + first + count <= upper[j]:
+            stack.append((depth, partial, low, up, first + count))
+        values = lower[j] + np.arange(first, first + count)
+        work -= low.size * count
+        if work < 0 or time_left() <= 0.0:
             raise DeclarationError(f"The labels of {space!r} take too long to list; use an oracle instead.")
         entries = slice(columns.indptr[j], columns.indptr[j + 1])
         rows, coefficients = columns.indices[entries], columns.data[entries]
@@ -130,7 +136,7 @@ def _assignments(space: CompiledSpace, integer: np.ndarray, work: float) -> Iter
         )
         partial = np.column_stack([np.repeat(partial, len(values), axis=0), chosen])[alive]
         if len(partial):
-            stack.append((depth + 1, partial, low[alive], up[alive]))
+            stack.append((depth + 1, partial, low[alive], up[alive], 0))
 
 
 def _product(matrix: sp.csr_array, bound: FloatArray) -> FloatArray:
@@ -164,9 +170,8 @@ def _complete(space: CompiledSpace, integer: np.ndarray, assignments: FloatArray
         middle = (low + up) / 2
         # Propagated bounds carry rounding; snap what is integral up to it.
         labels[:, continuous] = np.where(np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle)
-    activity = np.asarray((space.matrix @ labels.T).T)
-    tol = FEASIBILITY_TOLERANCE * np.maximum(space.row_units, np.asarray((abs(space.matrix) @ np.abs(labels).T).T))
-    fits = ((activity <= space.row_upper + tol) & (activity >= space.row_lower - tol)).all(axis=1)
+    broken = broken_rows(space.matrix, space.row_lower, space.row_upper, labels, FEASIBILITY_TOLERANCE, space.row_units)
+    fits = ~broken.any(axis=1)
     if continuous.size and not fits.all():
         # Bounds that approach each other slowly are not close enough for large coefficients: no proof of emptiness.
         vague = ~fits & (up - low > 1e-9 * np.maximum(1.0, np.abs(middle))).any(axis=1)
