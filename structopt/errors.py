@@ -11,6 +11,7 @@ import name ``structopt``, too, and replaces ``structopt/__init__.py`` when it i
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 __all__ = [
@@ -95,19 +96,41 @@ class DiagramRefused(DeclarationError):
 
 
 class InfeasibleSpace(StructoptError, ValueError):
-    """The label space is empty.
+    """The label space is empty, or no label satisfies the side constraints of a call.
 
     Attributes
     ----------
     rows : tuple of str
-        Names of a smallest set of rows and bounds that contradict each other, if one was found.
+        Names of a smallest set of rows that contradict each other, if one was found. Side constraints are named by
+        their position: ``"rows[0]"``, ``"forbid[2]"``.
     """
 
     guide = "infeasiblespace"
 
-    def __init__(self, message: str, rows: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        rows: tuple[str, ...] = (),
+        diagnose: Callable[[], tuple[str, tuple[str, ...]]] | None = None,
+    ) -> None:
         super().__init__(message)
-        self.rows = rows
+        self._rows = rows
+        # Searches catch many of these errors, so the conflict is only looked for if someone reads it.
+        self._diagnose = diagnose
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        diagnose, self._diagnose = self._diagnose, None
+        if diagnose is not None:
+            message, self._rows = diagnose()
+            self.args = (message,)
+        return self._rows
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.rows or self.args else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.rows)
 
 
 class UnboundedObjective(StructoptError, ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
 
@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.backends.arrays import recession_ray
-from structopt.backends.base import Solution, Status
+from structopt.backends.arrays import recession_ray, with_rows
+from structopt.backends.base import SideConstraints, Solution, Status
 from structopt.backends.highs import Highs
 from structopt.errors import InfeasibleSpace, UnboundedObjective
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.lazy import described_row
 
-__all__ = ["conflicting_rows", "explain_infeasible", "explain_unbounded"]
+__all__ = ["conflicting_rows", "explain_call", "explain_infeasible", "explain_unbounded"]
 
 # Deletion filtering solves one program per surviving row; it stops improving the set after this long.
 _PATIENCE = 20.0
@@ -33,6 +34,36 @@ def explain_infeasible(space: CompiledSpace) -> InfeasibleSpace:
         f"(with the bounds of their variables): {shown}. Relax or remove one of them.",
         rows=names,
     )
+
+
+def explain_call(space: CompiledSpace, extra: SideConstraints, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return a message and the names of a smallest conflicting set of rows, for a call without a label.
+
+    Parameters
+    ----------
+    space : CompiledSpace
+    extra : (matrix, lower, upper)
+        Side constraints of the call.
+    names : sequence of str
+        Their names.
+    """
+    program = with_rows(space, [extra])
+    program = replace(program, row_names=[*space.row_names, *names])
+    message = "No label of the space satisfies the side constraints and no-goods of this call"
+    if not _is_empty(program):  # a label is feasible for HiGHS only, within its tolerance
+        return f"{message}.", ()
+    found = conflicting_rows(program)
+    place = {name: k for k, name in enumerate(names)}
+
+    def shown(name: str) -> str:
+        if name not in place:
+            return name
+        part = extra[0][[place[name]]]
+        ends = float(extra[1][place[name]]), float(extra[2][place[name]])
+        return f"{name} ({described_row(space.variable_names, part.indices, part.data, *ends)})"
+
+    listed = ", ".join(map(shown, found[:20])) + (", ..." if len(found) > 20 else "")
+    return f"{message}: these rows contradict each other (with the bounds of their variables): {listed}.", found
 
 
 def conflicting_rows(space: CompiledSpace) -> tuple[str, ...]:

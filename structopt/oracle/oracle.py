@@ -18,15 +18,23 @@ from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.fronts import FrontPlan, ListedFronts
 from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
+from structopt.backends.arrays import with_rows
 from structopt.backends.base import Backend, SideConstraints
 from structopt.backends.lazy import RowPool
 from structopt.backends.profiles import Profile, check_limits
 from structopt.checks import checked, floats, hashable, instance, listed, n_threads, sequence, shown, whole
-from structopt.errors import DeclarationError, InfeasibleSpace, NoGoodNotExpressible, SeparationFailed
+from structopt.errors import (
+    DeclarationError,
+    DiagramRefused,
+    InfeasibleSpace,
+    NoGoodNotExpressible,
+    SeparationFailed,
+)
 from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
+from structopt.oracle.diagnosis import explain_call
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
-from structopt.oracle.side_constraints import Row, side_constraints_of
+from structopt.oracle.side_constraints import Row, plain_rows, row_names, side_constraints_of
 from structopt.oracle.sums import SumsOverLabels
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
@@ -244,8 +252,9 @@ class Oracle(SumsOverLabels):
         ----------
         c : array_like, shape (n_variables,)
             Finite objective coefficients.
-        rows : sequence of (a, lower, upper)
-            Side constraints ``lower <= a . z <= upper`` for this call only.
+        rows : sequence of comparisons or of (a, lower, upper)
+            Side constraints for this call only: ``block[0] == 1`` as `LabelSpace.subject_to` takes it, or
+            ``lower <= a . z <= upper``.
         forbid : sequence of array_like
             Labels that may not be returned (no-good cuts). A label is known by its integer variables, so forbidding
             one forbids every point with the same integer part.
@@ -267,14 +276,33 @@ class Oracle(SumsOverLabels):
         costs = c if is_clean(c, self._shape) else cost_vector(self.space, c)
         free = rows is _NOTHING and forbid is _NOTHING
         if not free:
-            rows, forbid = sequence("rows", rows), sequence("forbid", forbid)
+            given, rows = rows, plain_rows("rows", self.space, rows)
+            forbid = sequence("forbid", forbid)
             free = not len(rows) and not len(forbid)
         if key is not None:
             hashable("key", key)
         first = None if start is None else floats("start", start, self._shape)
         if free:
             return self._label(self._maximize_freely(costs, key, first))
-        return self._label(self._maximize_constrained(costs, rows, forbid, key, first))
+        try:
+            return self._label(self._maximize_constrained(costs, rows, forbid, key, first))
+        except InfeasibleSpace as error:
+            raise self._without_label(error, given, rows, forbid) from None
+
+    def _without_label(
+        self, error: InfeasibleSpace, given: Any, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]
+    ) -> InfeasibleSpace:
+        """Return the error of a call without a label, which finds the rows in conflict when it is read."""
+        message = str(error)
+
+        def diagnose() -> tuple[str, tuple[str, ...]]:
+            try:
+                extra = self._side_constraints(rows, forbid)
+            except NoGoodNotExpressible:
+                return message, ()
+            return explain_call(self._solvers.program, extra, row_names(given, len(forbid)))
+
+        return error if error.rows else InfeasibleSpace(message, diagnose=diagnose)
 
     def _maximize_freely(self, costs: FloatArray, key: Hashable | None, start: FloatArray | None) -> Optimum:
         if self._may_compile:
@@ -303,9 +331,9 @@ class Oracle(SumsOverLabels):
             constraints = self._side_constraints(rows, forbid)
         except NoGoodNotExpressible:
             # No linear row cuts the label off; an algorithm that lists labels in order needs none.
-            listing = self.space.is_integral and Capability.K_BEST in algorithm.capabilities
-            found = algorithm.maximize_outside(costs, np.array(forbid, dtype=np.float64)) if listing else None
-            if found is None or len(rows):
+            listing = self._listing(rows)
+            found = None if listing is None else listing.maximize_outside(costs, np.array(forbid, dtype=np.float64))
+            if found is None:
                 raise
             return found
         if algorithm is not self._solvers:
@@ -319,6 +347,28 @@ class Oracle(SumsOverLabels):
                 self._count_fast(1, perf_counter() - begun)
                 return found
         return self._solvers.solve(costs, constraints, key=key, start=start)
+
+    def _listing(self, rows: Sequence[Row]) -> Algorithm | None:
+        """Return an algorithm that lists the labels within `rows` in decreasing value; None if there is none."""
+        space = self.space
+        if not space.is_integral or self.integral == "relax":
+            return None
+        if not len(rows) and Capability.K_BEST in self._algorithm.capabilities:
+            return self._algorithm
+        if not self._chooses:
+            return None
+        if len(rows):
+            space = with_rows(space, [side_constraints_of(space, rows, ())])
+        if not space.separations and self._time_limit >= _COMPILE_SECONDS:
+            try:
+                return DiagramAlgorithm(DIAGRAMS.get(space))
+            except DiagramRefused:
+                pass
+            except InfeasibleSpace:
+                if not len(rows):
+                    raise
+                return None
+        return Enumeration.of_space(space)
 
     def maximize_batch(
         self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None
@@ -393,8 +443,8 @@ class Oracle(SumsOverLabels):
             Objective coefficients.
         k : int
             Number of labels.
-        rows : sequence of (coefficients, lower, upper)
-            Side constraints.
+        rows : sequence of comparisons or of (coefficients, lower, upper)
+            Side constraints, as in `maximize`.
 
         Returns
         -------
@@ -402,17 +452,22 @@ class Oracle(SumsOverLabels):
             The best first.
         """
         k = whole("k", k, low=0)
-        rows = sequence("rows", rows)
+        rows = plain_rows("rows", self.space, rows)
         costs = cost_vector(self.space, c)
-        known = self.list_best(costs, k) if not rows else None
+        known = self.list_best(costs, k) if not len(rows) else None
         if known is not None:
             return known
+        if not self.space.is_binary[self._integer].all():  # no-goods may not be expressible
+            listing = self._listing(rows)
+            best = None if listing is None else listing.k_best(costs, k)
+            if best is not None:
+                return [self._label(row) for row in map(best.row, range(len(best.Z))) if row is not None]
         found: list[Label] = []
         while len(found) < k:
             try:
                 found.append(self.maximize(costs, rows, [label.z for label in found]))
             except InfeasibleSpace:
-                if not found and not rows:
+                if not found and not len(rows):
                     raise
                 break
         return found

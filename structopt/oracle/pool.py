@@ -238,9 +238,9 @@ class SolverPool(Algorithm):
         if solution.status is Status.INFEASIBLE:
             if constrained:
                 raise InfeasibleSpace("No label of the space satisfies the side constraints and no-goods of this call.")
-            raise explain_infeasible(self._program)
+            raise explain_infeasible(self.program)
         if solution.status is Status.UNBOUNDED:
-            unbounded = explain_unbounded(self._program, c)
+            unbounded = explain_unbounded(self.program, c)
             if self.lazy_rows is None:
                 raise unbounded
             names = ", ".join(repr(separation.name) for separation in self._space.separations)
@@ -272,8 +272,8 @@ class SolverPool(Algorithm):
         )
 
     @property
-    def _program(self) -> CompiledSpace:
-        """The rows that a program without labels has, by name."""
+    def program(self) -> CompiledSpace:
+        """The space with the lazy rows found so far."""
         return self._space if self.lazy_rows is None else self.lazy_rows.program
 
     @property

@@ -12,14 +12,48 @@ import scipy.sparse as sp
 from structopt._jit import FloatArray, kernel
 from structopt.backends.base import SideConstraints
 from structopt.backends.no_goods import no_good_rows
-from structopt.checks import converted, shown
+from structopt.checks import converted, sequence, shown
 from structopt.checks import number as real
 from structopt.errors import DeclarationError, SpaceMismatch
 from structopt.space.compiled import CompiledSpace
+from structopt.space.rows import Rows, widen
 
-__all__ = ["Row", "compressed", "side_constraints_of"]
+__all__ = ["Row", "compressed", "plain_rows", "row_names", "side_constraints_of"]
 
 Row = tuple[npt.ArrayLike, float, float]
+
+
+def plain_rows(name: str, space: CompiledSpace, rows: Any) -> Sequence[Row]:
+    """Return side constraints as triples (a, lower, upper); a comparison, or several of them, become triples too."""
+    rows = [rows] if isinstance(rows, Rows) else sequence(name, rows)
+    if not any(isinstance(row, Rows) for row in rows):
+        return rows  # type: ignore[no-any-return]
+    found: list[Row] = []
+    for number, row in enumerate(rows):
+        if not isinstance(row, Rows):
+            found.append(row)
+            continue
+        declared, names = row.space, space.variable_names
+        known = declared.n_variables <= space.n_variables and all(
+            names[block.slice.start + k] == block.names[k]
+            for block in declared
+            for k in (0, block.size - 1)
+            if block.size
+        )
+        if not known:
+            raise SpaceMismatch(f"{name}[{number}] is about variables of {declared!r}, not of {space!r}.")
+        matrix = widen(row.matrix, space.n_variables)
+        found += zip(matrix.toarray(), row.lower.tolist(), row.upper.tolist(), strict=True)
+    return found
+
+
+def row_names(rows: Any, n_forbidden: int) -> list[str]:
+    """Return the names of side constraints and no-goods by their positions, one per row."""
+    found = []
+    for number, row in enumerate([rows] if isinstance(rows, Rows) else rows):
+        several = isinstance(row, Rows) and row.size > 1
+        found += [f"rows[{number}][{k}]" for k in range(row.size)] if several else [f"rows[{number}]"]
+    return [*found, *(f"forbid[{number}]" for number in range(n_forbidden))]
 
 
 def side_constraints_of(space: CompiledSpace, rows: Sequence[Row], forbid: Sequence[npt.ArrayLike]) -> SideConstraints:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from structopt.checks import checked, flag, floats, number, sequence, whole
 from structopt.errors import InfeasibleSpace, SpaceMismatch
 from structopt.oracle.label import Label
+from structopt.oracle.side_constraints import plain_rows
 from structopt.plane.coordinates import Affine, Coordinates, mixture
 from structopt.plane.free_queries import FreeAnswer, answer_by_free_queries
 from structopt.plane.halfplane import Halfplane, angle_sides, corner_sides
@@ -40,7 +41,7 @@ class Plane:
         The two coordinates, ``h(z) = coef . z + const``.
     truth : array, optional
         The true label as a vector; a search that finds no violated label returns it.
-    rows : sequence of (a, lower, upper)
+    rows : sequence of comparisons or of (a, lower, upper)
         Rows that hold in every query.
     shrink : float
         Relative shrink of open rays and corners; must be clearly above the solver's feasibility tolerance.
@@ -122,8 +123,8 @@ class Plane:
         g : (coef, const)
         truth : ndarray, optional
             The ground truth.
-        rows : sequence of (coefficients, lower, upper)
-            Side constraints.
+        rows : sequence of comparisons or of (coefficients, lower, upper)
+            Side constraints, as in `structopt.Oracle.maximize`.
 
         Returns
         -------
@@ -134,7 +135,7 @@ class Plane:
         if self.truth is not None and self.truth.shape != space.lower.shape:
             raise SpaceMismatch(f"truth has shape {self.truth.shape}; this space has {space.n_variables} variables.")
         self.coordinates = Coordinates(h, g, space, self.truth)
-        self.rows: list[tuple[Any, float, float]] = list(sequence("rows", rows))
+        self.rows: list[tuple[Any, float, float]] = list(plain_rows("rows", space, rows))
         self.points: list[Point] = []
         self._bounds: Bounds | None = None
         self._precision: Precision | None = None
