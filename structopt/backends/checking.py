@@ -43,6 +43,7 @@ class Checker:
         matrix = space.matrix
         # Copies, because numba compiles once more for arrays that are read-only.
         self._integer = np.array(space.integrality)
+        self._none = np.zeros(space.n_variables, dtype=np.bool_)
         self._arrays = (
             np.array(space.lower, dtype=np.float64),
             np.array(space.upper, dtype=np.float64),
@@ -53,12 +54,18 @@ class Checker:
             np.array(space.row_upper, dtype=np.float64),
         )
 
-    def snap(self, costs: FloatArray, z: FloatArray, extra: SideConstraints | None = None) -> int:
-        """Round `z` in place and return HOLDS, or leave it as it was and return what is wrong (see `complaint`)."""
+    def snap(
+        self, costs: FloatArray, z: FloatArray, extra: SideConstraints | None = None, *, relaxed: bool = False
+    ) -> int:
+        """Round `z` in place and return HOLDS, or leave it as it was and return what is wrong (see `complaint`).
+
+        With `relaxed`, integer variables may have any value.
+        """
+        integer = self._none if relaxed else self._integer
         if extra is None:
-            return snap(costs, z, self._integer, *self._arrays, FEASIBILITY_TOLERANCE, VALUE_TOLERANCE)
+            return snap(costs, z, integer, *self._arrays, FEASIBILITY_TOLERANCE, VALUE_TOLERANCE)
         rounded = z.copy()
-        found = snap(costs, rounded, self._integer, *self._arrays, FEASIBILITY_TOLERANCE, VALUE_TOLERANCE)
+        found = snap(costs, rounded, integer, *self._arrays, FEASIBILITY_TOLERANCE, VALUE_TOLERANCE)
         if found != HOLDS:
             return found
         matrix, lower, upper = extra

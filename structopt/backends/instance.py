@@ -11,6 +11,7 @@ import numpy as np
 
 from structopt.backends.base import Backend, Capability, SideConstraints, Solution, Status
 from structopt.backends.checking import HOLDS, Checker
+from structopt.errors import SolverFailed
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.exact_rows import with_exact_rows
 from structopt.space.tightening import with_tight_coefficients
@@ -37,7 +38,7 @@ class SolverInstance:
         self._mip_only = integral == "force" and space.is_integral
         listed = space.rows_only()
         self._program = listed if self._relax_only else with_tight_coefficients(with_exact_rows(listed))
-        self._checker = Checker(space) if space.is_integral else None
+        self._checker = Checker(space)
         self._lp: Backend | None = None
         self._mip: Backend | None = None
 
@@ -75,11 +76,8 @@ class SolverInstance:
             exact = self._run(self._mip_backend(), costs, extra, None, start)
             return self._checked(self._without_label(exact, costs, extra), costs, extra), 0, 1
         relaxation = self._run(self._lp_backend(), costs, extra, basis, None)
-        if self._checker is None:
-            return relaxation, 1, 0
         if self._relax_only:
-            self.snap(costs, relaxation, extra)
-            return relaxation, 1, 0
+            return self.verified(costs, relaxation, extra), 1, 0
         if relaxation.status is Status.UNBOUNDED:
             return self._without_label(relaxation, costs, extra), 1, 1
         if relaxation.status not in (Status.OPTIMAL, Status.FAILED):
@@ -110,7 +108,6 @@ class SolverInstance:
 
     def _rounded(self, costs: FloatArray, z: FloatArray | None, extra: SideConstraints | None) -> FloatArray | None:
         """A label near the relaxation's point for a MIP that had no time to find any; None if none is found at once."""
-        assert self._checker is not None
         if z is None:
             return None
         whole = self._space.integrality
@@ -120,14 +117,38 @@ class SolverInstance:
                 return label
         return None
 
-    def snap(self, costs: FloatArray, relaxation: Solution, extra: SideConstraints | None = None) -> None:
-        """Make the integer variables of a relaxation's point exactly integer where that leaves it in the space."""
-        if relaxation.z is not None and self._checker is not None:
-            self._checker.snap(costs, relaxation.z, extra)
+    def verified(self, costs: FloatArray, found: Solution, extra: SideConstraints | None = None) -> Solution:
+        """Return an LP's answer if its point satisfies the rows, else the answer of HiGHS at its tightest tolerance.
+
+        Integer variables become exactly integer if that leaves the point in the space.
+
+        Raises
+        ------
+        SolverFailed
+            If the point of HiGHS violates a row, too.
+        """
+        if found.z is None or found.status not in (Status.OPTIMAL, Status.TIME_LIMIT):
+            return found
+        if self._space.is_integral and self._checker.snap(costs, found.z, extra) == HOLDS:
+            return found
+        code = self._checker.snap(costs, found.z, extra, relaxed=True)
+        if code == HOLDS:
+            return found
+        if found.status is Status.TIME_LIMIT:  # an LP that was stopped has no feasible point
+            return replace(found, z=None)
+        from structopt.backends.repair import solved_tightly
+
+        tight = solved_tightly(self._program.relaxed(), extra, costs, time_left())
+        if tight.z is not None and self._checker.snap(costs, tight.z, extra, relaxed=True) != HOLDS:
+            raise SolverFailed(
+                f"The solver's optimum violates {self._checker.complaint(code)}, and so does that of HiGHS at its "
+                "tightest tolerance. Coefficients of very different size cause this: rescale the row or its variables.",
+                status=f"{found.message}, violates {self._checker.complaint(code)}",
+            )
+        return tight
 
     def _checked(self, found: Solution, costs: FloatArray, extra: SideConstraints | None) -> Solution:
-        """The MIP's answer if it is a label after rounding, what can be made of it otherwise."""
-        assert self._checker is not None
+        """Return the MIP's answer if it is a label after rounding, else a repaired one."""
         if found.z is None or found.status not in (Status.OPTIMAL, Status.TIME_LIMIT):
             return found
         code = self._checker.snap(costs, found.z, extra)

@@ -453,14 +453,12 @@ class LazyInstance(SolverInstance):
         if not asks and (not self._mip_only or self._cuts_fractions):
             relaxation = self._lp_rounds(costs, extra, basis)
             if self._relax_only:
-                self.snap(costs, relaxation, extra)
-                return relaxation
+                return self.verified(costs, relaxation, extra)
             if relaxation.status is Status.UNBOUNDED:
                 return self._without_label(relaxation, costs, extra)
             if relaxation.status is Status.INFEASIBLE:
                 return relaxation
             if relaxation.status is Status.OPTIMAL and not self._mip_only and relaxation.z is not None:
-                assert self._checker is not None
                 rows = self._joined(self._load(self._lp_backend()), extra)
                 if self._checker.snap(costs, relaxation.z, rows) == HOLDS:
                     self._accept(relaxation.z)
@@ -585,7 +583,6 @@ class LazyInstance(SolverInstance):
         self, costs: FloatArray, extra: SideConstraints | None, start: FloatArray | None
     ) -> FloatArray | None:
         """A label to start the MIP from: the caller's, or the last one found, if it satisfies the side constraints."""
-        assert self._checker is not None
         for label in (start, self._last):
             if label is not None:
                 z = label.copy()

@@ -21,7 +21,7 @@ from structopt.backends.no_goods import no_good_rows
 from structopt.errors import NoGoodNotExpressible, SolverFailed
 from structopt.space.compiled import VALUE_TOLERANCE, CompiledSpace, FloatArray
 
-__all__ = ["repaired"]
+__all__ = ["repaired", "solved_tightly"]
 
 _TIGHTEST: dict[str, Any] = {
     "mip_feasibility_tolerance": 1e-9,
@@ -76,10 +76,7 @@ def repaired(
     value, bound = -math.inf, found.bound
     no_goods: list[SideConstraints] = []
     for _ in range(_MOST_ASSIGNMENTS):
-        options = _TIGHTEST if math.isinf(limit) else {**_TIGHTEST, "time_limit": limit}
-        backend = Highs(with_rows(rows, no_goods), options)
-        backend.set_costs(costs)
-        next_best = backend.run()
+        next_best = solved_tightly(with_rows(rows, no_goods), None, costs, limit)
         if next_best.status is Status.INFEASIBLE:
             if best is None:
                 return next_best
@@ -105,6 +102,14 @@ def repaired(
         status=f"{found.message}, breaks {complaint}",
         partial=best,
     )
+
+
+def solved_tightly(rows: CompiledSpace, extra: SideConstraints | None, costs: FloatArray, limit: float) -> Solution:
+    """Return the answer of HiGHS at its tightest tolerance."""
+    options = _TIGHTEST if math.isinf(limit) else {**_TIGHTEST, "time_limit": limit}
+    backend = Highs(with_rows(rows, [] if extra is None else [extra]), options)
+    backend.set_costs(costs)
+    return backend.run()
 
 
 def _best_completion(rows: CompiledSpace, checker: Checker, costs: FloatArray, z: FloatArray) -> FloatArray | None:

@@ -178,7 +178,13 @@ class Scip(RecordingBackend):
             for variable, value in zip(self._variables, start.tolist(), strict=True):
                 model.setSolVal(guess, variable, value)
             model.addSol(guess)
-        model.optimize()
+        try:
+            model.optimize()
+        except Exception as error:  # PySCIPOpt raises a bare Exception, e.g. "error in LP solver"
+            if handler is not None:
+                raise
+            self._model = None
+            return Solution(Status.FAILED, None, message=f"{type(error).__name__}: {error}")
         word = model.getStatus()
         status = _STATUS.get(word, Status.FAILED)
         if handler is not None and handler.stopped:

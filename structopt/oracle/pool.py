@@ -76,7 +76,6 @@ class SolverPool(Algorithm):
         self._space = space
         self._mode = integral
         self._has_lp_only = integral == "relax" or not space.is_integral
-        self._snaps = self._has_lp_only and space.is_integral
         self.integral = not self._has_lp_only
         self._make = make
         #: The rows that separations have found, if the space has any.
@@ -176,12 +175,15 @@ class SolverPool(Algorithm):
             else:
                 begun = perf_counter()
                 solution = lp.maximize(c, square)
-                if self._snaps:
-                    solver.instance.snap(c, solution)
+                solution = solver.instance.verified(c, solution)
                 solver.statistics.add(1, 0, perf_counter() - begun, solution.iterations)
         except StructoptError:
             self._idle.append(solver)
             raise
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self._raised(error) from error
         self._idle.append(solver)
         return solution
 
@@ -194,7 +196,19 @@ class SolverPool(Algorithm):
         except StructoptError:
             self._idle.append(solver)  # raised between two runs: its models are whole
             raise
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise self._raised(error) from error
         self._idle.append(solver)
+
+    def _raised(self, error: Exception) -> SolverFailed:
+        """Return the error for an exception of a solver's library; the instance is not used again."""
+        return SolverFailed(
+            f"The solver {self.name!r} raised {type(error).__name__}: {error}. "
+            "Try another solver, or write the space with space.write('model.mps') and report it.",
+            status=f"{type(error).__name__}: {error}",
+        )
 
     def _take(self) -> PooledSolver:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -226,3 +228,78 @@ def test_coefficients_whose_sum_overflows_are_refused(solver):
     for call in (oracle.maximize, lambda c: oracle.maximize_batch([c]), lambda c: oracle.k_best(c, 2)):
         with pytest.raises(DeclarationError, match="too large"):
             call(np.full(3, 1e308))
+
+
+class Inaccurate(Highs):
+    """HiGHS whose points violate their rows by 5e-6."""
+
+    def run(self, start=None):
+        found = super().run(start)
+        return found if found.z is None else replace(found, z=found.z * (1.0 + 5e-6))
+
+    def maximize(self, c, square):
+        self.set_costs(c)
+        return self.run()
+
+
+class Raising(Highs):
+    """HiGHS whose library raises an exception of its own."""
+
+    def run(self, start=None):
+        raise Exception("error in LP solver")
+
+    def maximize(self, c, square):
+        self.set_costs(c)
+        return self.run()
+
+
+def polytope(integral=False):
+    rng = np.random.default_rng(0)
+    space = so.LabelSpace("polytope")
+    x = space.continuous("x", 6, 0, 100)
+    if integral:
+        y = space.binary("y", 2)
+        space.subject_to(x[:2] <= 50 * y)
+    space.subject_to(rng.random((4, 6)) @ x <= 100.0, rng.random((2, 6)) @ x == 60.0)
+    return space
+
+
+@pytest.mark.parametrize("integral", [False, True])
+def test_points_that_break_a_row_are_not_returned(integral):
+    """External programs called such points of linear programs optimal."""
+    space = polytope(integral)
+    rng = np.random.default_rng(1)
+    mode = "relax" if integral else "auto"
+    inaccurate, exact = so.Oracle(space, Inaccurate, integral=mode), so.Oracle(space, "highs", integral=mode)
+    C = rng.normal(size=(3, space.n_variables))
+    for c, label in zip(C, inaccurate.maximize_batch(C), strict=True):
+        row = (np.ones(space.n_variables), 0.0, 150.0)
+        for found, best in (
+            (inaccurate.maximize(c), exact.maximize(c)),
+            (label, exact.maximize(c)),
+            (inaccurate.maximize(c, rows=[row]), exact.maximize(c, rows=[row])),
+        ):
+            assert space.relaxed().contains(found.z)
+            assert found.value == pytest.approx(best.value, rel=1e-7)
+
+
+@pytest.mark.parametrize("integral", [False, True])
+def test_exceptions_of_a_solver_become_solver_failed(integral):
+    space = polytope(integral)
+    oracle = so.Oracle(space, Raising)
+    for call in (lambda c: oracle.maximize(c), lambda c: oracle.maximize_batch([c, c])):
+        with pytest.raises(so.errors.SolverFailed, match="error in LP solver") as caught:
+            call(np.ones(space.n_variables))
+        assert "Exception" in caught.value.status
+
+
+def test_scip_exceptions_become_solver_failed(monkeypatch):
+    pyscipopt = pytest.importorskip("pyscipopt")
+
+    class Failing(pyscipopt.Model):
+        def optimize(self):
+            raise Exception("SCIP: error in LP solver!")
+
+    monkeypatch.setattr(pyscipopt, "Model", Failing)
+    with pytest.raises(so.errors.SolverFailed, match="error in LP solver"):
+        so.Oracle(polytope(), "scip").maximize(np.ones(6))
