@@ -61,7 +61,9 @@ class SupervisedProgram:
         script.write_text(
             f"#!/bin/sh\nfolder={folder}\n"
             f'{start}{shlex.quote(program)} "$@" {output}&\n'
-            'echo $! > "$folder/pid"\nwait $!\ncode=$?\necho $code > "$folder/code"\nexit $code\n'
+            'echo $! > "$folder/pid"\nwait $!\ncode=$?\necho $code > "$folder/code"\nexit $code\n',
+            encoding="utf-8",
+            errors="surrogateescape",
         )
         script.chmod(0o700)
         self.path = str(script)
@@ -102,7 +104,7 @@ class SupervisedProgram:
         if self._folder is None:
             return ""
         with suppress(OSError):
-            return (self._folder / name).read_text(errors="replace").strip()
+            return (self._folder / name).read_text(encoding="utf-8", errors="replace").strip()
         return ""
 
     def account(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from structopt._archive import write_file
 from structopt.cli._dataset import DataSet, measure, read_data
 from structopt.cli._estimators import predict
 from structopt.cli._output import add_command, check_writable, number, plain, print_json
@@ -71,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         measures = {} if data.y is None else measure(estimator, data)
     labels = [_named(label, estimator) if arguments.names else plain(label) for label in predictions]
     if arguments.output:
-        with open(arguments.output, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(label, ensure_ascii=False) + "\n" for label in labels)
+        lines = (json.dumps(label, ensure_ascii=False) + "\n" for label in labels)
+        write_file(arguments.output, lambda file: file.writelines(line.encode() for line in lines))
     if arguments.json:
         shown = {"output": arguments.output} if arguments.output else {"predictions": labels}
         print_json({**shown, "examples": len(data), "measures": measures or None})

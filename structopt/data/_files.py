@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import zlib
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
+from structopt._archive import read_bytes
 from structopt.errors import DeclarationError
 from structopt.interop.text import decoded
 
 __all__ = ["existing", "is_number", "lines_of", "plain_name", "read_text", "short_indices"]
 
-_COMPRESSED = (".gz", ".bz2")
+_COMPRESSED = {".gz": "gzip", ".bz2": "bzip2"}
 
 
 def existing(path: str | Path) -> Path:
-    """The path of a file that is there."""
+    """Return the path of a file; raise if it does not exist or is not a regular file."""
     found = Path(path)
     if found.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder, not a data file.")
+    if found.exists() and not found.is_file():
+        raise DeclarationError(f"{str(path)!r} is a pipe or a device; copy its content to a file first.")
     if not found.is_file():
         raise FileNotFoundError(f"There is no data file {str(path)!r}.")
     return found
@@ -52,20 +52,16 @@ def plain_name(path: Path) -> str:
     'yeast.arff'
     """
     name = path.name.lower()
-    return name.rsplit(".", 1)[0] if name.endswith(_COMPRESSED) else name
+    return name.rsplit(".", 1)[0] if name.endswith(tuple(_COMPRESSED)) else name
 
 
-def read_text(path: str | Path) -> str:
-    """The text of a file; ``.gz`` and ``.bz2`` are unpacked, what is not UTF-8 or UTF-16 is Latin-1 (older ARFF
-    files)."""
-    raw = existing(path).read_bytes()
-    for suffix, name, unpack in ((".gz", "gzip", gzip.decompress), (".bz2", "bzip2", bz2.decompress)):
-        if str(path).lower().endswith(suffix):
-            try:
-                raw = unpack(raw)
-            except (OSError, EOFError, ValueError, zlib.error) as error:
-                raise DeclarationError(f"{str(path)!r} ends in {suffix} but is not a {name} file: {error}.") from error
-    return decoded(raw, str(path))
+def read_text(path: str | Path, max_bytes: int | None = None) -> str:
+    """Return the text of a file, which ``.gz`` or ``.bz2`` at its end says is compressed.
+
+    Text that is not UTF-8 or UTF-16 is read as Latin-1, as older ARFF files need.
+    """
+    compression = next((name for suffix, name in _COMPRESSED.items() if str(path).lower().endswith(suffix)), None)
+    return decoded(read_bytes(existing(path), compression, max_bytes), str(path))
 
 
 def is_number(cell: str) -> bool:

@@ -32,7 +32,14 @@ _DEEPEST = 200
 
 
 @checked
-def read_arff(path: str | Path, labels: Labels = None, *, ignore: Sequence[str] = (), dag: bool | None = None) -> Bunch:
+def read_arff(
+    path: str | Path,
+    labels: Labels = None,
+    *,
+    ignore: Sequence[str] = (),
+    dag: bool | None = None,
+    max_bytes: int | None = None,
+) -> Bunch:
     """Read an ARFF file, dense or sparse, also ``.arff.gz``.
 
     Parameters
@@ -48,6 +55,9 @@ def read_arff(path: str | Path, labels: Labels = None, *, ignore: Sequence[str] 
     dag : bool, optional
         Whether terms of a hierarchical attribute are arcs ``parent/child`` (Gene Ontology) and not paths ``a/b/c``. By
         default they are arcs if all have two names and one begins with ``root``.
+    max_bytes : int, optional
+        Reject a file that is larger after unpacking; by default a compressed one may unpack to one GiB and fifty times
+        its own size.
 
     Returns
     -------
@@ -68,7 +78,7 @@ def read_arff(path: str | Path, labels: Labels = None, *, ignore: Sequence[str] 
     (['calm', 'sad'], [[1, 0], [0, 1]], [[60.5], [80.0]])
     """
     path = Path(path)
-    found = parse_arff(read_text(path), path.name)
+    found = parse_arff(read_text(path, max_bytes), path.name)
     tree = _hierarchical(found, labels)
     places, above = ([tree], None) if tree is not None else _label_places(found, labels, path)
     dropped = {*places, *_places(found, ignore, path.name)}

@@ -33,6 +33,7 @@ def read_conll(
     word: int | None = None,
     n_features: int = 4096,
     features: Callable[[Sequence[str], int], Iterable[str]] | None = None,
+    max_bytes: int | None = None,
 ) -> Bunch:
     """Read columns separated by tabs or spaces, also ``.gz``; ``.conllu`` is known by its suffix.
 
@@ -47,6 +48,9 @@ def read_conll(
         Width of the hashed features, which need no dictionary and so are the same for every file.
     features : callable, optional
         Of the words of a sentence and a position: strings that describe the token. Default: `token_features`.
+    max_bytes : int, optional
+        Reject a file that is larger after unpacking; by default a compressed one may unpack to one GiB and fifty times
+        its own size.
 
     Returns
     -------
@@ -67,7 +71,7 @@ def read_conll(
     width = whole("n_features", n_features, 1, _WIDEST)
     path = Path(path)
     universal = plain_name(path).endswith(".conllu")
-    sentences = _sentences(read_text(path), universal, path.name)
+    sentences = _sentences(read_text(path, max_bytes), universal, path.name)
     words = _column(sentences, word if word is not None else (_FORM if universal else 0), path.name)
     if labels is None and sentences and all(len(cells) == 1 for sentence in sentences for cells in sentence):
         blank = np.array([], dtype=str)  # words alone: the last column is the first one

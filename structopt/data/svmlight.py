@@ -24,7 +24,13 @@ _MOST_CELLS = 2**31
 
 
 @checked
-def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_features: int | None = None) -> Bunch:
+def read_svmlight(
+    path: str | Path,
+    labels: Sequence[Any] | None = None,
+    *,
+    n_features: int | None = None,
+    max_bytes: int | None = None,
+) -> Bunch:
     """Read an svmlight file, also ``.gz`` and ``.bz2``.
 
     Parameters
@@ -35,6 +41,9 @@ def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_fe
         that occur, sorted: give a test file the labels of its training file.
     n_features : int, optional
         Width of X; by default the largest index. Give a test file the width of its training file.
+    max_bytes : int, optional
+        Reject a file that is larger after unpacking; by default a compressed one may unpack to one GiB and fifty times
+        its own size.
 
     Returns
     -------
@@ -55,7 +64,7 @@ def read_svmlight(path: str | Path, labels: Sequence[Any] | None = None, *, n_fe
         whole("n_features", n_features, 1, _WIDEST)
     names = None if labels is None else _checked_names(labels)
     path = existing(path)
-    text = read_text(path)
+    text = read_text(path, max_bytes)
     several, queries = _kind(text)
     try:
         X, y, *query = load_svmlight_file(

@@ -27,6 +27,7 @@ def read_csv(
     *,
     ignore: Sequence[str] = (),
     delimiter: str | None = None,
+    max_bytes: int | None = None,
 ) -> Bunch:
     """Read a table of numbers; the first line is a header unless it is all numbers.
 
@@ -40,6 +41,9 @@ def read_csv(
         Columns to leave out, such as keys and texts.
     delimiter : str, optional
         A tab in ``.tsv``, else the first of ``, ; tab`` that the first line has.
+    max_bytes : int, optional
+        Reject a file that is larger after unpacking; by default a compressed one may unpack to one GiB and fifty times
+        its own size.
 
     Returns
     -------
@@ -57,7 +61,7 @@ def read_csv(
     ([[5.1, 3.5], [6.2, nan]], ['setosa', 'virginica'])
     """
     path = Path(path)
-    text = read_text(path)
+    text = read_text(path, max_bytes)
     first = text.lstrip().split("\n", 1)[0]
     if delimiter is None:
         delimiter = "\t" if plain_name(path).endswith(".tsv") else next((d for d in ",;\t" if d in first), ",")

@@ -7,17 +7,15 @@ chosen by it. ``SECURITY.md`` states the guarantees.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 import structopt
-from structopt._archive import UNREADABLE, read_arrays, write_arrays
+from structopt._archive import UNREADABLE, read_archive, remove_leftovers, write_archive
 from structopt.checks import checked
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._codec import Decoder, Encoder, NotSavable, checked_solver
@@ -25,8 +23,7 @@ from structopt.train.result import TrainResult
 
 __all__ = ["Persistent", "load"]
 
-_FORMAT = "structopt estimator 1"
-_DOCUMENT = "json"
+_FORMAT, _OLD_FORMAT = "structopt estimator 2", "structopt estimator 1"
 #: Learned numbers that predictions are made of.
 _WEIGHTS = ("coef_", "intercept_", "w_")
 
@@ -87,7 +84,6 @@ class Persistent:
         learned = {**{name: vars(self)[name] for name in self._notes if name in vars(self)}, **self._learned()}
         try:
             document = {
-                "format": _FORMAT,
                 "version": structopt.__version__,
                 "class": _name(type(self)),
                 "parameters": {
@@ -111,18 +107,8 @@ class Persistent:
                 UserWarning,
                 stacklevel=2,
             )
-        text = json.dumps(document, allow_nan=False)
-        arrays = {**encoder.arrays, _DOCUMENT: np.frombuffer(text.encode(), dtype=np.uint8)}
-        target = Path(path)
-        if not target.name or target.is_dir():
-            raise DeclarationError(f"{os.fspath(path)!r} is a folder; give the name of a file to save into.")
-        temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        try:
-            with open(temporary, "wb") as file:
-                write_arrays(file, arrays, compressed=True)
-            os.replace(temporary, target)  # a killed save leaves the old file
-        finally:
-            temporary.unlink(missing_ok=True)
+        remove_leftovers(path)
+        write_archive(path, _FORMAT, document, encoder.arrays, compressed=True)
 
     def _parameters(self) -> dict[str, Any]:
         parameters: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
@@ -164,7 +150,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
         If the file is damaged, from another version, or says what a file may not say.
     """
     try:
-        document, arrays = _read(path, max_bytes)
+        document, arrays = read_archive(path, _FORMAT, max_bytes, undigested=_OLD_FORMAT)
         return _estimator(document, Decoder(arrays))
     except FileNotFoundError:
         raise
@@ -174,18 +160,6 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
             f"{os.fspath(path)!r} is not a saved estimator of this version ({text:.500}). If another version of "
             "structopt wrote it, load it there, or fit and save again."
         ) from error
-
-
-def _read(path: str | os.PathLike[str], max_bytes: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    arrays = read_arrays(path, max_bytes)
-    document = json.loads(arrays.pop(_DOCUMENT).tobytes(), parse_constant=_no_constant)
-    if document["format"] != _FORMAT:
-        raise DeclarationError(f"its format is {document['format']!r:.60}")
-    return document, arrays
-
-
-def _no_constant(text: str) -> Any:
-    raise DeclarationError(f"{text} is not a number of a JSON document")
 
 
 def _estimator(document: dict[str, Any], decoder: Decoder) -> Any:

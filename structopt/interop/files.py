@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._archive import write_file
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
 from structopt.interop.lp import lp_text, read_lp
 from structopt.interop.matrices import LinearObjective, assemble, canonical
@@ -32,11 +33,12 @@ logger = logging.getLogger(__name__)
 _COMMENT = {".mps": "*", ".lp": "\\"}
 
 
-def read(path: str | Path) -> CompiledSpace:
+def read(path: str | Path, *, max_bytes: int | None = None) -> CompiledSpace:
     """Read the variables and rows of an MPS or LP file (also ``.mps.gz``, ``.lp.gz``); no objective.
 
     Rows of type N beyond the objective are left out. What the formats' manuals leave open is refused rather than
-    guessed: :mod:`structopt.interop.lp` and :mod:`structopt.interop.mps` list it.
+    guessed: :mod:`structopt.interop.lp` and :mod:`structopt.interop.mps` list it. A file that is larger than
+    `max_bytes` after unpacking is rejected; by default a compressed one may unpack to one GiB and fifty times its size.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def read(path: str | Path) -> CompiledSpace:
     >>> sorted(space.variable_names), space.row_names
     (['x', 'y'], ('order',))
     """
-    return _compiled(_load(path))
+    return _compiled(_load(path, max_bytes))
 
 
 def read_objective(path: str | Path, compiled: CompiledSpace | None = None) -> LinearObjective | None:
@@ -88,7 +90,7 @@ def write(compiled: CompiledSpace, path: str | Path) -> None:
     compiled.refuse_lazy_rows(f"A {kind} file")
     _refuse_unwritable(compiled)
     text = (mps_text(compiled) if kind == ".mps" else lp_text(compiled)).encode()
-    path.write_bytes(gzip.compress(text, mtime=0) if compressed else text)
+    write_file(path, lambda file: file.write(gzip.compress(text, mtime=0) if compressed else text))
 
 
 def _kind(path: Path) -> tuple[str, bool]:
@@ -130,10 +132,10 @@ class _Loaded:
     keep: npt.NDArray[np.intp]  # columns that are variables of the space
 
 
-def _load(path: str | Path) -> _Loaded:
+def _load(path: str | Path, max_bytes: int | None = None) -> _Loaded:
     path = Path(path)
     kind, compressed = _kind(path)
-    text = text_of(path, compressed=compressed)
+    text = text_of(path, compressed=compressed, max_bytes=max_bytes)
     header = Header.parse(text, _COMMENT[kind], path.name)
     program = (read_mps if kind == ".mps" else read_lp)(text, path.name)
     i, j, values = program.entries

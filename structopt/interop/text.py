@@ -6,14 +6,13 @@ that tools that pass over comments read the same set.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from structopt._archive import read_bytes
 from structopt.errors import DeclarationError
 from structopt.interop.program import Place
 from structopt.space.compiled import FloatArray
@@ -44,19 +43,13 @@ def wrap(words: Iterable[str], width: int = 200) -> Iterator[str]:
         yield " " + " ".join(line)
 
 
-def text_of(path: Path, *, compressed: bool) -> str:
-    """The text of a file, UTF-8 or else Latin-1; other encodings are refused by name."""
+def text_of(path: Path, *, compressed: bool, max_bytes: int | None = None) -> str:
+    """Return the text of a file, UTF-8 or else Latin-1; `max_bytes` limits its size after unpacking."""
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder, not a file.")
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    raw = path.read_bytes()
-    if compressed:
-        try:
-            raw = gzip.decompress(raw)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DeclarationError(f"{str(path)!r} ends in .gz but is not a gzip file: {error}.") from error
-    return decoded(raw, str(path))
+    return decoded(read_bytes(path, "gzip" if compressed else None, max_bytes), str(path))
 
 
 def decoded(raw: bytes, shown: str) -> str:

@@ -179,7 +179,7 @@ def _from_python(path: Path) -> LoadedModel:
 def _execute(path: Path) -> ModuleType:
     """Run the file afresh, so that an edited one is seen; registered, so that what it defines can be pickled."""
     whole = path.resolve()
-    name = f"_structopt_model_{whole.stem}_{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
+    name = f"_structopt_model_{whole.stem}_{hashlib.sha256(os.fsencode(whole)).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, whole)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -42,13 +42,24 @@ def digest(*things: Any) -> str:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two JSON values agree; floats of a list up to the rounding of sums in another order."""
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b) > 0:
-        x, y = np.asarray(a, dtype=object), np.asarray(b, dtype=object)
-        if all(isinstance(v, float) for v in (*x.ravel(), *y.ravel())) and x.shape == y.shape:
-            u, v = x.astype(np.float64), y.astype(np.float64)
-            return bool((np.abs(u - v) <= 1e-7 * max(np.abs(u).max(), np.abs(v).max())).all())
-    return bool(a == b)
+    """Return whether two JSON values agree; floats of a list up to the rounding of sums in another order.
+
+    Examples
+    --------
+    >>> same({"scale": float("nan")}, {"scale": float("nan")})
+    True
+    """
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+    if isinstance(a, list) and isinstance(b, list):
+        if len(a) == len(b) > 0 and all(isinstance(v, float) for v in (*a, *b)):
+            u, v = np.array(a), np.array(b)
+            size = max(
+                np.abs(u).max(where=np.isfinite(u), initial=0.0), np.abs(v).max(where=np.isfinite(v), initial=0.0)
+            )
+            return bool(np.isclose(u, v, rtol=0.0, atol=1e-7 * size, equal_nan=True).all())
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b or (a != a and b != b))
 
 
 class _Walk:

@@ -739,13 +739,16 @@ class LabelSpace:
 
     @classmethod
     @checked
-    def read(cls, path: str | Path) -> LabelSpace:
+    def read(cls, path: str | Path, *, max_bytes: int | None = None) -> LabelSpace:
         """A space from an MPS or LP file; its objective is ignored.
 
         Parameters
         ----------
         path : path
-            Ends in ``.mps`` or ``.lp``.
+            Ends in ``.mps`` or ``.lp``, and ``.gz`` if it is compressed.
+        max_bytes : int, optional
+            Reject a file that is larger after unpacking; by default a compressed one may unpack to one GiB and fifty
+            times its own size.
 
         Returns
         -------
@@ -753,7 +756,7 @@ class LabelSpace:
         """
         from structopt.interop.files import read
 
-        return cls.from_compiled(read(path))
+        return cls.from_compiled(read(path, max_bytes=max_bytes))
 
     def to_pyomo(self) -> Any:
         """The space as a Pyomo ``ConcreteModel``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from structopt._archive import UNREADABLE, read_archive, remove_leftovers, write_archive
 from structopt.checks import check_parameters, examples, number, whole
 from structopt.errors import DeclarationError
 from structopt.estimators.structured import as_array
@@ -33,6 +35,8 @@ from structopt.torch.scores import Arrangement
 __all__ = ["NeuralStructured"]
 
 _log = logging.getLogger(__name__)
+
+_FORMAT = "structopt network 1"
 
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adam": torch.optim.Adam,
@@ -329,38 +333,94 @@ class NeuralStructured(BaseEstimator):
             most += float(np.maximum(worst, values).sum())
         return 1.0 - lost / most if most > 0.0 else 1.0
 
-    def save(self, path: Any) -> None:
-        """Write the weights of the network: tensors and numbers, nothing that could run.
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights of the network to one file, completely or not at all.
+
+        The file holds numbers only: nothing in it can run.
 
         Parameters
         ----------
         path : path
+            An existing file is replaced.
         """
         check_is_fitted(self, "module_")
-        torch.save({"weights": _weights(self.module_), "best_epoch": self.best_epoch_, "n_iter": self.n_iter_}, path)
+        weights = _weights(self.module_)
+        document = {
+            "weights": list(weights),
+            "best_epoch": int(self.best_epoch_),
+            "n_iter": int(self.n_iter_),
+        }
+        arrays = {f"weight{k}": _as_array(value) for k, value in enumerate(weights.values())}
+        remove_leftovers(path)
+        write_archive(path, _FORMAT, document, arrays, compressed=True)
 
-    def load(self, path: Any) -> Self:
-        """Weights that `save` wrote, into a network as this estimator makes it.
+    def load(self, path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Self:
+        """Read weights that `save` wrote into a network as this estimator makes it.
 
         Parameters
         ----------
         path : path
+        max_bytes : int, optional
+            Reject a file whose weights unpack to more; by default one GiB and fifty times the size of the file.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        DeclarationError
+            If the file is damaged, or holds the weights of another network.
         """
         self._check()
-        found = torch.load(path, map_location=self.device, weights_only=True)
-        if not isinstance(found, dict) or "weights" not in found:
-            raise DeclarationError(f"{path} was not written by NeuralStructured.save.")
         with _seeded(self.random_state):
-            self.module_ = self._made().to(self.device)
-        self.module_.load_state_dict(found["weights"])
-        self.module_.eval()
+            module = self._made().to(self.device)
+        expected = module.state_dict()
+        try:
+            document, arrays = read_archive(path, _FORMAT, max_bytes)
+            if document["weights"] != list(expected):
+                raise DeclarationError("it has the weights of another network")
+            numbers = {name: document[name] for name in ("best_epoch", "n_iter")}
+            for name, number in numbers.items():
+                if type(number) is not int or not 0 <= number < 1 << 63:
+                    raise DeclarationError(f"{name} is {number!r:.60}")
+            weights = {
+                name: _as_tensor(name, arrays[f"weight{k}"], value) for k, (name, value) in enumerate(expected.items())
+            }
+        except FileNotFoundError:
+            raise
+        except (DeclarationError, *UNREADABLE) as error:
+            raise DeclarationError(
+                f"{os.fspath(path)!r} does not hold weights that NeuralStructured.save wrote for this network "
+                f"({error!s:.500})."
+            ) from error
+        module.load_state_dict(weights)
+        module.eval()
+        self.module_ = module
         self._layout = layout_of(self.model.integral_twin())
-        self.best_epoch_, self.n_iter_, self.history_ = int(found["best_epoch"]), int(found["n_iter"]), []
+        self.best_epoch_, self.n_iter_, self.history_ = numbers["best_epoch"], numbers["n_iter"], []
         return self
+
+
+def _as_array(value: Tensor) -> npt.NDArray[Any]:
+    """Return the array of a tensor; its bytes if NumPy does not have the type (bfloat16)."""
+    value = value.detach().cpu()
+    try:
+        return np.asarray(value.numpy())
+    except TypeError:
+        return np.asarray(value.contiguous().reshape(-1).view(torch.uint8).numpy())
+
+
+def _as_tensor(name: str, array: npt.NDArray[Any], like: Tensor) -> Tensor:
+    """Undo `_as_array` for a tensor of the type and shape of `like`."""
+    expected = _as_array(like)
+    if array.dtype != expected.dtype or array.shape != expected.shape:
+        raise DeclarationError(
+            f"{name!r} has shape {array.shape} and type {array.dtype}; the network needs {expected.shape} and "
+            f"{expected.dtype}"
+        )
+    found = torch.from_numpy(np.array(array))  # a copy that can be written to, also of 0 dimensions
+    return found if found.dtype == like.dtype else found.view(like.dtype).reshape(like.shape)
 
 
 def collated(X: Any, device: str = "cpu") -> tuple[Tensor, Tensor | None]:

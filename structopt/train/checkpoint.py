@@ -1,12 +1,9 @@
-"""Checkpoints: one file, arrays as npz and the rest as JSON inside it, replaced atomically, no pickle."""
+"""Checkpoints: one archive with the arrays and a JSON document, replaced atomically, without pickle."""
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from structopt._archive import UNREADABLE, read_arrays, write_arrays
+from structopt._archive import UNREADABLE, read_archive, write_archive
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 
 __all__ = ["Checkpoint", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = "structopt checkpoint 3"
-_DOCUMENT = "json"
+_FORMAT = "structopt checkpoint 4"
+#: Before the names of arrays, which may be any text.
+_ARRAY = "state/"
 
 #: What a trainer may keep: arrays, numbers and whatever JSON can hold.
 State = Mapping[str, Any]
@@ -71,39 +69,23 @@ def write_checkpoint(path: str | os.PathLike[str], state: State) -> None:
     arrays: dict[str, NDArray[Any]] = {}
     document: dict[str, Any] = {}
     for name, value in state.items():
-        if isinstance(value, (np.ndarray, np.generic, float)):  # JSON has no inf, so floats are arrays too
-            arrays[name] = np.asarray(value)
+        if isinstance(value, (np.ndarray, np.generic, float)):  # so that the type of a number is kept
+            arrays[f"{_ARRAY}{name}"] = np.asarray(value)
         else:
             document[name] = value
-    text = json.dumps({"format": _FORMAT, "keys": list(state), "state": document})
-    arrays[_DOCUMENT] = np.frombuffer(text.encode(), dtype=np.uint8)
-    target = Path(path).resolve()
-    handle, temporary = tempfile.mkstemp(prefix=target.name + ".", suffix=".tmp", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write_arrays(file, arrays)
-            file.flush()
-            os.fsync(file.fileno())  # the rename must not reach the disk before the bytes do
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):  # the folder may be gone or read-only by now: the first error is the one to report
-            Path(temporary).unlink(missing_ok=True)
-        raise
+    write_archive(path, _FORMAT, {"keys": list(state), "state": document}, arrays, allow_nan=True)
 
 
 @checked
 def read_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `write_checkpoint` wrote."""
     try:
-        arrays = read_arrays(path)
-        content = json.loads(arrays.pop(_DOCUMENT).tobytes())
-        if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r:.60}")
+        content, arrays = read_archive(path, _FORMAT, allow_nan=True)
         state: dict[str, Any] = {}
         for name in content["keys"]:
-            value = arrays[name] if name in arrays else content["state"][name]
+            value = arrays[_ARRAY + name] if _ARRAY + name in arrays else content["state"][name]
             state[name] = float(value) if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    except UNREADABLE as error:
+    except (DeclarationError, *UNREADABLE) as error:
         raise DeclarationError(
             f"{os.fspath(path)!r} is not a checkpoint of this version ({error}). Delete it or choose another path."
         ) from error

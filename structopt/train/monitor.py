@@ -32,6 +32,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt._archive import remove_leftovers
 from structopt._jit.watching import compilations_told_to
 from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed
 from structopt.risks.identity import same
@@ -386,7 +387,10 @@ class Monitor:
         -------
         dict or None
         """
-        if self.checkpoint is None or not Path(self.checkpoint.path).exists():
+        if self.checkpoint is None:
+            return None
+        remove_leftovers(self.checkpoint.path)
+        if not Path(self.checkpoint.path).exists():
             return None
         saved = read_checkpoint(self.checkpoint.path)
         self._check_same_problem(saved["problem"])

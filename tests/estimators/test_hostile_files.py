@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import struct
 import sys
@@ -22,6 +21,7 @@ from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators import CRF, load
 from structopt.train.checkpoint import read_checkpoint, write_checkpoint
 
+FORMAT = "structopt estimator 2"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3))
 Y = (X @ RNG.normal(size=(3, 3)) > 0).astype(int)
@@ -56,11 +56,9 @@ def chain() -> Any:
 
 def edited(path: Path, edit: Callable[[dict[str, Any], dict[str, Any]], None]) -> Path:
     """The file with its document and arrays changed."""
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    document = json.loads(arrays.pop("json").tobytes())
+    document, arrays = _archive.read_archive(path, FORMAT)
     edit(document, arrays)
-    np.savez(path, json=np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays)
+    _archive.write_archive(path, FORMAT, document, arrays, allow_nan=True)
     return path
 
 
@@ -311,7 +309,8 @@ def test_a_limit_of_ones_own(saved: Path) -> None:
 @pytest.mark.parametrize("read", READERS)
 def test_documents_that_are_nested_too_deeply(read: Callable[[Path], Any], tmp_path: Path) -> None:
     for text in ("[" * 200_000, '{"format": ' * 100_000, '{"format": NaN}', "[]", "null", '"x"', "{", "\xff"):
-        np.savez(tmp_path / "deep.npz", json=np.frombuffer(text.encode("latin-1"), dtype=np.uint8), X_data=np.zeros(3))
+        arrays = {"json": np.frombuffer(text.encode("latin-1"), dtype=np.uint8), "X_data": np.zeros(3)}
+        np.savez(tmp_path / "deep.npz", **arrays, digest=_archive._digest(arrays))
         with pytest.raises(DeclarationError):
             read(tmp_path / "deep.npz")
 
@@ -338,9 +337,7 @@ def test_random_damage(make: Callable[[], Any], tmp_path: Path) -> None:
     whole = path.read_bytes()
     inputs = [X[:4]] if make is chain else X
     rng = np.random.default_rng(3)
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    document = json.loads(arrays.pop("json").tobytes())
+    document, arrays = _archive.read_archive(path, FORMAT)
     refused = 0
     for _ in range(120):
         text = json.dumps(document)
@@ -362,9 +359,7 @@ def test_random_damage(make: Callable[[], Any], tmp_path: Path) -> None:
                 array[..., None] * 1,
             ]
             changed[name] = choices[rng.integers(len(choices))]
-        buffer = io.BytesIO()
-        np.savez(buffer, json=np.frombuffer(json.dumps(damaged).encode(), dtype=np.uint8), **changed)
-        path.write_bytes(buffer.getvalue())
+        _archive.write_archive(path, FORMAT, damaged, changed, allow_nan=True)
         try:
             estimator = load(path)
         except DeclarationError:

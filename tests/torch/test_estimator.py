@@ -90,8 +90,61 @@ def test_saved_weights(tmp_path):
     for a, b in zip(net.predict(X), other.predict(X), strict=True):
         np.testing.assert_array_equal(a, b)
     torch.save([1], tmp_path / "other.pt")
-    with pytest.raises(so.errors.DeclarationError, match="not written by"):
+    with pytest.raises(so.errors.DeclarationError, match="does not hold weights"):
         other.load(tmp_path / "other.pt")
+
+
+def test_damaged_weights_are_rejected_or_the_same(tmp_path):
+    X, Y = _sequences(20)
+    path = tmp_path / "net.npz"
+    net = _estimator(epochs=1).fit(X, Y)
+    net.save(path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    expected, refused = net.module_.state_dict(), 0
+    for _ in range(100):
+        raw = bytearray(whole)
+        if rng.random() < 0.3:
+            del raw[int(rng.integers(len(raw))) :]
+        else:
+            raw[int(rng.integers(len(raw)))] ^= int(rng.integers(1, 256))
+        path.write_bytes(bytes(raw))
+        try:
+            found = _estimator().load(path).module_.state_dict()
+        except so.errors.DeclarationError:
+            refused += 1
+        else:
+            assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert refused > 60  # bytes that nobody reads (dates, permissions) may change
+
+
+def test_a_failed_load_leaves_the_network(tmp_path):
+    X, Y = _sequences(10)
+    net = _estimator(epochs=1).fit(X, Y)
+    before = net.module_
+    (tmp_path / "net.npz").write_bytes(b"x")
+    with pytest.raises(so.errors.DeclarationError):
+        net.load(tmp_path / "net.npz")
+    assert net.module_ is before
+
+
+def test_types_without_numpy_are_saved(tmp_path):
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor(1.5, dtype=torch.bfloat16))
+            self.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+            self.linear = torch.nn.Linear(2, 3)
+
+        def forward(self, x):
+            return self.linear(x) * self.scale.float()
+
+    X, Y = np.random.default_rng(0).normal(size=(8, 2)), np.arange(8) % 3
+    net = NeuralStructured(so.structures.Multiclass(3), Mixed, epochs=1, lr=0.1).fit(X, Y)
+    net.save(tmp_path / "net.npz")
+    other = NeuralStructured(so.structures.Multiclass(3), Mixed, random_state=5).load(tmp_path / "net.npz")
+    found = other.module_.state_dict()
+    for name, value in net.module_.state_dict().items():
+        assert torch.equal(found[name], value) and found[name].dtype == value.dtype
 
 
 def test_ctrl_c_keeps_the_best_epoch():
