@@ -332,7 +332,7 @@ def _digest(arrays: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
         array = arrays[name]
         found.update(repr((name, array.dtype.str, array.shape)).encode("utf-8", "surrogatepass"))
         if array.nbytes:
-            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return np.frombuffer(found.digest(), dtype=np.uint8)
 
 

@@ -302,13 +302,19 @@ def reshaped(name: str, array: FloatArray, shape: tuple[int, ...]) -> FloatArray
         raise DeclarationError(f"{name} has {array.size} entries, which is no array of shape {shape}.") from None
 
 
-def integers(name: str, value: Any) -> npt.NDArray[np.intp]:
-    """An array of integers; whole floats are taken.
+def integers(
+    name: str, value: Any, shape: tuple[int, ...] | None = None, low: int | None = None, high: int | None = None
+) -> npt.NDArray[np.intp]:
+    """Return an array of integers between bounds; floats that are whole numbers are converted.
 
     Examples
     --------
     >>> integers("index", [0.0, 2.0])
     array([0, 2])
+    >>> integers("index", [0, 2], (2,), 0, 1)
+    Traceback (most recent call last):
+        ...
+    structopt.errors.DeclarationError: index must be between 0 and 1, got 2.
     """
     array = numeric(name, value)
     if array.dtype.kind == "f":
@@ -316,7 +322,15 @@ def integers(name: str, value: Any) -> npt.NDArray[np.intp]:
             raise DeclarationError(f"{name} must be an array of integers, got {shown(value)}.")
     elif array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.intp).max:
         raise DeclarationError(f"{name} has an integer beyond 64 bits.")
-    return array.astype(np.intp)
+    if shape is not None and array.shape != shape:
+        raise DeclarationError(f"{name} must have shape {shape}, got {array.shape}.")
+    found = array.astype(np.intp)
+    outside = np.zeros(found.shape, dtype=bool)
+    outside |= False if low is None else found < low
+    outside |= False if high is None else found > high
+    if outside.any():
+        raise DeclarationError(f"{name} must be {_between(low, high)}, got {found[outside][0]}.")
+    return found
 
 
 def examples(name: str, value: Any) -> Any:

@@ -174,12 +174,6 @@ def test_nan_in_the_document_of_a_checkpoint_survives(tmp_path: Path) -> None:
     assert not so.risks.identity.same(found["problem"], {"scale": 1.0, "levels": [float("inf"), float("nan")]})
 
 
-def test_names_of_a_checkpoint_do_not_clash_with_those_of_the_archive(tmp_path: Path) -> None:
-    state = {"json": np.ones(2), "digest": np.zeros(1), "file": np.ones(1)}
-    write_checkpoint(tmp_path / "run.npz", state)
-    np.testing.assert_equal(read_checkpoint(tmp_path / "run.npz"), state)
-
-
 @pytest.mark.parametrize("change", ["value", "type", "swap", "missing", "more", "document"])
 def test_altered_arrays_do_not_match_the_digest(change: str, tmp_path: Path) -> None:
     path = tmp_path / "a.npz"

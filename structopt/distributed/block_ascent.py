@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import uuid
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from structopt.errors import DeclarationError
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import Risk, check_lam
 from structopt.risks.structured import StructuredRisk, _Weighted, check_scale
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -303,9 +304,11 @@ class _Consensus(Method):
         return {**own, **duals}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.w, self.v = np.array(state["w"]), np.array(state["v"])
-        self.step, self.near, self.begun = float(state["step"]), bool(state["near"]), bool(state["begun"])
-        self.agreed, self.restarts = int(state["agreed"]), int(state["restarts"])
+        saved, shape = Saved(state), self.w.shape
+        self.w, self.v = saved.array("w", shape), saved.array("v", shape)
+        self.step = saved.number("step", low=sys.float_info.min)
+        self.near, self.begun = saved.flag("near"), saved.flag("begun")
+        self.agreed, self.restarts = saved.whole("agreed"), saved.whole("restarts")
         self.held = self._shard_states(state)
 
     def _shard_states(self, state: dict[str, Any]) -> list[dict[str, Any] | None]:
@@ -313,6 +316,8 @@ class _Consensus(Method):
         for name, value in state.items():
             if name.startswith("shard"):
                 k, _, own = name.removeprefix("shard").partition(".")
+                if not k.isdecimal() or int(k) >= len(found):
+                    raise DeclarationError(f"there is no shard {k!r:.20}")
                 found[int(k)] = {**(found[int(k)] or {}), own: value}
         return found
 
@@ -429,7 +434,7 @@ class _Duals:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.sets.restore(state)
-        self.rng.bit_generator.state = state["random"]
+        Saved(state).random("random", self.rng)
 
 
 def structured(risk: Risk) -> tuple[StructuredRisk, float]:

@@ -20,7 +20,7 @@ from structopt.distributed.shards import Shard
 from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import check_scale
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -166,8 +166,9 @@ class _Averaging(Method):
         return {name: getattr(self, name) for name in ("w", "mean", "number", "evaluated")}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.w, self.mean = np.array(state["w"]), np.array(state["mean"])
-        self.number, self.evaluated = int(state["number"]), int(state["evaluated"])
+        saved, shape = Saved(state), self.w.shape
+        self.w, self.mean = saved.array("w", shape), saved.array("mean", shape)
+        self.number, self.evaluated = saved.whole("number", high=1 << 40), saved.whole("evaluated", -1)
 
     def info(self) -> dict[str, Any]:
         return {"shards": int((self.shares > 0).sum()), "certified": False}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from structopt.checks import checked, floats, number
+from structopt.checks import checked, floats, integers, number
 from structopt.errors import DeclarationError
 from structopt.programs.pair_ascent import pair_ascent
 
@@ -372,13 +372,21 @@ class SimplexQP:
         state : mapping of str to ndarray
             From `state`.
         """
+        b = floats("b", state["b"], ndim=1)
+        n = b.size
+        alpha, gram = floats("alpha", state["alpha"], (n,)), floats("gram", state["gram"], (n, n))
+        block = integers("block", state["block"], (n,), 0, self.mass.size - 1)
+        idle = integers("idle", state["idle"], (n,), 0)
+        total, present = np.bincount(block, weights=alpha, minlength=self.mass.size), np.zeros(self.mass.size, bool)
+        present[block] = not self.zero_plane
+        short = present & (total < (1.0 - 1e-9) * self.mass)
+        if (alpha < 0.0).any() or short.any() or (total > (1.0 + 1e-9) * self.mass).any():
+            raise DeclarationError("alpha must be non-negative weights that sum to the mass of each simplex")
         self.n_cuts = 0
-        n = state["b"].size
         self._allocate(max(16, 1 << max(n - 1, 0).bit_length()))
         self.n_cuts = n
-        self._gram[:n, :n] = state["gram"]
-        for name in ("b", "alpha", "block", "idle"):
-            getattr(self, name)[:] = state[name]
+        self._gram[:n, :n] = gram
+        self.b[:], self.alpha[:], self.block[:], self.idle[:] = b, alpha, block, idle
 
     def __repr__(self) -> str:
         blocks = f", {self.mass.size} simplices" if self.mass.size > 1 else ""

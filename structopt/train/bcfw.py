@@ -13,7 +13,7 @@ from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations
 from structopt.space.compiled import FloatArray
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.kernels.frank_wolfe import frank_wolfe
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
@@ -147,7 +147,8 @@ class _FrankWolfe(DualMethod):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
-        self.mean[:], self.steps = state["mean"], int(state["steps"])
+        saved = Saved(state)
+        self.mean[:], self.steps = saved.array("mean", self.mean.shape), saved.whole("steps")
 
     def info(self) -> dict[str, Any]:
         return {"parts": int(self.sets.size[:, 0].sum())}

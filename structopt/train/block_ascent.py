@@ -20,7 +20,7 @@ from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations
 from structopt.risks.watch import CACHED_VISIT
 from structopt.space.compiled import FloatArray
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.multiclass import is_multiclass, multiclass_ascent
 from structopt.train.result import TrainResult
@@ -215,9 +215,10 @@ class _BlockAscent(DualMethod):
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
+        saved = Saved(state)
         for name in ("certify", "almost_done", "rounds"):
-            setattr(self, name, bool(state[name]))
-        self.last_gap = float(state["last_gap"])
+            setattr(self, name, saved.flag(name))
+        self.last_gap = saved.number("last_gap", finite=False)
 
     def info(self) -> dict[str, Any]:
         return {"planes": int(self.sets.count.sum()), "rounds": self.rounds}

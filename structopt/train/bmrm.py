@@ -14,7 +14,7 @@ from structopt.errors import DeclarationError, SolverFailed
 from structopt.risks.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.risks.risk import Cut, LinearRisk, Risk, check_lam, check_start
 from structopt.train.bundle import make_bundle
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -213,10 +213,21 @@ class _Bmrm(Method):
         return state | {f"bundle.{name}": value for name, value in self.bundle.state().items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.center = Point(state["center"], state.get("center.f"))
-        self.query = Point(state["query"], state.get("query.f"))
-        self.height, self.improving = state["height"], state["run"]
+        saved = Saved(state)
+        self.center, self.query = (self._saved_point(saved, name) for name in ("center", "query"))
+        self.height, self.improving = saved.number("height", finite=False), saved.whole("run", high=1000)
         self.bundle.restore(_bundle_state(state))
+
+    def _saved_point(self, saved: Saved, name: str) -> Point:
+        w = saved.array(name, (self.n_weights,))
+        self.regularizer.check(w)
+        if f"{name}.f" not in saved or not isinstance(self.risk, LinearRisk):
+            return Point(w, None)
+        expected = self.risk.predictions(w)
+        f = saved.array(f"{name}.f", expected.shape)
+        if np.abs(f - expected).max(initial=0.0) > 1e-6 * max(np.abs(expected).max(initial=0.0), 1.0):
+            raise DeclarationError(f"{name}.f are not the predictions of {name}")
+        return Point(w, f)
 
     def info(self) -> dict[str, Any]:
         return {"n_cuts": self.bundle.n_cuts, "line_search": self.search}

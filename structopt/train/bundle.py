@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from structopt.checks import floats
 from structopt.errors import DeclarationError
 from structopt.programs.simplex_qp import SimplexQP
 from structopt.risks.linesearch import zero_of_increasing
@@ -107,8 +108,8 @@ class Bundle(ABC):
             self._rows = grown
         self._rows[n] = a
 
-    def _set_rows(self, rows: Matrix) -> None:
-        n = rows.shape[0]
+    def _set_rows(self, rows: Matrix, n: int) -> None:
+        rows = floats("rows", rows, (n, self._rows.shape[1]))
         self._rows = np.empty((max(16, 1 << max(n - 1, 0).bit_length()), rows.shape[1]))
         self._rows[:n] = rows
 
@@ -178,7 +179,7 @@ class SimplexBundle(Bundle):
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         self.qp.restore(state)
-        self._set_rows(state["rows"])
+        self._set_rows(state["rows"], self.n_cuts)
 
 
 class QuadraticBundle(SimplexBundle):

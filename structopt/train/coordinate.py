@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks.risk import Risk, check_lam
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.kernels import coordinate as loops
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
@@ -253,9 +253,17 @@ class _Dual:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.w, self.alpha, self._order = state["w"], state["alpha"], state["order"]
-        self._bounds, self.n_active = state["bounds"], state["n_active"]
-        self._passes, self._changes = state["pass"], state["changes"]
+        saved = Saved(state)
+        w, alpha = saved.array("w", self.w.shape), saved.array("alpha", (self.size,), 0.0, self._upper)
+        order = saved.indices("order", (self.size,))
+        if not np.array_equal(np.sort(order), np.arange(self.size)):
+            raise DeclarationError("order is not a permutation of the examples")
+        expected = self._risk.pull_back(self._risk.y * alpha * self._step)
+        if np.abs(w - expected).max(initial=0.0) > 1e-6 * np.abs(expected).max(initial=0.0):
+            raise DeclarationError("w are not the weights of the dual point alpha")
+        self.w, self.alpha, self._order = w, alpha, order
+        self._bounds, self.n_active = saved.array("bounds", (2,), finite=False), saved.whole("n_active", 0, self.size)
+        self._passes, self._changes = saved.whole("pass"), saved.whole("changes")
 
 
 def _check_risk(risk: Risk) -> tuple[Any, bool]:

@@ -16,7 +16,7 @@ from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations, check_scale
 from structopt.space.compiled import FloatArray
 from structopt.train.bundle import QuadraticBundle
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.kernels.frank_wolfe import highest, remember
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
@@ -170,7 +170,9 @@ class _OneSlack(Method):
         return state | {f"cache.{name}": value for name, value in self.cache.state().items()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.query, self.best, self.cached_cuts = state["query"], state["best"], int(state["cached_cuts"])
+        saved, shape = Saved(state), self.query.shape
+        self.query, self.best = saved.array("query", shape), saved.array("best", shape)
+        self.cached_cuts = saved.whole("cached_cuts")
         self.take_over(state, self.lam)
 
     def info(self) -> dict[str, Any]:

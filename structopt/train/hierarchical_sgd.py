@@ -22,7 +22,7 @@ from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.space.compiled import FloatArray
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.node_weights import AllWeights, Pattern, SeenWeights, Weights, leaf_steps, seen_features
 from structopt.train.result import TrainResult
@@ -301,11 +301,12 @@ class _HierarchicalSgd(Method):
         return {**kept, **own, "random": self.rng.bit_generator.state}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.t, self.share = int(state["t"]), float(state["share"])
-        self.levels, self.whole = float(state["levels"]), bool(state["whole"])
-        self.store.v[...], self.store.u[...] = state["v"], state["u"]
-        self.evaluated = int(state["evaluated"])
-        self.rng.bit_generator.state = state["random"]
+        saved, shape = Saved(state), self.store.v.shape
+        self.t, self.share = saved.whole("t"), saved.number("share", low=0.0)
+        self.levels, self.whole = saved.number("levels"), saved.flag("whole")
+        self.store.v[...], self.store.u[...] = saved.array("v", shape), saved.array("u", shape)
+        self.evaluated = saved.whole("evaluated", -1)
+        saved.random("random", self.rng)
 
     def info(self) -> dict[str, Any]:
         own: dict[str, Any] = {"steps": self.t, "batch_size": self.size}

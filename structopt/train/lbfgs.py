@@ -20,7 +20,7 @@ from structopt.risks.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.risks.risk import Risk, check_lam, check_start
 from structopt.train.bmrm import Point, evaluate, first_bound
 from structopt.train.bundle import make_bundle
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -235,10 +235,18 @@ class _Lbfgs(Method):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.bundle.restore(_bundle_state(state))
-        self.start_at = state["w"]
-        if "gradient" in state:
-            self.here = _Step(state["w"], float(state["objective"]), state["gradient"])
-        self.moves, self.turns = list(state.get("moves", ())), list(state.get("turns", ()))
+        saved, d = Saved(state), self.n_weights
+        self.start_at = saved.array("w", (d,))
+        if "gradient" in saved:
+            self.here = _Step(self.start_at, saved.number("objective"), saved.array("gradient", (d,)))
+        self.moves, self.turns = [], []
+        if "moves" in saved:
+            moves = saved.array("moves")
+            if moves.ndim != 2 or not 0 < len(moves) <= self.pairs:
+                raise DeclarationError(f"moves must have 1 to {self.pairs} rows")
+            self.moves, self.turns = list(moves), list(saved.array("turns", (len(moves), d)))
+            if moves.shape[1] != d or any(not move @ turn > 0.0 for move, turn in zip(moves, self.turns, strict=True)):
+                raise DeclarationError("moves and turns are not curvature pairs")
 
     def fallback(self) -> Vector:
         return self.start_at

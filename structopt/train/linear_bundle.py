@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from structopt.checks import floats, integers, number, whole
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.programs.linear import BASIC, Basis, LinearProgram, LinearSolution
 from structopt.programs.simplex_qp import power_of_two
@@ -156,10 +157,18 @@ class LinearBundle(Bundle):
         }
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._set_rows(state["rows"])
-        self._b = [float(b) for b in state["b"]]
-        self._idle = state["idle"].astype(np.int64)
-        self._box, self._value = float(state["box"][0]), float(state["box"][1])
-        self._unmoved = int(state["box"][2])
-        columns, rows = state["basic_columns"], state["basic_rows"]
-        self._basis = (columns, rows) if columns.size else None
+        b = floats("b", state["b"], ndim=1)
+        n, d = b.size, self._rows.shape[1]
+        self._set_rows(state["rows"], n)
+        self._b = b.tolist()
+        self._idle = integers("idle", state["idle"], (n,), 0).astype(np.int64)
+        box, value, unmoved = floats("box", state["box"], (3,), finite=False).tolist()
+        self._box, self._value = number("box", box, above=0.0), value
+        self._unmoved = whole("box", int(unmoved) if math.isfinite(unmoved) else unmoved, 0)
+        self._basis = None
+        if np.size(state["basic_columns"]):
+            columns = integers("basic_columns", state["basic_columns"], (2 * d + 1,), 0, 4)
+            rows = integers("basic_rows", state["basic_rows"], (n,), 0, 4)
+            if np.count_nonzero(columns == BASIC) + np.count_nonzero(rows == BASIC) != n:
+                raise DeclarationError("basic_columns and basic_rows are not a basis")
+            self._basis = columns.astype(np.int8), rows.astype(np.int8)

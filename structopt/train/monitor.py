@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -32,12 +33,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from structopt._archive import remove_leftovers
+from structopt._archive import UNREADABLE, remove_leftovers
 from structopt._jit.watching import compilations_told_to
-from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed
+from structopt.errors import CheckpointWarning, DeclarationError, SolverFailed, StructoptError
 from structopt.risks.identity import same
 from structopt.stopping import is_interrupt
-from structopt.train.checkpoint import Checkpoint, State, read_checkpoint, write_checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved, State, read_checkpoint, write_checkpoint
 from structopt.train.result import TINY, History, Record, TrainResult, relative_gap
 
 __all__ = ["Callback", "Monitor", "OutOfTime", "check_tol"]
@@ -380,8 +381,13 @@ class Monitor:
             info=info,
         )
 
-    def resume(self) -> dict[str, Any] | None:
+    def resume(self, n_weights: int | None = None) -> dict[str, Any] | None:
         """Restore counters, best point and history from the checkpoint; return the trainer's own state.
+
+        Parameters
+        ----------
+        n_weights : int, optional
+            Length of the weights.
 
         Returns
         -------
@@ -392,26 +398,55 @@ class Monitor:
         remove_leftovers(self.checkpoint.path)
         if not Path(self.checkpoint.path).exists():
             return None
-        saved = read_checkpoint(self.checkpoint.path)
-        self._check_same_problem(saved["problem"])
-        self.w = saved["best.w"]
-        self.w.setflags(write=False)
-        self.objective = saved["best.objective"]
-        self.lower_bound = max(self.lower_bound, saved["best.lower_bound"])
-        self.oracle_calls, self.passes = saved["oracle_calls"], saved["passes"]
-        self.parts = dict(saved["parts"])
-        self.history = History.from_arrays(
-            {name[8:]: value for name, value in saved.items() if name.startswith("history.")}
-        )
-        if len(self.history):
-            self._set_scale(float(self.history["objective"][0]))
-        self._seconds_before = saved["seconds"]
-        self._idle = saved["idle"]
+        content = read_checkpoint(self.checkpoint.path)
+        with self.restoring():
+            if not isinstance(content["problem"], dict):
+                raise DeclarationError("problem must be a mapping")
+        self._check_same_problem(content["problem"])
+        with self.restoring():
+            self._restore(content, n_weights)
         if self.gap <= max(self.tol, _PRECISION):  # the finished run's own limits may since have been loosened
             self._decide()
         elif self.passes >= self.max_passes:
             self.stop("passes")
-        return {name[6:]: value for name, value in saved.items() if name.startswith("state.")}
+        return {name[6:]: value for name, value in content.items() if name.startswith("state.")}
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Turn errors of a checkpoint's content into one that names the file.
+
+        Returns
+        -------
+        context manager
+        """
+        try:
+            yield
+        except (StructoptError, *UNREADABLE) as error:
+            assert self.checkpoint is not None
+            text = str(error) if isinstance(error, StructoptError) else f"{type(error).__name__}: {error}"
+            raise DeclarationError(
+                f"checkpoint {os.fspath(self.checkpoint.path)!r} is damaged or was altered ({text:.500}). Delete it to "
+                "start afresh."
+            ) from error
+
+    def _restore(self, content: dict[str, Any], n_weights: int | None) -> None:
+        saved = Saved(content)
+        w = saved.array("best.w", None if n_weights is None else (n_weights,))
+        w.setflags(write=False)
+        objective = saved.number("best.objective", low=-sys.float_info.max, finite=False)
+        bound = saved.number("best.lower_bound", high=sys.float_info.max, finite=False)
+        history = History.from_arrays({name[8:]: value for name, value in content.items() if name[:8] == "history."})
+        if not isinstance(content["parts"], dict):
+            raise DeclarationError("parts must be a mapping")
+        seconds_of = Saved(content["parts"])
+        self.parts = {name: seconds_of.number(name, low=0.0) for name in content["parts"]}
+        self.oracle_calls, self.passes = saved.whole("oracle_calls"), saved.number("passes", low=0.0)
+        self._seconds_before, self._idle = saved.number("seconds", low=0.0), saved.whole("idle")
+        self.history = history
+        if len(history):
+            self._set_scale(float(history["objective"][0]))
+        self.w, self.objective, self.lower_bound = w, objective, max(self.lower_bound, bound)
+        self._check_bound()
 
     def _check_same_problem(self, saved: Mapping[str, Any]) -> None:
         different = []

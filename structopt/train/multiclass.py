@@ -14,7 +14,7 @@ from structopt.risks.risk import Risk, check_lam
 from structopt.risks.structured import StructuredRisk, check_scale
 from structopt.space.compiled import FloatArray
 from structopt.surrogates import Margin
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.kernels.multiclass import ascend_active, ascend_all, surrogate_sum, weights_of_dual
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.proximal_term import ProximalTerm
@@ -210,10 +210,11 @@ class _Multiclass(Method):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.dual.restore(state)
-        self.dual.term.restore(state)
-        self.rounds = bool(state["rounds"])
-        self.last_gap, self.next_look = float(state["last_gap"]), float(state["next_look"])
-        self.rng.bit_generator.state = state["random"]
+        saved = Saved(state)
+        self.dual.term.restore(state, self.dual.W.shape)
+        self.rounds = saved.flag("rounds")
+        self.last_gap, self.next_look = saved.number("last_gap", finite=False), saved.number("next_look")
+        saved.random("random", self.rng)
 
     def info(self) -> dict[str, Any]:
         return {"active": float(self.dual.n_active.mean()), "rounds": self.rounds}
@@ -319,8 +320,18 @@ class _Dual:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Undo `state`."""
-        for name in ("W", "alpha", "active", "n_active", "gap"):
-            getattr(self, name)[...] = state[name]
+        saved, (n, K) = Saved(state), self.alpha.shape
+        self.W[...], self.gap[...] = saved.array("W", self.W.shape), saved.array("gap", (n,))
+        alpha, active = saved.array("alpha", (n, K), 0.0), saved.indices("active", (n, K), 0, K - 1)
+        n_active = saved.indices("n_active", (n,), 1, K)
+        listed = np.arange(K) < n_active[:, None]
+        times = np.zeros((n, K), dtype=np.int64)
+        np.add.at(times, (np.repeat(np.arange(n), n_active), active[listed]), 1)
+        if (times > 1).any() or (times[np.arange(n), self.truth] != 1).any():
+            raise DeclarationError("active classes must differ, and the true one must be among them")
+        if (alpha[times == 0] != 0.0).any() or (np.abs(alpha.sum(axis=1) - 1.0) > 1e-9).any():
+            raise DeclarationError("alpha is not a dual point: the masses of an example must sum to 1")
+        self.alpha[...], self.active[...], self.n_active[...] = alpha, active, n_active
 
 
 def _features(rows: Any) -> tuple[tuple[bool, Any, Any, Any, Any], FloatArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from structopt.risks.regularizers import L2, Regularizer
 from structopt.risks.risk import Risk, check_lam, check_start
 from structopt.train.bmrm import Point, evaluate, first_bound
 from structopt.train.bundle import IDLE_LIMIT, make_bundle
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -243,7 +244,10 @@ class ProximalModel:
         return {name: getattr(self, name) for name in self._KEPT} | {"zeta": self.qp.lam} | self.qp.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in self._KEPT:
-            setattr(self, name, state[name])
-        self.qp.lam = state["zeta"]
+        saved, d = Saved(state), self.center.size
+        self.center, self.query = saved.array("center", (d,)), saved.array("query", (d,))
+        self.height, self.promised = saved.number("height", finite=False), saved.number("promised", low=0.0)
+        self.serious, self.nulls = saved.whole("serious"), saved.whole("nulls")
+        self.qp.lam = saved.number("zeta", low=sys.float_info.min)
         self.qp.restore(state)
+        self.rows = saved.array("rows", (self.qp.n_cuts, d))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from structopt.space.compiled import FloatArray
+from structopt.train.checkpoint import Saved
 
 __all__ = ["ProximalTerm"]
 
@@ -109,8 +110,10 @@ class ProximalTerm:
         """What a checkpoint needs."""
         return {"term.center": self.center, **{f"term.{name}": getattr(self, name) for name in self._NUMBERS}}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Undo `state`."""
-        self.center = np.array(state["term.center"])
-        for name in self._NUMBERS:
-            setattr(self, name, type(getattr(self, name))(state[f"term.{name}"]))
+    def restore(self, state: dict[str, Any], shape: tuple[int, ...]) -> None:
+        """Undo `state`, for weights of this shape."""
+        saved = Saved(state)
+        self.kappa = saved.number("term.kappa", low=0.0)
+        self.center = saved.array("term.center", shape if self.kappa else None)
+        self.height, self.promised = (saved.number(f"term.{name}", finite=False) for name in ("height", "promised"))
+        self.failures = saved.whole("term.failures", high=1000)

@@ -11,6 +11,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from structopt.checks import floats
+
 __all__ = ["History", "Record", "TrainResult", "relative_gap"]
 
 #: Objectives below this share of what the run began with are measured by that.
@@ -157,6 +159,8 @@ class History(Sequence[Record]):
         History
         """
         parts = [name for name in columns if name.startswith("part:")]
+        for name in (*_COLUMNS, *parts):
+            floats(name, columns[name], (len(columns["objective"]),), finite=name not in _COLUMNS[:3])
         records = []
         for i in range(len(columns["objective"])):
             values: dict[str, Any] = {name: float(columns[name][i]) for name in _COLUMNS}

@@ -124,10 +124,11 @@ def run(method: Method, limits: Limits) -> TrainResult:
             patience=method.patience,
         ) as monitor,
     ):
-        state = monitor.resume()
+        state = monitor.resume(method.n_weights)
         with _watched(risk, monitor):
             if state is not None:
-                method.restore(state)
+                with monitor.restoring():
+                    method.restore(state)
             else:
                 _in_time(method, monitor, partial(_begin, method, monitor, warm, w0))
             while monitor.running:

@@ -17,7 +17,7 @@ from structopt.risks.regularizers import Regularizer, check_l2
 from structopt.risks.risk import check_lam
 from structopt.risks.structured import StructuredRisk, Violations, check_scale, difference
 from structopt.space.compiled import FloatArray
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
 from structopt.train.result import TrainResult
 from structopt.train.run import Limits, Method, run
@@ -210,8 +210,10 @@ class _Sgd(Method):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.point.restore(state)
-        self.levels, self.whole, self.evaluated = state["levels"], state["whole"], state["evaluated"]
-        self.rng.bit_generator.state = state["random"]
+        saved = Saved(state)
+        self.levels, self.whole = saved.number("levels"), saved.flag("whole")
+        self.evaluated = saved.whole("evaluated", -1)
+        saved.random("random", self.rng)
 
     def info(self) -> dict[str, Any]:
         return {"steps": self.point.t, "batch_size": self.size, "convex": self.risk.is_convex}
@@ -271,8 +273,9 @@ class _Iterate:
 
     def restart(self, w: FloatArray, t: int) -> None:
         """Stand at `w` as if `t` equal iterates had led to it."""
-        for _ in range(t):
-            self.advance()
+        self.t, self.share = t, float(t)
+        if self.average == "uniform":
+            self.share = sum(1.0 / k for k in range(1, t + 1))
         self.v[:] = t * w
         # The mean of `result` is (share v - u) / total: u is what makes it w.
         total = self.t if self.average == "uniform" else 0.5 * self.t * (self.t + 1)
@@ -283,8 +286,9 @@ class _Iterate:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Undo `state`."""
-        self.t, self.share = int(state["t"]), state["share"]
-        self.v[:], self.u[:] = state["v"], state["u"]
+        saved = Saved(state)
+        self.t, self.share = saved.whole("t"), saved.number("share", low=0.0)
+        self.v[:], self.u[:] = saved.array("v", self.v.shape), saved.array("u", self.u.shape)
 
 
 class _MiniBatch:

@@ -13,7 +13,7 @@ from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import Regularizer
 from structopt.risks.risk import Risk, check_lam
-from structopt.train.checkpoint import Checkpoint
+from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback
 from structopt.train.proximal import CentredBundle, ProximalModel, check_centred
 from structopt.train.result import TrainResult
@@ -132,6 +132,10 @@ class _Ball(ProximalModel):
                 break
             qp.lam = size / self.radius
         qp.idle[:] = np.where(qp.alpha > 0.0, 0, idle + 1)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.radius = Saved(state).number("radius", low=0.0)
 
     def info(self) -> dict[str, Any]:
         return {"radius": self.radius}

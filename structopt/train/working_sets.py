@@ -20,6 +20,7 @@ from structopt.features import Tied
 from structopt.risks.structured import StructuredRisk, Violations, check_scale
 from structopt.risks.watch import CACHED_CALL, CACHED_VISIT
 from structopt.space.compiled import FloatArray
+from structopt.train.checkpoint import Saved
 from structopt.train.kernels.cuts import compact, differences, weights_of
 from structopt.train.kernels.working_sets import ascend
 from structopt.train.monitor import Monitor
@@ -93,10 +94,11 @@ class WorkingSets:
         self._features = self._stack_rows(tables)
         # Rows of one table after those of another; groups one after the other within each.
         self._first_row = np.full((len(self.groups), len(columns)), -1, dtype=np.int64)
+        self._rows_of_each, self._first_rows = rows_of_each, dict[int, Any]()  # of every example
         above = 0
         for t in tables:
             begins = above + np.concatenate([[0], np.cumsum(rows_of_each[t])])
-            self._first_row[:, t] = begins[self.first[:-1]]
+            self._first_row[:, t], self._first_rows[t] = begins[self.first[:-1]], begins[:-1]
             above = begins[-1]
         self._truths = [(_starts(group), _stacked(group.truth.tables)) for group in self.groups]
         self.count = np.zeros(n, dtype=np.int64)
@@ -217,16 +219,70 @@ class WorkingSets:
         return state | {f"union{k}": array[: union_end if k > 2 else None] for k, array in enumerate(self._unions)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Undo `state`."""
+        """Undo `state`; raise DeclarationError unless every index is one that the kernels may use."""
+        saved = Saved(state)
+        found = self._checked_planes(saved)
+        arena, unions = self._checked_parts(saved, found)
         for name in self._KEPT:
-            getattr(self, name)[...] = state[name]
+            getattr(self, name)[...] = found[name]
         end, union_end = self._ends.tolist()
         n = len(self.gap)
         self._arena, self._unions = _new_arena(end + _FIRST_ROOM * n), _new_unions(n, union_end + _FIRST_ROOM * n)
-        for k, array in enumerate(self._arena):
-            array[:end] = state[f"arena{k}"]
-        for k, array in enumerate(self._unions):
-            array[: len(state[f"union{k}"])] = state[f"union{k}"]
+        for to, array in zip((*self._arena, *self._unions), (*arena, *unions), strict=True):
+            to[: len(array)] = array
+
+    def _checked_planes(self, saved: Saved) -> dict[str, Any]:
+        """Return the arrays of `_KEPT`: sizes in their ranges, masses that are a dual point."""
+        n, M = self.alpha.shape
+        found: dict[str, Any] = {
+            "count": saved.indices("count", (n,), 0, M),
+            "begin": saved.indices("begin", (n, M), 0),
+            "size": saved.indices("size", (n, M), 0),
+            "alpha": saved.array("alpha", (n, M), 0.0),
+            "level": saved.array("level", (n, M)),
+            "idle": saved.indices("idle", (n, M), 0),
+            "gram": saved.array("gram", (n, M, M)),
+            "gap": saved.array("gap", (n,)),
+            "_ends": saved.indices("_ends", (2,), 0),
+        }
+        if (found["alpha"][~_slots(found["count"], M)] != 0.0).any() or (found["alpha"].sum(axis=1) > 1.0 + 1e-9).any():
+            raise DeclarationError("alpha is not a dual point: an example has more mass than 1")
+        return found
+
+    def _checked_parts(self, saved: Saved, found: dict[str, Any]) -> tuple[Any, Any]:
+        """Return arena and unions, every part of which is one of its example."""
+        n, M = self.alpha.shape
+        end, union_end = found["_ends"].tolist()
+        values = saved.array("arena1", (end,))
+        local = saved.indices("arena0", (end,), 0)
+        start, used, room = (saved.indices(f"union{k}", (n,), 0) for k in range(3))
+        parts = tuple(saved.indices(f"union{k}", (union_end,)) for k in range(3, 6))
+        if (used > room).any() or not _are_disjoint(start, room, union_end):
+            raise DeclarationError("unions overlap")
+        active = _slots(found["count"], M)
+        first, sizes = found["begin"][active], found["size"][active]
+        if not _are_disjoint(first, sizes, end):
+            raise DeclarationError("cuts overlap")
+        example = np.repeat(np.arange(n), found["count"])
+        if (local[_ranges(first, sizes)] >= np.repeat(used[example], sizes)).any():
+            raise DeclarationError("arena0 has a number beyond its union")
+        self._check_unions(np.repeat(np.arange(n), used), *(part[_ranges(start, used)] for part in parts))
+        return (local, values), (start, used, room, *parts)
+
+    def _check_unions(self, example: Any, part: Any, row: Any, at: Any) -> None:
+        """Raise unless row and place of every part are those that its number stands for, once in each example."""
+        columns, width, offset = self._layout
+        wrong = np.ones(len(part), dtype=bool)
+        behind = np.zeros(len(self.gap), dtype=np.int64)
+        for t in range(len(columns)):
+            number = part - behind[example]
+            behind = behind + columns[t] * self._rows_of_each[t]
+            line, column = number // columns[t], number % columns[t]
+            expected = -1 if self._first_row[0, t] < 0 else self._first_rows[t][example] + line
+            own = (number >= 0) & (part < behind[example])
+            wrong &= ~(own & (row == expected) & (at == offset[t] + column * width[t]))
+        if wrong.any() or len(np.unique(np.stack([example, part]), axis=1).T) < len(part):
+            raise DeclarationError("unions hold a part that the example does not have")
 
 
 class DualMethod(Method):
@@ -365,11 +421,31 @@ class DualMethod(Method):
         return {**own, **self.term.state(), **self.sets.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.w[:] = state["w"]
-        self.improved = int(state["improved"])
-        self.term.restore(state)
-        self.rng.bit_generator.state = state["random"]
+        saved = Saved(state)
+        self.w[:] = saved.array("w", self.w.shape)
+        self.improved = saved.whole("improved")
+        self.term.restore(state, self.w.shape)
+        saved.random("random", self.rng)
         self.sets.restore(state)
+
+
+def _slots(count: npt.NDArray[np.intp], n_slots: int) -> npt.NDArray[np.bool_]:
+    """Return which slots of every example hold a cut."""
+    return np.asarray(np.arange(n_slots) < count[:, None])
+
+
+def _ranges(first: npt.NDArray[np.intp], size: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return the numbers ``first_i, ..., first_i + size_i - 1`` of all i, one after the other."""
+    return np.repeat(first - np.cumsum(size) + size, size) + np.arange(size.sum())
+
+
+def _are_disjoint(first: npt.NDArray[np.intp], size: npt.NDArray[np.intp], end: int) -> bool:
+    """Return whether these ranges lie below `end` and no two of them share a number."""
+    first, size = first[size > 0], size[size > 0]
+    if (size > end).any() or (first > end - size).any():
+        return False
+    order = np.argsort(first)
+    return bool((first[order][:-1] + size[order][:-1] <= first[order][1:]).all())
 
 
 def _visiting_order(rng: np.random.Generator, n: int) -> npt.NDArray[np.intp]:
