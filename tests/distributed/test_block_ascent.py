@@ -281,3 +281,21 @@ def test_sgd_takes_surrogates_that_are_not_convex():
         start = risk(np.zeros(18))[0]
         result = sgd(risk, lam=2.0, max_passes=20)
     assert result.objective < start
+
+
+def test_label_with_equal_features_and_a_loss_is_a_cut():
+    def load(k, n):
+        space = so.LabelSpace("two blocks")
+        a, b = space.binary("a", 3), space.binary("b", 2)
+        space.subject_to(a.sum() == 1, b[0] <= a[0])
+        model = so.Model(space, {"a": so.features.Linear()}, {"a": so.losses.Hamming(), "b": so.losses.Hamming()})
+        rng = np.random.default_rng(0)
+        X, labels = rng.normal(size=(8, 2)), space.enumerate()
+        Y = [labels[j] for j in rng.integers(len(labels), size=8)]
+        return so.train.StructuredRisk(model, X[k::n], Y[k::n])
+
+    with ShardedRisk(load, 2, client="sequential") as risk:
+        result = block_ascent(risk, lam=0.05, tol=1e-4)
+    assert result.converged
+    best = so.train.bmrm(load(0, 1), lam=0.05, tol=1e-6)
+    assert result.objective == pytest.approx(best.objective, rel=2e-4)

@@ -74,6 +74,26 @@ def walks_risk(surrogate="margin", sparse=False, n=14, seed=0, **options):
     return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10, **options)
 
 
+def equal_features_risk(surrogate="margin", n=8, seed=0, closure=True):
+    """Labels with the joint features of the true label and a positive loss.
+
+    Closures of a tree whose root has weight 0, or a block that counts in the loss and has no features.
+    """
+    rng = np.random.default_rng(seed)
+    if closure:
+        tree = so.Hierarchy([("root", "a"), ("root", "b")])
+        model = so.structures.HierarchicalLabels(tree, "closure", alpha=[0.0, 1.0, 1.0])
+    else:
+        space = so.LabelSpace("two blocks")
+        a, b = space.binary("a", 3), space.binary("b", 2)
+        space.subject_to(a.sum() == 1, b[0] <= a[0])
+        model = so.Model(space, {"a": so.features.Linear()}, {"a": so.losses.Hamming(), "b": so.losses.Hamming()})
+    X = rng.normal(size=(n, 2))
+    labels = model.space(X[0]).enumerate()
+    Y = [labels[k] for k in rng.integers(len(labels), size=n)]
+    return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10)
+
+
 def all_labels(model, x):
     if isinstance(model, so.structures.Multiclass):
         return [model.encode(name) for name in model.names]
@@ -136,6 +156,7 @@ class Helpers:
     multiclass = staticmethod(multiclass_risk)
     pairwise = staticmethod(pairwise_risk)
     walks = staticmethod(walks_risk)
+    equal_features = staticmethod(equal_features_risk)
     optimum = staticmethod(optimum)
     planes = staticmethod(planes)
     surrogates = SURROGATES

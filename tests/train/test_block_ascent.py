@@ -44,6 +44,26 @@ def test_several_tables_of_features(helpers, trainer, sparse, surrogate):
     assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
 
 
+@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack"])
+@pytest.mark.parametrize("closure", [True, False])
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_label_with_equal_features_and_a_loss_is_a_cut(helpers, trainer, closure, surrogate):
+    for seed in range(3):
+        risk = helpers.equal_features(surrogate, seed=seed, closure=closure)
+        best = helpers.optimum(risk, 0.05)
+        result = getattr(so.train, trainer)(risk, lam=0.05, tol=1e-5)
+        assert result.converged
+        assert result.objective == pytest.approx(best, rel=2e-5)
+        assert result.lower_bound <= best * (1 + 1e-9)
+
+
+def test_full_working_sets_keep_the_cut_with_equal_features(helpers):
+    risk = helpers.equal_features(closure=False, n=20)
+    result = so.train.block_ascent(risk, lam=0.05, tol=1e-4, cached_labels=2, max_passes=3000)
+    assert result.converged
+    assert result.objective == pytest.approx(helpers.optimum(risk, 0.05), rel=2e-4)
+
+
 def test_several_tables_are_trained_by_block_ascent(helpers):
     risk = helpers.walks()
     svm = so.StructuredSVM(risk.model, lam=LAM, tol=1e-4).fit(risk.X, risk.Y)

@@ -94,7 +94,7 @@ def remember(
         top = heights(i, planes, arena, scratch)
         level = new_level[i - first_example]
         height = level - fresh_score(first, last, new_value, scratch)
-        if last == first or not is_news(height, top, level):
+        if not is_news(height, top, level):
             continue
         if count[i] == slots:
             oldest = 0

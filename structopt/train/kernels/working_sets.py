@@ -127,11 +127,11 @@ def ascend(
     order: Any, at: int, threshold: float, offered: bool, shift: int, new: Any, planes: Any, arena: Any, unions: Any,
     ends: Any, features: Any, w: Any, scale: float, n_steps: int, patience: int, gap: Any, scratch: Any,
 ) -> int:  # fmt: skip
-    """Visits of the examples whose last gap reached `threshold`: move mass among the cuts of each.
+    """Move mass among the cuts of each example whose last gap reached `threshold`.
 
-    If there are `offered` cuts, `new` is (level, pointer, part, row, at, value): those that the oracle found for the
-    examples from `shift` on, in the form of `differences`. Returns the place in `order` where room ran out, or its end.
-    One kernel for visits with an oracle and without: it is what the first fit after an install waits for.
+    If there are `offered` cuts, `new` is (level, pointer, part, row, at, value) of the labels that the oracle found
+    for the examples from `shift` on (see `differences`). Returns the place in `order` at which room ran out, or its
+    end. Visits with and without an oracle share one kernel, because its compilation delays the first fit.
     """
     new_level, new_ptr, new_part, new_row, new_at, new_value = new
     found = (new_part, new_row, new_at, new_value)
@@ -149,7 +149,7 @@ def ascend(
             n_parts = locate(i, first, last, found, unions, scratch)
         scores(i, n_parts, unions, features, w, scratch)
         top = heights(i, planes, arena, scratch)
-        if last > first:
+        if offered:  # a label with the features of the true label and a loss is a cut without parts
             height = new_level[i - shift] - fresh_score(first, last, new_value, scratch)
             if is_news(height, top, new_level[i - shift]):
                 if count[i] == slots:
