@@ -110,7 +110,7 @@ class WorkingSets:
         self.gap = np.zeros(n)
         self._where = np.zeros(int(columns.max()), dtype=np.int64)
         numbers = (np.zeros(size, dtype=np.int64) for size in (n_parts, n_parts, 1, n_parts))
-        self._scratch = (np.zeros(n_parts), *numbers, *(np.zeros(M + 1) for _ in range(3)))
+        self._scratch = (np.zeros(n_parts), *numbers, *(np.zeros(M + 1) for _ in range(3)), np.zeros(risk.n_features))
 
     def _stack_rows(self, tables: Sequence[int]) -> tuple[Any, ...]:
         """The feature rows of all groups, table by table, and their squared norms, as the kernels take them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +217,44 @@ def test_wrong_risks_are_refused(helpers):
         block_ascent(object(), lam=LAM)
     with pytest.raises(DeclarationError, match="cached_labels"):
         block_ascent(helpers.multiclass(), lam=LAM, cached_labels=1)
+
+
+@pytest.mark.parametrize("kind", ["pairwise", "walks"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_gram_matrix_has_the_inner_products_of_the_cuts(helpers, kind, sparse):
+    """A cut's products with itself and the others are those of its dense vector."""
+    from structopt.train.working_sets import WorkingSets
+
+    risk = helpers.walks(sparse=sparse) if kind == "walks" else helpers.pairwise()
+    sets = WorkingSets(risk, np.arange(len(risk)), 6)
+    rng = np.random.default_rng(0)
+    w = np.zeros(risk.n_features)
+    for _ in range(4):
+        for k, group in enumerate(sets.groups):
+            sets.ascend(k, group.violations(rng.normal(size=w.size)), w, 1.0, rng)
+    alpha = sets.alpha.copy()
+    assert (sets.count > 1).any()
+    for i, count in enumerate(sets.count):
+        vectors = np.zeros((count, w.size))
+        for k in range(count):
+            sets.alpha[:] = 0.0
+            sets.alpha[i, k] = 1.0
+            sets.rebuild(vectors[k], 1.0)
+        np.testing.assert_allclose(sets.gram[i, :count, :count], vectors @ vectors.T, atol=1e-9)
+    sets.alpha[:] = alpha
+
+
+def test_time_is_linear_in_the_length_of_a_chain():
+    """16 times the length took 200 times as long with a loop over pairs of parts."""
+    rng = np.random.default_rng(0)
+    seconds = []
+    for length in (500, 500, 8000):  # the first run compiles
+        X, Y = [rng.normal(size=(length, 10))], [rng.integers(5, size=length)]
+        risk = so.train.StructuredRisk(so.structures.Chain(5), X, Y)
+        times = []
+        for _ in range(3):
+            start = time.process_time()
+            so.train.block_ascent(risk, lam=0.1, max_passes=2, tol=1e-9)
+            times.append(time.process_time() - start)
+        seconds.append(min(times))
+    assert seconds[2] < 64 * seconds[1]

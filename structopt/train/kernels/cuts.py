@@ -15,9 +15,9 @@ The kernels share five tuples of arrays:
               tied weight, whose feature is the constant 1), and where its weights begin in w; parts with another
               ``at`` are orthogonal
     features  (X, data, indices, indptr, norms): dense rows, or sparse ones, perhaps of several tables, the others empty
-    scratch   (s, stamp, place, clock, fresh, g, change, truth): scores of the union; a number per part, valid where
-              its stamp is that of the clock; local numbers of a new cut; heights of the cuts; changes of their
-              mass; the ground truth's inner products with all cuts, zeros
+    scratch   (s, stamp, place, clock, fresh, g, change, truth, dense): scores of the union; a number per part, valid
+              if its stamp is that of the clock; local numbers of a new cut; heights of the cuts; changes of their
+              mass; the true label's inner products with all cuts, zeros; an entry per weight, zeros between calls
 
 Every function takes its tuples apart once, before its loops: numba counts references where it does, and in a loop over
 cuts, which took longer than the products.
@@ -82,28 +82,6 @@ def sparse_dot(data: Any, indices: Any, first: int, last: int, w: Any, at: int) 
 def sparse_add(data: Any, indices: Any, first: int, last: int, step: float, w: Any, at: int) -> None:
     for q in range(first, last):
         w[at + indices[q]] += step * data[q]
-
-
-@any_order
-def rows_dot(X: Any, data: Any, indices: Any, indptr: Any, a: int, b: int) -> float:
-    """<x_a, x_b>; indices of sparse rows are sorted."""
-    total = 0.0
-    if indptr.size > 1:
-        p, q = indptr[a], indptr[b]
-        while p < indptr[a + 1] and q < indptr[b + 1]:
-            if indices[p] == indices[q]:
-                total += data[p] * data[q]
-                p += 1
-                q += 1
-            elif indices[p] < indices[q]:
-                p += 1
-            else:
-                q += 1
-    else:
-        x, y = X[a], X[b]
-        for j in range(x.size):
-            total += x[j] * y[j]
-    return total
 
 
 @any_order
@@ -201,48 +179,71 @@ def add_planes(i: int, planes: Any, arena: Any, unions: Any, features: Any, scal
 
 @inner
 def gram_row(i: int, slot: int, planes: Any, arena: Any, unions: Any, features: Any, scratch: Any) -> None:
-    """Inner products of the cut in `slot` with all cuts of example i; overwrites the scores."""
+    """Compute the inner products of the cut in `slot` with all cuts of example i; overwrites the scores.
+
+    If parts of different rows share weights, the cut is written out as a dense vector. Its products with the parts
+    then take time linear in the number of parts; a loop over pairs of parts was quadratic in the length of a chain.
+    """
     count, begin, size, _, _, _, gram = planes
     local, value = arena
-    start, used, _, _, row, at = unions
-    X, data, indices, indptr, norms = features
-    s = scratch[0]
+    start, used, _, _, row, _ = unions
+    norms = features[4]
+    s, dense = scratch[0], scratch[8]
     base = start[i]
     first, last = begin[i, slot], begin[i, slot] + size[i, slot]
-    # A tied part, or one of an example with a single row, has its weights for itself; parts of different rows may share
-    # theirs. Pairs of parts are looked at only for these: an example may have 10,000 tied ones.
     only, several = -1, False
     for u in range(used[i]):
-        s[u] = 0.0
         row_u = row[base + u]
         if row_u >= 0:
             several |= only >= 0 and row_u != only
             only = row_u
-    for q in range(first, last):
-        u = local[q]
-        row_u = row[base + u]
-        if row_u < 0:
-            s[u] += value[q]
-        elif not several:
-            s[u] += value[q] * norms[row_u]
-    for u in range(used[i] if several else 0):
-        place, row_u = at[base + u], row[base + u]
-        if row_u < 0:
-            continue
-        inner = 0.0
+    if several:
+        _add_cut(base, local[first:last], value[first:last], unions, features, dense)
+        scores(i, used[i], unions, features, dense, scratch)
+        _clear_cut(base, local[first:last], unions, features, dense)
+    else:  # all parts are orthogonal
+        for u in range(used[i]):
+            s[u] = 0.0
         for q in range(first, last):
-            v = base + local[q]
-            if at[v] != place:
-                continue
-            if row[v] == row_u:
-                inner += value[q] * norms[row_u]
-            else:
-                inner += value[q] * rows_dot(X, data, indices, indptr, row[v], row_u)
-        s[u] = inner
+            row_u = row[base + local[q]]
+            s[local[q]] += value[q] if row_u < 0 else value[q] * norms[row_u]
     for k in range(count[i]):
         total = _gather(local, value, begin[i, k], size[i, k], s)
         gram[i, slot, k] = total
         gram[i, k, slot] = total
+
+
+@inner
+def _add_cut(base: int, numbers: Any, values: Any, unions: Any, features: Any, dense: Any) -> None:
+    """``dense += psi`` of a cut with these parts of the union that begins at `base`."""
+    row, at = unions[4], unions[5]
+    X, data, indices, indptr, _ = features
+    sparse = indptr.size > 1
+    for q in range(numbers.size):
+        r, place = row[base + numbers[q]], at[base + numbers[q]]
+        if r < 0:
+            dense[place] += values[q]
+        elif sparse:
+            sparse_add(data, indices, indptr[r], indptr[r + 1], values[q], dense, place)
+        else:
+            dense_add(X, r, values[q], dense, place)
+
+
+@inner
+def _clear_cut(base: int, numbers: Any, unions: Any, features: Any, dense: Any) -> None:
+    """Set the entries to 0 that `_add_cut` wrote."""
+    row, at = unions[4], unions[5]
+    X, _, indices, indptr, _ = features
+    sparse = indptr.size > 1
+    for q in range(numbers.size):
+        r, place = row[base + numbers[q]], at[base + numbers[q]]
+        if r < 0:
+            dense[place] = 0.0
+        elif sparse:
+            for p in range(indptr[r], indptr[r + 1]):
+                dense[place + indices[p]] = 0.0
+        else:
+            dense[place : place + X.shape[1]] = 0.0
 
 
 @inner
@@ -286,7 +287,7 @@ def locate(i: int, first: int, last: int, found: Any, unions: Any, scratch: Any)
     """
     begin, used, _, part, row, at = unions
     new_part, new_row, new_at, _ = found
-    _, stamp, place, clock, fresh, _, _, _ = scratch
+    stamp, place, clock, fresh = scratch[1], scratch[2], scratch[3], scratch[4]
     clock[0] += 1
     now = clock[0]
     base, total = begin[i], used[i]
