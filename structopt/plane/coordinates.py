@@ -128,8 +128,16 @@ class Coordinates:
 
     def bounds(self, step: float) -> Bounds:
         """The box, with the smallest positive g of a lattice of this step (0 if g is on none)."""
-        over = self.g0 % step if step else 0.0
-        return Bounds(*self.box, over if 1e-9 < over < step - 1e-9 else step)
+        return Bounds(*self.box, self.level_above(0.0, step) + 0.5 * step if step else 0.0)
+
+    def level_above(self, g: float, step: float) -> float:
+        """Return the middle between the smallest lattice value above `g` and the one before it.
+
+        A lattice value within rounding of `g` is equal to `g`.
+        """
+        if not math.isfinite(g):
+            return g
+        return self.g0 + (math.floor((g - self.g0) / step + 1e-9) + 0.5) * step
 
     def lattice_step(self) -> float:
         """The step of g where labels only have values const + step * integer (Hamming: 1); 0 otherwise."""

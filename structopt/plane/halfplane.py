@@ -57,14 +57,10 @@ def angle_sides(bottom: Ray, top: Ray, shrink_bottom: float, shrink_top: float, 
     ]
 
 
-def corner_sides(corner: Ray, h_step: float, g_step: float) -> list[Halfplane]:
-    """The sides of ``h > corner[0], g > corner[1]``, a step inside; an infinite coordinate has none."""
-    sides = []
-    if corner[0] > -math.inf:
-        sides.append(Halfplane(1.0, 0.0, corner[0] + h_step))
-    if corner[1] > -math.inf:
-        sides.append(Halfplane(0.0, 1.0, corner[1] + g_step))
-    return sides
+def corner_sides(corner: Ray) -> list[Halfplane]:
+    """Return the sides of ``h >= corner[0], g >= corner[1]``; a coordinate of -inf has no side."""
+    sides = (Halfplane(1.0, 0.0, corner[0]), Halfplane(0.0, 1.0, corner[1]))
+    return [side for side in sides if side.least > -math.inf]
 
 
 def _through_origin(a: float, b: float) -> Halfplane:

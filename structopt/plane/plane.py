@@ -356,8 +356,7 @@ class Plane:
         flag("open_bottom", open_bottom)
         flag("open_top", open_top)
         if bottom is not None or top is not None:
-            # Half of the smallest positive loss separates g > 0 from g = 0.
-            floor = (self.precision.h_min, 0.5 * self.bounds.g_positive or self.precision.g_min)
+            floor = (self.precision.h_min, self._least_g(0.0))
             sides += angle_sides(
                 (1.0, 0.0) if bottom is None else pair(bottom, "bottom"),
                 (0.0, 1.0) if top is None else pair(top, "top"),
@@ -366,10 +365,15 @@ class Plane:
                 floor,
             )
         if above is not None:
-            sides += corner_sides(
-                pair(above, "above"), self.precision.h_step, 0.5 * self.lattice_step or self.precision.g_step
-            )
+            h, g = pair(above, "above")
+            sides += corner_sides((h + self.precision.h_step, self._least_g(g)))
         return sides
+
+    def _least_g(self, g: float) -> float:
+        """Return a level that stands for "larger than g": labels with larger g reach it, all others do not."""
+        if self.lattice_step:
+            return self.coordinates.level_above(g, self.lattice_step)
+        return g + self.precision.g_step
 
     def evaluate(self, label: Any) -> Point:
         """A vector z (or a point of an earlier search) at the current h and g.

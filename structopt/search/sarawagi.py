@@ -90,17 +90,22 @@ class _Best:
 
 
 def _zero_slack(run: Run, best: _Best) -> str:
-    """xi = 0: the largest h among labels with g > 0."""
+    """Find the largest h among labels with g > 0 (the case xi = 0)."""
     if run.plane.convex:
         return _zero_slack_relaxed(run, best)
-    point = run.ask(0.0, above=(-math.inf, 0.0))
+    step = run.plane.precision.g_step
+    # The restricted query does not see labels with 0 < g < step. A free query bounds their h.
+    free = run.ask(0.0) if step else None
+    point = free if free is not None and free.g > 0.0 else run.ask(0.0, above=(-math.inf, 0.0))
     best.bound = 0.0 if point is None else point.bound
     if point is not None:
         best.offer(point)
         run.tighten(max(0.0, point.bound) * run.plane.bounds.g_upper)
     else:
         run.tighten(0.0)
-    run.lose(run.plane.precision.g_step * max(0.0, run.plane.bounds.h_upper))
+    if free is not None and free is not point:
+        best.bound = max(best.bound, free.bound)
+        run.lose(step * max(0.0, free.bound))
     return "optimal"
 
 

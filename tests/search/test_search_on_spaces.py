@@ -318,3 +318,19 @@ def test_listing_stops_at_the_query_limit():
         plane = Product().plane(so.Oracle(space), score, (coef, -float(coef @ truth)), truth)
         result = search.convex_hull(plane, Product(), integral=True, max_queries=2)
         assert result.queries <= 2 and result.upper_bound >= values(plane, Product(), labels).max() * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("g", "violation", "bound"),
+    [
+        (([1.0, 1.0], 0.2), 0.816, 0.816),  # losses 0.2, 1.2 and 2.2: the first is below half a step
+        (([2.0, -0.3], 1e-5), -0.184, 0.816),  # a loss below the precision of restricted queries
+    ],
+)
+def test_zero_slack_bound_covers_the_smallest_positive_loss(g, violation, bound):
+    space = so.LabelSpace()
+    space.binary("y", 2)
+    plane = Plane(so.Oracle(space, solver="highs"), h=([-1.0, -2.0], 0.816), g=g)
+    found = search.sarawagi(plane, 0.0).statistics
+    assert found["violation"] >= violation - 1e-9
+    assert found["violation_bound"] >= bound - 1e-9
