@@ -16,7 +16,7 @@ from structopt.errors import DeclarationError
 from structopt.plane import Plane
 from structopt.plane.coordinates import Affine
 from structopt.space.compiled import FloatArray
-from structopt.surrogates.compiled import Form, from_python
+from structopt.surrogates.compiled import WIDENED, Form, from_python
 
 __all__ = ["Affine", "Surrogate", "better_end"]
 
@@ -309,7 +309,7 @@ class Surrogate(ABC):
             if high - low <= 1e-13:
                 break
         t_best = float(t[best])
-        return t_best, float(values[best]), max(float(values[best]), self._corner(p, q, low, high))
+        return t_best, float(values[best]), max(float(values[best]), self._corner(p, q, low, high)) * WIDENED
 
     def _bracket(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float]:
         """An interval of t that holds the maximum, found even where ψ is positive on a short piece only."""
@@ -438,6 +438,6 @@ def _owner(kind: type, name: str) -> type:
 
 @checked
 def better_end(surrogate: Surrogate, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
-    """Maximum of a ψ that is monotone along every segment."""
+    """Return the maximum on a segment of a ψ that is monotone along every segment."""
     first, last = surrogate.clipped(*p), surrogate.clipped(*q)
-    return (0.0, first, first) if first >= last else (1.0, last, last)
+    return (0.0, first, first * WIDENED) if first >= last else (1.0, last, last * WIDENED)
