@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,10 +16,23 @@ from contextvars import ContextVar
 from time import monotonic
 from typing import TypeVar
 
-__all__ = ["Stop", "current_stop", "deadline", "is_interrupt", "map_in_threads", "time_left"]
+from structopt.errors import TimeLimitReached
+
+__all__ = [
+    "Stop",
+    "call_in_thread",
+    "current_stop",
+    "deadline",
+    "is_interrupt",
+    "map_in_threads",
+    "time_left",
+]
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
+
+#: Seconds between two checks of the stop flag. Windows needs a timeout to react to Ctrl-C.
+_PAUSE = 0.1
 
 
 class Stop:
@@ -34,6 +48,11 @@ class Stop:
     def ask(self) -> None:
         """Stop now; from any thread."""
         self._asked = True
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether `ask` was called here or on an outer stop."""
+        return self._asked or (self._outer is not None and self._outer.is_asked)
 
     @property
     def seconds_left(self) -> float:
@@ -114,6 +133,37 @@ def map_in_threads(function: Callable[[_A], _B], items: Iterable[_A], n_jobs: in
             for future in futures:
                 future.cancel()
             raise
+
+
+def call_in_thread(function: Callable[[], _B]) -> _B:
+    """Call a function that reacts neither to signals nor to a stop flag, and return its result.
+
+    The function runs in a thread of its own, so that the caller can react. After Ctrl-C the thread is left to end by
+    itself, and nobody reads its result.
+
+    Examples
+    --------
+    >>> call_in_thread(lambda: 3)
+    3
+    """
+    found: list[_B] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            found.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    stop, thread = _current.get(), threading.Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_PAUSE)
+        if stop is not None and stop.is_asked:
+            raise TimeLimitReached("Another thread stopped this call.")
+    if errors:
+        raise errors[0]
+    return found[0]
 
 
 def is_interrupt(error: BaseException | None) -> bool:

@@ -7,17 +7,22 @@ needs none of the first; a third of the time of compilation goes into it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import llvmlite.binding as llvm
+from numba.core.boxing import box_array
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder, compile_result
 from numba.core.compiler_machinery import register_pass
 from numba.core.environment import lookup_environment
+from numba.core.pythonapi import _boxers
 from numba.core.typed_passes import NativeLowering
+from numba.core.types import Array
 
-__all__ = ["LinkedCache", "LinkedCompiler", "set_environments"]
+__all__ = ["LinkedCache", "LinkedCompiler", "arrays_boxed_in_c", "set_environments"]
 
 
 def _refuse(name: str) -> Any:
@@ -85,6 +90,35 @@ class LinkedCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
         manager._finalized = False
         manager.finalize()
         return [manager]
+
+
+def _box_array_in_c(kind: Any, value: Any, compiler: Any) -> Any:
+    """Box an array as numba does, but with its Python type as a constant of the kernel."""
+    if not compiler.context.enable_nrt:
+        return box_array(kind, value, compiler)
+    constants, api = compiler.env_manager, compiler.pyapi
+    python_type = constants.read_const(constants.add_const(kind.box_type))
+    api.unserialize = lambda _: python_type  # of this instance, for its one call
+    try:
+        return box_array(kind, value, compiler)
+    finally:
+        del api.unserialize
+
+
+@contextmanager
+def arrays_boxed_in_c() -> Iterator[None]:
+    """Compile kernels that return arrays without calls into Python; call it under numba's lock.
+
+    numba's wrapper unpickles the type of each returned array by a Python function. Ctrl-C during the kernel raises
+    there, numba ignores the exception, and the call ends with a `SystemError`. Without the function Python raises
+    `KeyboardInterrupt` after the call.
+    """
+    before = _boxers.functions[Array]
+    _boxers.functions[Array] = _box_array_in_c
+    try:
+        yield
+    finally:
+        _boxers.functions[Array] = before
 
 
 def set_environments(result: Any) -> None:

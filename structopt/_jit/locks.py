@@ -27,7 +27,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.types.misc import unliteral
 
-from structopt._jit.linking import LinkedCache, LinkedCompiler, set_environments
+from structopt._jit.linking import LinkedCache, LinkedCompiler, arrays_boxed_in_c, set_environments
 
 if sys.platform == "win32":
     import msvcrt
@@ -58,15 +58,18 @@ class Locks:
         self.patience = patience
         self._held: set[Path] = set()
 
-    def compile(self, dispatcher: Dispatcher, path: Path, signature: Any) -> Any:
-        """Compile a kernel for the types of its arguments, or load it, while the lock of a file is held."""
-        with global_compiler_lock, self.hold(path), _no_collection():
+    def compile(self, dispatcher: Dispatcher, path: Path | None, signature: Any) -> Any:
+        """Compile a kernel for the types of its arguments, or load it, while the lock of a file is held.
+
+        Without a path there is no lock.
+        """
+        with global_compiler_lock, self.hold(path), _no_collection(), arrays_boxed_in_c():
             return Dispatcher.compile(dispatcher, signature)
 
     @contextmanager
-    def hold(self, path: Path) -> Iterator[None]:
-        """Hold the lock of a file, if it can be had."""
-        if path in self._held or not self.patience:
+    def hold(self, path: Path | None) -> Iterator[None]:
+        """Hold the lock of a file, if it is available."""
+        if path is None or path in self._held or not self.patience:
             yield
             return
         try:
@@ -192,8 +195,9 @@ def _link_into_kernels(dispatcher: Any, **options: Any) -> None:
 
 
 def _keep(dispatcher: Any, kind: type[FunctionCache]) -> None:
-    """Cache what is compiled on disk, and compile in one process at a time."""
-    function = dispatcher.py_func
+    """Cache compiled code on disk, and compile in one process at a time."""
+    function, path = dispatcher.py_func, None
+    dispatcher.compile = lambda signature: LOCKS.compile(dispatcher, path, signature)
     try:
         dispatcher._cache = kind(function)
     except RuntimeError:  # no directory can be written, neither beside the source nor the user's
@@ -201,7 +205,6 @@ def _keep(dispatcher: Any, kind: type[FunctionCache]) -> None:
             _warn_uncached()
         return
     path = Path(dispatcher.stats.cache_path) / f"{dispatcher._cache._impl.filename_base}.lock"
-    dispatcher.compile = lambda signature: LOCKS.compile(dispatcher, path, signature)
 
 
 def compiled(function: Callable[..., Any], *, inner: bool = False, **options: Any) -> Any:

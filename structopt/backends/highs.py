@@ -115,8 +115,8 @@ class _Watch:
         self.stop: Stop | None = None
 
     def __call__(self, kind: Any, message: str, output: Any, answer: Any, data: Any) -> None:
-        if self.stop is not None and self.stop.seconds_left <= 0.0:
-            answer.user_interrupt = True
+        # HiGHS keeps the flag from one run to the next, so that it must be cleared, too.
+        answer.user_interrupt = self.stop is not None and self.stop.seconds_left <= 0.0
 
 
 class Highs(Backend):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from structopt.backends.base import Capability, Solution, Status
 from structopt.backends.recording import RecordingBackend
 from structopt.errors import DeclarationError
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.stopping import call_in_thread
 
 __all__ = ["Scipy"]
 
@@ -80,7 +82,8 @@ class Scipy(RecordingBackend):
     def _solve(self, costs: FloatArray, start: FloatArray | None) -> Solution:
         rows = self._rows
         options = self._options if math.isinf(self._limit) else {**self._options, "time_limit": self._limit}
-        result = scipy.optimize.milp(
+        solve = partial(
+            scipy.optimize.milp,
             -costs,  # milp minimises
             integrality=rows.integrality.astype(np.uint8),
             bounds=scipy.optimize.Bounds(rows.lower, rows.upper),
@@ -89,6 +92,7 @@ class Scipy(RecordingBackend):
             ),
             options=options,
         )
+        result = call_in_thread(solve)  # it does not react to Ctrl-C
         status = _STATUS.get(result.status, Status.FAILED)
         if status is Status.TIME_LIMIT and "ime limit" not in result.message:
             status = Status.FAILED  # SciPy's code 1 also covers the node and iteration limits

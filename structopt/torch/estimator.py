@@ -29,7 +29,7 @@ from structopt.surrogates import Surrogate
 from structopt.torch.fenchel_young import FenchelYoung
 from structopt.torch.hinge import StructuredHinge
 from structopt.torch.layouts import layout_of
-from structopt.torch.module import StructuredLoss
+from structopt.torch.module import StructuredLoss, keeps_grad_mode
 from structopt.torch.scores import Arrangement
 
 __all__ = ["NeuralStructured"]
@@ -139,6 +139,7 @@ class NeuralStructured(BaseEstimator):
 
     # ---- training --------------------------------------------------------------------------------
 
+    @keeps_grad_mode
     def fit(self, X: Any, Y: Any) -> Self:
         """Train on a data set. Ctrl-C stops, and keeps the best epoch so far.
 
@@ -282,13 +283,15 @@ class NeuralStructured(BaseEstimator):
             with torch.no_grad():
                 scores, mask = self._scores(_taken(X, np.arange(part.start, part.stop)))
                 arranged = self._layout.arrange(scores, mask)
-                yield part, arranged, arranged.arrays().arrays
+                tables = arranged.arrays().arrays
+            yield part, arranged, tables  # with gradients again: the caller may never come back
 
     def _best(self, arranged: Arrangement, tables: list[npt.NDArray[np.float64]]) -> LabelBatch:
         return arranged.batch.argmax(tables, n_jobs=self.n_jobs)[0]
 
     # ---- use -------------------------------------------------------------------------------------
 
+    @keeps_grad_mode
     def predict(self, X: Any) -> Any:
         """The best label of every input.
 
@@ -306,6 +309,7 @@ class NeuralStructured(BaseEstimator):
             found += arranged.batch.decode(self._best(arranged, tables))
         return as_array(found)
 
+    @keeps_grad_mode
     def score(self, X: Any, Y: Any) -> float:
         """``1 - sum of task losses / sum of the largest possible ones``, between 0 and 1; as of `StructuredSVM`.
 

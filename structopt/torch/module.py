@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +15,18 @@ from structopt.errors import DeclarationError, SolverFailed, StructoptError
 from structopt.model import Model
 from structopt.torch.layouts import layout_of
 
-__all__ = ["DoubleBackward", "Reduction", "StructuredLoss", "StructuredModule", "differentiable_once", "naming"]
+__all__ = [
+    "DoubleBackward",
+    "Reduction",
+    "StructuredLoss",
+    "StructuredModule",
+    "differentiable_once",
+    "keeps_grad_mode",
+    "naming",
+]
 
 Reduction = Literal["mean", "sum", "none"]
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class DoubleBackward(StructoptError, RuntimeError):
@@ -54,6 +64,23 @@ class StructuredModule(nn.Module):
     @torch.compiler.disable
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return super().__call__(*arguments, **options)
+
+
+def keeps_grad_mode(function: _F) -> _F:
+    """Restore PyTorch's gradient mode after a call, however it ends.
+
+    Ctrl-C inside ``torch.no_grad().__enter__`` would otherwise leave gradients disabled.
+    """
+
+    @wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        before = torch.is_grad_enabled()
+        try:
+            return function(*arguments, **options)
+        finally:
+            torch.set_grad_enabled(before)
+
+    return cast(_F, call)
 
 
 class StructuredLoss(StructuredModule):

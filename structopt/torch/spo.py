@@ -14,7 +14,7 @@ from structopt.model import Model
 from structopt.space.compiled import FloatArray
 from structopt.torch.inference import best
 from structopt.torch.layers import in_order
-from structopt.torch.module import Reduction, StructuredLoss, differentiable_once
+from structopt.torch.module import Reduction, StructuredLoss, differentiable_once, keeps_grad_mode
 from structopt.torch.scores import Arrangement, Group
 
 __all__ = ["SPOPlus"]
@@ -88,6 +88,7 @@ class SPOPlus(StructuredLoss):
         found = [_SPOPlus.apply(self, arranged, group, own, group.costs) for group, own in pairs]
         return self._reduced(arranged.back(in_order(groups, found)))
 
+    @keeps_grad_mode
     def regret(self, predicted: Any, costs: Any, mask: Any = None, inputs: Any = None) -> Tensor:
         """``c . z(p) - c . z(c)``: what deciding by the predicted costs costs, for every example.
 

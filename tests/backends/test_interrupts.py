@@ -8,11 +8,14 @@ import time
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import structopt as so
+from structopt import stopping
+from structopt.backends.base import Status
 from structopt.backends.highs import Highs
 from structopt.space.feasibility import contains
-from structopt.stopping import Stop, deadline, map_in_threads, time_left
+from structopt.stopping import Stop, call_in_thread, deadline, map_in_threads, time_left
 from structopt.testing.instances import hard_knapsack, space_of
 
 #: Only to end a run that hangs: these programs take hours.
@@ -36,6 +39,48 @@ def answers_right(oracle: so.Oracle) -> None:
     assert oracle.maximize(costs).value == 2.0
     assert oracle.maximize(costs, rows=[(one, 0.0, 0.0)]).value == 0.0
     assert oracle.maximize(costs).value == 2.0
+
+
+def test_programs_of_scipy_run_outside_the_main_thread(monkeypatch):
+    """SciPy's solver handles no signals, so Ctrl-C needs a main thread that waits in Python."""
+    threads, milp = [], scipy.optimize.milp
+
+    def recorded(*arguments, **options):
+        threads.append(threading.current_thread())
+        return milp(*arguments, **options)
+
+    monkeypatch.setattr(scipy.optimize, "milp", recorded)
+    oracle = so.Oracle(space_of([[3.0, 5.0, 7.0], [6.0, 4.0, 5.0]], -np.inf, 11.0, 0.0, 1.0, True), "scipy")
+    assert oracle.maximize(np.array([3.0, 2.0, 1.0])).value == 5.0
+    assert threads and threading.main_thread() not in threads
+
+
+def test_ctrl_c_leaves_a_function_that_ignores_signals(after):
+    over = threading.Event()
+    after(0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call_in_thread(lambda: over.wait(HANG))
+    finally:
+        over.set()
+
+
+def test_call_in_thread_passes_errors_on_and_obeys_the_stop_flag():
+    with pytest.raises(ZeroDivisionError):
+        call_in_thread(lambda: 1 // 0)
+    over = threading.Event()
+
+    def work(i: int) -> None:
+        if i == 0:
+            raise ValueError("the first")
+        call_in_thread(lambda: over.wait(HANG))
+
+    try:
+        with pytest.raises(ValueError, match="the first"):
+            map_in_threads(work, range(2), 2)
+        assert not over.is_set()
+    finally:
+        over.set()
 
 
 @pytest.mark.parametrize("rows", [False, True])
@@ -83,6 +128,25 @@ def test_ctrl_c_ends_the_threads_of_a_batch(after):
         oracle.maximize_batch(costs + rng.normal(size=(4, len(costs))), n_jobs=2)
     assert time.monotonic() - begun < HANG, "the other thread was waited for"
     answers_right(oracle)
+
+
+def test_a_model_that_was_stopped_by_the_flag_finishes_its_next_run():
+    space, costs = hard_knapsack(20, 5)
+    backend = Highs(space)
+    backend.set_costs(costs)
+    right = backend.run()
+    assert right.status is Status.OPTIMAL
+    stop = Stop(np.inf, None)
+    stop.ask()
+    token = stopping._current.set(stop)
+    try:
+        assert backend.run().status is Status.TIME_LIMIT
+    finally:
+        stopping._current.reset(token)
+    for _ in range(2):
+        backend.set_costs(costs)
+        again = backend.run()
+        assert again.status is Status.OPTIMAL and again.bound == pytest.approx(right.bound)
 
 
 def test_any_handler_that_raises_stops_a_mip():

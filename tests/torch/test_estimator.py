@@ -163,6 +163,25 @@ def test_ctrl_c_keeps_the_best_epoch():
     assert net.predict(X[:2])[0].shape == Y[0].shape
 
 
+def test_ctrl_c_leaves_gradients_enabled(monkeypatch):
+    X, Y = _sequences(20)
+    net = _estimator(epochs=1, batch_size=5).fit(X, Y)
+    assert all(torch.is_grad_enabled() for _ in net._arranged(X))
+
+    class Interrupted(torch.no_grad):
+        def __enter__(self):
+            super().__enter__()
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "no_grad", Interrupted)
+        for call in (lambda: net.predict(X), lambda: net.score(X, Y)):
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            assert torch.is_grad_enabled()
+    assert net.fit(X, Y).score(X, Y) > 0.0
+
+
 def test_rows_of_a_matrix():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
