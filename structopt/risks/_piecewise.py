@@ -10,7 +10,7 @@ import numpy as np
 from structopt._jit import kernel
 from structopt.risks._features import FloatArray, IntArray
 
-__all__ = ["scalar_line_minimum", "table_line_minimum"]
+__all__ = ["scalar_line_minimum", "table_entry", "table_line_minimum"]
 
 
 @kernel
@@ -90,6 +90,14 @@ def _sign_change(steps: FloatArray, raises: FloatArray, size: int, slope: float,
 
 
 @kernel
+def table_entry(table: FloatArray, label: int, k: int) -> float:
+    """Return ``table[label, k]``; an empty table is 0 on the diagonal and 1 elsewhere."""
+    if table.size == 0:
+        return 0.0 if k == label else 1.0
+    return float(table[label, k])
+
+
+@kernel
 def _highest_lines(
     scores: FloatArray, moves: FloatArray, i: int, label: int, delta: FloatArray, gamma: FloatArray, t: float
 ) -> tuple[int, float, int, float]:
@@ -97,9 +105,9 @@ def _highest_lines(
     flat, down, steep, up, height = label, 0.0, label, 0.0, 0.0
     base, lift = scores[i, label], moves[i, label]
     for k in range(scores.shape[1]):
-        gain = gamma[label, k]
+        gain = table_entry(gamma, label, k)
         slope = gain * (moves[i, k] - lift)
-        value = gain * (scores[i, k] - base) + delta[label, k] + t * slope
+        value = gain * (scores[i, k] - base) + table_entry(delta, label, k) + t * slope
         if value > height:
             flat, down, steep, up, height = k, slope, k, slope, value
         elif value == height:
@@ -165,7 +173,8 @@ def table_line_minimum(
         for p in range(active.size):
             i = active[p]
             if at_low[i] == at_high[i]:
-                slope += shares[i] * gamma[labels[i], at_low[i]] * (moves[i, at_low[i]] - moves[i, labels[i]])
+                gain = table_entry(gamma, labels[i], at_low[i])
+                slope += shares[i] * gain * (moves[i, at_low[i]] - moves[i, labels[i]])
             else:
                 active[size] = i
                 size += 1

@@ -15,7 +15,7 @@ from structopt.checks import checked, converted
 from structopt.errors import DeclarationError
 from structopt.risks._base import SeparableRisk
 from structopt.risks._features import FloatArray, IntArray, integer_vector
-from structopt.risks._piecewise import table_line_minimum
+from structopt.risks._piecewise import table_entry, table_line_minimum
 
 __all__ = ["Multiclass", "MultivariateRegression", "Softmax"]
 
@@ -90,23 +90,23 @@ class Multiclass(VectorRisk):
         super().__init__(X, sample_weight)
         owner = type(self).__name__
         self.y, self.n_classes = _classes(y, len(self), n_classes, delta, owner)
-        self.delta = _cost_table(delta, self.n_classes, "delta", owner)
-        if np.any(np.diag(self.delta) != 0.0):
+        self._delta = _cost_table(delta, self.n_classes, "delta", owner)
+        if np.any(np.diag(self._delta) != 0.0):
             raise DeclarationError(f"{owner}: delta must be 0 on the diagonal: the right answer has no loss.")
-        self.gamma = (
-            self.delta if isinstance(gamma, str) and gamma == "delta" else _scales(gamma, self.n_classes, owner)
+        self._gamma = (
+            self._delta if isinstance(gamma, str) and gamma == "delta" else _scales(gamma, self.n_classes, owner)
         )
         self._set_outputs(self.n_classes)
 
     def loss(self, f: FloatArray) -> tuple[float, FloatArray]:
         f = np.ascontiguousarray(f)
         derivative = np.zeros_like(f)
-        value = _soft_margin(f, self.y, self.delta, self.gamma, self.shares, derivative)
+        value = _soft_margin(f, self.y, self._delta, self._gamma, self.shares, derivative)
         return float(value), derivative
 
     def line_step(self, f: FloatArray, df: FloatArray, slope: float, curvature: float) -> float:
         f, df = np.ascontiguousarray(f), np.ascontiguousarray(df)
-        return float(table_line_minimum(f, df, self.y, self.delta, self.gamma, self.shares, slope, curvature))
+        return float(table_line_minimum(f, df, self.y, self._delta, self._gamma, self.shares, slope, curvature))
 
 
 class Softmax(VectorRisk):
@@ -205,13 +205,14 @@ def _soft_margin(
         label = y[i]
         best, height = label, 0.0
         for k in range(f.shape[1]):
-            value = gamma[label, k] * (f[i, k] - f[i, label]) + delta[label, k]
+            value = table_entry(gamma, label, k) * (f[i, k] - f[i, label]) + table_entry(delta, label, k)
             if value > height:
                 best, height = k, value
         if best != label:
             total += shares[i] * height
-            derivative[i, best] += shares[i] * gamma[label, best]
-            derivative[i, label] -= shares[i] * gamma[label, best]
+            gain = shares[i] * table_entry(gamma, label, best)
+            derivative[i, best] += gain
+            derivative[i, label] -= gain
     return total
 
 
@@ -231,8 +232,9 @@ def _classes(y: Any, length: int, n_classes: int | None, delta: Any, owner: str)
 
 
 def _cost_table(delta: Any, n_classes: int, name: str, owner: str) -> FloatArray:
+    """Return a checked table. No table is an empty one: 1 off the diagonal (see `table_entry`)."""
     if delta is None:
-        return 1.0 - np.eye(n_classes)
+        return np.zeros((0, 0))
     table = np.array(converted(f"{owner}: {name}", delta))
     if table.shape != (n_classes, n_classes):
         raise DeclarationError(f"{owner}: {name} has shape {table.shape}; it needs ({n_classes}, {n_classes}).")
@@ -242,8 +244,7 @@ def _cost_table(delta: Any, n_classes: int, name: str, owner: str) -> FloatArray
 
 
 def _scales(gamma: Any, n_classes: int, owner: str) -> FloatArray:
-    if gamma is None:
-        return np.ones((n_classes, n_classes))
+    # The diagonal is multiplied by a margin of 0, so the default may be 0 there.
     if isinstance(gamma, str):
         raise DeclarationError(f"{owner}: gamma must be a table or 'delta', got {gamma!r}.")
     return _cost_table(gamma, n_classes, "gamma", owner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, labels_given, spread_rows
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -108,8 +109,39 @@ class Multiclass(Model):
         return ClassInference(batch) if self.solves_itself else super().batch_inference(batch)
 
 
+@dataclass(frozen=True, eq=False)
+class OneHotLosses:
+    """Loss coefficients that distinguish the true class only: ``base_i``, plus ``own_i`` at the class ``truth_i``.
+
+    The 0/1 loss has this form. A table of its coefficients would have one entry per example and class.
+    """
+
+    truth: IntArray
+    base: FloatArray
+    own: FloatArray
+    n_classes: int
+
+    def at(self, labels: IntArray) -> FloatArray:
+        """Return the coefficient of each example's label."""
+        return self.base + np.where(labels == self.truth, self.own, 0.0)
+
+    def __getitem__(self, some: IntArray) -> FloatArray:
+        """Return the coefficients of some examples as a dense array."""
+        rows = np.repeat(self.base[some][:, None], self.n_classes, axis=1)
+        rows[np.arange(len(rows)), self.truth[some]] += self.own[some]
+        return rows
+
+    def plus(self, other: OneHotLosses, factors: FloatArray) -> OneHotLosses:
+        """Return ``self + factors * other``, with one factor per example."""
+        base, own = self.base + factors * other.base, self.own + factors * other.own
+        return OneHotLosses(self.truth, base, own, self.n_classes)
+
+
 class ClassNumbers(BatchCodec[IntArray]):
-    """One class out of several as its number, -1 for none; losses are by class, ``(n, K)``."""
+    """One class out of several as its number, -1 for none.
+
+    Loss coefficients are an array ``(n, K)``, or `OneHotLosses` for the 0/1 loss.
+    """
 
     one_of_many = True
 
@@ -142,19 +174,36 @@ class ClassNumbers(BatchCodec[IntArray]):
     def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
         return cast("IntArray", spread_rows(parts, some, self.n, -1))
 
-    def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
-        task = self.model.block_losses()["y"]
-        forms = [task.linear(row) for row in np.eye(len(self.model.names))]
-        return LossBatch(np.array([form[0] for form in forms])[truth], np.array([form[1] for form in forms])[truth])
+    def losses(self, truth: IntArray) -> LossBatch[Any]:
+        task, K = self.model.block_losses()["y"], len(self.model.names)
+        if type(task) is ZeroOne:
+            return LossBatch(OneHotLosses(truth, np.zeros(self.n), np.full(self.n, -1.0), K), np.ones(self.n))
+        seen, place = np.unique(truth, return_inverse=True)
+        forms = [task.linear(row) for row in _one_hot(seen, K)]
+        return LossBatch(np.array([form[0] for form in forms])[place], np.array([form[1] for form in forms])[place])
 
     def counts(self, truth: IntArray) -> Counts | None:
-        return counts_of(np.eye(len(self.model.names))[truth], self.model.counted())
+        weights, K, ones = self.model.counted(), len(self.model.names), np.ones(self.n)
+        if type(self.model.block_losses()["y"]) is not ZeroOne:
+            return counts_of(_one_hot(truth, K), weights)
+        errors, on = OneHotLosses(truth, ones, -2.0 * ones, K), OneHotLosses(truth, -ones, 0.0 * ones, K)
+        return Counts(LossBatch(errors, ones), LossBatch(on, -ones), 1.0)
 
-    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
-        return common_steps(loss.coef, np.arange(self.n), self.n)
+    def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
+        if not isinstance(first.coef, OneHotLosses):
+            return super().combined(first, second, factors)
+        return LossBatch(first.coef.plus(second.coef, factors), first.const + factors * second.const)
 
-    def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
-        found = loss.coef[np.arange(self.n), labels]
+    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
+        coef, every = loss.coef, np.arange(self.n)
+        if isinstance(coef, OneHotLosses):
+            wrong = np.where(coef.truth == 0, 1, 0) if coef.n_classes > 1 else coef.truth
+            coef = np.stack([coef.at(coef.truth), coef.at(wrong)], axis=1)
+        return common_steps(coef, every, self.n)
+
+    def loss_values(self, loss: LossBatch[Any], labels: IntArray) -> FloatArray:
+        coef = loss.coef
+        found = coef.at(labels) if isinstance(coef, OneHotLosses) else coef[np.arange(self.n), labels]
         return np.asarray(np.where(labels >= 0, found, 0.0) + loss.const)
 
 
@@ -164,22 +213,37 @@ class ClassInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch[Any] | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        scores = rows_or_all(tables[0], some)
-        if loss is not None:
-            scores = scores + weighed(rows_or_all(loss.coef, some), weight, some)
-        best = scores.argmax(axis=1)
-        return Maxima(best, scores[np.arange(len(best)), best])
+        if loss is None:
+            scores = rows_or_all(tables[0], some)
+            best = scores.argmax(axis=1)
+            return Maxima(best, scores[np.arange(len(best)), best])
+        chosen = np.arange(self.batch.n) if some is None else some
+        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)
+        best, values = np.empty(len(chosen), dtype=np.int64), np.empty(len(chosen))
+        first = 0
+        for block in blocks(chosen, tables[0].shape[1]):
+            rows, last = np.arange(len(block)), first + len(block)
+            if isinstance(loss.coef, OneHotLosses):
+                # The base is the same for all classes: it moves the maximum and not the maximiser.
+                sums, base = np.asarray(tables[0][block], dtype=np.float64), weights[block] * loss.coef.base[block]
+                sums[rows, loss.coef.truth[block]] += weights[block] * loss.coef.own[block]
+            else:
+                sums, base = tables[0][block] + weights[block][:, None] * loss.coef[block], np.zeros(len(block))
+            best[first:last] = sums.argmax(axis=1)
+            values[first:last] = sums[rows, best[first:last]] + base
+            first = last
+        return Maxima(best, values)
 
-    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
+    def front_cost(self, loss: LossBatch[Any]) -> float | None:
         return 1.0
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         scores = np.asarray(tables[0], dtype=np.float64)
         width = scores.shape[1]
@@ -194,6 +258,13 @@ class ClassInference(BatchInference):
                 return np.where(places < 0, own, places - ptr[:-1])
 
             yield BatchFronts(block, Fronts(ptr, h.ravel(), g.ravel(), decode))
+
+
+def _one_hot(classes: IntArray, n_classes: int) -> FloatArray:
+    """Return the one-hot vectors of some classes."""
+    rows = np.zeros((len(classes), n_classes))
+    rows[np.arange(len(classes)), classes] = 1.0
+    return rows
 
 
 def _known(label: Any, places: dict[Any, int]) -> bool:

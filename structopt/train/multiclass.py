@@ -232,9 +232,12 @@ class _Dual:
         self.factor /= batch.n
         rows, K = batch.rows[0], batch.columns[0]
         self.truth = np.asarray(risk.truth.native, dtype=np.int64)
-        # The loss of an example depends on its class only; classes without examples are never looked up.
-        self.costs = np.zeros((K, K))
-        self.costs[self.truth] = risk.loss.coef + risk.loss.const[:, None]
+        # The loss of an example depends on its class only; classes without examples are never looked up. The 0/1 loss
+        # needs no table.
+        explicit = isinstance(risk.loss.coef, np.ndarray)
+        self.costs = np.zeros((K, K) if explicit else (0, 0))
+        if explicit:
+            self.costs[self.truth] = risk.loss.coef + risk.loss.const[:, None]
         self.sparse = sp.issparse(rows)
         self.features, self.norms = _features(rows)
         d = int(rows.shape[1])
@@ -295,7 +298,7 @@ class _Dual:
 
     def arranged(self, w: FloatArray) -> FloatArray:
         """A weight vector of the model in the form of W."""
-        by_class = w.reshape(self.costs.shape[0], -1)
+        by_class = w.reshape(self.alpha.shape[1], -1)
         return by_class.T if self.sparse else by_class
 
     def guess(self) -> None:
@@ -303,9 +306,14 @@ class _Dual:
         sparse, X, data, indices, indptr = self.features
         d = self.W.shape[0] if sparse else self.W.shape[1]
         rows = sp.csr_array((data, indices, indptr), shape=(self.n, d)) if sparse else X
-        best = np.argmax(np.asarray(rows @ (self.W if sparse else self.W.T)) + self.costs[self.truth], axis=1)
+        scores, every = np.asarray(rows @ (self.W if sparse else self.W.T), dtype=np.float64), np.arange(self.n)
+        if self.costs.size:
+            scores += self.costs[self.truth]
+        else:
+            scores[every, self.truth] -= 1.0
+        best = np.argmax(scores, axis=1)
         self.alpha[:] = 0.0
-        self.alpha[np.arange(self.n), best] = 1.0
+        self.alpha[every, best] = 1.0
         self.active[:, 0], self.active[:, 1] = np.minimum(best, self.truth), np.maximum(best, self.truth)
         self.n_active[:] = np.where(best == self.truth, 1, 2)
 

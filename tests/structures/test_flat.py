@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -228,3 +229,53 @@ def test_a_memoryview_is_a_matrix():
     assert model.batch(memoryview(X)).n == 6
     viewed, plain = (so.risks.StructuredRisk(model, x, [0, 1] * 3)(w) for x in (memoryview(X), X))
     assert viewed[0] == plain[0]
+
+
+class _ListedZeroOne(so.losses.ZeroOne):
+    """The 0/1 loss under another type, so that its coefficients are listed."""
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
+def test_implicit_zero_one_loss_equals_listed_coefficients(surrogate, rng):
+    X, y = rng.normal(size=(30, 3)), rng.integers(0, 6, 30)
+    risks = [
+        so.train.StructuredRisk(so.structures.Multiclass(6, loss=loss), X, y, surrogate=surrogate)
+        for loss in ("zero-one", _ListedZeroOne())
+    ]
+    assert isinstance(risks[1].loss.coef, np.ndarray) and not isinstance(risks[0].loss.coef, np.ndarray)
+    assert np.allclose(risks[0].loss.coef[np.arange(30)], risks[1].loss.coef)
+    for _ in range(10):
+        w = rng.normal(size=risks[0].n_features)
+        (a, ga), (b, gb) = (risk(w) for risk in risks)
+        assert a == pytest.approx(b, rel=1e-12) and np.allclose(ga, gb, atol=1e-12)
+    codecs = [risk.batch.codec for risk in risks]
+    steps = [codec.loss_steps(risk.loss) for codec, risk in zip(codecs, risks, strict=True)]
+    assert np.array_equal(*steps)
+    if surrogate == "margin":
+        results = [so.train.block_ascent(risk, lam=0.1, tol=1e-6) for risk in risks]
+        assert results[0].objective == pytest.approx(results[1].objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("what", ["structured risk", "block ascent", "vector risk"])
+def test_zero_one_loss_allocates_no_table_of_pairs_of_classes(what, rng):
+    K = 3000
+    X, y = rng.normal(size=(4, 2)), rng.integers(0, K, 4)
+
+    def work(n_classes):
+        if what == "vector risk":
+            risk = so.risks.Multiclass(X, y % n_classes, n_classes=n_classes)
+        else:
+            risk = so.train.StructuredRisk(so.structures.Multiclass(n_classes), X, y % n_classes)
+        if what == "block ascent":
+            so.train.block_ascent(risk, lam=0.1, max_passes=2)
+        else:
+            risk(np.zeros(risk.n_features))
+
+    work(5)  # kernels are compiled
+    tracemalloc.start()
+    try:
+        work(K)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.1 * K * K * 8

@@ -19,6 +19,14 @@ from structopt._jit import FloatArray, fast, kernel
 __all__ = ["ascend_active", "ascend_all", "surrogate_sum", "weights_of_dual"]
 
 
+@kernel
+def _cost(costs: FloatArray, y: int, k: int) -> float:
+    """Return the loss of class k if y is true; an empty table is the 0/1 loss."""
+    if costs.size == 0:
+        return 0.0 if k == y else 1.0
+    return float(costs[y, k])
+
+
 @fast("reassoc", "contract")
 def _dot(x: Any, w: Any) -> float:
     """A product whose sum may be taken in any order, so that it is vectorised; NaN keeps its meaning."""
@@ -128,13 +136,13 @@ def ascend_all(
     A gap is `step` times that of the example's surrogate: its part in the gap of the objective, over lam.
     """
     g, v, change, moved = scratch
-    K = costs.shape[0]
+    K = alpha.shape[1]
     total = 0.0
     for position in range(order.size):
         i = order[position]
         y = truth[i]
         for k in range(K):
-            g[k] = costs[y, k]
+            g[k] = _cost(costs, y, k)
         _scores_all(i, features, W, g)
         a_i = alpha[i]
         top, mean = g[0], 0.0
@@ -178,7 +186,7 @@ def ascend_active(
         classes = active[i, :m]
         y = truth[i]
         for a in range(m):
-            g[a] = costs[y, classes[a]]
+            g[a] = _cost(costs, y, classes[a])
             change[a] = alpha[i, classes[a]]
         _scores_of(i, classes, features, W, g)
         top, mean = g[0], 0.0
@@ -214,7 +222,7 @@ def weights_of_dual(
         off = 0.0
         for a in range(m):
             k = active[i, a]
-            total += step[i] * alpha[i, k] * costs[y, k]
+            total += step[i] * alpha[i, k] * _cost(costs, y, k)
             off += 0.0 if k == y else alpha[i, k]
         if off == 0.0:
             continue
@@ -238,6 +246,6 @@ def surrogate_sum(truth: Any, costs: FloatArray, features: Any, step: FloatArray
         _scores_all(i, features, W, g)
         own, top = g[y], 0.0
         for k in range(g.size):
-            top = max(top, costs[y, k] + g[k] - own)
+            top = max(top, _cost(costs, y, k) + g[k] - own)
         total += step[i] * top
     return total
