@@ -11,8 +11,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.checks import checked, converted, floats, function, instance
-from structopt.errors import DeclarationError, SpaceMismatch
+from structopt.checks import checked, converted, floats, function, instance, shown
+from structopt.errors import DeclarationError, SpaceMismatch, StructoptError
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
 from structopt.model.block_losses import BlockLosses
@@ -40,8 +40,8 @@ class Model(Probabilities):
     Parameters
     ----------
     space : LabelSpace or callable
-        The label space, or ``space(x)`` where it depends on the input; then it is declared once per ``key(x)``. Rows
-        may be added until the model is first used.
+        The label space, or a function ``space(x)`` if it depends on the input. The function is called once per
+        ``key(x)``. Rows may be added until the model is first used.
     features : mapping of str to Term
         How the blocks of the space are scored (`structopt.features`); blocks left out score 0.
     loss : TaskLoss or mapping of str to TaskLoss, optional
@@ -50,7 +50,9 @@ class Model(Probabilities):
         ``encode(label) -> z`` and ``decode(z) -> label``. By default a label is the array of the first block, and the
         other blocks must follow from it through the rows.
     key : callable, optional
-        What of the input the space depends on (hashable); the input's shape by default.
+        Hashable value ``key(x)`` that determines the space of an input. The default is the shape of a numeric array.
+        Other inputs (dicts, objects) need a `key` if `space` is a function. `predict`, `Batch` and
+        `structopt.testing.check_model` raise if they find two inputs with one key and different spaces.
     solver, integral, options
         Given to the `Oracle` of each space.
 
@@ -107,6 +109,8 @@ class Model(Probabilities):
 
     #: Whether the oracles belong to one training run.
     _is_private = False
+    #: Whether the class ensures that inputs with the same key have the same label space.
+    _key_is_proved = False
 
     def _forget(self) -> None:
         self._spaces: dict[Hashable, LabelSpace] = {}
@@ -132,7 +136,7 @@ class Model(Probabilities):
         return self._declared is not None
 
     def key(self, x: Any) -> Hashable:
-        """What of the input the label space depends on; None if it does not.
+        """Return the value that determines the label space of an input; None if all inputs share one space.
 
         Parameters
         ----------
@@ -145,9 +149,47 @@ class Model(Probabilities):
         """
         if self.fixed:
             return None
-        if self._key is not None:
-            return self._key(x)
-        return tuple(np.shape(x)) if not sp.issparse(x) else tuple(x.shape)
+        if self._key is None:
+            return _array_shape(x)
+        found = self._key(x)
+        if not _is_hashable(found):
+            raise DeclarationError(f"key(x) must return a hashable value, got {shown(found)}.")
+        return found
+
+    def check_key(self, x: Any, name: str = "This input") -> None:
+        """Raise if the label space of an input differs from that of an earlier input with the same `key`.
+
+        Parameters
+        ----------
+        x : object
+            An input.
+        name : str
+            Name of the input in the error message.
+
+        Raises
+        ------
+        DeclarationError
+            If the spaces differ in their blocks or rows. Lazy rows are compared only if no `key` was given.
+        """
+        if self._declare is None or self._key_is_proved:
+            return
+        key = self.key(x)
+        known = self._spaces.get(key)
+        if known is None:
+            self.space(x)
+            return
+        own = self._declare(x)
+        instance("What space(x) returned", own, LabelSpace)
+        if _same_blocks(known, own):
+            if known.fingerprint == own.fingerprint:
+                return
+            if self._key is not None and known.compiled.separations and known.compiled.same_rows(own.compiled):
+                return
+        told = f"the key {key!r}" if self._key is not None else f"the shape {key!r}, which is the default key"
+        raise DeclarationError(
+            f"{name} has another label space than an earlier input with {told}: {own!r} instead of {known!r}. Give "
+            "Model(key=...), a function that returns a different value for every different space."
+        )
 
     def space(self, x: Any = None) -> LabelSpace:
         """The label space of an input, declared once per `key`.
@@ -246,6 +288,7 @@ class Model(Probabilities):
             shape = space[name].shape
             rows, wanted = checked_rows(term.rows(x)), term.n_rows(shape)
             if wanted is not None and rows.shape[0] != wanted:
+                self.check_key(x)
                 raise DeclarationError(
                     f"The input has {rows.shape[0]} feature rows for the block {name!r}, where {term!r} takes {wanted}."
                 )
@@ -319,13 +362,17 @@ class Model(Probabilities):
         ndarray of shape (n_variables,)
         """
         space = self.space(x)
-        if self._encode is not None:
-            point = floats("What encode returned", self._encode(label))
-        elif isinstance(label, Mapping):
-            point = space.vector(**{str(name): value for name, value in label.items()})
-        else:
-            point = self._complete(space, label)
-        return check_label(space.compiled, point, label)
+        try:
+            if self._encode is not None:
+                point = floats("What encode returned", self._encode(label))
+            elif isinstance(label, Mapping):
+                point = space.vector(**{str(name): value for name, value in label.items()})
+            else:
+                point = self._complete(space, label)
+            return check_label(space.compiled, point, label)
+        except StructoptError:
+            self.check_key(x)  # a key that is too coarse is the more likely reason
+            raise
 
     def encode_batch(self, labels: Any) -> FloatArray | None:
         """Points of labels that are arrays over all variables of the one space, checked in one product.
@@ -566,6 +613,7 @@ class Model(Probabilities):
         object
             The label, as the user writes it.
         """
+        self.check_key(x)
         return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
 
     # ---- whole data sets -------------------------------------------------------------------------
@@ -691,3 +739,31 @@ class Model(Probabilities):
 def _check_length(w: FloatArray, expected: int) -> None:
     if w.shape != (expected,):
         raise DeclarationError(f"w has shape {w.shape}; this model has {expected} weights for such inputs.")
+
+
+def _array_shape(x: Any) -> tuple[int, ...]:
+    """Return the shape of a numeric array, the default key."""
+    if sp.issparse(x):
+        return tuple(x.shape)
+    try:
+        array = np.asarray(x)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "fiubc":
+        raise DeclarationError(
+            "The label space is a function of the input and the input is not a numeric array, so the model needs "
+            f"Model(key=...), a function that returns a different value for every different space; got {shown(x)}."
+        )
+    return array.shape
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _same_blocks(one: LabelSpace, other: LabelSpace) -> bool:
+    return [(block.name, block.shape) for block in one] == [(block.name, block.shape) for block in other]

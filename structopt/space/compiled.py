@@ -158,6 +158,16 @@ class CompiledSpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the content (rows, bounds, integrality; not the names), to share compiled oracles."""
+        digest = self._digest_rows()
+        for separation in self.separations:
+            digest.update(f"{separation.token}{separation.integral_only}{separation.layout}".encode())
+        return digest.hexdigest()
+
+    def same_rows(self, other: CompiledSpace) -> bool:
+        """Return whether two spaces have the same variables and listed rows; lazy rows are not compared."""
+        return self._digest_rows().digest() == other._digest_rows().digest()
+
+    def _digest_rows(self) -> hashlib.blake2b:
         digest = hashlib.blake2b(digest_size=16)
         digest.update(np.asarray(self.matrix.shape, dtype=np.int64).tobytes())
         for array, dtype in (
@@ -172,9 +182,7 @@ class CompiledSpace:
             # Adding 0.0 turns -0.0 into 0.0, which must not change the fingerprint.
             digest.update(np.ascontiguousarray(array.astype(dtype) + dtype(0)).tobytes())
         digest.update(np.packbits(self.integrality).tobytes())
-        for separation in self.separations:
-            digest.update(f"{separation.token}{separation.integral_only}{separation.layout}".encode())
-        return digest.hexdigest()
+        return digest
 
     def __repr__(self) -> str:
         title = f" {self.name!r}" if self.name else ""

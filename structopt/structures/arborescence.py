@@ -175,6 +175,8 @@ class Arborescence(Model):
     array([0, 1, 2])
     """
 
+    _key_is_proved = True
+
     @checked
     def __init__(
         self,

@@ -157,6 +157,8 @@ class Assignment(Model):
     array([0, 1, 2])
     """
 
+    _key_is_proved = True
+
     @checked
     def __init__(
         self,

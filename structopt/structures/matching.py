@@ -171,6 +171,8 @@ class Matching(Model):
     array([1, 0, 3, 2])
     """
 
+    _key_is_proved = True
+
     @checked
     def __init__(
         self,

@@ -114,6 +114,8 @@ class Ranking(Model):
     0.0
     """
 
+    _key_is_proved = True
+
     @checked
     def __init__(
         self,

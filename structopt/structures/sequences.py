@@ -362,6 +362,8 @@ def count_codes(codes: IntArray, owner: IntArray, n: int, width: int) -> sp.csr_
 class SequenceModel(Model):
     """A model whose inputs are (T, d) matrices and whose labels follow rules of succession."""
 
+    _key_is_proved = True
+
     def __init__(
         self,
         states: int | Sequence[Hashable],

@@ -151,6 +151,8 @@ class Tour(Model):
     array([0, 1, 4, 2, 3])
     """
 
+    _key_is_proved = True
+
     @checked
     def __init__(
         self,

@@ -47,6 +47,12 @@ def _close(a: Any, b: Any, what: str) -> None:
     assert error <= _TOLERANCE * scale, f"{what} differ by {error:.3g}"
 
 
+def keys(case: _Case) -> None:
+    """Inputs with the same key have the same label space."""
+    for i, x in enumerate(case.inputs):
+        case.model.check_key(x, f"Input {i}")
+
+
 def codec(case: _Case) -> None:
     """A label is encoded into its space, and the point decodes to the same point again."""
     for i, (x, z) in enumerate(zip(case.inputs, case.points, strict=True)):
@@ -150,7 +156,7 @@ def pickling(case: _Case) -> None:
 #: Every check of a model, by name.
 MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
     check.__name__: check
-    for check in (codec, scores, loss, oracle, batch_scores, batch_inference, separation, pickling)
+    for check in (keys, codec, scores, loss, oracle, batch_scores, batch_inference, separation, pickling)
 }
 
 
@@ -182,7 +188,7 @@ def check_model(
     >>> import structopt as so
     >>> X, Y = np.eye(4), [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
     >>> so.testing.check_model(so.structures.PairwiseMRF(3), X, Y)
-    <Report on PairwiseMRF: 8 passed, 0 failed, 0 skipped>
+    <Report on PairwiseMRF: 9 passed, 0 failed, 0 skipped>
     """
     left_out = set(skip)
     unknown = sorted(left_out - set(MODEL_CHECKS))
