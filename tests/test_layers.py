@@ -83,7 +83,7 @@ def modules(node: ast.AST) -> Iterator[str]:
 
 def imports(path: Path, *, inside: bool) -> Iterator[str]:
     """Rooms that a file imports when it is loaded; with `inside`, also those that its functions import."""
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = list(ast.walk(tree) if inside else tree.body)
     typing_only = {
         id(inner)
@@ -138,7 +138,7 @@ def test_solvers_are_behind_the_backends(library: str) -> None:
     for path in FILES:
         if room(path) in AT_HOME[library]:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

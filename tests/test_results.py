@@ -61,21 +61,21 @@ def test_a_result_has_all_that_repeats_it(kept, keep, tmp_path):
 def test_the_name_of_the_machine_is_not_kept(kept, keep, tmp_path):
     import platform
 
-    text = keep().read_text()
+    text = keep().read_text(encoding="utf-8")
     assert platform.node() == "" or platform.node() not in text
     assert str(Path.home()) not in text and str(ROOT) not in text
 
 
 def test_a_quick_run_does_not_replace_a_kept_result(keep, capsys):
     path = keep()
-    before = path.read_text()
+    before = path.read_text(encoding="utf-8")
     assert keep(rows=[{"set": "b", "ratio": 1.0}], words=["--quick"]) is None
-    assert path.read_text() == before and "delete it" in capsys.readouterr().out
-    assert keep(rows=[{"set": "b", "ratio": 1.0}]) == path and path.read_text() != before
+    assert path.read_text(encoding="utf-8") == before and "delete it" in capsys.readouterr().out
+    assert keep(rows=[{"set": "b", "ratio": 1.0}]) == path and path.read_text(encoding="utf-8") != before
 
 
 def test_where_nothing_can_be_written_the_benchmark_ends_well(keep, capsys, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     assert keep(folder=tmp_path / "file") is None and "not kept" in capsys.readouterr().out
 
 
@@ -91,7 +91,7 @@ def test_a_column_to_draw_must_be_there(keep, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "[1]", "{}", '{"name": "x"}'])
 def test_broken_files_are_named(kept, tmp_path, text):
-    (tmp_path / "x.json").write_text(text)
+    (tmp_path / "x.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"x\.json"):
         kept.load_all(tmp_path)
 
@@ -110,7 +110,7 @@ def test_a_result_is_old_when_the_code_changed_and_not_when_words_did(kept, tmp_
     code.parent.mkdir()
 
     def mark(text: str) -> str:
-        code.write_text(text)
+        code.write_text(text, encoding="utf-8")
         kept._code.cache_clear()
         return kept.fingerprint(["room"], tmp_path)
 
@@ -119,7 +119,7 @@ def test_a_result_is_old_when_the_code_changed_and_not_when_words_did(kept, tmp_
     assert first != mark('"""Doc."""\n\ndef f(x):\n    """Say."""\n    return x + 2  # why\n')
     assert first != mark('"""Doc."""\n\ndef f(x):\n    return "#" + x\n')
     assert mark("s = '# no comment'\n") != mark("s = '# another'\n")
-    (tmp_path / "room" / "b.py").write_text("")
+    (tmp_path / "room" / "b.py").write_text("", encoding="utf-8")
     assert mark("x = 1\n") != first
 
 
@@ -148,7 +148,7 @@ def test_old_results_are_marked_on_the_page(kept, keep, pages, tmp_path):
 
 def test_git_is_not_needed(keep, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert json.loads(keep().read_text())["commit"] is None
+    assert json.loads(keep().read_text(encoding="utf-8"))["commit"] is None
 
 
 def test_the_commit_of_another_repository_is_not_taken(kept, monkeypatch, tmp_path):
@@ -216,7 +216,9 @@ def test_rows_of_another_set_than_the_papers_say_which(pages):
 def test_every_benchmark_has_its_section(kept, keep, pages, tmp_path):
     rows = [{"set": "a|b\nc", "passes": 3.0, "CPU s": 12.25, "ratio": 0.51}]
     keep(rows=[*rows, {"set": "d"}], ratio="ratio")
-    (tmp_path / "toy.py").write_text('"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n')
+    (tmp_path / "toy.py").write_text(
+        '"""A toy.\n\n    python toy.py\n\nMeasured in ``turns``.\n"""\n', encoding="utf-8"
+    )
     page = pages.benchmarks_page([PAPER], kept.load_all(tmp_path), tmp_path)
     assert "## toy\n\nA toy.\n\nMeasured in `turns`.\n\n### A toy" in page and "python toy.py" not in page
     assert "| a\\|b c | 3 | 12.2 | 0.51 |" in page and "(_static/results/toy.part.svg)" in page
@@ -234,7 +236,7 @@ def test_the_figures_of_what_is_not_reproduced_are_printed(pages):
 
 def test_what_only_reproduces_a_paper_is_no_benchmark(kept, keep, pages, tmp_path):
     keep()
-    (tmp_path / "toy.py").write_text('"""A toy."""\n')
+    (tmp_path / "toy.py").write_text('"""A toy."""\n', encoding="utf-8")
     assert "## toy" not in pages.benchmarks_page([PAPER], kept.load_all(tmp_path), tmp_path)
     assert "## toy" in pages.benchmarks_page([], kept.load_all(tmp_path), tmp_path)
 
@@ -247,9 +249,11 @@ def test_pictures_are_drawn(kept, keep, pages, tmp_path, monkeypatch):
     pages.draw_bars(result)
     pages.draw_lines(result, {"x": "k", "y": "ratio", "by": "set", "log": "xy"}, "lines")
     pages.draw_lines(result, {"x": "k", "y": "ratio", "by": ["set", "k"], "panel": "set"}, "panels")
-    first = (tmp_path / "pictures" / "toy.part.svg").read_text()
+    first = (tmp_path / "pictures" / "toy.part.svg").read_text(encoding="utf-8")
     pages.draw_bars(result)
-    assert first == (tmp_path / "pictures" / "toy.part.svg").read_text()  # the same file whenever it is drawn
+    assert first == (tmp_path / "pictures" / "toy.part.svg").read_text(
+        encoding="utf-8"
+    )  # the same file whenever it is drawn
     assert len(list((tmp_path / "pictures").glob("*.svg"))) == 3
 
 
@@ -309,7 +313,8 @@ def test_a_row_that_readme_cites_must_be_there_once(kept, keep, pages, tmp_path)
 
     def table(result="toy.part", where='set = "b"', cell="{ours[F1]:.2f}"):
         asked.write_text(
-            f'[t]\nhead = ["x"]\nrows = [{{ result = "{result}", where = {{ {where} }}, cells = ["{cell}"] }}]'
+            f'[t]\nhead = ["x"]\nrows = [{{ result = "{result}", where = {{ {where} }}, cells = ["{cell}"] }}]',
+            encoding="utf-8",
         )
         return pages.readme_tables([PAPER], results, asked)["t"]
 
@@ -319,12 +324,14 @@ def test_a_row_that_readme_cites_must_be_there_once(kept, keep, pages, tmp_path)
             table(**wrong)
     asked.write_text(
         '[t]\nhead = ["x"]\nrows = [{ result = "toy.part", where = { set = "b" }, beside = { F1 = 0.5 }, '
-        'cells = ["{ours[F1]:.2f} {peer[F1]:.1f}"] }]'
+        'cells = ["{ours[F1]:.2f} {peer[F1]:.1f}"] }]',
+        encoding="utf-8",
     )
     assert pages.readme_tables([PAPER], results, asked)["t"].splitlines()[-1] == "| 0.75 0.5 |"
     asked.write_text(
         '[t]\nhead = ["x"]\nrows = [{ result = "toy.part", where = { set = "b", F1 = 0.75 }, '
-        'paper = ["Toy", "Table 1"], cells = ["{paper[loss]}"] }]'
+        'paper = ["Toy", "Table 1"], cells = ["{paper[loss]}"] }]',
+        encoding="utf-8",
     )
     with pytest.raises(KeyError):  # the paper has another F1 there
         pages.readme_tables([PAPER], results, asked)
@@ -342,7 +349,8 @@ def test_a_table_of_readme_with_a_result_in_each_column(kept, keep, pages, tmp_p
     def table(columns='["toy.one", "toy.two"]', line="a"):
         asked.write_text(
             f'[t]\nhead = ["x", "one", "two"]\ncolumns = {columns}\nby = "psi"\nfigure = "times"\n'
-            f'lines = [["ψ", "{line}"]]\nof = ["margin, ms", "ms"]'
+            f'lines = [["ψ", "{line}"]]\nof = ["margin, ms", "ms"]',
+            encoding="utf-8",
         )
         return pages.readme_tables([], results, asked)["t"].splitlines()[2:]
 

@@ -75,7 +75,7 @@ def test_works_outside_the_checkout(site, tmp_path):
 
 def test_user_code_type_checks_against_the_wheel(site, tmp_path):
     pytest.importorskip("mypy")
-    (tmp_path / "user.py").write_text(USER)
+    (tmp_path / "user.py").write_text(USER, encoding="utf-8")
     command = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--follow-imports=silent", "user.py"]
     environment = {**os.environ, "MYPYPATH": str(site)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
@@ -88,11 +88,13 @@ def test_a_spoiled_installation_is_named(site, tmp_path, state):
     folder = tmp_path / "site"
     shutil.copytree(site, folder)
     if state == "overwritten":
-        (folder / "structopt" / "__init__.py").write_text("VERSION = 'of another project'\n")
+        (folder / "structopt" / "__init__.py").write_text("VERSION = 'of another project'\n", encoding="utf-8")
         other = folder / "other_structopt-1.0.dist-info"
         other.mkdir()
-        (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other-structopt\nVersion: 1.0\n")
-        (other / "RECORD").write_text("structopt/__init__.py,,\n")
+        (other / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: other-structopt\nVersion: 1.0\n", encoding="utf-8"
+        )
+        (other / "RECORD").write_text("structopt/__init__.py,,\n", encoding="utf-8")
         wanted = ("overwritten by the distribution 'other-structopt'", "pip uninstall --yes other-structopt;")
     else:
         (folder / "structopt" / "__init__.py").unlink()

@@ -72,7 +72,7 @@ def read_arff(
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "songs.arff"
     >>> _ = path.write_text("@relation 'songs: -C 2'\\n@attribute calm {0,1}\\n@attribute sad {0,1}\\n"
-    ...                     "@attribute tempo real\\n@data\\n1,0,60.5\\n{1 1,2 80}\\n")
+    ...                     "@attribute tempo real\\n@data\\n1,0,60.5\\n{1 1,2 80}\\n", encoding="utf-8")
     >>> songs = read_arff(path)
     >>> songs.label_names.tolist(), songs.y.tolist(), songs.X.toarray().tolist()
     (['calm', 'sad'], [[1, 0], [0, 1]], [[60.5], [80.0]])

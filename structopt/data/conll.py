@@ -63,7 +63,7 @@ def read_conll(
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.conll"
-    >>> _ = path.write_text("Ada\\tB-PER\\nsleeps\\tO\\n\\nYes\\tO\\n")
+    >>> _ = path.write_text("Ada\\tB-PER\\nsleeps\\tO\\n\\nYes\\tO\\n", encoding="utf-8")
     >>> data = read_conll(path)
     >>> data.words, data.y, data.X[0].shape
     ([['Ada', 'sleeps'], ['Yes']], [['B-PER', 'O'], ['O']], (2, 4096))

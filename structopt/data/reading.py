@@ -55,7 +55,7 @@ def read(path: str | Path, format: str | None = None, **options: Any) -> Bunch:
     >>> import tempfile, pathlib
     >>> import structopt as so
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.csv"
-    >>> _ = path.write_text("a,b,first,second\\n1,2,0,1\\n3,4,1,1\\n")
+    >>> _ = path.write_text("a,b,first,second\\n1,2,0,1\\n3,4,1,1\\n", encoding="utf-8")
     >>> data = so.data.read(path, labels=["first", "second"])
     >>> data.X.shape, data.y.tolist()
     ((2, 2), [[0, 1], [1, 1]])

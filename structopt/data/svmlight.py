@@ -55,7 +55,7 @@ def read_svmlight(
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "tiny.svm"
-    >>> _ = path.write_text("0,2 1:0.5\\n1 2:1.0\\n")
+    >>> _ = path.write_text("0,2 1:0.5\\n1 2:1.0\\n", encoding="utf-8")
     >>> data = read_svmlight(path)
     >>> data.y.tolist(), data.X.toarray().tolist()
     ([[1, 0, 1], [0, 1, 0]], [[0.5, 0.0], [0.0, 1.0]])

@@ -55,7 +55,7 @@ def read_csv(
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "iris.csv"
-    >>> _ = path.write_text("length,width,kind\\n5.1,3.5,setosa\\n6.2,?,virginica\\n")
+    >>> _ = path.write_text("length,width,kind\\n5.1,3.5,setosa\\n6.2,?,virginica\\n", encoding="utf-8")
     >>> data = read_csv(path)
     >>> data.X.tolist(), data.y.tolist()
     ([[5.1, 3.5], [6.2, nan]], ['setosa', 'virginica'])

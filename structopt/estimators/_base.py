@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from structopt.checks import check_parameters, floats, shown
 from structopt.errors import DeclarationError, LabelNotAClass
 from structopt.estimators._fitting import Fitting, taken, used_examples, validated
-from structopt.estimators.persistence import Persistent
+from structopt.estimators.persistence import Persistent, check_linear
 from structopt.train.result import TrainResult
 
 __all__ = [
@@ -80,6 +80,14 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
         """Split weights into coefficients and the intercept, the last weight times its constant (0: there is none)."""
         w = np.array(w)
         self.coef_, self.intercept_ = (w[:-1], float(constant * w[-1])) if constant else (w, 0.0)
+
+    def _check_restored(self) -> None:
+        several = np.ndim(getattr(self, "coef_", 0)) == 2
+        check_linear(self, len(self.coef_) if several else None)
+        if isinstance(self, ClassifierMixin):
+            classes, n = getattr(self, "classes_", None), len(self.coef_) if several else 1
+            if not isinstance(classes, np.ndarray) or classes.shape != (max(n, 2),):
+                raise DeclarationError(f"classes_ must be an array of {max(n, 2)} classes")
 
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self)

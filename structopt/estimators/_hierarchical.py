@@ -17,12 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from structopt import metrics
 from structopt._jit.csr import checked_csr
-from structopt.checks import check_parameters, shown
+from structopt.checks import check_parameters, instance, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
 from structopt.estimators._fitting import Fitting, lazily, taken, used_examples, validated
 from structopt.estimators._memory_plan import Plan
-from structopt.estimators.persistence import Persistent
+from structopt.estimators.persistence import Persistent, check_linear
 from structopt.frames import plain_inputs, plain_labels
 from structopt.hierarchy import Hierarchy
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
@@ -200,6 +200,9 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
             self.coef_ = U.T
 
     # ---- use -------------------------------------------------------------------------------------
+
+    def _check_restored(self) -> None:
+        check_linear(self, len(instance("hierarchy_", getattr(self, "hierarchy_", None), Hierarchy)))
 
     def _chunks(self, X: Any) -> Iterator[Any]:
         check_is_fitted(self, "coef_")

@@ -240,6 +240,11 @@ class CRF(LinearEstimator):
         n, start = len(self.states_), self._unary().size
         return self.w_[start : start + n * n].reshape(n, n)
 
+    def _check_restored(self) -> None:
+        instance("model_", getattr(self, "model_", None), Model)
+        if np.ndim(getattr(self, "w_", None)) != 1:
+            raise DeclarationError("w_ must be a vector")
+
     def _batch(self, X: Any) -> Batch:
         check_is_fitted(self, "w_")
         return self.model_.batch(named_inputs(self, X, reset=False))

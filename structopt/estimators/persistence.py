@@ -125,6 +125,22 @@ class Persistent:
                 raise DeclarationError(f"{name!r:.60} is not the name of something learned")
             setattr(self, name, value)
 
+    def _check_restored(self) -> None:
+        """Raise DeclarationError unless what was loaded belongs together, so that `predict` can rely on it."""
+
+
+def check_linear(estimator: Any, n_scores: int | None = None) -> None:
+    """Raise unless ``coef_ x + intercept_`` of loaded weights gives one score, or `n_scores` of them."""
+    for name in ("coef_", "intercept_", "n_features_in_"):
+        if not hasattr(estimator, name):
+            raise DeclarationError(f"{name} is missing")
+    shape, offset = np.shape(estimator.coef_), np.shape(estimator.intercept_)
+    expected = (estimator.n_features_in_,) if n_scores is None else (n_scores, estimator.n_features_in_)
+    if (estimator.coef_.shape if sp.issparse(estimator.coef_) else shape) != expected:
+        raise DeclarationError(f"coef_ has shape {shape}, and not {expected}")
+    if offset not in ((), expected[:-1]):
+        raise DeclarationError(f"intercept_ has shape {offset}, and not {expected[:-1]}")
+
 
 @checked
 def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
@@ -182,6 +198,8 @@ def _estimator(document: dict[str, Any], decoder: Decoder) -> Any:
     for name, value in learned.items():
         _check_learned(cls, name, value)
     estimator._restore(learned)
+    if learned.keys() - set(cls._notes):
+        estimator._check_restored()
     return estimator
 
 

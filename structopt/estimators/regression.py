@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
+from structopt.checks import floats
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearRegressor, append_constant, check_constant
 from structopt.risks.ordinal import Ordinal
@@ -224,6 +225,11 @@ class OrdinalRegressor(LinearRegressor):
         self.thresholds_ = _thresholds(scores, codes, self.levels_.size, weights)
         self._keep(result)
         return self
+
+    def _check_restored(self) -> None:
+        super()._check_restored()
+        levels = floats("levels_", getattr(self, "levels_", None), ndim=1)
+        floats("thresholds_", getattr(self, "thresholds_", None), (levels.size - 1,), finite=False)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Scores of the rows of X, which the thresholds cut into levels (a regressor has no `decision_function`).

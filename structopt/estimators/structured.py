@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from structopt import surrogates, train
-from structopt.checks import check_parameters, choice, sequence
+from structopt.checks import check_parameters, choice, instance, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import Fitting, is_collection, lazily, named_inputs, on_engine
 from structopt.estimators.persistence import Persistent
@@ -344,6 +344,12 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         batch = model().batch(named_inputs(self, X, reset=False))
         self._check_width(batch.n_weights)
         return batch
+
+    def _check_restored(self) -> None:
+        if self.model is not None:  # the command line names it separately
+            instance("model", self.model, Model)
+        if np.ndim(getattr(self, "coef_", None)) != 1:
+            raise DeclarationError("coef_ must be a vector")
 
     def _check_width(self, n_weights: int) -> None:
         if n_weights != len(self.coef_):

@@ -53,7 +53,7 @@ def read(path: str | Path, *, max_bytes: int | None = None) -> CompiledSpace:
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "pair.lp"
-    >>> _ = path.write_text("max\\n obj: y\\nst\\n order: x - y <= 0\\nbin\\n x y\\nend\\n")
+    >>> _ = path.write_text("max\\n obj: y\\nst\\n order: x - y <= 0\\nbin\\n x y\\nend\\n", encoding="utf-8")
     >>> space = read(path)
     >>> sorted(space.variable_names), space.row_names
     (['x', 'y'], ('order',))
@@ -79,7 +79,7 @@ def write(compiled: CompiledSpace, path: str | Path) -> None:
     --------
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "pair.lp"
-    >>> _ = path.write_text("min\\nst\\n order: 0 <= 0.1 x - y <= 0.7\\nbin\\n x y\\nend\\n")
+    >>> _ = path.write_text("min\\nst\\n order: 0 <= 0.1 x - y <= 0.7\\nbin\\n x y\\nend\\n", encoding="utf-8")
     >>> space = read(path)
     >>> write(space, path.with_suffix(".mps.gz"))
     >>> read(path.with_suffix(".mps.gz")).fingerprint == space.fingerprint

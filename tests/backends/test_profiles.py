@@ -31,7 +31,7 @@ def test_every_shipped_profile_says_what_it_is_and_how_to_get_it() -> None:
 
 def test_a_profile_of_ones_own_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "patient.toml"
-    path.write_text('backend = "highs"\n[options]\ntime_limit = 7\n')
+    path.write_text('backend = "highs"\n[options]\ntime_limit = 7\n', encoding="utf-8")
     backend = make_backend(path, SPACE, mip_gap=0.5)
     assert isinstance(backend, Highs)
     assert backend.options == {"time_limit": 7, "mip_gap": 0.5}
@@ -50,7 +50,7 @@ def test_a_profile_of_ones_own_is_a_file(tmp_path: Path) -> None:
 )
 def test_a_malformed_profile_is_named(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(DeclarationError, match=rf"mine\.toml.*{message}"):
         load_profile(path)
 

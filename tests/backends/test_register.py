@@ -32,7 +32,7 @@ def test_a_registered_backend_is_a_solver(tmp_path):
     assert oracle.algorithm == "my-own" and "my-own" in backends.available_profiles()
     assert isinstance(backends.make_backend("my-own", space.compiled), Own)
     profile = tmp_path / "quick.toml"
-    profile.write_text('backend = "my-own"\n[options]\ntime_limit = 5\n')
+    profile.write_text('backend = "my-own"\n[options]\ntime_limit = 5\n', encoding="utf-8")
     assert so.Oracle(space, solver=profile).maximize(c).value == 3.0
 
 

@@ -64,7 +64,7 @@ BACKENDS = {"cbc": "pulp", "pyomo-cbc": "pyomo"}
 def fake(tmp_path):
     def write(body: str) -> str:
         path = tmp_path / "cbc"
-        path.write_text(f"#!/bin/sh\n{FIND}\n{body}\n")
+        path.write_text(f"#!/bin/sh\n{FIND}\n{body}\n", encoding="utf-8")
         path.chmod(0o755)
         return str(path)
 
@@ -108,10 +108,10 @@ def test_a_program_that_hangs_is_ended(fake, solver, monkeypatch):
 def test_ctrl_c_ends_the_program(fake, solver, tmp_path, ctrl_c):
     mark = tmp_path / "pid"
     oracle = so.Oracle(SPACE, solver, integral="force", executable=fake(f'echo $$ > "{mark}"; sleep 100'))
-    ctrl_c(0.1, ready=lambda: mark.exists() and bool(mark.read_text().strip()))
+    ctrl_c(0.1, ready=lambda: mark.exists() and bool(mark.read_text(encoding="utf-8").strip()))
     with pytest.raises(KeyboardInterrupt):
         oracle.maximize(COSTS)
-    number = int(mark.read_text())
+    number = int(mark.read_text(encoding="utf-8"))
     for _ in range(200):
         try:
             os.kill(number, 0)
@@ -174,7 +174,7 @@ def test_rows_are_scaled_by_powers_of_two():
 
 def test_the_account_of_a_program(tmp_path):
     path = tmp_path / "a program with spaces"
-    path.write_text("#!/bin/sh\necho first; echo last >&2; exit 7\n")
+    path.write_text("#!/bin/sh\necho first; echo last >&2; exit 7\n", encoding="utf-8")
     path.chmod(0o755)
     program = SupervisedProgram(str(path), keep_output=True)
     with program.watched(np.inf):

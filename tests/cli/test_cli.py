@@ -53,7 +53,7 @@ def ask(run):
 @pytest.fixture
 def knapsack(tmp_path) -> Path:
     path = tmp_path / "knapsack.lp"
-    path.write_text(KNAPSACK)
+    path.write_text(KNAPSACK, encoding="utf-8")
     return path
 
 
@@ -70,16 +70,16 @@ def test_solve_file(ask, knapsack, solver):
 
 def test_solve_minimises_what_the_file_minimises(ask, tmp_path):
     path = tmp_path / "cover.lp"
-    path.write_text("min\n obj: 2 a + 3 b + 7\nst\n c: a + b >= 1\nbin\n a b\nend\n")
+    path.write_text("min\n obj: 2 a + 3 b + 7\nst\n c: a + b >= 1\nbin\n a b\nend\n", encoding="utf-8")
     found = ask("solve", path)
     assert found["sense"] == "minimize" and found["value"] == pytest.approx(9) and found["variables"] == {"a": 1.0}
     mps = tmp_path / "cover.mps"
     so.LabelSpace.read(path).write(mps)
     costs = tmp_path / "costs.json"
-    costs.write_text('{"a": 5, "b": 3}')
+    costs.write_text('{"a": 5, "b": 3}', encoding="utf-8")
     found = ask("solve", mps, "--costs", costs, "--minimize")
     assert found["value"] == pytest.approx(3) and found["variables"] == {"b": 1.0}
-    costs.with_suffix(".txt").write_text("5 3\n")
+    costs.with_suffix(".txt").write_text("5 3\n", encoding="utf-8")
     assert ask("solve", mps, "--costs", costs.with_suffix(".txt"))["value"] == pytest.approx(8)
 
 
@@ -168,12 +168,13 @@ def test_own_model_without_data(ask, run, tmp_path):
         "space = so.LabelSpace('own')\n"
         "y = space.binary('y', 2)\n"
         "space.subject_to(y.sum() <= 1)\n"
-        "MODEL = so.Model(space, {'y': so.features.Linear()}, so.losses.Hamming())\n"
+        "MODEL = so.Model(space, {'y': so.features.Linear()}, so.losses.Hamming())\n",
+        encoding="utf-8",
     )
     assert ask("inspect", path)["variables"] == 2
     code, _, err = run("solve", path)
     assert code == 2 and "--costs" in err
-    (tmp_path / "c.json").write_text("[1, 2]")
+    (tmp_path / "c.json").write_text("[1, 2]", encoding="utf-8")
     assert ask("solve", path, "--costs", tmp_path / "c.json")["label"] == [0, 1]
 
 
@@ -204,12 +205,12 @@ def test_bench(ask, run, monkeypatch, tmp_path):
     for name in ("structopt", "benchmarks"):
         (tmp_path / name).mkdir()
     script = tmp_path / "benchmarks" / "tiny.py"
-    script.write_text('"""A tiny one."""\nimport sys\nraise SystemExit(int(sys.argv[-1]))\n')
+    script.write_text('"""A tiny one."""\nimport sys\nraise SystemExit(int(sys.argv[-1]))\n', encoding="utf-8")
     assert run("bench")[1].splitlines()[1].split(maxsplit=3) == ["tiny", "0", "tables", "A tiny one."]
     (tmp_path / "benchmarks" / "results").mkdir()
-    (tmp_path / "benchmarks" / "results" / "tiny.part.json").write_text('{"cpu_seconds": 2.6}')
+    (tmp_path / "benchmarks" / "results" / "tiny.part.json").write_text('{"cpu_seconds": 2.6}', encoding="utf-8")
     assert run("bench")[1].splitlines()[1].split(maxsplit=4) == ["tiny", "1", "table", "3", "A tiny one."]
-    (tmp_path / "benchmarks" / "results" / "tiny.part.json").write_text("[]")
+    (tmp_path / "benchmarks" / "results" / "tiny.part.json").write_text("[]", encoding="utf-8")
     code, _, err = run("bench")
     assert code == 2 and "tiny.part.json" in err
     (tmp_path / "benchmarks" / "results" / "tiny.part.json").unlink()
@@ -218,18 +219,21 @@ def test_bench(ask, run, monkeypatch, tmp_path):
     # Every command of what is kept runs once, also after one that fails.
     results = tmp_path / "benchmarks" / "results"
     for name, words in (("a", "x y 3"), ("b", "x y 0"), ("c", "x y 0")):
-        (results / f"tiny.{name}.json").write_text(f'{{"cpu_seconds": 1.0, "command": "structopt bench tiny {words}"}}')
+        (results / f"tiny.{name}.json").write_text(
+            f'{{"cpu_seconds": 1.0, "command": "structopt bench tiny {words}"}}', encoding="utf-8"
+        )
     code, out, err = run("bench", "--kept")
     assert code == 1 and out.splitlines().count("== structopt bench tiny x y 0") == 1
     assert "failed: structopt bench tiny x y 3" in err
     # Several at a time: what each says in one piece, those measured by the clock last and alone.
     script.write_text(
         '"""A tiny one."""\nimport os, sys\nprint("begin", *sys.argv[1:], flush=True)\n'
-        'print("end", *sys.argv[1:])\nraise SystemExit(int(sys.argv[-1]))\n'
+        'print("end", *sys.argv[1:])\nraise SystemExit(int(sys.argv[-1]))\n',
+        encoding="utf-8",
     )
     for name, seconds, alone in (("d", 9.0, "true"), ("e", 5.0, "false")):
         text = f'{{"cpu_seconds": {seconds}, "command": "structopt bench tiny {name} 0", "alone": {alone}}}'
-        (results / f"tiny.{name}.json").write_text(text)
+        (results / f"tiny.{name}.json").write_text(text, encoding="utf-8")
     code, out, err = run("bench", "--kept", "--jobs", 2)
     assert code == 1 and err == "failed: structopt bench tiny x y 3\n"
     heads = [line for line in out.splitlines() if line.startswith("==")]
@@ -242,7 +246,7 @@ def test_bench(ask, run, monkeypatch, tmp_path):
     (results / "tiny.a.json").unlink()
     assert run("bench", "--kept")[0] == run("bench", "--kept", "tiny")[0] == 0
     assert run("bench", "--kept", "nope")[0] == 2
-    (results / "tiny.a.json").write_text('{"cpu_seconds": 1.0, "command": "rm -rf x"}')
+    (results / "tiny.a.json").write_text('{"cpu_seconds": 1.0, "command": "rm -rf x"}', encoding="utf-8")
     code, _, err = run("bench", "--kept")
     assert code == 2 and "no benchmark" in err
 
@@ -252,7 +256,7 @@ def test_bench(ask, run, monkeypatch, tmp_path):
 
 def test_infeasible_is_one(run, tmp_path):
     path = tmp_path / "empty.lp"
-    path.write_text("max\n obj: x\nst\n low: x + y >= 3\nbin\n x y\nend\n")
+    path.write_text("max\n obj: x\nst\n low: x + y >= 3\nbin\n x y\nend\n", encoding="utf-8")
     code, out, err = run("solve", path, "--json")
     assert code == 1
     said = json.loads(out)
@@ -262,7 +266,7 @@ def test_infeasible_is_one(run, tmp_path):
 
 def test_unbounded_is_one(run, tmp_path):
     path = tmp_path / "free.lp"
-    path.write_text("max\n obj: x\nst\n c: x - y <= 3\nend\n")
+    path.write_text("max\n obj: x\nst\n c: x - y <= 3\nend\n", encoding="utf-8")
     code, _, err = run("solve", path)
     assert code == 1 and "x" in err
 
@@ -319,12 +323,12 @@ def _rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _csv(path: Path, n: int, seed: int) -> None:
     X, Y = _rows(n, seed)
     lines = [",".join(map(str, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
-    path.write_text("a,b,c,d,first,second,third\n" + "\n".join(lines) + "\n")
+    path.write_text("a,b,c,d,first,second,third\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _config(folder: Path, text: str) -> Path:
     path = folder / "config.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 
@@ -358,7 +362,7 @@ def test_train_and_predict_csv(ask, run, tmp_path):
     assert code == 0 and not err and [json.loads(line) for line in out.splitlines()] == found["predictions"]
     target = tmp_path / "labels.jsonl"
     assert ask("predict", tmp_path / "mrf.npz", tmp_path / "test.csv", "--output", target)["output"] == str(target)
-    assert [json.loads(line) for line in target.read_text().splitlines()] == found["predictions"]
+    assert [json.loads(line) for line in target.read_text(encoding="utf-8").splitlines()] == found["predictions"]
 
     about = ask("inspect", tmp_path / "mrf.npz")
     assert about["estimator"] == "StructuredSVM" and about["gap"] <= 0.01 and about["surrogate"] == "slack"
@@ -408,8 +412,10 @@ def test_models_that_only_their_file_can_rebuild(ask, run, tmp_path):
     assert ask("predict", tmp_path / "m.npz", "--generate", 4)["measures"]["examples"] == 4
 
     own = tmp_path / "own.py"
-    source = so.load_model("taxonomy_exclusions").path.read_text()
-    own.write_text(source.replace("loss=so.losses.Hamming())", "loss=so.losses.Hamming(), decode=np.rint)"))
+    source = so.load_model("taxonomy_exclusions").path.read_text(encoding="utf-8")
+    own.write_text(
+        source.replace("loss=so.losses.Hamming())", "loss=so.losses.Hamming(), decode=np.rint)"), encoding="utf-8"
+    )
     ask("train", _config(tmp_path, text.format('path = "own.py"')))
     assert so.load(tmp_path / "m.npz").model is None
     code, _, err = run("predict", tmp_path / "m.npz", "--generate", 4)
@@ -421,7 +427,8 @@ def test_train_on_a_hierarchy(ask, tmp_path):
     lines = ["1,0,a/b", "0,1,c", "1,1,a/b@c"] * 8
     (tmp_path / "h.arff").write_text(
         "@relation h\n@attribute x numeric\n@attribute y numeric\n@attribute class hierarchical a,a/b,c\n@data\n"
-        + "\n".join(lines)
+        + "\n".join(lines),
+        encoding="utf-8",
     )
     config = _config(
         tmp_path,
@@ -432,20 +439,22 @@ def test_train_on_a_hierarchy(ask, tmp_path):
 
 
 def test_train_on_columns(ask, tmp_path):
-    (tmp_path / "t.conll").write_text("Ada B-PER\nLovelace I-PER\nsleeps O\n\nBob B-PER\nruns O\n\n" * 4)
+    (tmp_path / "t.conll").write_text(
+        "Ada B-PER\nLovelace I-PER\nsleeps O\n\nBob B-PER\nruns O\n\n" * 4, encoding="utf-8"
+    )
     config = _config(
         tmp_path,
         'output = "t.npz"\n[model]\nstructure = "Chain"\ntransitions = "bio"\n'
         '[data]\ntrain = "t.conll"\nn_features = 64\n[train]\nlam = 0.001\ntol = 0.05\n',
     )
     assert ask("train", config)["train"]["score"] == 1.0
-    (tmp_path / "new.conll").write_text("Bob O\nsleeps O\n")
+    (tmp_path / "new.conll").write_text("Bob O\nsleeps O\n", encoding="utf-8")
     assert ask("predict", tmp_path / "t.npz", tmp_path / "new.conll")["predictions"] == [["B-PER", "O"]]
 
 
 def test_train_on_svmlight_with_a_narrower_test_file(ask, tmp_path):
-    (tmp_path / "a.svm").write_text("1 1:1\n2 2:1\n3 3:1\n" * 5)
-    (tmp_path / "b.svm").write_text("1 1:1\n2 2:1\n")
+    (tmp_path / "a.svm").write_text("1 1:1\n2 2:1\n3 3:1\n" * 5, encoding="utf-8")
+    (tmp_path / "b.svm").write_text("1 1:1\n2 2:1\n", encoding="utf-8")
     config = _config(
         tmp_path,
         'output = "m.npz"\n[model]\nstructure = "Multiclass"\n[data]\ntrain = "a.svm"\ntest = "b.svm"\n'
@@ -502,7 +511,7 @@ GOOD = {"model": 'structure = "PairwiseMRF"', "data": 'train = "train.csv"\nlabe
 )
 def test_wrong_configurations(run, tmp_path, change, said):
     _csv(tmp_path / "train.csv", 10, 0)
-    (tmp_path / "broken.py").write_text("def model():\n    return 1 / 0\n")
+    (tmp_path / "broken.py").write_text("def model():\n    return 1 / 0\n", encoding="utf-8")
     sections = {**GOOD, **change}
     config = _config(tmp_path, "".join(f"[{name}]\n{text}\n" for name, text in sections.items()))
     code, out, err = run("train", config)

@@ -25,7 +25,7 @@ QUERY = np.repeat(np.arange(12), 5)[RNG.permutation(60)]  # queries are not in o
 
 def _table(path: Path, *columns: Any, names: str) -> None:
     rows = zip(*(np.asarray(column).astype(str) for column in columns), strict=True)
-    path.write_text(names + "\n" + "\n".join(",".join(row) for row in rows) + "\n")
+    path.write_text(names + "\n" + "\n".join(",".join(row) for row in rows) + "\n", encoding="utf-8")
 
 
 @pytest.fixture
@@ -40,13 +40,16 @@ def folder(tmp_path: Path) -> Path:
     _table(tmp_path / "queries.csv", QUERY, *X.T, np.digitize(SCORE, [0.0]), names="user,a,b,c,relevance")
     _table(tmp_path / "rows.csv", *X.T, *(X > 0).astype(int).T, names="a,b,c,first,second,third")
     lines = [f"{int(y)} qid:{q + 1} 1:{x[0]} 2:{x[1]}" for x, y, q in zip(X, SCORE > 0, QUERY, strict=True)]
-    (tmp_path / "queries.svm").write_text("\n".join(lines) + "\n")
+    (tmp_path / "queries.svm").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "tree.arff").write_text(
         "@relation h\n@attribute x numeric\n@attribute y numeric\n@attribute class hierarchical a,a/b,c\n@data\n"
-        + "\n".join(["1,0,a/b", "0,1,c", "1,1,a/b@c"] * 8)
+        + "\n".join(["1,0,a/b", "0,1,c", "1,1,a/b@c"] * 8),
+        encoding="utf-8",
     )
-    (tmp_path / "tags.conll").write_text("Ada B-PER\nLovelace I-PER\nsleeps O\n\nBob B-PER\nruns O\n\n" * 4)
-    (tmp_path / "broken.csv").write_text("a,b,kind\n1,2,ham\n?,4,spam\n")
+    (tmp_path / "tags.conll").write_text(
+        "Ada B-PER\nLovelace I-PER\nsleeps O\n\nBob B-PER\nruns O\n\n" * 4, encoding="utf-8"
+    )
+    (tmp_path / "broken.csv").write_text("a,b,kind\n1,2,ham\n?,4,spam\n", encoding="utf-8")
     return tmp_path
 
 
@@ -73,7 +76,9 @@ def _write(folder: Path, estimator: str, data: str, train: str, model: str = "")
     path = folder / "config.toml"
     section = f"[model]\n{model}\n" if model else ""
     given = train if "tol" in train or estimator == "ConditionalRiskMinimizer" else f"{train}\ntol = 0.01"
-    path.write_text(f'output = "m.npz"\n{section}[data]\n{data}\n[train]\nestimator = "{estimator}"\n{given}\n')
+    path.write_text(
+        f'output = "m.npz"\n{section}[data]\n{data}\n[train]\nestimator = "{estimator}"\n{given}\n', encoding="utf-8"
+    )
     return path
 
 
@@ -141,9 +146,9 @@ def test_conditional_risk(capsys, folder):
 
 def test_conditional_risk_of_a_model_that_only_its_file_can_rebuild(capsys, folder):
     """Said before the training, since the estimator could not be saved after it."""
-    source = so.load_model("taxonomy_exclusions").path.read_text()
+    source = so.load_model("taxonomy_exclusions").path.read_text(encoding="utf-8")
     own = source.replace("loss=so.losses.Hamming())", "loss=so.losses.Hamming(), decode=np.rint)")
-    (folder / "own.py").write_text(own)
+    (folder / "own.py").write_text(own, encoding="utf-8")
     config = _write(folder, "ConditionalRiskMinimizer", "generate = 20", "", 'path = "own.py"')
     code = main(["train", str(config)])
     _, err = capsys.readouterr()
@@ -222,7 +227,7 @@ EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re
 def test_documented_configurations(tmp_path, text):
     """Every key of the how-to's examples is one, with a value of its type."""
     path = tmp_path / "config.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     assert read_config(path).estimator in ESTIMATORS
 
 

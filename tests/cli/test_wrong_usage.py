@@ -26,7 +26,7 @@ SEVERAL = (
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "ok.csv").write_text(TABLE)
+    (tmp_path / "ok.csv").write_text(TABLE, encoding="utf-8")
     return tmp_path
 
 

@@ -66,7 +66,7 @@ HEAD = "@relation r\n@attribute x numeric\n@attribute s {a,b}\n@data\n"
     ],
 )
 def test_arff_is_refused_by_line(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "h.arff").write_text(text)
+    (tmp_path / "h.arff").write_text(text, encoding="utf-8")
     with pytest.raises(DeclarationError, match=words):
         so.data.read(tmp_path / "h.arff")
 
@@ -74,7 +74,7 @@ def test_arff_is_refused_by_line(tmp_path: Path, text: str, words: str) -> None:
 def test_arff_values_with_quotes(tmp_path: Path) -> None:
     path = tmp_path / "q.arff"
     text = "@relation r\n@attribute 'a b' {'x, y','it\\'s',don't}\n@attribute c {\"p q\",z}\n@data\n"
-    path.write_text(text + "'x, y' , \"p q\"\n don't,z\n'it\\'s',z\n{0 'it\\'s', 1 \"p q\"}\n{}\n")
+    path.write_text(text + "'x, y' , \"p q\"\n don't,z\n'it\\'s',z\n{0 'it\\'s', 1 \"p q\"}\n{}\n", encoding="utf-8")
     found = so.data.read(path, labels=["c"])
     assert found.feature_names.tolist() == ["a b=x, y", "a b=it's", "a b=don't"]
     assert found.X.toarray().argmax(axis=1).tolist() == [0, 2, 1, 1, 0]
@@ -113,7 +113,7 @@ _N = 300_000
 )
 def test_an_arff_line_takes_time_in_proportion_to_its_length(tmp_path: Path, line: str) -> None:
     """The old grammar took time in the square of it: 100 KB a minute, so that each of these would take hours."""
-    (tmp_path / "d.arff").write_text(HEAD + line + "\n")
+    (tmp_path / "d.arff").write_text(HEAD + line + "\n", encoding="utf-8")
     try:
         assert so.data.read(tmp_path / "d.arff").X.shape[0] == 1
     except DeclarationError as error:
@@ -134,13 +134,13 @@ def test_an_arff_line_takes_time_in_proportion_to_its_length(tmp_path: Path, lin
     ],
 )
 def test_svmlight_is_refused_by_line(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "d.svm").write_text(text)
+    (tmp_path / "d.svm").write_text(text, encoding="utf-8")
     with pytest.raises(DeclarationError, match=rf"d\.svm.*{words}"):
         so.data.read(tmp_path / "d.svm")
 
 
 def test_svmlight_labels_beyond_integers_stay_numbers(tmp_path: Path) -> None:
-    (tmp_path / "d.svm").write_text("1e300 1:2\n1 1:3\n")
+    (tmp_path / "d.svm").write_text("1e300 1:2\n1 1:3\n", encoding="utf-8")
     assert so.data.read(tmp_path / "d.svm").y.tolist() == [1e300, 1.0]
 
 
@@ -155,19 +155,19 @@ def test_svmlight_labels_beyond_integers_stay_numbers(tmp_path: Path) -> None:
     ],
 )
 def test_csv_is_refused_by_line(tmp_path: Path, text: str, words: str) -> None:
-    (tmp_path / "d.csv").write_text(text)
+    (tmp_path / "d.csv").write_text(text, encoding="utf-8")
     with pytest.raises(DeclarationError, match=words):
         so.data.read(tmp_path / "d.csv")
 
 
 def test_csv_columns_by_name(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
-    path.write_text("key, city ,a,y\nk1,Paris,1,0\nk2,Rome,2,1\n")
+    path.write_text("key, city ,a,y\nk1,Paris,1,0\nk2,Rome,2,1\n", encoding="utf-8")
     found = so.data.read(path, ignore=["key", "city"])
     assert found.X.tolist() == [[1], [2]] and found.feature_names.tolist() == ["a"]
     with pytest.raises(DeclarationError, match="no column 'town'"):
         so.data.read(path, ignore=["town"])
-    path.write_text("a,a,y\n1,2,0\n")
+    path.write_text("a,a,y\n1,2,0\n", encoding="utf-8")
     assert so.data.read(path).X.tolist() == [[1, 2]]
     with pytest.raises(DeclarationError, match="2 columns called 'a'; rename"):
         so.data.read(path, labels=["a"])
@@ -220,11 +220,11 @@ def test_npz_damaged_or_lying(tmp_path: Path) -> None:
 def test_conllu_heads(tmp_path: Path) -> None:
     path = tmp_path / "d.conllu"
     line = "{0}\tw\t_\tNOUN\t_\t_\t{1}\t_\t_\t_\n"
-    path.write_text(line.format(1, 2) + line.format(2, 0))
+    path.write_text(line.format(1, 2) + line.format(2, 0), encoding="utf-8")
     assert so.data.read(path).heads == [[2, 0]]
-    path.write_text(line.format(1, "_") + line.format(2, "_"))
+    path.write_text(line.format(1, "_") + line.format(2, "_"), encoding="utf-8")
     assert "heads" not in so.data.read(path)
     for head in ("x", "3", "-1", "²", "9" * 50):
-        path.write_text(line.format(1, head) + line.format(2, 0))
+        path.write_text(line.format(1, head) + line.format(2, 0), encoding="utf-8")
         with pytest.raises(DeclarationError, match=r"d\.conllu: the head .* of word 1 in sentence 1"):
             so.data.read(path)

@@ -431,9 +431,10 @@ def test_fetch_without_network(monkeypatch, tmp_path):
 
 def test_sparse_features_have_indices_of_32_bits(tmp_path):
     """LIBLINEAR takes no others."""
-    (tmp_path / "a.svm").write_text("1 1:2 3:1\n0 2:1\n1 1:1\n0 3:2\n")
+    (tmp_path / "a.svm").write_text("1 1:2 3:1\n0 2:1\n1 1:1\n0 3:2\n", encoding="utf-8")
     (tmp_path / "a.arff").write_text(
-        "@relation r\n@attribute a numeric\n@attribute b numeric\n@attribute c {0,1}\n@data\n1,2,0\n0,1,1\n"
+        "@relation r\n@attribute a numeric\n@attribute b numeric\n@attribute c {0,1}\n@data\n1,2,0\n0,1,1\n",
+        encoding="utf-8",
     )
     X = sp.csr_array(np.eye(3))
     parts = {"X_data": X.data, "X_indices": X.indices.astype(np.int64), "X_indptr": X.indptr.astype(np.int64)}

@@ -108,7 +108,7 @@ def test_a_slow_worker_gives_shards_away(workers, tmp_path):
 
     class Lame(Hinge):
         def loss(self, f):
-            if slow_one.exists() and slow_one.read_text() == str(os.getpid()):
+            if slow_one.exists() and slow_one.read_text(encoding="utf-8") == str(os.getpid()):
                 time.sleep(0.2)
             return super().loss(f)
 
@@ -121,7 +121,7 @@ def test_a_slow_worker_gives_shards_away(workers, tmp_path):
     address, pid = min(workers.client.run(os.getpid).items())
     at = risk.shards.placement.at
     assert sorted(at.values()).count(address) == 2
-    slow_one.write_text(str(pid))
+    slow_one.write_text(str(pid), encoding="utf-8")
     value = risk(np.ones(5))[0]
     for _ in range(12):
         assert risk(np.ones(5))[0] == value
@@ -322,7 +322,7 @@ SCRIPT = """
 def started(tmp_path):
     """The script above with its workers; what it prints comes line by line."""
     script = tmp_path / "driver.py"
-    script.write_text(textwrap.dedent(SCRIPT))
+    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(
         [sys.executable, str(script), str(tmp_path / "run.npz")],
@@ -357,7 +357,7 @@ def gone(pids, seconds=30):
 
 def status(pid):
     try:
-        with open(f"/proc/{pid}/status") as file:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
             return file.read()
     except OSError:
         return "zombie"

@@ -74,9 +74,9 @@ def test_queries_of_svmlight(tmp_path):
 
 
 def test_conll(tmp_path):
-    (tmp_path / "a.conll").write_text("Ada\tB\nsleeps\tO\n\nYes\tO\n")
-    (tmp_path / "b.conll").write_text("No\tO\n\nBob\tB\nand\tO\nAda\tB\n")
-    (tmp_path / "c.conll").write_text("")
+    (tmp_path / "a.conll").write_text("Ada\tB\nsleeps\tO\n\nYes\tO\n", encoding="utf-8")
+    (tmp_path / "b.conll").write_text("No\tO\n\nBob\tB\nand\tO\nAda\tB\n", encoding="utf-8")
+    (tmp_path / "c.conll").write_text("", encoding="utf-8")
     model = so.structures.Chain(["B", "O"])
     build = functools.partial(so.train.StructuredRisk, model)
     both = [so.data.read_conll(tmp_path / name, n_features=16) for name in ("a.conll", "b.conll")]

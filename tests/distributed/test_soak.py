@@ -34,7 +34,7 @@ def chains(k, n):
 
 def is_alive(pid):
     try:
-        with open(f"/proc/{pid}/status") as file:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
             return "zombie" not in file.read()
     except OSError:
         return False
@@ -112,7 +112,7 @@ SCRIPT = """
 @pytest.mark.parametrize("trainer", [bmrm, block_ascent])
 def test_a_killed_driver_resumes_to_the_same_weights(trainer, tmp_path):
     script, saved = tmp_path / "driver.py", tmp_path / "run.npz"
-    script.write_text(textwrap.dedent(SCRIPT))
+    script.write_text(textwrap.dedent(SCRIPT), encoding="utf-8")
     driver = subprocess.Popen(
         [sys.executable, str(script), str(saved), trainer.__name__],
         stdout=subprocess.PIPE,
@@ -146,7 +146,7 @@ def test_a_killed_driver_resumes_to_the_same_weights(trainer, tmp_path):
 
 def test_shards_that_do_not_fit_are_loaded_in_every_pass(workers, monkeypatch, tmp_path):
     def load(k, n):
-        with open(tmp_path / str(k), "a") as file:
+        with open(tmp_path / str(k), "a", encoding="utf-8") as file:
             file.write(".")
         rng = np.random.default_rng(k)
         X = rng.normal(size=(50, 4))

@@ -98,9 +98,9 @@ def test_no_program_and_no_file_comes_from_a_model_file(
     name: str, options: dict[str, Any], saved: Path, tmp_path: Path
 ) -> None:
     evil, ran, victim = tmp_path / "evil.sh", tmp_path / "ran", tmp_path / "victim"
-    evil.write_text(f"#!/bin/sh\ntouch {ran}\n")
+    evil.write_text(f"#!/bin/sh\ntouch {ran}\n", encoding="utf-8")
     evil.chmod(0o755)
-    victim.write_text("precious")
+    victim.write_text("precious", encoding="utf-8")
 
     def filled(value: Any) -> Any:
         if isinstance(value, list):
@@ -110,7 +110,7 @@ def test_no_program_and_no_file_comes_from_a_model_file(
     edited(saved, solver_is(name, {key: filled(value) for key, value in options.items()}))
     with pytest.raises(DeclarationError, match="a model of the file"):
         load(saved).predict(X)
-    assert not ran.exists() and victim.read_text() == "precious"
+    assert not ran.exists() and victim.read_text(encoding="utf-8") == "precious"
 
 
 @pytest.mark.parametrize("name", ["/tmp/own.toml", "own.toml", "../solvers/highs", "", "Highs", None, 3, ["highs"]])

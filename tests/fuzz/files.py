@@ -242,11 +242,11 @@ def _check_whole(space: CompiledSpace, writer: str, path: Path) -> str:
     """An undamaged file is read, and as what was written."""
     if writer == "structopt":
         found = read(path)
-        assert found.fingerprint == space.fingerprint, f"another space came back:\n{path.read_text()}"
-        assert list(found.variable_names) == list(space.variable_names), path.read_text()
-        assert list(found.row_names) == list(space.row_names), path.read_text()
+        assert found.fingerprint == space.fingerprint, f"another space came back:\n{path.read_text(encoding='utf-8')}"
+        assert list(found.variable_names) == list(space.variable_names), path.read_text(encoding="utf-8")
+        assert list(found.row_names) == list(space.row_names), path.read_text(encoding="utf-8")
     said = _compared(path, path.suffix[1:], refuse=True)
-    assert said == "as HiGHS" or (said, writer) == ("refused", "highs"), f"{said}:\n{path.read_text()}"
+    assert said == "as HiGHS" or (said, writer) == ("refused", "highs"), f"{said}:\n{path.read_text(encoding='utf-8')}"
     return said
 
 
@@ -256,7 +256,7 @@ def _compared(path: Path, kind: str, *, refuse: bool = False) -> str:
         objective = read_objective(path)
     except StructoptError as error:
         if refuse and "integer variable without a bound" not in str(error):  # HiGHS's writer leaves it open
-            raise AssertionError(f"refused a whole file: {error}\n{path.read_text()}") from error
+            raise AssertionError(f"refused a whole file: {error}\n{path.read_text(encoding='utf-8')}") from error
         assert path.name in str(error), f"an error that does not name the file: {error}"
         return "refused"
     del objective

@@ -27,7 +27,7 @@ def test_first_cases(job):
 
 def test_a_failure_is_reported_with_its_seed(tmp_path, monkeypatch):
     (tmp_path / "odd.py").write_text(
-        "def case(seed):\n    assert seed != 3, 'three is wrong'\n    return 'even or odd'\n"
+        "def case(seed):\n    assert seed != 3, 'three is wrong'\n    return 'even or odd'\n", encoding="utf-8"
     )
     monkeypatch.setattr(run, "HERE", tmp_path)
     assert run.job_names() == ["odd"]

@@ -27,7 +27,7 @@ from structopt.space.compiled import CompiledSpace
 
 def lp(tmp_path: Path, rows: str, rest: str = "bounds\n a free\n", objective: str = "0 a + 0 b") -> Path:
     path = tmp_path / "model.lp"
-    path.write_text(f"min\n obj: {objective}\nst\n{rows}\n{rest}end\n")
+    path.write_text(f"min\n obj: {objective}\nst\n{rows}\n{rest}end\n", encoding="utf-8")
     return path
 
 
@@ -170,7 +170,7 @@ def test_writers_avoid_what_highs_misreads(tmp_path: Path, space: CompiledSpace)
 
 @pytest.mark.parametrize("text", ["", "min\n obj: a\nst\n r: a >= 1\n", "\\ nothing\n", "st\n r: a >= 1\nend\n"])
 def test_incomplete_lp_files_are_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "m.lp").write_text(text)
+    (tmp_path / "m.lp").write_text(text, encoding="utf-8")
     with pytest.raises(DeclarationError, match=r"m\.lp"):
         read(tmp_path / "m.lp")
 
@@ -185,7 +185,7 @@ def test_incomplete_lp_files_are_refused(tmp_path: Path, text: str) -> None:
 )
 def test_more_than_linear_is_refused(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "model.lp"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(UnsupportedModel, match=words):
         read(path)
 
@@ -201,7 +201,7 @@ def test_quadratic_objective_is_ignored_with_a_note(tmp_path: Path, caplog: pyte
 
 def test_objective(tmp_path: Path, space: CompiledSpace) -> None:
     path = lp(tmp_path, " r: a + b >= 1", objective="2 b + a + 3")
-    path.write_text(path.read_text().replace("min", "max"))
+    path.write_text(path.read_text(encoding="utf-8").replace("min", "max"), encoding="utf-8")
     found, objective = read(path), read_objective(path)
     assert objective is not None
     assert dict(zip(found.variable_names, objective.coef.tolist(), strict=True)) == {"a": 1, "b": 2}
@@ -222,10 +222,10 @@ def test_clear_errors(tmp_path: Path, space: CompiledSpace) -> None:
         with pytest.raises(DeclarationError, match=r"must end in \.mps"):
             read(tmp_path / name)
     garbage = tmp_path / "garbage.mps"
-    garbage.write_text("this is no model")
+    garbage.write_text("this is no model", encoding="utf-8")
     with pytest.raises(DeclarationError, match=r"garbage\.mps, line 1: 'this' in the first column"):
         read(garbage)
-    (tmp_path / "plain.lp.gz").write_text("min\nend\n")
+    (tmp_path / "plain.lp.gz").write_text("min\nend\n", encoding="utf-8")
     with pytest.raises(DeclarationError, match="not a gzip file"):
         read(tmp_path / "plain.lp.gz")
 
@@ -322,7 +322,9 @@ def test_large_space_is_quick(tmp_path: Path) -> None:
 def mps(tmp_path: Path, **parts: str) -> Path:
     told = {"ROWS": " N obj\n G r\n", "COLUMNS": " x obj 1 r 1\n y r 2\n", "RHS": " RHS r 3\n"} | parts
     path = tmp_path / "model.mps"
-    path.write_text("NAME t\n" + "".join(f"{key}\n{value}" for key, value in told.items()) + "ENDATA\n")
+    path.write_text(
+        "NAME t\n" + "".join(f"{key}\n{value}" for key, value in told.items()) + "ENDATA\n", encoding="utf-8"
+    )
     return path
 
 
@@ -404,7 +406,7 @@ def test_utf16_and_windows_line_ends(tmp_path: Path, space: CompiledSpace) -> No
     for suffix in (".lp", ".mps"):
         path = tmp_path / f"m{suffix}"
         write(space, path)
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         for raw in (text.replace("\n", "\r\n").encode(), text.encode("utf-16"), b"\xef\xbb\xbf" + text.encode()):
             path.write_bytes(raw)
             assert read(path).fingerprint == space.fingerprint
@@ -414,17 +416,18 @@ def test_utf16_and_windows_line_ends(tmp_path: Path, space: CompiledSpace) -> No
 def test_comments_rename_and_join_but_never_change_the_set(tmp_path: Path, space: CompiledSpace, suffix: str) -> None:
     path = tmp_path / f"m{suffix}"
     write(replace(space, row_lower=np.array([0, -0.1]), row_upper=np.array([np.inf, 0.2])), path)
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     sign = "*" if suffix == ".mps" else "\\"
-    path.write_text(f'{sign} structopt: ["range", "r", -5, 5]\n{text}')  # as version 0.1.0 had them
+    path.write_text(f'{sign} structopt: ["range", "r", -5, 5]\n{text}', encoding="utf-8")  # as version 0.1.0 had them
     assert read(path).row_lower.tolist() == [0, -0.1]
-    path.write_text(text.replace('"halves"', '"nothing"'))
+    path.write_text(text.replace('"halves"', '"nothing"'), encoding="utf-8")
     assert read(path).n_rows == (3 if "halves" in text else 2)
-    path.write_text(f"{sign} structopt: [[[\n{text}")
+    path.write_text(f"{sign} structopt: [[[\n{text}", encoding="utf-8")
     with pytest.raises(DeclarationError, match=r"line 1: a comment of structopt that is not JSON"):
         read(path)
     path.write_text(
-        text.replace("y[1]", "y[0]") if suffix == ".lp" else f'{sign} structopt: ["row", "r", "s[0]"]\n{text}'
+        text.replace("y[1]", "y[0]") if suffix == ".lp" else f'{sign} structopt: ["row", "r", "s[0]"]\n{text}',
+        encoding="utf-8",
     )
     with pytest.raises(DeclarationError, match="one name"):
         read(path)
@@ -478,14 +481,18 @@ def test_cbc_finds_the_same_optimum(tmp_path: Path, every_kind: CompiledSpace) -
         path, answer = tmp_path / f"m{k}.lp", tmp_path / f"m{k}.txt"
         write(every_kind, path)
         terms = " ".join(f"{cost:+} {name}" for cost, name in zip(costs.tolist(), names, strict=True))
-        text = path.read_text()
-        path.write_text(text.replace("obj: " + " ".join(f"+ 0 {name}" for name in names), f"obj: {terms}"))
+        text = path.read_text(encoding="utf-8")
+        path.write_text(
+            text.replace("obj: " + " ".join(f"+ 0 {name}" for name in names), f"obj: {terms}"), encoding="utf-8"
+        )
         objective = read_objective(path, every_kind)
         assert objective is not None and objective.coef.tolist() == costs.tolist()
         command = [pulp.PULP_CBC_CMD().path, str(path), "-solve", "-solution", str(answer)]
         subprocess.run(command, capture_output=True, timeout=60, check=True)
         best = -Oracle(own, "highs").maximize(-costs).value
-        assert float(answer.read_text().split("objective value")[1].split()[0]) == pytest.approx(best, abs=1e-5)
+        assert float(answer.read_text(encoding="utf-8").split("objective value")[1].split()[0]) == pytest.approx(
+            best, abs=1e-5
+        )
 
 
 @pytest.mark.parametrize(

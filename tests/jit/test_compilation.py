@@ -59,7 +59,7 @@ def _start(*arguments, **environment):
 @compiling
 def test_two_processes_on_an_empty_cache_compile_each_kernel_once(tmp_path):
     script = tmp_path / "two_kernels.py"
-    script.write_text(LOAD + KERNELS)
+    script.write_text(LOAD + KERNELS, encoding="utf-8")
     both = [_start(script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) for _ in range(2)]
     assert [process.stdout.readline() for process in both] == ["ready\n"] * 2
     for process in both:  # both wait for this line: they begin to compile together
@@ -237,7 +237,7 @@ print(sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 def test_a_later_process_links_kernels_from_the_cache(tmp_path):
     """The file of a kernel that another one called has no machine code: a new caller must find all that it needs."""
     script = tmp_path / "kernels.py"
-    script.write_text(LOAD + CALLERS)
+    script.write_text(LOAD + CALLERS, encoding="utf-8")
     told = []
     for name, value in (("first", "4.0"), ("second", "2.0")):
         process = _start(script, name, value, NUMBA_CACHE_DIR=str(tmp_path / "cache"))

@@ -48,7 +48,7 @@ def test_the_library_lists_them_all():
     assert not (FOLDER / "__init__.py").exists()
     for name, told in available_models().items():
         assert told.endswith("."), name
-        lines = (FOLDER / f"{name}.py").read_text().splitlines()
+        lines = (FOLDER / f"{name}.py").read_text(encoding="utf-8").splitlines()
         assert 20 <= len(lines) <= 60, name
 
 
@@ -187,13 +187,13 @@ MODEL = so.Model(space, {"y": so.features.Linear()}, loss=so.losses.Hamming())
 
 def test_a_file_of_ones_own(tmp_path):
     path = tmp_path / "mine.py"
-    path.write_text(OWN)
+    path.write_text(OWN, encoding="utf-8")
     loaded = load_model(path)
     assert (loaded.name, loaded.doc) == ("mine", "One of three.")
     assert loaded.model.predict(np.eye(3)[1], [1.0]).tolist() == [0, 1, 0]
     with pytest.raises(DeclarationError, match=r"mine\.py has no data set"):
         loaded.data()
-    path.write_text(OWN + "def data(n, seed):\n    return np.ones((n, 1)), np.eye(3)[[seed] * n]\n")
+    path.write_text(OWN + "def data(n, seed):\n    return np.ones((n, 1)), np.eye(3)[[seed] * n]\n", encoding="utf-8")
     assert load_model(str(path)).data(2, seed=1)[1].tolist() == [[0, 1, 0], [0, 1, 0]]
     with pytest.raises(DeclarationError, match="at least one example"):
         load_model(path).data(0)
@@ -212,7 +212,7 @@ def test_a_file_of_ones_own(tmp_path):
 )
 def test_broken_files_are_refused_by_name(tmp_path, text, told):
     path = tmp_path / "broken.py"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(DeclarationError, match=told) as error:
         load_model(path)
     assert "broken.py" in str(error.value)
@@ -224,7 +224,7 @@ def test_unknown_names_and_places(tmp_path):
     with pytest.raises(DeclarationError, match="no model file at"):
         load_model(tmp_path / "nothing.py")
     other = tmp_path / "model.toml"
-    other.write_text("")
+    other.write_text("", encoding="utf-8")
     with pytest.raises(DeclarationError, match="ends in"):
         load_model(other)
 
@@ -254,7 +254,7 @@ def test_a_space_in_a_file_is_a_model(tmp_path, suffix):
 
 def test_names_in_a_file_stay_in_messages(tmp_path):
     path = tmp_path / "plain.lp"
-    path.write_text("max\n obj: a + b\nsubject to\n budget: a + 2 b <= 2\nbinaries\n a b\nend\n")
+    path.write_text("max\n obj: a + b\nsubject to\n budget: a + 2 b <= 2\nbinaries\n a b\nend\n", encoding="utf-8")
     loaded = load_model(path)
     assert list(loaded.model.space().variable_names) == ["z[a]", "z[b]"]
     with pytest.raises(LabelNotInSpace, match="budget"):

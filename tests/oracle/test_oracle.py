@@ -266,13 +266,13 @@ class TestBadInput:
     def test_missing_executable_says_how_to_install(self, tmp_path):
         profile = tmp_path / "mine.toml"
         options = '[options]\nsolver = "GLPK_CMD"\nexecutable = "/no/such/glpsol"\n'
-        profile.write_text(f'backend = "pulp"\ninstall = "apt install nothing"\n{options}')
+        profile.write_text(f'backend = "pulp"\ninstall = "apt install nothing"\n{options}', encoding="utf-8")
         with pytest.raises(SolverNotAvailable, match="apt install nothing"):
             so.Oracle(pairwise(3), str(profile))
 
     def test_profile_of_ones_own(self, tmp_path):
         profile = tmp_path / "patient.toml"
-        profile.write_text('backend = "highs"\n[options]\ntime_limit = 100\n')
+        profile.write_text('backend = "highs"\n[options]\ntime_limit = 100\n', encoding="utf-8")
         assert so.Oracle(pairwise(3), str(profile)).maximize(np.ones(6)).value == pytest.approx(6)
 
     def test_time_limit(self):

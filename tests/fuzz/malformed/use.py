@@ -60,21 +60,23 @@ def reader_options(rng: Rng) -> Call:
     folder = Path(tempfile.mkdtemp(dir="."))
     which = int(rng.integers(4))
     if which == 0:
-        (folder / "a.csv").write_text("a,b,c\n1,2,0\n3,4,1\n")
+        (folder / "a.csv").write_text("a,b,c\n1,2,0\n3,4,1\n", encoding="utf-8")
         return Call(
             lambda **v: so.data.read_csv(folder / "a.csv", **v).X,
             {"labels": A(1, _columns), "delimiter": A(",", optional(k.option))},
             tolerance=None,
         )
     if which == 1:
-        (folder / "a.arff").write_text("@relation r\n@attribute a numeric\n@attribute l {0,1}\n@data\n1.5,0\n2,1\n")
+        (folder / "a.arff").write_text(
+            "@relation r\n@attribute a numeric\n@attribute l {0,1}\n@data\n1.5,0\n2,1\n", encoding="utf-8"
+        )
         return Call(
             lambda **v: so.data.read_arff(folder / "a.arff", **v).X,
             {"labels": A(1, _columns), "ignore": A(["a"], k.loose(k.names))},
             tolerance=None,
         )
     if which == 2:
-        (folder / "a.txt").write_text("a X\nb Y\n\nc X\n")
+        (folder / "a.txt").write_text("a X\nb Y\n\nc X\n", encoding="utf-8")
         return Call(
             lambda **v: len(so.data.read_conll(folder / "a.txt", **v).X),
             {
@@ -84,7 +86,7 @@ def reader_options(rng: Rng) -> Call:
             },
             tolerance=None,
         )
-    (folder / "a.svm").write_text("0 1:1 2:0.5\n1 2:1\n")
+    (folder / "a.svm").write_text("0 1:1 2:0.5\n1 2:1\n", encoding="utf-8")
     return Call(
         lambda **v: so.data.read_svmlight(folder / "a.svm", **v).X,
         {"n_features": A(3, optional(k.count)), "labels": A(["0", "1"], k.loose(k.names))},
