@@ -34,7 +34,7 @@ _DATA: dict[str, tuple[type, ...]] = {
 _READERS: dict[str, tuple[type, ...]] = {
     "labels": (int, str, list),
     "ignore": (list,),
-    "dag": (bool,),
+    **dict.fromkeys(("dag", "zero_based"), (bool,)),
     "delimiter": (str,),
     **dict.fromkeys(("n_features", "word"), (int,)),
 }

@@ -50,6 +50,7 @@ A configuration (paths are relative to its folder):
   test = "yeast-test.arff"         # optional; or a fraction to set aside, such as 0.25 (with seed = 0)
   # format = "csv"                 # if the suffix does not determine it
   # labels = -14                   # and other options of the reader: n_features, ignore, dag, delimiter, word
+  # zero_based = true              # the first feature of svmlight files has index 0; by default 1
   # missing = 0.0                  # what to put for missing numbers
   # scale = true                   # features of mean 0 and standard deviation 1; predict does the same
   # sequences = "word_indptr"      # an array of an npz that says where sequences begin
@@ -175,14 +176,15 @@ def _scale(config: Config, data: DataSet, test: DataSet | None) -> dict[str, Any
 
 
 def _aligned(config: Config, data: DataSet) -> dict[str, Any]:
-    """Options that give a further file the columns of the training file, where its format does not determine them."""
+    """Return options that give a further file the columns of the training file, if its format does not state them."""
     from structopt.data.reading import FORMATS, format_of
 
     options = config.reader_options
     if format_of(Path(config.data["train"]), options.get("format")) != "svmlight":
         return options
     known = inspect.signature(FORMATS["svmlight"][0]).parameters
-    found = {"n_features": getattr(data.X, "shape", (0, None))[1], "labels": data.label_names}
+    X = data.X[0] if isinstance(data.X, list) and data.X else data.X  # queries
+    found = {"n_features": getattr(X, "shape", (0, None))[1], "labels": data.label_names}
     return {**{name: value for name, value in found.items() if value is not None and name in known}, **options}
 
 

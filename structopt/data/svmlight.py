@@ -30,6 +30,7 @@ def read_svmlight(
     *,
     n_features: int | None = None,
     max_bytes: int | None = None,
+    zero_based: bool = False,
 ) -> Bunch:
     """Read an svmlight file, also ``.gz`` and ``.bz2``.
 
@@ -37,19 +38,24 @@ def read_svmlight(
     ----------
     path : path
     labels : sequence, optional
-        The labels in the order of the columns of ``y``, where lines name several (``3,7 1:0.5 ...``). By default those
-        that occur, sorted: give a test file the labels of its training file.
+        The labels in the order of the columns of ``y``, if lines name several (``3,7 1:0.5 ...``). By default the
+        labels that occur, sorted. Give a test file the labels of its training file.
     n_features : int, optional
-        Width of X; by default the largest index. Give a test file the width of its training file.
+        Number of columns of X. The default is the largest column of the file. Give a test file the number of its
+        training file.
     max_bytes : int, optional
-        Reject a file that is larger after unpacking; by default a compressed one may unpack to one GiB and fifty times
+        Reject a file that is larger after unpacking. By default a compressed file may unpack to one GiB and fifty times
         its own size.
+    zero_based : bool
+        Whether the first feature has index 0, as in files of ``sklearn.datasets.dump_svmlight_file``. By default it has
+        index 1, the format's convention, and a file with index 0 is rejected. The reader never guesses, because two
+        files of one data set could then get different columns.
 
     Returns
     -------
     Bunch
-        ``X`` (CSR), ``y`` (a number per row; integers where all are whole), ``label_names``. With several labels a line
-        ``y`` has 0/1 rows. With query numbers (``qid:``) ``X`` and ``y`` are lists by query, ``queries`` names them.
+        ``X`` (CSR), ``y`` (a number per row; integers if all are whole), ``label_names``. With several labels per line,
+        ``y`` has 0/1 rows. With query numbers (``qid:``), ``X`` and ``y`` are lists by query, ``queries`` names them.
 
     Examples
     --------
@@ -62,18 +68,23 @@ def read_svmlight(
     """
     if n_features is not None:
         whole("n_features", n_features, 1, _WIDEST)
+    first = 0 if zero_based else 1
     names = None if labels is None else _checked_names(labels)
     path = existing(path)
     text = read_text(path, max_bytes)
     several, queries = _kind(text)
     try:
         X, y, *query = load_svmlight_file(
-            io.BytesIO(text.encode()), n_features=n_features, multilabel=several, query_id=queries, zero_based="auto"
+            io.BytesIO(text.encode()),
+            n_features=n_features,
+            multilabel=several,
+            query_id=queries,
+            zero_based=first == 0,
         )
     except (ValueError, OverflowError, IndexError) as error:
-        raise DeclarationError(f"{_culprit(text, path.name, n_features or _WIDEST)} ({error}).") from error
+        raise DeclarationError(f"{_culprit(text, path.name, first, n_features or _WIDEST)} ({error}).") from error
     if X.shape[1] > _WIDEST:
-        raise DeclarationError(f"{_culprit(text, path.name, _WIDEST)}.")
+        raise DeclarationError(f"{_culprit(text, path.name, first, _WIDEST)}.")
     X = short_indices(sp.csr_array(X))
     if several:
         return _rows_of_labels(X, y, names, path.name)
@@ -104,8 +115,9 @@ def _kind(text: str) -> tuple[bool, bool]:
     return several, any(part.startswith("qid:") for parts in lines[:1] for part in parts)
 
 
-def _culprit(text: str, where: str, width: int) -> str:
-    """Which line is not ``label index:value ...`` with indices that grow; scikit-learn does not say which."""
+def _culprit(text: str, where: str, first: int, width: int) -> str:
+    """Find the line that is not ``label index:value ...`` with increasing indices; scikit-learn does not name it."""
+    highest = width - 1 + first
     for number, line in enumerate(lines_of(text), start=1):
         words = line.split("#", 1)[0].split()
         features = [word for word in words if ":" in word and not word.startswith("qid:")]
@@ -116,14 +128,19 @@ def _culprit(text: str, where: str, width: int) -> str:
         for word in features:
             index, _, value = word.partition(":")
             plain = index.isascii() and index.isdigit() and is_number(value) and value != "?"
-            if not plain or len(index) > 18 or int(index) > width or int(index) <= last:
+            if plain and first == 1 and index.strip("0") == "":
+                return (
+                    f"{where}, line {number}: {word[:40]!r} has index 0, but indices begin with 1 by default; if 0 is "
+                    "the first feature of all files of this data set, read each of them with zero_based=True"
+                )
+            if not plain or len(index) > 18 or int(index) > highest or int(index) <= last:
                 odd.append(word)
                 break
             last = int(index)
         if odd:
             return (
                 f"{where}, line {number}: {odd[0][:40]!r} is not understood; a line is a label and index:value pairs, "
-                f"with indices that grow, up to {width}"
+                f"with indices that grow, from {first} to {highest}{' (zero_based=True)' if first == 0 else ''}"
             )
     return f"{where} is not an svmlight file"
 

@@ -106,23 +106,25 @@ def npz(paths: Paths, risk: MakeRisk) -> Files:
     return Files(paths, _read_npz, risk)
 
 
-def svmlight(paths: Paths, risk: MakeRisk, *, n_features: int) -> Files:
-    """A loader of svmlight files (`structopt.data.read_svmlight`).
+def svmlight(paths: Paths, risk: MakeRisk, *, n_features: int, zero_based: bool = False) -> Files:
+    """Return a loader of svmlight files (`structopt.data.read_svmlight`).
 
     Parameters
     ----------
     paths : sequence of paths, or a pattern
     risk : callable
-        ``risk(X, y)`` of a part; ``risk(X, y, query)`` where lines have query numbers (``qid:``), of which one must not
-        be in two files.
+        ``risk(X, y)`` of a part, or ``risk(X, y, query)`` if lines have query numbers (``qid:``). A query must not be
+        in two files.
     n_features : int
-        Width of X, the same for all parts.
+        Number of columns of X, the same for all parts.
+    zero_based : bool
+        Whether the first feature has index 0 in all files. By default it has index 1.
 
     Returns
     -------
     Files
     """
-    return Files(paths, _Reader(_read_svmlight, {"n_features": n_features}), risk)
+    return Files(paths, _Reader(_read_svmlight, {"n_features": n_features, "zero_based": zero_based}), risk)
 
 
 def conll(paths: Paths, risk: MakeRisk, **options: Any) -> Files:
@@ -253,10 +255,10 @@ def _read_npz(path: str) -> tuple[Any, ...]:
     return found.X, found.y
 
 
-def _read_svmlight(path: str, *, n_features: int) -> tuple[Any, ...]:
+def _read_svmlight(path: str, *, n_features: int, zero_based: bool) -> tuple[Any, ...]:
     from structopt.data import read_svmlight
 
-    found = read_svmlight(path, n_features=n_features)
+    found = read_svmlight(path, n_features=n_features, zero_based=zero_based)
     if "queries" not in found:
         return found.X, found.y
     query = np.repeat(np.asarray(found.queries), [x.shape[0] for x in found.X])

@@ -464,6 +464,30 @@ def test_train_on_svmlight_with_a_narrower_test_file(ask, tmp_path):
     assert ask("predict", tmp_path / "m.npz", tmp_path / "b.svm")["predictions"] == [1, 2]
 
 
+def test_svmlight_test_file_without_the_first_feature_keeps_its_columns(ask, tmp_path):
+    (tmp_path / "a.svm").write_text("1 0:1\n2 1:1\n3 2:1\n" * 5)
+    (tmp_path / "b.svm").write_text("2 1:1\n3 2:1\n")
+    config = _config(
+        tmp_path,
+        'output = "m.npz"\n[model]\nstructure = "Multiclass"\n[data]\ntrain = "a.svm"\ntest = "b.svm"\n'
+        "zero_based = true\n[train]\nlam = 0.001\n",
+    )
+    assert ask("train", config)["test"] == {"examples": 2, "score": 1.0}
+    assert ask("predict", tmp_path / "m.npz", tmp_path / "b.svm")["predictions"] == [2, 3]
+
+
+def test_train_on_queries_of_svmlight_with_a_narrower_test_file(ask, tmp_path):
+    (tmp_path / "a.svm").write_text(
+        "".join(f"{k % 2} qid:{q} {1 + k % 2}:1 3:{k}\n" for q in range(4) for k in range(4))
+    )
+    (tmp_path / "b.svm").write_text("1 qid:9 2:1\n0 qid:9 1:1\n")
+    config = _config(
+        tmp_path,
+        '[data]\ntrain = "a.svm"\ntest = "b.svm"\n[train]\nestimator = "RankSVM"\nlam = 0.001\n',
+    )
+    assert ask("train", config)["test"]["score"] == 1.0
+
+
 def test_train_on_sequences_and_missing_numbers(ask, tmp_path):
     X = np.eye(2)[[0, 1, 0, 0, 1] * 6]
     X[0, 0] = np.nan

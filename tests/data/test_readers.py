@@ -197,6 +197,23 @@ def test_svmlight_queries(write):
     assert [x.shape for x in data.X] == [(2, 2), (1, 2)] and [y.tolist() for y in data.y] == [[2, 0], [1]]
 
 
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_svmlight_columns_do_not_depend_on_the_indices_of_the_file(write, zero_based):
+    X = np.eye(4)
+    for rows in ([0, 1, 2, 3], [1, 2, 3], [2]):
+        text = "".join(f"1 {int(np.argmax(X[k])) + (not zero_based)}:1\n" for k in rows)
+        found = so.data.read(write("d.svm", text), n_features=4, zero_based=zero_based)
+        np.testing.assert_array_equal(found.X.toarray(), X[rows])
+
+
+def test_svmlight_files_that_disagree_on_the_first_index_are_rejected(write):
+    first, last = write("a.svm", "1 0:1 2:1\n"), write("b.svm", "1 1:1 3:1\n")
+    with pytest.raises(DeclarationError, match=r"a\.svm, line 1: '0:1' has index 0.*zero_based=True"):
+        so.data.read(first, n_features=3)
+    with pytest.raises(DeclarationError, match=r"b\.svm, line 1: '3:1'.* from 0 to 2 \(zero_based=True\)"):
+        so.data.read(last, n_features=3, zero_based=True)
+
+
 def test_broken_svmlight(write):
     with pytest.raises(DeclarationError, match=r"d\.svm, line 1: .* a line is a label and index:value pairs"):
         so.data.read(write("d.svm", "hello world\n"))

@@ -59,7 +59,7 @@ def test_svmlight(tmp_path):
     X, y = rows()
     for k in range(3):
         dump_svmlight_file(X[k::3], y[k::3], str(tmp_path / f"{k}.svm"))
-    check(loaders.svmlight(str(tmp_path / "*.svm"), Hinge, n_features=3), Hinge(X, y))
+    check(loaders.svmlight(str(tmp_path / "*.svm"), Hinge, n_features=3, zero_based=True), Hinge(X, y))
 
 
 def test_queries_of_svmlight(tmp_path):
@@ -70,7 +70,9 @@ def test_queries_of_svmlight(tmp_path):
     relevance = np.tile([2.0, 0.0, 1.0, 0.0], 5)
     for name, mine in (("a", query < 2), ("b", query >= 2)):
         dump_svmlight_file(X[mine], relevance[mine], str(tmp_path / f"{name}.svm"), query_id=query[mine])
-    check(loaders.svmlight(str(tmp_path / "*.svm"), Ranking, n_features=3), Ranking(X, relevance, query))
+    check(
+        loaders.svmlight(str(tmp_path / "*.svm"), Ranking, n_features=3, zero_based=True), Ranking(X, relevance, query)
+    )
 
 
 def test_conll(tmp_path):
