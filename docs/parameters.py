@@ -199,7 +199,7 @@ MEANINGS = {
     "nodes": "Which nodes of the hierarchy, by name or by kind.",
     "noise": "The scale of random disturbances.",
     "normalize": "Whether the loss is divided by its largest value or its number of rows.",
-    "objective": "The regularised objective at some weights.",
+    "objective": "The regularised objective at some weights; in `LabelSpace.write` the linear objective of the file.",
     "offset": "The constant of an affine function that nowhere exceeds the risk.",
     "open_bottom": "Whether labels on the lower ray itself are left out.",
     "open_top": "Whether labels on the upper ray itself are left out.",

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from structopt.risks import regularizers
     from structopt.space import Block, LabelSpace
     from structopt.space.expressions import Expression, concatenate
+    from structopt.space.objective import LinearObjective
 
 # Where each name of this module lives. It is imported when it is first used (PEP 562): the compiler, scipy and
 # scikit-learn take longer to import than most programs need.
@@ -100,6 +101,7 @@ _HOMES = {
     "structopt.risks": "regularizers",
     "structopt.space": "Block LabelSpace",
     "structopt.space.expressions": "Expression concatenate",
+    "structopt.space.objective": "LinearObjective",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -133,6 +135,7 @@ __all__ = [
     "Hierarchy",
     "Label",
     "LabelSpace",
+    "LinearObjective",
     "LinearSVM",
     "Model",
     "Oracle",

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from structopt.errors import DeclarationError, StructoptError
-from structopt.interop.files import read_objective
 from structopt.interop.text import text_of
 from structopt.model.library import LoadedModel, load_model
 from structopt.space import LabelSpace
@@ -112,7 +111,7 @@ def objective_of(problem: Problem, arguments: argparse.Namespace) -> tuple[Float
         return read_costs(arguments.costs, problem.space), 0.0, sense, arguments.costs
     if problem.loaded is not None:
         return (*_scores(problem, arguments), "maximize", _weights_told(arguments))
-    found = read_objective(problem.source, problem.space.compiled)
+    found = problem.space.objective
     if found is None:
         return np.zeros(problem.space.n_variables), 0.0, "maximize", "none: any feasible point"
     return found.coef, found.constant, found.sense, problem.source

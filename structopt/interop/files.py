@@ -9,7 +9,6 @@ understand is an error.
 from __future__ import annotations
 
 import gzip
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,27 +17,26 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._archive import write_file
-from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
+from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.interop.lp import lp_text, read_lp
-from structopt.interop.matrices import LinearObjective, assemble, canonical
+from structopt.interop.matrices import assemble, canonical
 from structopt.interop.mps import mps_text, read_mps
 from structopt.interop.program import Program
 from structopt.interop.text import Header, text_of
 from structopt.space.compiled import CompiledSpace
+from structopt.space.objective import LinearObjective
 
-__all__ = ["read", "read_objective", "write"]
-
-logger = logging.getLogger(__name__)
+__all__ = ["read", "read_model", "write"]
 
 _COMMENT = {".mps": "*", ".lp": "\\"}
 
 
 def read(path: str | Path, *, max_bytes: int | None = None) -> CompiledSpace:
-    """Read the variables and rows of an MPS or LP file (also ``.mps.gz``, ``.lp.gz``); no objective.
+    """Read the variables and rows of an MPS or LP file (also ``.mps.gz``, ``.lp.gz``), without its objective.
 
-    Rows of type N beyond the objective are left out. What the formats' manuals leave open is refused rather than
-    guessed: :mod:`structopt.interop.lp` and :mod:`structopt.interop.mps` list it. A file that is larger than
-    `max_bytes` after unpacking is rejected; by default a compressed one may unpack to one GiB and fifty times its size.
+    Rows of type N other than the objective are left out. Ambiguous text is rejected:
+    :mod:`structopt.interop.lp` and :mod:`structopt.interop.mps` list the cases. A file that is larger than `max_bytes`
+    after unpacking is rejected. By default a compressed file may unpack to one GiB and fifty times its size.
 
     Raises
     ------
@@ -47,7 +45,8 @@ def read(path: str | Path, *, max_bytes: int | None = None) -> CompiledSpace:
     DeclarationError
         If the suffix is not one of the above, or the text is malformed: with file, line and text.
     UnsupportedModel
-        Naming the part that a label space cannot express: semi-continuous variables, SOS, quadratic rows.
+        Naming the part that a label space cannot express: semi-continuous variables, SOS, quadratic rows
+        or a quadratic objective.
 
     Examples
     --------
@@ -58,22 +57,17 @@ def read(path: str | Path, *, max_bytes: int | None = None) -> CompiledSpace:
     >>> sorted(space.variable_names), space.row_names
     (['x', 'y'], ('order',))
     """
-    return _compiled(_load(path, max_bytes))
+    return read_model(path, max_bytes=max_bytes)[0]
 
 
-def read_objective(path: str | Path, compiled: CompiledSpace | None = None) -> LinearObjective | None:
-    """The linear objective of a file over the variables of `read`, or None if it is zero.
-
-    With `compiled` it is checked that the file still has these variables.
-    """
-    loaded = _load(path)
-    if compiled is not None and loaded.variable_names != list(compiled.variable_names):
-        raise DeclarationError(f"{path} has other variables than the space; read both from one file.")
-    return _objective(loaded)
+def read_model(path: str | Path, *, max_bytes: int | None = None) -> tuple[CompiledSpace, LinearObjective | None]:
+    """Read an MPS or LP file and its objective, which is None if it is zero."""
+    loaded = _load(path, max_bytes)
+    return _compiled(loaded), _objective(loaded)
 
 
-def write(compiled: CompiledSpace, path: str | Path) -> None:
-    """Write a space as an MPS or LP file, by the suffix (``.gz`` compresses), with a zero objective.
+def write(compiled: CompiledSpace, path: str | Path, objective: LinearObjective | None = None) -> None:
+    """Write a space as an MPS or LP file, by the suffix (``.gz`` compresses). The default objective is zero.
 
     Examples
     --------
@@ -89,7 +83,7 @@ def write(compiled: CompiledSpace, path: str | Path) -> None:
     kind, compressed = _kind(path)
     compiled.refuse_lazy_rows(f"A {kind} file")
     _refuse_unwritable(compiled)
-    text = (mps_text(compiled) if kind == ".mps" else lp_text(compiled)).encode()
+    text = (mps_text if kind == ".mps" else lp_text)(compiled, objective).encode()
     write_file(path, lambda file: file.write(gzip.compress(text, mtime=0) if compressed else text))
 
 
@@ -191,8 +185,6 @@ def _is_dummy(header: Header, program: Program, matrix: sp.csr_array, name: str,
 
 def _compiled(loaded: _Loaded) -> CompiledSpace:
     program = loaded.program
-    if program.quadratic_objective:
-        logger.info("%s: the quadratic objective is ignored, as a label space has none.", loaded.path)
     lower, upper = (np.array(part, dtype=np.float64)[loaded.keep] for part in program.bounds())
     return assemble(
         loaded.matrix,
@@ -207,8 +199,6 @@ def _compiled(loaded: _Loaded) -> CompiledSpace:
 
 def _objective(loaded: _Loaded) -> LinearObjective | None:
     program = loaded.program
-    if program.quadratic_objective:
-        raise UnsupportedModel(f"The objective of {str(loaded.path)!r} is quadratic; only linear ones can be read.")
     coef = np.zeros(len(program.column))
     coef[list(program.costs)] = list(program.costs.values())
     if not coef.any() and not program.constant:

@@ -25,7 +25,8 @@ import numpy as np
 from structopt.interop.names import stand_ins
 from structopt.interop.program import Place, Program, signed_infinity
 from structopt.interop.text import Header, exact, wrap
-from structopt.space.compiled import CompiledSpace
+from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.objective import LinearObjective
 
 __all__ = ["KEYWORDS", "lp_text", "read_lp"]
 
@@ -247,7 +248,7 @@ class _Reader:
         while tokens.token is not None:
             kind, text, place, _ = tokens.token
             if text == "[":
-                self._quadratic(tokens, place, side)
+                place.unsupported("the objective is quadratic, and a label space has a linear one; remove '[ ... ]'")
             elif kind in ("op", "colon", "other", "arrow"):
                 place.refuse(f"{text!r} has no place in an objective")
             else:
@@ -257,28 +258,6 @@ class _Reader:
         for j, value in side.terms:
             self.program.costs[j] = self.program.costs.get(j, 0.0) + value
         self.program.constant = side.constant
-
-    def _quadratic(self, tokens: _Stream, opening: Place, side: _Side) -> None:
-        """Pass over ``[ ... ] / 2``; its variables are variables of the space."""
-        if side.number is not None:
-            opening.refuse("a number before '['")
-        side.sign = None
-        self.program.quadratic_objective = True
-        tokens.advance()
-        while tokens.token is not None and tokens.token[1] != "]":
-            kind, text, place, _ = tokens.token
-            if kind == "name":
-                self._variable(text, place)
-            elif kind not in ("number", "sign") and text not in ("^", "*"):
-                place.refuse(f"{text!r} has no place in a quadratic objective")
-            tokens.advance()
-        if tokens.token is None:
-            opening.refuse("'[' without ']'")
-        if tokens.after is not None and tokens.after[1] == "/":
-            tokens.advance()
-            tokens.advance()
-            if tokens.token is None or tokens.token[1] != "2":
-                opening.refuse("a quadratic objective is divided by 2 or not at all")
 
     # -- rows --------------------------------------------------------------------------------------
 
@@ -531,8 +510,8 @@ def _is_legal(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None and name.casefold() not in _RESERVED
 
 
-def lp_text(compiled: CompiledSpace) -> str:
-    """The space as the text of an LP file with a zero objective ``obj``."""
+def lp_text(compiled: CompiledSpace, objective: LinearObjective | None = None) -> str:
+    """Return the text of an LP file of the space; its objective ``obj`` is zero by default."""
     variables = stand_ins(compiled.variable_names, _is_legal, lambda name: name.translate(_BRACKETS), "x")
     rows = stand_ins(compiled.row_names, _is_legal, lambda name: name.translate(_BRACKETS), "r")
     header = Header.of_names(compiled.name, (variables, compiled.variable_names), (rows, compiled.row_names))
@@ -544,13 +523,23 @@ def lp_text(compiled: CompiledSpace) -> str:
         # LP files have no objective and no row without a variable.
         header.dummy, variables, bounds = "x0", ["x0"], [" x0 = 0"]
     constraints = list(_constraints(compiled, variables, rows, header.halves))
-    # All variables with coefficient zero: LP files have no other list that keeps their order.
-    objective = wrap(["obj:", *(f"+ 0 {variable}" for variable in variables)])
+    # All variables, also those with coefficient zero: LP files have no other list that keeps their order.
+    coef = np.zeros(len(variables)) if objective is None or not compiled.n_variables else objective.coef
+    terms = ["obj:", *(f"{term} {variable}" for term, variable in zip(_signed(coef), variables, strict=True))]
+    if objective is not None and objective.constant:
+        terms += _signed(np.array([objective.constant]))
+    sense = "minimize" if objective is None else objective.sense
     integers = [variables[j] for j in np.flatnonzero(compiled.integrality)]
-    sections = [*header.lines("\\"), "minimize", *objective, "subject to", *constraints, "bounds", *bounds]
+    sections = [*header.lines("\\"), sense, *wrap(terms), "subject to", *constraints, "bounds", *bounds]
     if integers:
         sections += ["generals", *wrap(integers)]
     return "\n".join([*sections, "end", ""])
+
+
+def _signed(values: FloatArray) -> list[str]:
+    """Return exact texts with the sign apart, such as ``- 2``."""
+    signs = np.where(values < 0, "-", "+").tolist()
+    return [f"{sign} {size}" for sign, size in zip(signs, exact(np.abs(values)), strict=True)]
 
 
 def upper_names(rows: list[str], double: list[int]) -> dict[str, str]:
@@ -572,10 +561,8 @@ def _constraints(
     compiled: CompiledSpace, variables: list[str], rows: list[str], halves: dict[str, str]
 ) -> Iterator[str]:
     matrix = compiled.matrix
-    signs = np.where(matrix.data < 0, "-", "+").tolist()
-    sizes = exact(np.abs(matrix.data))
     names = [variables[j] for j in matrix.indices.tolist()]
-    terms = [f"{sign} {size} {name}" for sign, size, name in zip(signs, sizes, names, strict=True)]
+    terms = [f"{term} {name}" for term, name in zip(_signed(matrix.data), names, strict=True)]
     indptr = matrix.indptr.tolist()
     low_texts, high_texts = exact(compiled.row_lower), exact(compiled.row_upper)
     for i, row in enumerate(rows):

@@ -1,9 +1,8 @@
-"""From the entries that a reader found to a `CompiledSpace`: canonical matrix, checked numbers, linear objective."""
+"""From the entries that a reader found to a `CompiledSpace`: canonical matrix, checked numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +11,7 @@ import scipy.sparse as sp
 from structopt.errors import DeclarationError
 from structopt.space.compiled import CompiledSpace, FloatArray
 
-__all__ = ["LinearObjective", "assemble", "canonical"]
-
-
-class LinearObjective(NamedTuple):
-    """The linear objective ``coef @ z + constant`` of a model that was read, and its sense."""
-
-    coef: FloatArray
-    constant: float
-    sense: Literal["minimize", "maximize"]
+__all__ = ["assemble", "canonical"]
 
 
 def canonical(matrix: sp.sparray) -> sp.csr_array:

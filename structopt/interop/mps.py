@@ -1,38 +1,47 @@
 """MPS files: a strict reader of the free and the fixed format, and a lossless writer of the free one.
 
-Both are linear in the size of the file. Fields are the words of a line, so that names must not have spaces. What
-manuals leave open is refused, with file, line and text: an integer variable without a bound (its upper one is 1 in some
-tools, infinite in others), a negative upper bound without a lower one, several right-hand sides or sets of bounds, an
-entry that is stated twice, a row or a column that was not declared. (HiGHS's own writer rounds to 15 digits.)
+Both are linear in the size of the file. Fields are the words of a line. If that fails, they are the columns of the
+fixed format, in which names may have spaces. Text after ENDATA is ignored, and ``1.0D3`` is 1000.
+
+Ambiguous text is rejected with file, line and text: a negative upper bound without a lower one, several right-hand
+sides or sets of bounds, an entry that is stated twice, a row or a column that was not declared. An integer variable
+without bounds is read as ``[0, inf)`` with a logged warning, because some tools read ``[0, 1]``. (HiGHS's own writer
+rounds to 15 digits.)
 """
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
+from structopt.errors import DeclarationError, UnsupportedModel
 from structopt.interop.lp import upper_names
 from structopt.interop.names import stand_ins
 from structopt.interop.program import Place, Program, signed_infinity
 from structopt.interop.text import Header, exact
 from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.objective import LinearObjective
 
 __all__ = ["mps_text", "read_mps"]
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
+logger = logging.getLogger(__name__)
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eEdD][+-]?[0-9]++)?")
+_D_TO_E = str.maketrans("dD", "ee")  # Fortran writes 1.0D3
 _INFINITY = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 #: The order of the sections; those of one number may come in any order.
-_ORDER = {"NAME": 0, "OBJSENSE": 1, "ROWS": 2, "COLUMNS": 3, "RHS": 4, "RANGES": 5, "BOUNDS": 6, "QUADOBJ": 7,
-    "QMATRIX": 7,           "ENDATA": 9}  # fmt: skip
-#: HiGHS takes them for sections wherever they begin a line, and leaves the line out without a word.
+_ORDER = {"NAME": 0, "OBJSENSE": 0, "ROWS": 2, "COLUMNS": 3, "RHS": 4, "RANGES": 5, "BOUNDS": 6, "ENDATA": 9}
+#: HiGHS treats these words as sections at the beginning of any line, and silently drops the line.
 _SECTIONS_ANYWHERE = frozenset(("NAME", "OBJSENSE"))
 _MORE = {
     **dict.fromkeys(("SOS", "SOS1", "SOS2", "SETS"), "SOS sets"),
-    **dict.fromkeys(("QSECTION", "QCMATRIX", "CSECTION"), "quadratic parts"),
+    **dict.fromkeys(("QUADOBJ", "QMATRIX", "QSECTION", "QUADS"), "a quadratic objective"),
+    **dict.fromkeys(("QCMATRIX", "CSECTION"), "quadratic rows"),
     "INDICATORS": "indicator constraints",
     "GENCONS": "general constraints",
     "PWLOBJ": "a piecewise linear objective",
@@ -46,6 +55,9 @@ _SENSES = {
 _WITH_VALUE = ("UP", "LO", "FX", "LI", "UI")
 _WITHOUT = ("FR", "MI", "PL", "BV")
 _MARKER = "'MARKER'"
+#: Columns of the fixed format; all others are blank.
+_FIELDS = tuple(slice(a, b) for a, b in ((1, 3), (4, 12), (14, 22), (24, 36), (39, 47), (49, 61)))
+_GAPS = tuple(slice(a, b) for a, b in ((0, 1), (3, 4), (12, 14), (22, 24), (36, 39), (47, 49), (61, None)))
 
 
 def read_mps(text: str, file: str) -> Program:
@@ -57,18 +69,50 @@ def read_mps(text: str, file: str) -> Program:
     >>> found.row_lower, found.entries, found.costs
     ([3.0], ([0], [0], [2.0]), {0: 1.0})
     """
-    reader = _Reader(file)
-    place = Place(file)  # one object for all lines: most never appear in a message
-    for place.number, line in enumerate(text.split("\n"), start=1):
+    try:
+        return _parsed(text, _Reader(file, str.split))
+    except DeclarationError:
+        # Names with spaces need the fixed format. The words above are still the better base of a message.
+        try:
+            return _parsed(text, _Reader(file, _fixed_fields))
+        except (DeclarationError, UnsupportedModel):
+            pass
+        raise
+
+
+def _parsed(text: str, reader: _Reader) -> Program:
+    place = Place(reader.file)  # one object for all lines: most never appear in a message
+    for place.number, line in enumerate(_lines(text), start=1):
         if line[:1] != "*":
             place.line = line.removesuffix("\r")
             reader.read(place)
+            if reader.section == "ENDATA":
+                break
     return reader.finish()
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines one by one: text after ENDATA may be long."""
+    position = 0
+    while (end := text.find("\n", position)) >= 0:
+        yield text[position:end]
+        position = end + 1
+    yield text[position:]
+
+
+def _fixed_fields(line: str) -> list[str]:
+    """Return the fields of a line in the fixed format, or no field if it is not in that format."""
+    if line[:1] != " ":
+        return line.split()  # a section
+    if any(line[gap].strip() for gap in _GAPS):
+        return []
+    return [field for field in (line[part].strip() for part in _FIELDS) if field]
+
+
 class _Reader:
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, fields: Callable[[str], list[str]]) -> None:
         self.file = file
+        self.fields = fields
         self.program = Program()
         self.section = ""
         self._data: Callable[[list[str], Place], None] = self._name  # reads a line of the section
@@ -91,8 +135,10 @@ class _Reader:
             line = line.replace("\t", " ")
         if not line.isprintable():
             place.refuse("a character that cannot be printed")
-        words = line.split()  # of printable characters the space alone separates
+        words = self.fields(line)  # the space is the only printable separator
         if not words:
+            if line.strip():
+                place.refuse("the line is not in the fixed format")
             return
         if line[0] != " ":
             self._begin(words, place)
@@ -119,11 +165,13 @@ class _Reader:
                 place.refuse("a negative upper bound without a lower one, which tools take for 0 or -inf; add LO or MI")
         for j, place in self.marked.items():
             if program.upper[j] is None and program.lower[j] is None:
-                place.refuse(
-                    "an integer variable without a bound, whose upper one tools take for 1 or infinite; add UP or "
-                    "PL to BOUNDS"
+                logger.warning(
+                    place.message(
+                        "integer without bounds, read as [0, inf); some tools read [0, 1]; add UP or PL to BOUNDS"
+                    )
                 )
-        program.constant = -self.right.get(self.objective, 0.0) if self.objective is not None else 0.0
+                break
+        program.constant = 0.0 - self.right.get(self.objective, 0.0) if self.objective is not None else 0.0
         return program
 
     def _sides(self, row: str) -> tuple[float, float]:
@@ -144,10 +192,10 @@ class _Reader:
 
     def _begin(self, words: list[str], place: Place) -> None:
         word, rest = words[0], words[1:]
-        if self.section == "ENDATA":
-            place.refuse("text after ENDATA")
         if word in _MORE:
-            place.unsupported(f"{word}: {_MORE[word]} cannot be read; a label space has linear rows and bounds only")
+            place.unsupported(
+                f"{word}: {_MORE[word]} cannot be read; a label space has a linear objective, linear rows and bounds"
+            )
         if word not in _ORDER:
             place.refuse(f"{word!r} in the first column is not a section of an MPS file; data begin after a space")
         if word in self.seen:
@@ -160,8 +208,6 @@ class _Reader:
             place.refuse(f"the section {word} before ROWS")
         if _ORDER[word] > _ORDER["COLUMNS"] and "COLUMNS" not in self.seen:
             place.refuse(f"the section {word} before COLUMNS")
-        if self.section == "COLUMNS" and self.integers:
-            place.refuse("the marker 'INTORG' has no 'INTEND'")
         if self.section == "OBJSENSE" and not self.sense_stated:
             place.refuse("OBJSENSE without MAX or MIN")
         self.section = word
@@ -175,8 +221,7 @@ class _Reader:
     def _name(self, words: list[str], place: Place) -> None:
         place.refuse("data after NAME")
 
-    def _endata(self, words: list[str], place: Place) -> None:
-        place.refuse("text after ENDATA")
+    _endata = _name  # nothing after ENDATA is read
 
     def _objsense(self, words: list[str], place: Place) -> None:
         if len(words) != 1 or words[0].upper() not in _SENSES or self.sense_stated:
@@ -298,14 +343,6 @@ class _Reader:
         if high is not None and high < 0:
             self.negative[j] = replace(place)
 
-    def _quadobj(self, words: list[str], place: Place) -> None:
-        if len(words) != 3 or any(word not in self.program.column for word in words[:2]):
-            place.refuse(f"a line of {self.section} is two columns and a number")
-        self._number(words[2], place)
-        self.program.quadratic_objective = True
-
-    _qmatrix = _quadobj
-
     # -- words -------------------------------------------------------------------------------------
 
     def _one_set(self, name: str, place: Place) -> None:
@@ -325,7 +362,7 @@ class _Reader:
     def _number(self, text: str, place: Place, *, infinite: bool = False) -> float:
         if _NUMBER.fullmatch(text) is None and not (infinite and _INFINITY.fullmatch(text)):
             place.refuse(f"{text!r} is not a number")
-        value = float(text)
+        value = float(text.translate(_D_TO_E)) if "d" in text or "D" in text else float(text)
         if not infinite and value - value != 0.0:  # infinite
             place.refuse(f"{text!r} is too large for a number")
         return value
@@ -353,8 +390,8 @@ def _one_word(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:100]
 
 
-def mps_text(compiled: CompiledSpace) -> str:
-    """The space as the text of an MPS file with a zero objective ``obj``."""
+def mps_text(compiled: CompiledSpace, objective: LinearObjective | None = None) -> str:
+    """Return the text of an MPS file of the space; its objective ``obj`` is zero by default."""
     variables = stand_ins(compiled.variable_names, _is_legal, _translate, "x")
     rows = stand_ins(compiled.row_names, _is_legal, _translate, "r")
     header = Header.of_names(compiled.name, (variables, compiled.variable_names), (rows, compiled.row_names))
@@ -363,10 +400,14 @@ def mps_text(compiled: CompiledSpace) -> str:
     split = _inexact(kinds, sides, widths, compiled)
     header.halves = upper_names(rows, split.tolist())
     kinds[split], sides[split], widths[split] = "G", compiled.row_lower[split], np.inf
-    lines = [*header.lines("*"), f"NAME {_one_word(compiled.name)}".rstrip(), "ROWS", " N obj"]
+    lines = [*header.lines("*"), f"NAME {_one_word(compiled.name)}".rstrip()]
+    lines += ["OBJSENSE", " MAX"] if objective is not None and objective.sense == "maximize" else []
+    lines += ["ROWS", " N obj"]
     for kind, row in zip(kinds.tolist(), rows, strict=True):
         lines += [f" {kind} {row}", *([f" L {header.halves[row]}"] if row in header.halves else [])]
-    lines += ["COLUMNS", *_columns(compiled, variables, rows, header.halves), "RHS"]
+    lines += ["COLUMNS", *_columns(compiled, variables, rows, header.halves, objective), "RHS"]
+    if objective is not None and objective.constant:
+        lines += [f" RHS obj {text}" for text in exact(np.array([-objective.constant]))]  # subtracted by all tools
     uppers = exact(compiled.row_upper)
     for i, (row, side) in enumerate(zip(rows, exact(sides), strict=True)):
         lines += [f" RHS {row} {side}"] if side != "0" else []
@@ -406,7 +447,13 @@ def _inexact(kinds: np.ndarray, sides: FloatArray, widths: FloatArray, compiled:
     return np.flatnonzero(ranged & (sides + sign * np.where(ranged, widths, 0.0) != far))
 
 
-def _columns(compiled: CompiledSpace, variables: list[str], rows: list[str], halves: dict[str, str]) -> list[str]:
+def _columns(
+    compiled: CompiledSpace,
+    variables: list[str],
+    rows: list[str],
+    halves: dict[str, str],
+    objective: LinearObjective | None,
+) -> list[str]:
     matrix = sp.csc_array(compiled.matrix)
     matrix.sort_indices()
     # The upper half of a split row stands on the same line.
@@ -416,6 +463,7 @@ def _columns(compiled: CompiledSpace, variables: list[str], rows: list[str], hal
         for i, value in zip(matrix.indices.tolist(), exact(matrix.data), strict=True)
     ]
     indptr = matrix.indptr.tolist()
+    costs = exact(np.zeros(len(variables)) if objective is None else objective.coef)
     lines: list[str] = []
     integer_before = False
     for j, (variable, integer) in enumerate(zip(variables, compiled.integrality.tolist(), strict=True)):
@@ -423,7 +471,8 @@ def _columns(compiled: CompiledSpace, variables: list[str], rows: list[str], hal
             lines.append(f" MARKER 'MARKER' '{'INTORG' if integer else 'INTEND'}'")
             integer_before = integer
         # An entry of zero in the objective declares a variable that is in no row.
-        own = entries[indptr[j] : indptr[j + 1]] or ["obj 0"]
+        own = entries[indptr[j] : indptr[j + 1]]
+        lines += [f" {variable} obj {costs[j]}"] if costs[j] != "0" or not own else []
         lines += [f" {variable} {entry}" for entry in own]
     if integer_before:
         lines.append(" MARKER 'MARKER' 'INTEND'")

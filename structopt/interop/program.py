@@ -68,7 +68,6 @@ class Program:
     costs: dict[int, float] = field(default_factory=dict)
     constant: float = 0.0
     maximize: bool = False
-    quadratic_objective: bool = False
 
     def variable(self, name: str) -> int:
         """The number of a variable, which is new if it was not named before."""

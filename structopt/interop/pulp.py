@@ -22,9 +22,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.errors import UnsupportedModel
-from structopt.interop.matrices import LinearObjective, assemble
+from structopt.interop.matrices import assemble
 from structopt.interop.names import Block, natural_key, pulp_blocks_of, refuse_duplicates, stand_ins
 from structopt.space.compiled import CompiledSpace
+from structopt.space.objective import LinearObjective
 
 __all__ = ["add_rows", "pulp_blocks", "read_pulp", "read_pulp_objective", "to_pulp"]
 
@@ -222,8 +223,8 @@ def _is_upper_side(previous: tuple[str, Any], name: str, constraint: Any) -> boo
     )
 
 
-def to_pulp(compiled: CompiledSpace, blocks: Sequence[Block] = ()) -> Any:
-    """Write a space as a ``pulp.LpProblem`` whose objective is zero on every variable.
+def to_pulp(compiled: CompiledSpace, blocks: Sequence[Block] = (), objective: LinearObjective | None = None) -> Any:
+    """Write a space as a ``pulp.LpProblem``; by default its objective is zero on every variable.
 
     Set another objective with ``problem.setObjective(expression)``. See the module for the conventions
     that keep double-bounded rows and names. `blocks` are the arrays of the space, each with the names of its elements.
@@ -243,15 +244,18 @@ def to_pulp(compiled: CompiledSpace, blocks: Sequence[Block] = ()) -> Any:
     refuse_duplicates("variable", compiled.variable_names)
     refuse_duplicates("row", compiled.row_names)
     compiled.refuse_lazy_rows("A PuLP problem")
-    problem = pulp.LpProblem(_plain(compiled.name) or "NoName")
+    maximize = objective is not None and objective.sense == "maximize"
+    problem = pulp.LpProblem(_plain(compiled.name) or "NoName", pulp.LpMaximize if maximize else pulp.LpMinimize)
     problem.structopt_name = compiled.name
     names = stand_ins(compiled.variable_names, _is_legal, _plain, "x")
     problem.structopt_blocks = list(blocks)
     problem.structopt_variables = dict(zip(names, compiled.variable_names, strict=True))
     with _quiet():
         variables = _declare(problem, compiled, names)
-    # The zero objective makes unused variables known to PuLP's solvers too.
-    problem.setObjective(pulp.LpAffineExpression(dict.fromkeys(variables, 0.0)))
+    # Zero coefficients make unused variables known to PuLP's solvers.
+    coef = np.zeros(len(variables)) if objective is None else objective.coef
+    terms = dict(zip(variables, coef.tolist(), strict=True))
+    problem.setObjective(pulp.LpAffineExpression(terms, constant=0.0 if objective is None else objective.constant))
     add_rows(problem, compiled, variables)
     return problem
 

@@ -1,7 +1,7 @@
 """Conversion of Pyomo models to label spaces and back, by Pyomo's standard-form compiler.
 
 Every variable on an active block becomes a variable of the space and every active constraint a row,
-in the order of their declaration. The objective is left aside; `read_pyomo_objective` returns it.
+in the order of their declaration. `read_pyomo_objective` returns the objective.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
-from structopt.interop.matrices import LinearObjective, assemble
+from structopt.interop.matrices import assemble
 from structopt.interop.names import blocks_of, refuse_duplicates
 from structopt.space.compiled import CompiledSpace
+from structopt.space.objective import LinearObjective
 
 __all__ = ["add_rows", "read_pyomo", "read_pyomo_objective", "to_pyomo"]
 
@@ -114,7 +115,7 @@ def read_pyomo_objective(model: Any, compiled: CompiledSpace) -> LinearObjective
     objective = objectives[0]
     linear = generate_standard_repn(objective.expr, compute_values=True)
     if not linear.is_linear():
-        raise UnsupportedModel(f"objective {objective.name!r} is non-linear; only linear objectives can be read.")
+        raise UnsupportedModel(f"objective {objective.name!r} is non-linear; deactivate it or write it linearly.")
     labels = _labels(model)
     place = {name: j for j, name in enumerate(compiled.variable_names)}
     coef = np.zeros(compiled.n_variables)
@@ -307,8 +308,8 @@ def _labels(model: Any) -> dict[int, str]:
     return {} if suffix is None else {id(component): name for component, name in suffix.items()}
 
 
-def to_pyomo(compiled: CompiledSpace) -> Any:
-    """Write a space as a Pyomo ``ConcreteModel``, without an objective.
+def to_pyomo(compiled: CompiledSpace, objective: LinearObjective | None = None) -> Any:
+    """Write a space as a Pyomo ``ConcreteModel``, by default without an objective.
 
     Arrays of variables and rows (``y[0,1]``) become indexed components. A name that Pyomo would quote
     or reserve, and a row that has the name of a variable, gets a near one; a local Suffix keeps the
@@ -325,6 +326,7 @@ def to_pyomo(compiled: CompiledSpace) -> Any:
     True
     """
     import pyomo.environ as pyo
+    from pyomo.core.expr.numeric_expr import LinearExpression
 
     compiled.refuse_lazy_rows("A Pyomo model")
     refuse_duplicates("variable", compiled.variable_names)
@@ -341,6 +343,12 @@ def to_pyomo(compiled: CompiledSpace) -> Any:
             variable.setlb(lower)
             variable.setub(upper)
     add_rows(model, compiled, variables, original)
+    if objective is not None:
+        body = LinearExpression(
+            constant=objective.constant, linear_coefs=objective.coef.tolist(), linear_vars=list(variables)
+        )
+        sense = pyo.maximize if objective.sense == "maximize" else pyo.minimize
+        model.add_component(_free_name(model, "objective", "component"), pyo.Objective(expr=body, sense=sense))
     if compiled.name and model.name != compiled.name:
         original[model] = compiled.name
     if not original:

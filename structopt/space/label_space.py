@@ -19,6 +19,7 @@ from structopt.space.enumeration import enumerate_labels
 from structopt.space.feasibility import Violation, contains, violations
 from structopt.space.lazy import Separation
 from structopt.space.naming import ArrayNames, ChainedNames
+from structopt.space.objective import LinearObjective, objective_of
 from structopt.space.rows import Rows, Shape, canonical, stacked, widen
 from structopt.space.tolerance import within
 from structopt.space.variables import Block, bounds_of, shape_of
@@ -69,6 +70,7 @@ class LabelSpace:
         self._rows: list[tuple[Sequence[str], sp.csr_array, FloatArray, FloatArray]] = []
         self._row_labels: set[str] = set()
         self._lazy: list[Separation] = []
+        self._objective: LinearObjective | None = None
         self._n_variables = 0
         self._compiled: CompiledSpace | None = None
         self._structure: Structure | None = None
@@ -421,6 +423,35 @@ class LabelSpace:
         return self.compiled.fingerprint
 
     @property
+    def objective(self) -> LinearObjective | None:
+        """The linear objective over ``z`` that a file or model came with, or None.
+
+        `read`, `from_pyomo` and `from_pulp` set it, and `write`, `to_pyomo` and `to_pulp` write it. It has the sense of
+        the model: ``objective.coef``, ``objective.constant`` and ``objective.sense``. ``objective.scores`` has the
+        coefficients to maximise. You can set it to a vector, which is maximised, to a `LinearObjective` or to None. The
+        objective is not part of the label space: oracles, models and `fingerprint` do not use it.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags")
+        >>> y = space.binary("y", 3)
+        >>> space.subject_to(y.sum() == 1)
+        >>> space.objective = [1.0, 3.0, 2.0]
+        >>> so.Oracle(space).maximize(space.objective.scores).z
+        array([0., 1., 0.])
+        """
+        found = self._objective
+        if found is not None and found.coef.size < self._n_variables:  # a block was declared later
+            found = found._replace(coef=np.concatenate([found.coef, np.zeros(self._n_variables - found.coef.size)]))
+            self._objective = found
+        return found
+
+    @objective.setter
+    def objective(self, value: LinearObjective | npt.ArrayLike | None) -> None:
+        self._objective = None if value is None else objective_of(value, self._n_variables)
+
+    @property
     def structure(self) -> Structure:
         """What was recognised, with proof: ``.kind``, ``.reason``, ``.totally_unimodular``, ``.oracle``."""
         if self._structure is None:
@@ -590,6 +621,7 @@ class LabelSpace:
         copy._row_labels = set(self._row_labels)
         copy._lazy = list(self._lazy)
         copy.notes = list(self.notes)
+        copy._objective = self._objective
         return copy
 
     # ---- import and export -----------------------------------------------------------------------
@@ -691,7 +723,7 @@ class LabelSpace:
 
     @classmethod
     def from_pyomo(cls, model: Any) -> LabelSpace:
-        """A space from the variables and active constraints of a Pyomo model; its objective is ignored.
+        """Return a space of the variables and active constraints of a Pyomo model, with its `objective`.
 
         Parameters
         ----------
@@ -701,18 +733,21 @@ class LabelSpace:
         -------
         LabelSpace
         """
-        from structopt.interop.pyomo import read_pyomo
+        from structopt.interop.pyomo import read_pyomo, read_pyomo_objective
 
-        return cls.from_compiled(read_pyomo(model))
+        compiled = read_pyomo(model)
+        space = cls.from_compiled(compiled)
+        space.objective = read_pyomo_objective(model, compiled)
+        return space
 
     @classmethod
     def from_pulp(cls, problem: Any) -> LabelSpace:
-        """A space from the variables and constraints of a PuLP problem; its objective is ignored.
+        """Return a space of the variables and constraints of a PuLP problem, with its `objective`.
 
-        PuLP has no arrays, only names. ``LpVariable.dicts("tag", range(10))`` and the like become one block again where
+        PuLP has no arrays, only names. ``LpVariable.dicts("tag", range(10))`` and the like become one block again if
         the numbers in the names are unambiguous: ``tag_0`` to ``tag_9`` are the block ``tag``, ``x_0_1`` and
-        ``x_(0,_1)`` elements of a block ``x``. A gap in the numbers, one variable only, or a variable ``tag`` beside
-        them leaves scalars; keys that are words (``tag_noun``) always do.
+        ``x_(0,_1)`` elements of a block ``x``. Variables stay scalars if the numbers have a gap, if there is only one,
+        if a variable is called ``tag``, or if keys are words (``tag_noun``).
 
         Parameters
         ----------
@@ -732,15 +767,17 @@ class LabelSpace:
         >>> so.LabelSpace.from_pulp(problem)["tag"].shape
         (10,)
         """
-        from structopt.interop.pulp import pulp_blocks, read_pulp
+        from structopt.interop.pulp import pulp_blocks, read_pulp, read_pulp_objective
 
         compiled = read_pulp(problem)
-        return cls.from_compiled(compiled, pulp_blocks(problem, compiled.variable_names))
+        space = cls.from_compiled(compiled, pulp_blocks(problem, compiled.variable_names))
+        space.objective = read_pulp_objective(problem, compiled)
+        return space
 
     @classmethod
     @checked
     def read(cls, path: str | Path, *, max_bytes: int | None = None) -> LabelSpace:
-        """A space from an MPS or LP file; its objective is ignored.
+        """Return the space of an MPS or LP file, with its `objective`.
 
         Parameters
         ----------
@@ -754,12 +791,15 @@ class LabelSpace:
         -------
         LabelSpace
         """
-        from structopt.interop.files import read
+        from structopt.interop.files import read_model
 
-        return cls.from_compiled(read(path, max_bytes=max_bytes))
+        compiled, objective = read_model(path, max_bytes=max_bytes)
+        space = cls.from_compiled(compiled)
+        space.objective = objective
+        return space
 
     def to_pyomo(self) -> Any:
-        """The space as a Pyomo ``ConcreteModel``.
+        """Return the space as a Pyomo ``ConcreteModel``, with its `objective`.
 
         Returns
         -------
@@ -767,10 +807,10 @@ class LabelSpace:
         """
         from structopt.interop.pyomo import to_pyomo
 
-        return to_pyomo(self.compiled)
+        return to_pyomo(self.compiled, self.objective)
 
     def to_pulp(self) -> Any:
-        """The space as a ``pulp.LpProblem``.
+        """Return the space as a ``pulp.LpProblem``, with its `objective`.
 
         Returns
         -------
@@ -779,20 +819,36 @@ class LabelSpace:
         from structopt.interop.pulp import to_pulp
 
         names = self.compiled.variable_names
-        return to_pulp(self.compiled, [(block.name, block.shape, tuple(names[block.slice])) for block in self])
+        blocks = [(block.name, block.shape, tuple(names[block.slice])) for block in self]
+        return to_pulp(self.compiled, blocks, self.objective)
 
     @checked
-    def write(self, path: str | Path) -> None:
+    def write(self, path: str | Path, objective: LinearObjective | npt.ArrayLike | None = None) -> None:
         """Write the space as an MPS or LP file, by the file's suffix.
 
         Parameters
         ----------
         path : path
-            Ends in ``.mps`` or ``.lp``.
+            Ends in ``.mps`` or ``.lp``, or ``.mps.gz`` or ``.lp.gz``.
+        objective : LinearObjective or array_like of shape (n_variables,), optional
+            Objective of the file. A vector is maximised. The default is the `objective` of the space, or zero if it has
+            none.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags")
+        >>> y = space.binary("y", 3)
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "tags.mps"
+        >>> space.write(path, objective=[1.0, 3.0, 2.0])
+        >>> so.LabelSpace.read(path).objective
+        LinearObjective(coef=array([1., 3., 2.]), constant=0.0, sense='maximize')
         """
         from structopt.interop.files import write
 
-        write(self.compiled, path)
+        own = self.objective if objective is None else objective_of(objective, self._n_variables)
+        write(self.compiled, path, own)
 
     # ---- views -----------------------------------------------------------------------------------
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import highspy
 import numpy as np
@@ -16,12 +16,12 @@ import pyomo.environ as pyo
 import pytest
 import scipy.sparse as sp
 
-from structopt.errors import DeclarationError, InfeasibleSpace, UnsupportedModel
-from structopt.interop.files import read, read_objective, write
+from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch, UnboundedObjective, UnsupportedModel
+from structopt.interop.files import read, read_model, write
 from structopt.interop.matrices import assemble
 from structopt.interop.pyomo import read_pyomo
 from structopt.oracle import Oracle
-from structopt.space import LabelSpace
+from structopt.space import LabelSpace, LinearObjective
 from structopt.space.compiled import CompiledSpace
 
 
@@ -190,27 +190,23 @@ def test_more_than_linear_is_refused(tmp_path: Path, text: str, words: str) -> N
         read(path)
 
 
-def test_quadratic_objective_is_ignored_with_a_note(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = lp(tmp_path, " r: a + b >= 1", objective="a + b + [ 2 a ^ 2 ] / 2")
-    with caplog.at_level(logging.INFO):
-        assert read(path).n_variables == 2
-    assert "quadratic objective is ignored" in caplog.text
-    with pytest.raises(UnsupportedModel, match="quadratic"):
-        read_objective(path)
+def test_quadratic_objective_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedModel, match=r"model\.lp, line \d+: .*quadratic"):
+        read(lp(tmp_path, " r: a + b >= 1", objective="a + b + [ 2 a ^ 2 ] / 2"))
+    for section in ("QUADOBJ", "QMATRIX", "QUADS", "QSECTION"):
+        with pytest.raises(UnsupportedModel, match=rf"model\.mps, line \d+: {section}: a quadratic objective"):
+            read(mps(tmp_path, RHS="", **{section: " x x 2\n"}))
 
 
 def test_objective(tmp_path: Path, space: CompiledSpace) -> None:
     path = lp(tmp_path, " r: a + b >= 1", objective="2 b + a + 3")
     path.write_text(path.read_text(encoding="utf-8").replace("min", "max"), encoding="utf-8")
-    found, objective = read(path), read_objective(path)
+    found, objective = read(path), read_model(path)[1]
     assert objective is not None
     assert dict(zip(found.variable_names, objective.coef.tolist(), strict=True)) == {"a": 1, "b": 2}
     assert (objective.constant, objective.sense) == (3, "maximize")
-    assert read_objective(path, found) is not None
-    with pytest.raises(DeclarationError, match="other variables"):
-        read_objective(path, space)
     write(space, path)
-    assert read_objective(path, space) is None
+    assert read_model(path)[1] is None
 
 
 def test_clear_errors(tmp_path: Path, space: CompiledSpace) -> None:
@@ -357,8 +353,6 @@ _INTEGER = " M 'MARKER' 'INTORG'\n x r 1\n M 'MARKER' 'INTEND'\n"
         ({"RHS": "", "BOUNDS": " UP B q 3\n"}, "'q' is not a column"),
         ({"RHS": "", "BOUNDS": " UP B x nan\n"}, "'nan' is not a number"),
         ({"RHS": "", "BOUNDS": " XX B x 1\n"}, "not a type of bound"),
-        ({"COLUMNS": _INTEGER}, "integer variable without a bound"),
-        ({"COLUMNS": " M 'MARKER' 'INTORG'\n x r 1\n"}, "no 'INTEND'"),
         ({"RHS": "", "BOUNDS": "", "RANGES": " RNG r 4\n"}, "RANGES must come before BOUNDS"),
         ({"RHS": "", "NOTES": ""}, "'NOTES' in the first column"),
         ({"ROWS": " N obj\n G r 1\n"}, "without spaces"),
@@ -378,12 +372,151 @@ def test_mps_as_the_manuals_have_it(tmp_path: Path) -> None:
         RANGES=" RNG g -2 l 2\n RNG e -1 f 1.5\n",
         BOUNDS=" MI B x\n UP B x -1\n LO B k 2\n FR B w 0\n",
     )
-    found, objective = read(path), read_objective(path)
+    found, objective = read(path), read_model(path)[1]
     assert found.row_names == ("g", "l", "e", "f")
     assert found.row_lower.tolist() == [3, 2, 4, 0] and found.row_upper.tolist() == [5, 4, 5, 1.5]
     assert found.lower.tolist() == [-np.inf, 2, -np.inf] and found.upper.tolist() == [-1, np.inf, np.inf]
     assert found.integrality.tolist() == [False, True, False]
     assert objective is not None and objective.constant == -2
+
+
+def test_mps_integer_without_bounds_is_unbounded_above(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = LabelSpace.read(mps(tmp_path, ROWS=" N obj\n L r\n", COLUMNS=_INTEGER + " y obj 1\n", RHS=" RHS r 4\n"))
+    assert found.upper.tolist() == [np.inf, np.inf] and found.integrality.tolist() == [True, False]
+    assert "model.mps, line 7: integer without bounds, read as [0, inf)" in caplog.text
+    assert found.contains([3, 0.5]) and not found.contains([3.5, 0.5])
+    assert Oracle(found).maximize([1.0, -1.0]).z.tolist() == [4, 0]
+    with pytest.raises(UnboundedObjective):
+        Oracle(found).maximize([1.0, 1.0])
+    with pytest.raises(DeclarationError, match="Integer variable x is unbounded"):
+        found.enumerate()
+
+
+def test_mps_integer_marker_ends_with_its_section(tmp_path: Path) -> None:
+    path = mps(tmp_path, COLUMNS=" M 'MARKER' 'INTORG'\n x r 1\n", RHS="", BOUNDS=" UP B x 3\n")
+    assert read(path).integrality.tolist() == [True] and read(path).upper.tolist() == [3]
+
+
+def test_mps_text_after_endata_is_ignored(tmp_path: Path) -> None:
+    path = mps(tmp_path)
+    expected = read(path).fingerprint
+    path.write_text(path.read_text() + "\nROWS\n G more\nbest known: 12\n")
+    assert read(path).fingerprint == expected
+
+
+def test_mps_exponents_of_fortran_are_read(tmp_path: Path) -> None:
+    found = read(mps(tmp_path, COLUMNS=" x r 2.5D-1\n", RHS=" RHS r 1.0d3\n"))
+    assert found.matrix.toarray().tolist() == [[0.25]] and found.row_lower.tolist() == [1000]
+
+
+_FIXED = """\
+NAME          WITH SPACES
+ROWS
+ N  COST
+ L  ROW 1
+ G  ROW 2
+COLUMNS
+    COL A     COST               1.0   ROW 1              2.0
+    COL A     ROW 2              1.0
+    M 1       'MARKER'                 'INTORG'
+    B         COST              -1.0   ROW 2              3.0
+    M 2       'MARKER'                 'INTEND'
+RHS
+    RHS 1     ROW 1              4.0   ROW 2              1.0
+RANGES
+    RNG 1     ROW 1              3.0
+BOUNDS
+ UP BND 1     COL A              4.0
+ LO BND 1     B                 -2.0
+ UP BND 1     B                  3.0
+ENDATA
+"""
+
+
+def test_mps_names_of_the_fixed_format_may_have_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "fixed.mps"
+    path.write_text(_FIXED)
+    found, objective = read_model(path)
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
+    model = highs.getLp()
+    assert found.variable_names == ("COL A", "B") == tuple(model.col_names_)
+    assert found.row_names == ("ROW 1", "ROW 2") == tuple(model.row_names_)
+    assert found.row_lower.tolist() == [1, 1] == list(model.row_lower_)
+    assert found.upper.tolist() == [4, 3] == list(model.col_upper_)
+    assert found.lower.tolist() == [0, -2] == list(model.col_lower_)
+    assert found.integrality.tolist() == [False, True]
+    assert objective is not None and objective.coef.tolist() == [1, -1] == list(model.col_cost_)
+    path.write_text(_FIXED.replace(" UP BND 1     COL A  ", " UP BND 1   COL A  "))
+    with pytest.raises(DeclarationError, match=r"fixed\.mps, line 4: a row is a type and a name without spaces"):
+        read(path)
+
+
+def test_mps_of_pulp_with_the_sense_of_its_objective_is_read(tmp_path: Path) -> None:
+    problem = pulp.LpProblem("t", pulp.LpMaximize)
+    x, y = pulp.LpVariable("x", 0, 4, cat="Integer"), pulp.LpVariable("y", cat="Binary")
+    problem += 3 * x - 2 * y
+    problem += x + y <= 4, "r"
+    problem.writeMPS(str(tmp_path / "t.mps"), with_objsense=True)
+    space = LabelSpace.read(tmp_path / "t.mps")
+    assert space.objective is not None and space.objective.sense == "maximize"
+    assert space.objective.coef.tolist() == [3, -2]
+
+
+@pytest.mark.parametrize("sense", ["minimize", "maximize"])
+@pytest.mark.parametrize("form", ["mps", "lp", "lp.gz", "pulp", "pyomo"])
+def test_objective_survives_the_round_trip(
+    tmp_path: Path, every_kind: CompiledSpace, form: str, sense: Literal["minimize", "maximize"]
+) -> None:
+    space = LabelSpace.from_compiled(every_kind)
+    space.objective = LinearObjective(np.array([0.1, 0.0, -2.5, 1 / 3]), -1.7, sense)
+
+    def back() -> LabelSpace:
+        if form == "pulp":
+            return LabelSpace.from_pulp(space.to_pulp())
+        if form == "pyomo":
+            return LabelSpace.from_pyomo(space.to_pyomo())
+        space.write(tmp_path / f"m.{form}")
+        return LabelSpace.read(tmp_path / f"m.{form}")
+
+    found = back()
+    assert found.fingerprint == space.fingerprint
+    assert found.objective is not None
+    assert found.objective.coef.tolist() == space.objective.coef.tolist()
+    assert found.objective[1:] == (-1.7, sense)
+    space.objective = None
+    assert back().objective is None
+
+
+@pytest.mark.parametrize("suffix", [".mps", ".lp"])
+def test_highs_reads_the_written_objective(tmp_path: Path, every_kind: CompiledSpace, suffix: str) -> None:
+    space = LabelSpace.from_compiled(every_kind)
+    for objective in (np.arange(4.0), LinearObjective(-np.arange(4.0), 2.5, "minimize")):
+        space.write(tmp_path / f"m{suffix}", objective=objective)
+        highs = highspy.Highs()
+        highs.setOptionValue("output_flag", False)
+        highs.readModel(str(tmp_path / f"m{suffix}"))
+        model = highs.getLp()
+        maximised = model.sense_ == highspy.ObjSense.kMaximize
+        assert maximised == isinstance(objective, np.ndarray)
+        assert list(model.col_cost_) == ([0, 1, 2, 3] if maximised else [0, -1, -2, -3])
+        assert model.offset_ == (0 if maximised else 2.5)
+    assert space.objective is None
+
+
+def test_objective_of_a_space_is_checked_and_grows_with_it() -> None:
+    space = LabelSpace()
+    y = space.binary("y", 2)
+    with pytest.raises(SpaceMismatch, match=r"shape \(3,\); the space needs \(2,\)"):
+        space.objective = [1.0, 2.0, 3.0]
+    with pytest.raises(DeclarationError):
+        space.objective = [1.0, np.nan]
+    space.objective = [1.0, 2.0]
+    space.subject_to(y.sum() <= 1)
+    space.binary("more")
+    assert space.objective is not None and space.objective.coef.tolist() == [1, 2, 0]
+    assert space.copy().objective is not None and space.relaxed().objective is not None
 
 
 @pytest.mark.parametrize("suffix", [".mps", ".lp"])
@@ -485,7 +618,7 @@ def test_cbc_finds_the_same_optimum(tmp_path: Path, every_kind: CompiledSpace) -
         path.write_text(
             text.replace("obj: " + " ".join(f"+ 0 {name}" for name in names), f"obj: {terms}"), encoding="utf-8"
         )
-        objective = read_objective(path, every_kind)
+        objective = read_model(path)[1]
         assert objective is not None and objective.coef.tolist() == costs.tolist()
         command = [pulp.PULP_CBC_CMD().path, str(path), "-solve", "-solution", str(answer)]
         subprocess.run(command, capture_output=True, timeout=60, check=True)
