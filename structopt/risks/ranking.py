@@ -32,9 +32,12 @@ _MEASURES: dict[str, RankingMeasure] = {
 class Ranking(FeatureRisk):
     """Mean over queries of the loss of a ranking measure, through linear assignment.
 
-    For each query, its documents sorted by decreasing relevance, with position weights c, BMRM (28):
+    For each query, its documents sorted by decreasing relevance, with position weights c and document pi(i) at position
+    i, BMRM (28):
 
-        max over permutations pi of  c.(f(pi) - f) + (a - a(pi)).b
+        max over permutations pi of  c.(f(pi) - f) + a.(b - b(pi))
+
+    The first term is the score of the ranking pi, the second one its loss, as in `structopt.structures.Ranking`.
 
     Parameters
     ----------
@@ -211,11 +214,11 @@ def _query_weights(sample_weight: Any, codes: np.ndarray[Any, np.dtype[np.intp]]
 
 
 def first_prices(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Column duals of the assignment with costs b_i a_j alone, b decreasing: large is paired with small."""
-    order = np.argsort(-a)
-    rising = b[::-1]
+    """Return column duals of the assignment with costs a_i b_j alone, a decreasing: large is paired with small."""
+    order = np.argsort(-b)
+    rising = a[::-1]
     prices = np.zeros(a.size)
-    prices[order[1:]] = np.cumsum(0.5 * (rising[:-1] + rising[1:]) * np.diff(a[order]))
+    prices[order[1:]] = np.cumsum(0.5 * (rising[:-1] + rising[1:]) * np.diff(b[order]))
     return prices
 
 
@@ -230,13 +233,13 @@ def rank_batch(
     first: FloatArray,
     derivative: FloatArray,
 ) -> float:
-    """Sum over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, docs/mathematics/risks#ranking.
+    """Return the sum over queries of ``max over pi of c.(f(pi) - f) + a.(b - b(pi))``, docs/mathematics/risks#ranking.
 
     Query s owns the entries ``starts[s]:starts[s + 1]``; `order` sorts its f in descending order.
 
     The augmentation starts from `first` plus the duals of the costs c_i f_j alone, which a sort solves too. That
     takes a sixth to two thirds of the time from zero, not much more than from the duals of the previous w, and the
-    answer does not depend on earlier calls. The sum is NaN where scores are NaN, infinite, or so large that their
+    answer does not depend on earlier calls. The sum is NaN if scores are NaN, infinite, or so large that their
     differences overflow.
     """
     total = 0.0
@@ -252,7 +255,7 @@ def rank_batch(
             return np.nan
         for i in range(low, high):
             j = low + column[i - low]
-            total += c[i] * (f[j] - f[i]) + (a[i] - a[j]) * b[i]
+            total += c[i] * (f[j] - f[i]) + a[i] * (b[i] - b[j])
             derivative[j] += c[i]
             derivative[i] -= c[i]
     return total
@@ -260,9 +263,9 @@ def rank_batch(
 
 @kernel
 def _assign(f: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, prices: FloatArray) -> IntArray:
-    """Column of each row in an assignment that maximises ``c_i f_j - b_i a_j``; shortest augmenting paths.
+    """Return the column of each row in an assignment that maximises ``c_i f_j - a_i b_j``; shortest augmenting paths.
 
-    Every column is -1 where a distance is not finite: there is no shortest path then, and no column to go on with.
+    Every column is -1 if a distance is not finite: there is no shortest path then, and no column to go on with.
     """
     n = f.size
     column = np.full(n, -1)
@@ -271,7 +274,7 @@ def _assign(f: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, prices: 
     for i in range(n):  # any prices are dual feasible with these; rows on tight free columns are matched at once
         least, at = np.inf, 0
         for j in range(n):
-            reduced = b[i] * a[j] - c[i] * f[j] - prices[j]
+            reduced = a[i] * b[j] - c[i] * f[j] - prices[j]
             if reduced < least:
                 least, at = reduced, j
         duals[i] = least
@@ -292,7 +295,7 @@ def _assign(f: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, prices: 
             for j in range(n):
                 if done[j]:
                     continue
-                through = reach + b[i] * a[j] - c[i] * f[j] - duals[i] - prices[j]
+                through = reach + a[i] * b[j] - c[i] * f[j] - duals[i] - prices[j]
                 if through < distance[j]:
                     distance[j] = through
                     via[j] = i

@@ -224,7 +224,7 @@ class Flow(Model):
         return np.array(floats("z", z, (len(self.arcs),)))
 
     def least_absolute_risk(self, weights: npt.ArrayLike, truths: npt.ArrayLike) -> tuple[FloatArray, float]:
-        """The flow with the least ``sum_i weights_i |f - truths_i|_1``, and that risk (ECRM (4) for flows).
+        """The flow with the least ``sum_i weights_i |f - truths_i|_1``, and that risk (ECRM (5) for flows).
 
         On each arc the risk is piecewise linear with a bend at every ground truth. Its pieces are auxiliary variables
         that add up to the flow. Where the risk is convex (weights that are not negative) that is a linear program;

@@ -95,12 +95,13 @@ class Ranking(Model):
         ``"auto"`` is the structure's own algorithm. Any other profile or backend finds every label, in training
         and prediction, over the declared program.
 
-    Notes ----- Documents of equal relevance stand in the ground truth's ranking in the order in which they are given;
-    every order of them has loss 0 (with MRR, which looks for the first most relevant document, only if that one stays
-    first). The loss is a function of the relevances and not of the ground truth's ranking alone: use `loss`, not
-    `loss_at`.
+    Notes
+    -----
+    Documents of equal relevance keep their given order in the ranking of the ground truth. Every order of them has
+    loss 0. MRR is an exception, because it looks for the first most relevant document: that one must stay first.
+    The loss depends on the relevances, not only on the ranking of the ground truth: use `loss`, not `loss_at`.
 
-    The bias of a linear score does not change a ranking, so that there is none.
+    There is no bias, because the bias of a linear score does not change a ranking.
 
     Examples
     --------

@@ -132,13 +132,13 @@ def eru(relevance, half_life, neutral):
 
 
 def ranking(weights, positions):
-    """Mean over queries of ``max over pi of c.(f(pi) - f) + (a - a(pi)).b``, docs/mathematics/risks#ranking."""
+    """Mean over queries of ``max over pi of c.(f(pi) - f) + a.(b - b(pi))``, docs/mathematics/risks#ranking."""
     queries = []
     for documents in BY_QUERY:
         own = documents[np.argsort(-RELEVANCE[documents], kind="stable")]
         (a, b), c = weights(RELEVANCE[own]), positions(own.size)
         orders = map(list, permutations(range(own.size)))
-        queries.append(worst([(c @ (X[own[pi]] - X[own]), (a - a[pi]) @ b) for pi in orders]))
+        queries.append(worst([(c @ (X[own[pi]] - X[own]), a @ (b - b[pi])) for pi in orders]))
     return lambda w: sum(query(w) for query in queries) / len(queries)
 
 

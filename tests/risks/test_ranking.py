@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+import structopt as so
 import structopt.risks as risks
 from structopt.errors import DeclarationError
 from structopt.risks.ranking import first_prices, rank_batch
@@ -36,8 +37,23 @@ def test_against_all_permutations(seed, n, scale):
     a, b, c = (np.sort(rng.random(n))[::-1].copy() for _ in range(3))
     f = scale * rng.normal(size=n)
     value, _ = one_query(f, a, b, c)
-    best = max(c @ (f[list(p)] - f) + (a - a[list(p)]) @ b for p in permutations(range(n)))
+    best = max(c @ (f[list(p)] - f) + a @ (b - b[list(p)]) for p in permutations(range(n)))
     assert value == pytest.approx(best, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=repr)
+def test_risk_equals_that_of_the_structure_and_bounds_the_loss_of_sorting(measure):
+    model = so.structures.Ranking(measure)
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        X, relevance, w = rng.normal(size=(4, 2)), rng.permutation([0.0, 1.0, 2.0, 3.0]), rng.normal(size=2)
+        value, _ = risks.Ranking(X, relevance, np.zeros(4), measure)(w)
+        coef, const = model.loss(relevance, X)
+        scores, truth = model.scores(w, X), model.encode(relevance, X)
+        every = [np.eye(4)[list(p)].ravel() for p in permutations(range(4))]
+        assert value == pytest.approx(max((scores + coef) @ z for z in every) + const - scores @ truth, abs=1e-9)
+        best = measure.score(relevance, relevance)
+        assert value >= best - measure.score(relevance, X @ w) - 1e-9
 
 
 @settings(max_examples=25, deadline=None)
@@ -49,8 +65,8 @@ def test_against_scipy(seed, n):
     for scale in (0.0, 0.01, 1.0, 100.0):
         f = scale * rng.normal(size=n)
         value, slope = one_query(f, a, b, c)
-        rows, columns = linear_sum_assignment(np.outer(c, f) - np.outer(b, a), maximize=True)
-        expected = (np.outer(c, f) - np.outer(b, a))[rows, columns].sum() - c @ f + a @ b
+        rows, columns = linear_sum_assignment(np.outer(c, f) - np.outer(a, b), maximize=True)
+        expected = (np.outer(c, f) - np.outer(a, b))[rows, columns].sum() - c @ f + a @ b
         assert value == pytest.approx(expected, rel=1e-10, abs=1e-10)
         assert slope.sum() == pytest.approx(0.0, abs=1e-12)
 

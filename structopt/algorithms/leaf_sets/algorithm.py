@@ -44,13 +44,15 @@ class LeafSetOracle(Algorithm):
     relaxed : bool
         Whether fractional optima of the linear program are answers. If not, HiGHS solves the integer program.
 
-    Notes ----- What hangs on single parents folds into its parents, for the linear and the integer program alike
-    (`structopt.algorithms.leaf_sets.core`). On the core that is left, sweeps over the graph look for a label and for
-    multipliers of the rows whose bound it reaches (`structopt.algorithms.leaf_sets.proof`): it is then an optimum of
-    the linear program, and of the integer one. Where they do not meet, as at fractional optima, HiGHS solves the core,
-    from the basis of the previous example: only the objective changes. For labels, a bound for each leaf first leaves
-    out those that no better label has (`structopt.algorithms.leaf_sets.candidates`); often none is left. Pieces of a
-    batch start cold, so that threads do not change the answers.
+    Notes
+    -----
+    Nodes with a single parent fold into it, in the linear and in the integer program
+    (`structopt.algorithms.leaf_sets.core`). On the remaining core, sweeps over the graph look for a label and for row
+    multipliers whose bound the label attains (`structopt.algorithms.leaf_sets.proof`). Such a label is an optimum of
+    both programs. If there is none, as at fractional optima, HiGHS solves the core from the basis of the previous
+    example. For labels, a bound per leaf first drops leaves that no better label has
+    (`structopt.algorithms.leaf_sets.candidates`). Parts of a batch start without a basis, so the number of threads does
+    not change the results.
 
     Examples
     --------
