@@ -36,6 +36,10 @@ _BASIS_LIMIT = 256_000_000
 _PIECE = 64
 
 
+#: Packages that raise exceptions of their own.
+_LIBRARIES = {"gurobipy", "highspy", "pulp", "pyomo", "pyscipopt", "scipy"}
+
+
 class PooledSolver:
     """A solver instance with the figures of its own work, used by one thread at a time, so that neither needs a lock.
 
@@ -180,9 +184,9 @@ class SolverPool(Algorithm):
         except StructoptError:
             self._idle.append(solver)
             raise
-        except MemoryError:
-            raise
         except Exception as error:
+            if not _is_of_library(error):
+                raise
             raise self._raised(error) from error
         self._idle.append(solver)
         return solution
@@ -196,9 +200,9 @@ class SolverPool(Algorithm):
         except StructoptError:
             self._idle.append(solver)  # raised between two runs: its models are whole
             raise
-        except MemoryError:
-            raise
         except Exception as error:
+            if not _is_of_library(error):
+                raise
             raise self._raised(error) from error
         self._idle.append(solver)
 
@@ -297,3 +301,8 @@ class SolverPool(Algorithm):
         for record in list(self._records):
             total.include(record)
         return total
+
+
+def _is_of_library(error: Exception) -> bool:
+    """Return whether a solver's library raised an error; a signal handler of the user may raise any other one."""
+    return type(error) in (Exception, RuntimeError) or type(error).__module__.partition(".")[0] in _LIBRARIES

@@ -94,3 +94,19 @@ def test_malformed_arguments():
         with pytest.raises(so.errors.DeclarationError):
             act()
     assert check_separation(RIGHT, skip=["optimal"]).skipped
+
+
+def test_checks_of_many_points_call_the_separation_a_few_thousand_times():
+    """16,384 points once meant 100,000 calls."""
+    space = so.LabelSpace()
+    y = space.binary("y", 14)
+    calls = []
+
+    def separate(z):
+        calls.append(1)
+        v = z["y"]
+        return [y[i] + y[i + 1] + y[i + 2] <= 2 for i in range(12) if v[i] + v[i + 1] + v[i + 2] > 2 + 1e-6]
+
+    space.lazy(separate)
+    assert so.testing.check_separation(space).ok
+    assert len(calls) < 3000
