@@ -242,7 +242,7 @@ class CRF(LinearEstimator):
 
     def _check_restored(self) -> None:
         instance("model_", getattr(self, "model_", None), Model)
-        if np.ndim(getattr(self, "w_", None)) != 1:
+        if np.ndim(getattr(self, "w_", 0.0)) != 1:
             raise DeclarationError("w_ must be a vector")
 
     def _batch(self, X: Any) -> Batch:

@@ -207,7 +207,7 @@ def _check_learned(cls: type, name: str, value: Any) -> None:
     """What is learned is data: no name of a method or of a private attribute, and weights that are numbers."""
     if not name.isidentifier() or name.startswith("_") or hasattr(cls, name):
         raise DeclarationError(f"{name!r:.60} is not the name of something that {cls.__name__} learns")
-    if name in ("n_features_in_", "n_iter_") and not (isinstance(value, int) and value >= 0):
+    if name in ("n_features_in_", "n_iter_") and not (type(value) is int and value >= 0):
         raise DeclarationError(f"{name} is {value!r:.60}, not a number of something")
     if name == "result_" and not isinstance(value, TrainResult):
         raise DeclarationError("result_ is not the result of a training")

@@ -348,7 +348,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
     def _check_restored(self) -> None:
         if self.model is not None:  # the command line names it separately
             instance("model", self.model, Model)
-        if np.ndim(getattr(self, "coef_", None)) != 1:
+        if np.ndim(getattr(self, "coef_", 0.0)) != 1:
             raise DeclarationError("coef_ must be a vector")
 
     def _check_width(self, n_weights: int) -> None:

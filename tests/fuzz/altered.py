@@ -195,9 +195,10 @@ def _other_array(array: np.ndarray[Any, Any], rng: np.random.Generator) -> np.nd
         if kind == 2:
             return array.astype(str)
         if kind == 3:
-            return array[..., None] * 1
+            return np.array(array[..., None])
         if kind == 4:
-            return array.astype(rng.choice(["float32", "int8", "uint64", "complex128", "bool", ">f8"]))
+            numbers = array if array.dtype.kind not in "US" else np.arange(array.size)
+            return numbers.astype(rng.choice(["float32", "int8", "uint64", "complex128", "bool", ">f8"]))
         if kind == 5:
             return np.asarray(array.reshape(-1)[::-1].reshape(array.shape))
         if kind == 6:
@@ -281,22 +282,18 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _is_inside(name: str) -> bool:
     found = os.path.realpath(name)
-    cached = ("__pycache__" in found and found.endswith((".nbi", ".nbc", ".tmp", ".lock"))) or ".numba" in found
+    cached = "__pycache__" in found or ".numba" in found  # numba tests whether it may write, and writes
     return cached or found == os.devnull or any(found.startswith(str(folder)) for folder in _watched)
+
+
+#: Parts of the names of files whose code compiles, executes or unpickles, whatever the file under test holds.
+_LIBRARIES = ("/ast.py", "numba", "collections", "dataclasses", "_jit", "importlib", "/typing.py", "/inspect.py")
 
 
 def _by_a_library() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if (
-            name.endswith("/ast.py")
-            or "numba" in name
-            or "collections" in name
-            or "dataclasses" in name
-            or "_jit" in name
-            or "importlib" in name
-        ):
+        if any(part in frame.f_code.co_filename for part in _LIBRARIES):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

@@ -508,6 +508,9 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             self.path_ = RegularizationPath(learned.pop("lams"), learned.pop("loss"))
         weights = learned.pop("sample_weight", None)
         super()._restore(learned)
+        n = learned.get("n_features_in_")
+        if n is not None and not callable(self.kernel) and n != np.shape(X)[1]:
+            raise DeclarationError(f"n_features_in_ is {n}, and X has shape {np.shape(X)}")
         self._compile(X, truths, weights, landmarks)
         self.averages_.factorise(self.lam_)
 
