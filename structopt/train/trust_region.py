@@ -136,6 +136,8 @@ class _Ball(ProximalModel):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.radius = Saved(state).number("radius", low=0.0)
+        if math.isfinite(self.height) and not self.radius:
+            raise DeclarationError("radius must be positive")
 
     def info(self) -> dict[str, Any]:
         return {"radius": self.radius}

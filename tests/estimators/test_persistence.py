@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 import structopt as so
+from structopt._archive import read_archive, write_archive
 from structopt.errors import DeclarationError
 from structopt.estimators import (
     CRF,
@@ -193,11 +194,12 @@ def test_files_that_are_not_estimators(tmp_path: Path) -> None:
         load(tmp_path / "other.npz")
 
 
+FORMAT = "structopt estimator 2"
+
+
 def rewritten(path: Path, **changes: Any) -> Path:
-    with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
-    document = json.loads(arrays.pop("json").tobytes()) | changes
-    np.savez(path, json=np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays)
+    document, arrays = read_archive(path, FORMAT)
+    write_archive(path, FORMAT, document | changes, arrays)
     return path
 
 

@@ -293,7 +293,7 @@ _LIBRARIES = ("/ast.py", "numba", "collections", "dataclasses", "_jit", "importl
 def _by_a_library() -> bool:
     frame = sys._getframe(2)
     while frame is not None:
-        if any(part in frame.f_code.co_filename for part in _LIBRARIES):
+        if any(part in frame.f_code.co_filename for part in _LIBRARIES) or frame.f_code.co_name == "_checks_of":
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

@@ -103,6 +103,7 @@ CASES: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("proximal_bundle", "state.rows", lambda a: a[:-1]),
     ("proximal_bundle", "state.zeta", lambda a: 0.0),
     ("trust_region_bundle", "state.radius", lambda a: float("nan")),
+    ("trust_region_bundle", "state.radius", lambda a: 0.0),
     ("sgd", "state.t", lambda n: -3),
     ("sgd", "state.v", lambda a: a[None]),
     ("sgd", "state.random", lambda s: s | {"state": {"state": 0, "inc": 0}}),  # sampling would not end
