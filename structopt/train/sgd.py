@@ -54,8 +54,8 @@ def sgd(
 ) -> TrainResult:
     """Minimise ``lam/2 ||w||^2 + risk(w)`` by steps of length ``1/(lam t)`` along subgradients of mini-batches.
 
-    The fastest way to within 10% of the optimum, and the only one for surrogates that are not convex in the weights;
-    other trainers go on where this one stalls (docs/mathematics/training#stochastic-subgradients).
+    The only trainer for surrogates that are not convex in the weights. For convex ones try `block_ascent` first
+    (docs/mathematics/training#stochastic-subgradients).
 
     Parameters
     ----------
@@ -130,6 +130,7 @@ class _Sgd(Method):
     ) -> None:
         check_scale(risk, lam)
         self.risk, self.lam, self.size, self.certify, self.n = risk, lam, size, certify, len(risk)
+        self.needs_objective = certify
         self.rng = np.random.default_rng(seed("random_state", random_state))
         parts = np.array_split(self.rng.permutation(self.n), math.ceil(self.n / size))
         self.batches = [_MiniBatch(risk, part) for part in parts]
