@@ -113,6 +113,7 @@ class _Averaging(Method):
 
     def __init__(self, risk: ShardedRisk, lam: float, batch_size: int | None, certify: bool, random_state: int) -> None:
         self.risk, self.lam, self.certify, self.n = risk, lam, certify, len(risk)
+        self.needs_objective = certify
         self.batch_size, self.random_state = batch_size, random_state
         masses = np.array([0.0 if info is None else info.mass for info in risk.infos])
         self.shares = masses / masses.sum()

@@ -26,6 +26,8 @@ Vector = NDArray[np.float64]
 
 # The subproblem is solved to this share of the outer gap (at most 3% more passes).
 _LOOSENESS = 0.1
+# A cut above a known value by more than this share of the terms is an error of the risk, not of rounding.
+_ABOVE = 1e-6
 
 # Improving queries in a row after which theta doubles with each further one: the point then lags behind a model that
 # is already right, and a fixed theta would close the gap by no more than a tenth per pass.
@@ -178,6 +180,9 @@ class _Bmrm(Method):
             cut, self.query = evaluate(self.risk, self.query)
         monitor.count(oracle_calls=len(self.risk), passes=1)
         query = self.query
+        if math.isfinite(self.height):
+            known = self.height - self.lam * self.regularizer.value(self.center.w)
+            _check_cut(self.risk, cut, query.w, self.center.w, known)
         objective = self.lam * self.regularizer.value(query.w) + cut.value
         monitor.offer(query.w, objective)
         self.improving = self.improving + 1 if objective < self.height else 0
@@ -229,8 +234,26 @@ class _Bmrm(Method):
             raise DeclarationError(f"{name}.f are not the predictions of {name}")
         return Point(w, f)
 
+    def cut_model(self) -> dict[str, Any]:
+        state = self.bundle.state()
+        names = {"rows": "cuts", "b": "offsets", "alpha": "alpha"}  # the linear bundle keeps no alpha
+        return {names[name]: array for name, array in state.items() if name in names}
+
     def info(self) -> dict[str, Any]:
         return {"n_cuts": self.bundle.n_cuts, "line_search": self.search}
+
+
+def _check_cut(risk: Risk, cut: Cut, w: Vector, known: Vector, value: float) -> None:
+    """Raise if the cut taken at `w` lies above the risk's value at a known point, as with a slope of the wrong sign."""
+    height = cut.plane + float(cut.subgradient @ (known - w))
+    # Terms that cancel round by their own size, which may be far above that of the heights.
+    size = abs(value) + abs(cut.plane) + float(np.abs(cut.subgradient) @ (np.abs(known) + np.abs(w)))
+    if height > value + _ABOVE * size:
+        raise DeclarationError(
+            f"{type(risk).__name__} is not convex, or its subgradient is wrong (perhaps its sign): the cut taken at "
+            f"||w|| = {float(np.linalg.norm(w)):.3g} has height {height:.6g} at a point whose value is {value:.6g}. A "
+            "cut must not exceed the risk at any point; compare the subgradient with finite differences of the value."
+        )
 
 
 def _bundle_state(state: dict[str, Any]) -> dict[str, Any]:

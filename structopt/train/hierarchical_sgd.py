@@ -141,6 +141,7 @@ class _HierarchicalSgd(Method):
         rows = batch.rows[0]
         self.X = checked_csr(rows if sp.issparse(rows) else sp.csr_array(rows), "X", dtype)
         self.risk, self.lam, self.certify, self.n = risk, lam, certify, n
+        self.needs_objective = certify
         self.n_jobs = risk.n_jobs if risk.n_jobs > 0 else os.cpu_count() or 1
         tree = _leaf_tree(risk)
         default = 1 if tree is not None else default_batch_size(n)

@@ -83,6 +83,8 @@ class Monitor:
         What must agree for a checkpoint to be resumed (JSON values): trainer options that change the iterates.
     patience : int, optional
         Stop as "stalled" after so many records without a change of objective or bound.
+    info : callable, optional
+        Returns the `info` of the results that the callback gets.
 
     Examples
     --------
@@ -112,6 +114,7 @@ class Monitor:
         lower_bound: float = -math.inf,
         problem: Mapping[str, Any] | None = None,
         patience: int | None = None,
+        info: Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         check_tol(tol)
         for name, limit in (("max_passes", max_passes), ("max_seconds", max_seconds)):
@@ -131,6 +134,7 @@ class Monitor:
         self._watching = ExitStack()
         self.problem = {"trainer": trainer, **(problem or {})}
         self.patience = patience
+        self._info = info
 
         self.objective = math.inf
         self._scale = 1.0  # the first objective
@@ -336,7 +340,7 @@ class Monitor:
         self._idle = 0 if self._moved else self._idle + 1
         self._moved = False
         self._decide()
-        if self.callback is not None and self.callback(self.result()):
+        if self.callback is not None and self.callback(self.result(**(self._info() if self._info else {}))):
             self.stop("callback")
         self._show()
         self._save(state)

@@ -44,12 +44,15 @@ class Method(ABC):
         A bound known before the start.
     patience : int, optional
         Stop as "stalled" after so many iterations without a change of objective or bound.
+    needs_objective : bool
+        Whether a result must have an evaluated objective.
     """
 
     name: str
     problem: dict[str, Any]
     lower_bound: float = 0.0
     patience: int | None = None
+    needs_objective: bool = True
 
     def start(self, monitor: Monitor) -> None:  # noqa: B027 (most have nothing to do)
         """What a fresh run does before its first iteration."""
@@ -86,8 +89,12 @@ class Method(ABC):
         """What the trainer adds to its result."""
         return {}
 
+    def cut_model(self) -> dict[str, Any]:
+        """Return arrays of the present model of the risk; a callback gets them in addition to `info`."""
+        return {}
+
     def fallback(self) -> NDArray[np.float64]:
-        """The weights to return where time did not suffice to evaluate any."""
+        """Return the weights of a run in which no point was evaluated in time."""
         return np.zeros(self.problem["risk"].n_features)
 
 
@@ -105,7 +112,10 @@ class Limits(NamedTuple):
 
 
 def run(method: Method, limits: Limits) -> TrainResult:
-    """Iterate until the gap is closed or a limit reached; `max_seconds` reaches into a single long query."""
+    """Iterate until the gap is closed or a limit is reached; `max_seconds` also interrupts a single long query.
+
+    Raise `TimeLimitReached` if `max_seconds` ended before any point was evaluated.
+    """
     problem = dict(method.problem)
     risk = problem.pop("risk")
     if limits.checkpoint is not None:
@@ -122,6 +132,7 @@ def run(method: Method, limits: Limits) -> TrainResult:
             lower_bound=method.lower_bound,
             problem=problem,
             patience=method.patience,
+            info=lambda: {**method.info(), **method.cut_model()},
         ) as monitor,
     ):
         state = monitor.resume(method.n_weights)
@@ -136,6 +147,13 @@ def run(method: Method, limits: Limits) -> TrainResult:
                 monitor.record(method.state)
             _in_time(method, monitor, partial(method.finish, monitor))
     result = monitor.result(**method.info())
+    if method.needs_objective and result.stopped == "time" and math.isinf(result.objective):
+        raise TimeLimitReached(
+            f"{method.name}: max_seconds={limits.max_seconds:g} ended before all oracles were evaluated at one "
+            "point, so no objective is known. Raise max_seconds, train on fewer examples, or use a faster "
+            "oracle (integral='relax', a larger mip_gap). The weights so far are in the error's attribute `partial`.",
+            partial=result,
+        )
     if warm is not None:
         warm.keep(method, result)
     return result

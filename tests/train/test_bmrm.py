@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+import structopt as so
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.risks.regularizers import L1, L2, Entropy, Lp, Quadratic
 from structopt.train import Checkpoint, Cut, LinearRisk, Risk, bmrm
@@ -415,3 +416,39 @@ def test_checkpoint_of_other_options_is_refused(tmp_path):
         bmrm(risk, lam=0.2, checkpoint=path)
     tighter = bmrm(risk, lam=0.1, tol=1e-6, checkpoint=path)
     assert tighter.converged and tighter.gap <= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_subgradient_of_the_wrong_sign_is_an_error(seed):
+    class Wrong(so.train.Risk):
+        lower_bound, n_features = 0.0, 3
+        target = np.random.default_rng(seed).normal(size=3)
+
+        def value_and_subgradient(self, w):
+            return float(np.abs(w - self.target).sum()), -np.sign(w - self.target)
+
+    with pytest.raises(DeclarationError, match="Wrong is not convex, or its subgradient is wrong"):
+        so.train.bmrm(Wrong(), lam=0.5, tol=1e-6)
+
+
+def test_callback_gets_the_cut_model(helpers):
+    risk, seen = helpers.pairwise(), []
+    result = so.train.bmrm(risk, lam=0.1, callback=seen.append)
+    assert "cuts" not in result.info  # a stored result stays small
+    for step in seen:
+        cuts, offsets, alpha = (step.info[name] for name in ("cuts", "offsets", "alpha"))
+        assert cuts.shape == (step.info["n_cuts"], risk.n_features)
+        assert offsets.shape == alpha.shape == (len(cuts),)
+        assert alpha.sum() == pytest.approx(1.0)
+        for w in (result.w, np.zeros(risk.n_features)):
+            assert (cuts @ w + offsets).max() <= risk(w)[0] + 1e-9
+        slope = alpha @ cuts
+        assert alpha @ offsets - slope @ slope / 0.2 <= step.lower_bound + 1e-9
+
+
+@pytest.mark.parametrize("trainer", ["one_slack", "n_slack", "block_ascent", "bcfw", "proximal_bundle", "sgd"])
+def test_callback_gets_the_info_of_the_trainer(helpers, trainer):
+    seen = []
+    result = getattr(so.train, trainer)(helpers.pairwise(), lam=0.1, max_passes=20, callback=seen.append)
+    assert seen
+    assert all(step.info.keys() == result.info.keys() for step in seen)
