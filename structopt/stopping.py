@@ -138,8 +138,8 @@ def map_in_threads(function: Callable[[_A], _B], items: Iterable[_A], n_jobs: in
 def call_in_thread(function: Callable[[], _B]) -> _B:
     """Call a function that reacts neither to signals nor to a stop flag, and return its result.
 
-    The function runs in a thread of its own, so that the caller can react. After Ctrl-C the thread is left to end by
-    itself, and nobody reads its result.
+    The function runs in a thread of its own, so that the caller can react. After Ctrl-C the thread ends by itself, and
+    its result is dropped. The thread does not keep the interpreter from exiting.
 
     Examples
     --------

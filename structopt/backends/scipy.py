@@ -27,6 +27,8 @@ _STATUS = {
     3: Status.UNBOUNDED,
     4: Status.FAILED,
 }
+#: Coefficients of a linear program that may run for seconds.
+_LARGE = 50_000
 _OPTIONS = ("presolve", "node_limit", "disp")
 
 
@@ -92,7 +94,9 @@ class Scipy(RecordingBackend):
             ),
             options=options,
         )
-        result = call_in_thread(solve)  # it does not react to Ctrl-C
+        # SciPy does not react to Ctrl-C. A thread costs a fifth of the time of a tiny linear program.
+        may_take_long = rows.is_integral or self._matrix.nnz >= _LARGE
+        result = call_in_thread(solve) if may_take_long else solve()
         status = _STATUS.get(result.status, Status.FAILED)
         if status is Status.TIME_LIMIT and "ime limit" not in result.message:
             status = Status.FAILED  # SciPy's code 1 also covers the node and iteration limits

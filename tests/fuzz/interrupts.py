@@ -25,17 +25,12 @@ from structopt.plane import Plane
 from structopt.testing.instances import hard_knapsack
 from structopt.train import StructuredRisk
 
-#: Seconds after which a call without an end of its own gives up.
-_LIMIT = 5.0
-
 
 class LongCall(NamedTuple):
     """A call, and how to read its result: (numbers to compare, whether it is a partial result)."""
 
     run: Callable[[], Any]
     read: Callable[[Any], tuple[np.ndarray, bool]]
-    #: False for a call that takes longer than a case may: only its reaction is checked.
-    ends: bool = True
 
 
 def _numbers(result: Any) -> tuple[np.ndarray, bool]:
@@ -104,12 +99,6 @@ def _mip(solver: str) -> LongCall:
     return LongCall(lambda: oracle.maximize(costs), lambda found: _numbers([[found.value]]))
 
 
-def _endless_mip(solver: str) -> LongCall:
-    space, costs = hard_knapsack()
-    oracle = so.Oracle(space, solver, time_limit=_LIMIT)
-    return LongCall(lambda: oracle.maximize(costs), lambda found: _numbers([[found.value]]), ends=False)
-
-
 def _batch() -> LongCall:
     space, costs = _space()
     oracle, C = so.Oracle(space, solver="highs"), costs + np.random.default_rng(3).normal(size=(20, 14))
@@ -152,7 +141,6 @@ CALLS: dict[str, Callable[[], LongCall]] = {
     "exact search": _exact,
     "MIP by HiGHS": lambda: _mip("highs"),
     "MIP by SciPy": lambda: _mip("scipy"),
-    "long MIP by SciPy": lambda: _endless_mip("scipy"),
     "batch in threads": _batch,
     "NeuralStructured.fit": _neural,
     "NeuralStructured.predict": _neural_predict,
@@ -165,8 +153,6 @@ if importlib.util.find_spec("torch") is None:
 def _prepared(name: str) -> tuple[LongCall, np.ndarray, float]:
     """Return a call with its result and its duration in seconds, after a first run that compiles."""
     call = CALLS[name]()
-    if not call.ends:
-        return call, np.empty(0), 1.0
     call.run()
     begun = time.perf_counter()
     numbers, partial = call.read(call.run())
@@ -224,11 +210,6 @@ def case(seed: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         call, expected, duration = _prepared(name)
-        if not call.ends:
-            begun = time.perf_counter()
-            end, _ = _end(call, rng.uniform(0.0, 0.3))
-            assert end == "lost by Python" or time.perf_counter() - begun < 0.8 * _LIMIT, "Ctrl-C came too late"
-            return f"{name}: {end}"
         end, result = _end(call, rng.uniform(0.0, 1.1 * duration))
         if end != "KeyboardInterrupt":
             numbers, partial = call.read(result)
