@@ -65,6 +65,8 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
     ) -> tuple[Any, Any, FloatArray | None]:
         """Checked features, targets and weights, without the examples of weight 0."""
         check_parameters(self)
+        if isinstance(y, list | tuple) and len({isinstance(name, str) for name in y}) == 2:
+            raise LabelNotAClass("y has texts and other values; NumPy would turn all of them into texts.")
         X, y = validated(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric)
         rows, weights = used_examples(sample_weight, X.shape[0], self)
         X, y = taken(X, rows), taken(y, rows)

@@ -240,9 +240,8 @@ class Decoder:
         return self.decode(content)[()]
 
     def _objects(self, content: Any) -> Any:
-        array = np.empty(len(content[0]), dtype=object)
-        array[:] = [self.decode(item) for item in content[0]]
-        return array.reshape(content[1])
+        items = [self.decode(item) for item in content[0]]
+        return np.fromiter(items, dtype=object, count=len(items)).reshape(content[1])
 
     def _tuple(self, content: list[Any]) -> tuple[Any, ...]:
         return tuple(self.decode(item) for item in content)

@@ -21,6 +21,7 @@ from structopt.checks import check_parameters, instance, shown
 from structopt.errors import DeclarationError
 from structopt.estimators._base import append_constant
 from structopt.estimators._fitting import Fitting, lazily, taken, used_examples, validated
+from structopt.estimators._labels import name_array
 from structopt.estimators._memory_plan import Plan
 from structopt.estimators.persistence import Persistent, check_linear
 from structopt.frames import plain_inputs, plain_labels
@@ -247,7 +248,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         if self.kind == "closure":
             return rows.toarray().astype(int)
         labels = HierarchicalLabels(self.hierarchy_, self.kind).codec.decode_many(rows)
-        return _array_of(labels) if self.kind == "leaf" else labels
+        return name_array(labels) if self.kind == "leaf" else labels
 
     def score(self, X: Any, y: Any) -> float:
         """Accuracy: the share of examples whose whole label is right, as scikit-learn has it for sets of labels."""
@@ -259,7 +260,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     def classes_(self) -> npt.NDArray[Any]:
         """The leaves, in the order of ``hierarchy_.leaves``."""
         check_is_fitted(self, "hierarchy_")
-        return np.asarray(_array_of(list(self.hierarchy_.leaves)))
+        return name_array(self.hierarchy_.leaves)
 
 
 def _edges(before: Hierarchy | None, now: Hierarchy) -> tuple[Any, Any]:
@@ -269,15 +270,6 @@ def _edges(before: Hierarchy | None, now: Hierarchy) -> tuple[Any, Any]:
 
 def _row_of(X: Any, entry: int) -> int:
     return int(np.searchsorted(X.indptr, entry, side="right")) - 1
-
-
-def _array_of(names: list[Any]) -> npt.NDArray[Any]:
-    kinds = {type(name) for name in names}
-    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
-        return np.array(names)
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array
 
 
 def task_loss(margin: str, hierarchy: Hierarchy, kind: str, alpha: FloatArray) -> TaskLoss:

@@ -13,7 +13,8 @@ from structopt.checks import check_parameters, choice, hashable, instance, seque
 from structopt.errors import DeclarationError
 from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import is_collection, lazily, named_inputs, on_engine, taken, used_examples
-from structopt.estimators.structured import as_array, label_score
+from structopt.estimators._labels import as_array
+from structopt.estimators.structured import label_score
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model

@@ -16,6 +16,7 @@ from structopt import surrogates, train
 from structopt.checks import check_parameters, choice, instance, sequence
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import Fitting, is_collection, lazily, named_inputs, on_engine
+from structopt.estimators._labels import as_array
 from structopt.estimators.persistence import Persistent
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
@@ -389,9 +390,3 @@ def label_score(batch: Batch, w: Any, Y: Any, n_jobs: int) -> float:
     # A solver with a limit may miss the largest loss, and then the label predicted has more than it found.
     total = float(np.maximum(worst, values).sum())
     return 1.0 - float(values.sum()) / total if total > 0 else 1.0
-
-
-def as_array(labels: list[Any]) -> Any:
-    shapes = {np.shape(label) for label in labels}
-    flat = all(isinstance(label, str | int | float | np.generic | np.ndarray) for label in labels)
-    return np.array(labels) if flat and len(shapes) == 1 else labels

@@ -39,6 +39,9 @@ class LabelCodec:
         self.hierarchy = hierarchy
         self.kind = kind
         self.complete = complete
+        # Sets are collections of names in these kinds, because `decode` returns sets.
+        nodes = hierarchy.nodes
+        self._has_set_nodes = kind != "leaf" and any(isinstance(name, frozenset) for name in nodes)
 
     # ---- one label -------------------------------------------------------------------------------
 
@@ -73,7 +76,8 @@ class LabelCodec:
             label = label.item() if label.size == 1 else label.ravel()
         if isinstance(label, Mapping):
             raise LabelNotInSpace(f"A label is a name, names or a 0/1 row, got {shown(label)}.")
-        if label in h:
+        collection = self._has_set_nodes and isinstance(label, frozenset) and all(name in h for name in label)
+        if not collection and label in h:
             return np.array([h.index(label)]), False
         if isinstance(label, str | bytes) or not isinstance(label, Iterable):
             h.index(label)
@@ -150,6 +154,8 @@ class LabelCodec:
         labels = Y.tolist() if isinstance(Y, np.ndarray) else Y
         place = self.hierarchy._place
         try:
+            if self._has_set_nodes:
+                raise KeyError  # a set may be a node or a collection of nodes
             # Mostly every label is one name.
             nodes = np.fromiter(map(place.__getitem__, labels), np.int64, n)
             return np.arange(n + 1), nodes, np.zeros(n, np.bool_), refused

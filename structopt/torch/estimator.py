@@ -21,7 +21,7 @@ from tqdm import tqdm
 from structopt._archive import UNREADABLE, read_archive, remove_leftovers, write_archive
 from structopt.checks import check_parameters, examples, number, whole
 from structopt.errors import DeclarationError
-from structopt.estimators.structured import as_array
+from structopt.estimators._labels import as_array
 from structopt.features import n_examples
 from structopt.model import Model
 from structopt.model.batch import LabelBatch

@@ -22,6 +22,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from structopt.errors import DeclarationError
+from structopt.estimators._labels import as_array
 from structopt.estimators.conditional_risk.labels import dense, encode_labels
 from structopt.estimators.conditional_risk.separable import AbsoluteProgram
 from structopt.losses import Hamming, TaskLoss
@@ -126,10 +127,7 @@ class RiskProgram(ABC):
         if isinstance(codec, LabelCodec) and codec.kind == "closure" and not (Z % 1).any():
             return Z.astype(int)
         labels = [self.model.decode(z, self.template) for z in Z]
-        first = labels[0] if labels else None
-        if isinstance(first, np.ndarray):
-            return np.array(labels) if all(y.shape == first.shape for y in labels) else labels
-        return np.array(labels) if isinstance(first, str | int | float | np.generic) else labels
+        return as_array(labels)
 
     def __getstate__(self) -> dict[str, Any]:
         # Solvers and large tables are made again when needed.
