@@ -150,13 +150,22 @@ class UnboundedObjective(StructoptError, ValueError):
 
 
 class LabelNotInSpace(StructoptError, ValueError):
-    """A vector is not a label of the space; `violations` names the rows that it breaks."""
+    """A vector is not a label of the space.
+
+    Attributes
+    ----------
+    violations : tuple of str
+        The rows that the vector violates, or what is wrong with each label of a data set.
+    examples : tuple of int
+        The numbers of all labels of a data set that cannot be used. It is empty if the error is about one label.
+    """
 
     guide = "labelnotinspace"
 
-    def __init__(self, message: str, violations: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, violations: tuple[str, ...] = (), examples: tuple[int, ...] = ()) -> None:
         super().__init__(message)
         self.violations = violations
+        self.examples = examples
 
 
 class UnsupportedSpace(StructoptError, TypeError):

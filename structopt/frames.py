@@ -55,10 +55,10 @@ def plain_labels(Y: Any) -> Any:
     ['cat', 'dog']
     """
     if is_frame(Y):
-        _refuse_missing(Y, "Y")
+        _refuse_missing(Y, "y")
         return _narrowed(np.column_stack([Y.iloc[:, k].to_numpy() for k in range(Y.shape[1])]) if Y.shape[1] else Y)
     if is_column(Y):
-        _refuse_missing(Y, "Y")
+        _refuse_missing(Y, "y")
         values = _narrowed(Y.to_numpy())
         nested = values.dtype == object and any(is_frame(v) or is_column(v) for v in values)
         return plain_labels(list(values)) if nested else values

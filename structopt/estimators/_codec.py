@@ -50,7 +50,7 @@ _LOSS_AT = ("_kind", "_position_loss", "task_loss", "_task", "_loss")
 # Arguments of `Model` that are functions, by where it keeps them, and how to do without.
 _FUNCTIONS = {
     "_encode": "encode=: give labels as the array of the first block, or as a dict of all blocks, and leave it out",
-    "_decode": "decode=: predictions are then the array of the first block; leave it out",
+    "_decode": "decode=: predictions then have the form of the labels given to fit; leave it out",
     "_key": "key=: it belongs to a space that depends on the input",
 }
 

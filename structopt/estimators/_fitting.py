@@ -19,7 +19,9 @@ from sklearn.utils.validation import validate_data
 from structopt import train
 from structopt.checks import instance
 from structopt.errors import DeclarationError
-from structopt.frames import is_frame, plain_inputs
+from structopt.frames import is_frame, plain_inputs, plain_labels
+from structopt.model import Model
+from structopt.model.forms import LabelForm, common_form, label_form
 from structopt.risks.sample_weight import sample_weights
 from structopt.train.checkpoint import Checkpoint
 from structopt.train.registry import Trainer, TrainerFunction
@@ -119,7 +121,7 @@ def on_engine(fit: _F) -> _F:
     Without an engine dask collections are computed first. `structopt.distributed` is imported only for one of both.
     """
 
-    signature = inspect.signature(fit)  # one has Y for its labels, the others y
+    signature = inspect.signature(fit)
 
     @functools.wraps(fit)
     def fitted(*arguments: Any, **named: Any) -> Any:
@@ -178,6 +180,12 @@ def named_inputs(estimator: Any, X: Any, *, reset: bool) -> Any:
                 f"{', '.join(map(str, frames[0].columns[:5]))}; all need the same columns in the same order."
             )
     return plain_inputs(X)
+
+
+def _forms(model: Model, part: Any) -> list[str]:
+    """Return the form of the labels of one partition."""
+    form = label_form(model, plain_labels(part))
+    return [] if form is None else [form]
 
 
 class Fitting:
@@ -242,6 +250,14 @@ class Fitting:
         from structopt.distributed.engine import of_collections
 
         return of_collections(build, self._workers, X, y, sample_weight)
+
+    def _form_of_parts(self, model: Model, y: Any) -> LabelForm | None:
+        """Return the form of the labels of a dask collection."""
+        from structopt.distributed.engine import distinct
+
+        if not model.has_plain_labels:
+            return None
+        return common_form(distinct(functools.partial(_forms, model), y, self._workers))
 
     def _columns(self, X: Any) -> None:
         """Keep the width and the names of the columns of a collection."""

@@ -19,6 +19,7 @@ from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import Batch
+from structopt.model.forms import check_codec, label_form
 from structopt.risks.crf import chain_marginals
 from structopt.risks.space_crf import bayes_labels, likelihood, means_of
 from structopt.structures.chain import Chain
@@ -74,6 +75,8 @@ class CRF(LinearEstimator):
     transitions_ : ndarray of shape (n_states, n_states)
         Of a chain a view of the weights of the transitions.
     result_ : TrainResult
+    label_form_ : {"first", "blocks", "vector"} or None
+        The form of the labels given to `fit` and returned by `predict`; see `StructuredSVM`.
     n_features_in_, n_iter_ : int
     feature_names_in_ : ndarray
         Names of the columns, where X had some.
@@ -168,6 +171,8 @@ class CRF(LinearEstimator):
         self._begin_fit()
         self.model_ = self._chain(y) if self.model is None else self._given(self.model)
         risk = likelihood(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)
+        check_codec(self.model_, risk._truth, risk._batch.input)
+        self.label_form_ = label_form(self.model_, y, risk._batch.input)
         result = self._minimise(risk, self._trainer())
         self.w_ = np.array(result.w)
         if self.model is None or getattr(X, "ndim", 0) == 2:
@@ -189,6 +194,7 @@ class CRF(LinearEstimator):
             self.model_ = self._chain([states])
         else:
             self.model_ = self._given(self.model)
+        self.label_form_ = self._form_of_parts(self.model_, y)
         with self._parts(_Partition(self.model_, self.n_jobs), X, y, sample_weight) as risk:
             result = self._minimise(risk, self._trainer())
         self.w_ = np.array(result.w)
@@ -271,7 +277,7 @@ class CRF(LinearEstimator):
             labels = bayes_labels(batch, self.w_, n_jobs=self.n_jobs)
         else:
             labels, _ = batch.argmax(batch.tables(self.w_), n_jobs=self.n_jobs)
-        found = batch.decode(labels)
+        found = batch.decode(labels, getattr(self, "label_form_", None))
         return [list(label) for label in found] if self.model is None else as_array(found)
 
     def predict_proba(self, X: Any) -> Any:
@@ -378,7 +384,14 @@ def _present(name: str, state: Any) -> Any:
 
 def _states(y: Iterable[Iterable[Any]]) -> list[Any]:
     """The states of all sequences in order; python objects, so that they are found again in any label."""
-    found = {state for label in y for state in (label.tolist() if isinstance(label, np.ndarray) else label)}
+    found: set[Any] = set()
+    for i, label in enumerate(y):
+        if isinstance(label, str) or not isinstance(label, Iterable):
+            raise DeclarationError(
+                f"Label {i} of y is {label!r:.60}. CRF without a model takes a sequence of states for each input. If "
+                "each row of X has one class, use CRF(structopt.structures.Multiclass(classes))."
+            )
+        found.update(label.tolist() if isinstance(label, np.ndarray) else label)
     try:
         return sorted(found)
     except TypeError:

@@ -19,6 +19,7 @@ from structopt._archive import UNREADABLE, read_archive, remove_leftovers, write
 from structopt.checks import checked
 from structopt.errors import DeclarationError, StructoptError
 from structopt.estimators._codec import Decoder, Encoder, NotSavable, checked_solver
+from structopt.model.forms import LABEL_FORMS
 from structopt.train.result import TrainResult
 
 __all__ = ["Persistent", "load"]
@@ -209,6 +210,8 @@ def _check_learned(cls: type, name: str, value: Any) -> None:
         raise DeclarationError(f"{name!r:.60} is not the name of something that {cls.__name__} learns")
     if name in ("n_features_in_", "n_iter_") and not (type(value) is int and value >= 0):
         raise DeclarationError(f"{name} is {value!r:.60}, not a number of something")
+    if name == "label_form_" and value is not None and value not in LABEL_FORMS:
+        raise DeclarationError(f"label_form_ is {value!r:.60}, not one of {', '.join(LABEL_FORMS)}")
     if name == "result_" and not isinstance(value, TrainResult):
         raise DeclarationError("result_ is not the result of a training")
     if name in _WEIGHTS:

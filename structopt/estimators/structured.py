@@ -21,6 +21,7 @@ from structopt.estimators.persistence import Persistent
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import Batch
+from structopt.model.forms import check_codec, label_form
 from structopt.plane import Plane
 from structopt.risks.loss_check import check_losses
 from structopt.risks.space_crf import bayes_labels
@@ -80,7 +81,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         that of the surrogate's values, the gap certifies nothing (``result_.info["convex"]`` is False).
     engine : distributed.Client, address, "dask" or None
         Where the examples are: None for this process; the workers of a dask client or scheduler; ``"dask"``
-        processes of this machine (`structopt.distributed`, extra ``dask``). X and Y may then be dask arrays, bags or
+        processes of this machine (`structopt.distributed`, extra ``dask``). X and y may then be dask arrays, bags or
         data frames, whose partitions stay on the workers.
 
     Attributes
@@ -94,6 +95,9 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         The trainer that ran.
     n_iter_ : int
         Passes over the data.
+    label_form_ : {"first", "blocks", "vector"} or None
+        The form of the labels given to `fit`, and of those that `predict` returns: the array of the first block, a
+        dict of all blocks, or the whole z. None if the model has a codec of its own.
     n_features_in_ : int
         Width of a matrix X (only for models whose inputs are rows).
     feature_names_in_ : ndarray
@@ -105,8 +109,8 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
     >>> import structopt as so
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 5))
-    >>> Y = (X @ rng.normal(size=(5, 3)) > 0).astype(int)
-    >>> svm = so.StructuredSVM(so.structures.PairwiseMRF(3), lam=0.01).fit(X, Y)
+    >>> y = (X @ rng.normal(size=(5, 3)) > 0).astype(int)
+    >>> svm = so.StructuredSVM(so.structures.PairwiseMRF(3), lam=0.01).fit(X, y)
     >>> svm.result_.converged, svm.predict(X[:2]).shape
     (True, (2, 3))
     """
@@ -146,8 +150,8 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self.engine = engine
 
     @on_engine
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
-        """Train on a data set (the structure's docstring says what X and Y look like).
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> StructuredSVM:
+        """Train on a data set (the structure's docstring says what X and y look like).
 
         Labels that are not in their space, NaN features and wrong shapes are reported before training starts. Ctrl-C
         keeps the best weights so far, with their gap; if anything fails, they are kept too and travel with the error.
@@ -155,7 +159,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         Parameters
         ----------
         X : matrix, frame or list of inputs
-        Y : matrix, frame, column or list of labels
+        y : matrix, frame, column or list of labels
         sample_weight : array of shape (n,), optional
             Weights of the examples in the mean of the surrogates: weight 2 is an example given twice, 0 one left out,
             and all weights times a number change nothing. Equal by default.
@@ -168,17 +172,22 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         if is_collection(X):
             self._columns(X)
         else:
-            X, Y = named_inputs(self, X, reset=True), plain_labels(Y)
+            X, y = named_inputs(self, X, reset=True), plain_labels(y)
         self._begin_fit()
         if self.n_starts < 1:
             raise DeclarationError(f"n_starts must be at least 1, got {self.n_starts!r}.")
         *first, last = self._schedule()
-        risk = self._risk(last, X, Y, sample_weight)
+        risk = self._risk(last, X, y, sample_weight)
+        if is_collection(X):
+            self.label_form_ = self._form_of_parts(self.model, y)
+        else:
+            check_codec(self.model, risk.truth.native, risk.batch.input)
+            self.label_form_ = label_form(self.model, risk.Y, risk.batch.input)
         trainer = self._choose(risk, last)
         stages: list[tuple[Surrogate, TrainResult]] = []
         try:
             for number, surrogate in enumerate(first):
-                stage = self._risk(surrogate, X, Y, sample_weight)
+                stage = self._risk(surrogate, X, y, sample_weight)
                 start = stages[-1][1].w if stages else None
                 found = self._minimise(stage, self._choose(stage, surrogate), part=f"stage{number}", start=start)
                 stages.append((surrogate, found))
@@ -195,11 +204,11 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         self._tell_early_end()
         return self
 
-    def _risk(self, surrogate: Surrogate, X: Any, Y: Any, sample_weight: Any) -> Any:
+    def _risk(self, surrogate: Surrogate, X: Any, y: Any, sample_weight: Any) -> Any:
         if is_collection(X):
             build = _Partition(self.model, surrogate, self.search, self.n_jobs)
-            return self._parts(build, X, Y, sample_weight)
-        return StructuredRisk(self.model, X, Y, surrogate, self.search, self.n_jobs, sample_weight=sample_weight)
+            return self._parts(build, X, y, sample_weight)
+        return StructuredRisk(self.model, X, y, surrogate, self.search, self.n_jobs, sample_weight=sample_weight)
 
     def _schedule(self) -> list[Surrogate]:
         """The surrogates to train, in turn; after a fit with ``warm_start`` the last one alone."""
@@ -285,9 +294,10 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         choice("decision", decision, ("best", "bayes"))
         batch = self._batch(X, self.model.integral_twin)
         if decision == "bayes":
-            return as_array(batch.decode(bayes_labels(batch, self.coef_, temperature=temperature, n_jobs=self.n_jobs)))
-        labels, _ = batch.argmax(batch.tables(self.coef_), n_jobs=self.n_jobs)
-        return as_array(batch.decode(labels))
+            labels = bayes_labels(batch, self.coef_, temperature=temperature, n_jobs=self.n_jobs)
+        else:
+            labels, _ = batch.argmax(batch.tables(self.coef_), n_jobs=self.n_jobs)
+        return as_array(batch.decode(labels, getattr(self, "label_form_", None)))
 
     def decision_function(self, X: Any) -> Any:
         """Scores of the label's variables: an array ``(n, n_variables)``, or a list where spaces differ.
@@ -303,7 +313,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         batch = self._batch(X, lambda: self.model)
         return batch.costs(batch.tables(self.coef_))
 
-    def score(self, X: Any, Y: Any) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """``1 - sum of task losses / sum of the largest possible ones``, between 0 and 1.
 
         Accuracy for multiclass, label accuracy for Hamming losses.
@@ -311,13 +321,13 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         Parameters
         ----------
         X : matrix, frame or list of inputs
-        Y : matrix, frame, column or list of labels
+        y : matrix, frame, column or list of labels
 
         Returns
         -------
         float
         """
-        return label_score(self._batch(X, self.model.integral_twin), self.coef_, Y, self.n_jobs)
+        return label_score(self._batch(X, self.model.integral_twin), self.coef_, y, self.n_jobs)
 
     def predict_plane(self, x: Any, y: Any) -> Plane:
         """The plane of margins and losses of one example at the learned weights, for searches and pictures.
@@ -366,9 +376,9 @@ class _Partition:
     def __init__(self, model: Model, surrogate: Surrogate, search: str, n_jobs: int) -> None:
         self.model, self.surrogate, self.search, self.n_jobs = model, surrogate, search, n_jobs
 
-    def __call__(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredRisk:
+    def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> StructuredRisk:
         options = (self.surrogate, self.search, self.n_jobs)
-        return StructuredRisk(self.model, plain_inputs(X), plain_labels(Y), *options, sample_weight=sample_weight)
+        return StructuredRisk(self.model, plain_inputs(X), plain_labels(y), *options, sample_weight=sample_weight)
 
 
 def _memory_beside_the_features(trainer: str, risk: StructuredRisk) -> float:
@@ -378,10 +388,10 @@ def _memory_beside_the_features(trainer: str, risk: StructuredRisk) -> float:
     return 0.0 if estimate is None else sum(estimate(size).values())
 
 
-def label_score(batch: Batch, w: Any, Y: Any, n_jobs: int) -> float:
+def label_score(batch: Batch, w: Any, y: Any, n_jobs: int) -> float:
     """One minus the sum of the task losses of the best labels over the sum of the largest possible ones."""
     tables = batch.tables(w)
-    truth = batch.truth(plain_labels(Y))
+    truth = batch.truth(plain_labels(y))
     loss = batch.loss(truth)
     check_losses(batch, truth, loss, search=False)
     labels, _ = batch.argmax(tables, n_jobs=n_jobs)

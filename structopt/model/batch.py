@@ -21,6 +21,7 @@ from structopt.checks import converted, examples, floats
 from structopt.errors import DeclarationError
 from structopt.features import Term, Tied, check_data_set, stack_rows
 from structopt.model.codec import LabelBatch, LossBatch, PointCodec, labels_given, part_table
+from structopt.model.forms import LabelForm
 from structopt.model.inference import BatchFronts, Weight
 from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
@@ -245,8 +246,10 @@ class Batch:
         """The given labels, encoded; all that are not in their space are reported together."""
         return self.labels(self.codec.encode(Y))
 
-    def decode(self, labels: LabelBatch) -> list[Any]:
-        """The labels in the user's form."""
+    def decode(self, labels: LabelBatch, form: LabelForm | None = None) -> list[Any]:
+        """Return the labels in the user's form; `form` is a result of `structopt.model.forms.label_form`."""
+        if form is not None and isinstance(self.codec, PointCodec):
+            return self.codec.decode_as(labels.native, form)
         return self.codec.decode(labels.native)
 
     def loss(self, truth: LabelBatch) -> LossBatch[Any]:

@@ -8,7 +8,7 @@ whatever the structure. A `BatchCodec` converts between the user's form, the com
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ from structopt._jit import IntArray
 from structopt.checks import examples
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
+from structopt.model.forms import LabelForm
 from structopt.model.part_tables import fill_rows, fill_steps, number_groups
 from structopt.space.compiled import CompiledSpace, FloatArray
 
@@ -331,12 +332,12 @@ class BatchCodec(ABC, Generic[Native]):
         """``encode(label, example)`` for every label; errors of all examples are reported together."""
         Y = labels_given(Y, self.n)
         found: list[Any] = []
-        refused: list[str] = []
+        refused: dict[int, StructoptError] = {}
         for i in range(self.n):
             try:
                 found.append(encode(Y[i], i))
             except StructoptError as error:
-                refused.append(f"example {i}: {error}")
+                refused[i] = error
         if refused:
             raise refusal(refused, self.n)
         return found
@@ -373,10 +374,23 @@ class PointCodec(BatchCodec[Any]):
         return np.array(points) if self.batch.model.fixed else RaggedRows.of(points)
 
     def decode(self, labels: Any) -> list[Any]:
-        together = self.batch.model.decode_batch(labels)
+        model = self.batch.model
+        if model.has_plain_labels:
+            return self.decode_as(labels, "first")
+        together = model.decode_batch(labels)
         if together is not None:
             return together
-        return [self.batch.model.decode(np.asarray(labels[i]), self.batch.input(i)) for i in range(self.n)]
+        return [model.decode(np.asarray(labels[i]), self.batch.input(i)) for i in range(self.n)]
+
+    def decode_as(self, labels: Any, form: LabelForm) -> list[Any]:
+        """Return labels in one of the forms that a model without a codec of its own takes."""
+        model = self.batch.model
+        if model.fixed:
+            return model.decode_rows(labels, form)
+        points, inputs = [np.asarray(labels[i])[None] for i in range(self.n)], map(self.batch.input, range(self.n))
+        found = [model.decode_rows(z, form, x)[0] for z, x in zip(points, inputs, strict=True)]
+        mixed = len({isinstance(label, dict) for label in found}) > 1
+        return self.decode_as(labels, "blocks") if mixed else found
 
     def tables(self, labels: Any) -> list[sp.csr_array]:
         return self.batch.fold_points(labels)
@@ -588,16 +602,19 @@ def labels_given(Y: Any, n: int) -> Any:
     """The labels of a data set, checked to be as many as its `n` examples."""
     if isinstance(Y, StackedLabels):
         return Y if len(Y) == n else labels_given([Y[i] for i in range(len(Y))], n)
-    Y = examples("Y", Y)
+    Y = examples("y", Y)
     if n_examples(Y) != n:
         raise DeclarationError(f"{n} inputs but {n_examples(Y)} labels.")
     return Y
 
 
-def refusal(refused: list[str], n: int) -> LabelNotInSpace:
-    """The error that lists the labels of a data set that cannot be used, the first ten by name."""
-    listed = "\n  ".join(refused[:10]) + ("\n  ..." if len(refused) > 10 else "")
-    return LabelNotInSpace(f"{len(refused)} of {n} labels cannot be used:\n  {listed}", tuple(refused))
+def refusal(refused: Mapping[int, object], n: int) -> LabelNotInSpace:
+    """Return the error that lists the labels that cannot be used, by example and problem; ten are in the message."""
+    problems = [f"example {i}: {refused[i]}" for i in sorted(refused)]
+    listed = "\n  ".join(problems[:10]) + ("\n  ..." if len(problems) > 10 else "")
+    return LabelNotInSpace(
+        f"{len(problems)} of {n} labels cannot be used:\n  {listed}", tuple(problems), tuple(sorted(refused))
+    )
 
 
 def csr_table(data: FloatArray, indices: Any, indptr: Any, shape: tuple[int, int]) -> sp.csr_array:

@@ -17,12 +17,13 @@ from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
 from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec, PointCodec
+from structopt.model.forms import LabelForm
 from structopt.model.inference import BatchInference, OracleInference
 from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.space.enumeration import complete
+from structopt.space.enumeration import follow_from
 from structopt.space.feasibility import check_label, rows_in
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class Model(Probabilities):
     loss : TaskLoss or mapping of str to TaskLoss, optional
         Task loss by block; a single loss is put on the first block.
     encode, decode : callable, optional
-        ``encode(label) -> z`` and ``decode(z) -> label``. By default a label is the array of the first block, and the
-        other blocks must follow from it through the rows.
+        ``encode(label) -> z`` and ``decode(z) -> label``. By default a label is a dict of all blocks, a whole ``z``,
+        or the array of the first block if the other blocks follow from it through the rows.
     key : callable, optional
         Hashable value ``key(x)`` that determines the space of an input. The default is the shape of a numeric array.
         Other inputs (dicts, objects) need a `key` if `space` is a function. `predict`, `Batch` and
@@ -365,10 +366,8 @@ class Model(Probabilities):
         try:
             if self._encode is not None:
                 point = floats("What encode returned", self._encode(label))
-            elif isinstance(label, Mapping):
-                point = space.vector(**{str(name): value for name, value in label.items()})
             else:
-                point = self._complete(space, label)
+                point = space.point(label)
             return check_label(space.compiled, point, label)
         except StructoptError:
             self.check_key(x)  # a key that is too coarse is the more likely reason
@@ -394,7 +393,7 @@ class Model(Probabilities):
         if first.size != space.n_variables and first.shape != (space.n_variables,):
             return None
         try:
-            points = np.array(converted("Y", labels))  # a copy: the batch owns its labels
+            points = np.array(converted("y", labels))  # a copy: the batch owns its labels
         except DeclarationError:
             return None
         if points.shape[1:] not in (first.shape, (space.n_variables,)):
@@ -403,21 +402,18 @@ class Model(Probabilities):
         sound = bool(np.isfinite(points).all()) and bool(rows_in(space.compiled, points).all())
         return points if sound else None
 
-    @staticmethod
-    def _complete(space: LabelSpace, label: Any) -> FloatArray:
-        given = floats("A label", label)
-        if given.shape == (space.n_variables,):
-            return given
-        first = next(iter(space))
-        if given.shape != first.shape:
-            raise DeclarationError(
-                f"A label is an array of shape {first.shape} (block {first.name!r}) or a whole z of length "
-                f"{space.n_variables}, got shape {given.shape}; give encode= for other labels."
-            )
-        return complete(space.compiled, np.arange(first.slice.start, first.slice.stop), given.ravel())
+    @property
+    def has_plain_labels(self) -> bool:
+        """Whether labels are mappings of blocks, whole vectors or the first block, without a codec of their own."""
+        own = type(self)
+        own_codec = own.encode is not Model.encode or own.decode is not Model.decode
+        return not own_codec and self._encode is None and self._decode is None
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
-        """The label of a point.
+        """Return the label of a point.
+
+        Without ``decode=`` the label is the array of the first block. If the other blocks do not follow from the first
+        one, the label is a dict of all blocks.
 
         Parameters
         ----------
@@ -429,7 +425,7 @@ class Model(Probabilities):
         Returns
         -------
         object
-            The label, as the user writes it.
+            The label in the form in which the user writes it. `encode` turns it back into the same point.
         """
         point = floats("z", z, ndim=1)
         if self._decode is not None:
@@ -437,13 +433,10 @@ class Model(Probabilities):
         space = self.space(x)
         if point.size != space.n_variables:
             raise SpaceMismatch(f"z has {point.size} entries; the space has {space.n_variables} variables.")
-        first = next(iter(space))
-        values = point[first.slice].reshape(first.shape)
-        nearest = np.rint(values)
-        return nearest.astype(int) if np.abs(values - nearest).max(initial=0) < 1e-6 else values
+        return self.decode_rows(point[None], x=x)[0]
 
     def decode_batch(self, Z: Any) -> list[Any] | None:
-        """The labels of points of the one space at once; None where a subclass or the user has a `decode`.
+        """Return the labels of points of the one space, or None if a subclass or the user has a `decode`.
 
         Parameters
         ----------
@@ -456,12 +449,38 @@ class Model(Probabilities):
         """
         if self._declared is None or self._decode is not None or type(self).decode is not Model.decode:
             return None
-        first = next(iter(self._declared))
-        values = np.asarray(Z)[:, first.slice].reshape(len(Z), *first.shape)
-        nearest = np.rint(values)
-        whole = np.abs(values - nearest).max(axis=tuple(range(1, values.ndim)), initial=0.0) < 1e-6
-        labels = nearest.astype(int)
-        return [labels[i] if whole[i] else values[i] for i in range(len(values))]
+        return self.decode_rows(Z)
+
+    def decode_rows(self, Z: npt.ArrayLike, form: LabelForm = "first", x: Any = None) -> list[Any]:
+        """Return the labels of points of one space in one form, without ``decode=``.
+
+        Parameters
+        ----------
+        Z : array_like, shape (n, n_variables)
+            Points.
+        form : {"first", "blocks", "vector"}
+            ``"blocks"`` is a dict with an array for each block and ``"vector"`` is the whole z. ``"first"`` is the
+            array of the first block. If the other blocks do not follow from it, ``"first"`` is the same as
+            ``"blocks"``.
+        x : object, optional
+            An input with this space.
+
+        Returns
+        -------
+        list
+        """
+        Z, space = np.asarray(Z), self.space(x)
+        first = next(iter(space))
+        if form == "first" and first.size < space.n_variables and self.has_plain_labels:
+            known = np.arange(first.slice.start, first.slice.stop)
+            form = "first" if follow_from(space.compiled, known, np.asarray(Z, dtype=np.float64)) else "blocks"
+        if form == "first":
+            return _whole_numbers(Z[:, first.slice].reshape(len(Z), *first.shape))
+        if form == "vector":
+            return _whole_numbers(Z)
+        parts = [_whole_numbers(Z[:, block.slice].reshape(len(Z), *block.shape)) for block in space]
+        names = [block.name for block in space]
+        return [dict(zip(names, label, strict=True)) for label in zip(*parts, strict=True)]
 
     def block_losses(self, x: Any = None) -> BlockLosses:
         """The task losses of the blocks of an input's space, by the names of the blocks.
@@ -734,6 +753,14 @@ class Model(Probabilities):
     def __repr__(self) -> str:
         space = repr(self._declared) if self._declared is not None else "a space for each input"
         return f"<{type(self).__name__} over {space}; features {self.features}>"
+
+
+def _whole_numbers(values: FloatArray) -> list[Any]:
+    """Return the rows of an array, as integers if all entries of a row are close to integers."""
+    nearest = np.rint(values)
+    whole = np.abs(values - nearest).max(axis=tuple(range(1, values.ndim)), initial=0.0) < 1e-6
+    labels = nearest.astype(int)
+    return [labels[i] if whole[i] else values[i] for i in range(len(values))]
 
 
 def _check_length(w: FloatArray, expected: int) -> None:

@@ -43,10 +43,10 @@ class StructuredLikelihood(Risk):
     is_smooth = True
 
     @checked
-    def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
+    def __init__(self, model: Model, X: Any, y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         self.model, self.n_jobs = model, n_threads(n_jobs)
-        X, Y = plain_inputs(X), plain_labels(Y)
-        self._X, self._Y = X, Y
+        X, y = plain_inputs(X), plain_labels(y)
+        self._X, self._Y = X, y
         self._weight = relative_weights(sample_weight, n_examples(X), type(self).__name__)
         self._prepare(1.0 / max(n_examples(X), 1))
 
@@ -124,7 +124,7 @@ class ChainCRF(StructuredLikelihood):
         Its features, transitions and rules; forbidden transitions have probability 0. Its loss is not used.
     X : list of arrays of shape (T, d)
         The sequences.
-    Y : list
+    y : list
         T states for each.
     n_jobs : int
         Threads for the forward-backward passes.
@@ -145,12 +145,12 @@ class ChainCRF(StructuredLikelihood):
     model: Chain
 
     @checked
-    def __init__(self, model: Chain, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
+    def __init__(self, model: Chain, X: Any, y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
         if not isinstance(model, Chain):
             raise DeclarationError(f"ChainCRF needs a structures.Chain, got {type(model).__name__}.")
         if model.solver != "auto":
             raise DeclarationError("Sums over all labels are not a solver's: use a model with solver='auto'.")
-        super().__init__(model, X, Y, n_jobs, sample_weight=sample_weight)
+        super().__init__(model, X, y, n_jobs, sample_weight=sample_weight)
 
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         batch = self._batch
@@ -315,5 +315,6 @@ def _leaf_numbers(y: Any, hierarchy: Hierarchy, length: int) -> IntArray:
     inner = np.flatnonzero(~hierarchy.is_leaf[nodes])
     if inner.size:
         text = f"y[{int(inner[0])}] = {names[inner[0]]!r} is not a leaf"
-        raise LabelNotInSpace(f"PathSoftmax: {text} ({inner.size} such in all); a path ends in a leaf.", (text,))
+        message = f"PathSoftmax: {text} ({inner.size} such in all); a path ends in a leaf."
+        raise LabelNotInSpace(message, (text,), tuple(inner.tolist()))
     return np.asarray(np.searchsorted(hierarchy.leaf_index, nodes), dtype=np.int64)

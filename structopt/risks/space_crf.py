@@ -30,7 +30,7 @@ class SpaceCRF(StructuredLikelihood):
     ----------
     model : Model
         With integral labels that an algorithm sums over (`structopt.Oracle.log_partition`). Its loss is not used.
-    X, Y : the data set, as of `structopt.StructuredSVM`
+    X, y : the data set, as of `structopt.StructuredSVM`
     n_jobs : int
         Not used by the sums so far; there for the other likelihoods' sake.
     sample_weight : array, optional
@@ -51,8 +51,8 @@ class SpaceCRF(StructuredLikelihood):
     """
 
     @checked
-    def __init__(self, model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
-        super().__init__(model, X, Y, n_jobs, sample_weight=sample_weight)
+    def __init__(self, model: Model, X: Any, y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> None:
+        super().__init__(model, X, y, n_jobs, sample_weight=sample_weight)
         # Refused here, and not in the middle of a fit.
         for i in {self.model.key(self._batch.input(i)): i for i in range(len(self))}.values():
             x = self._batch.input(i)
@@ -63,7 +63,7 @@ class SpaceCRF(StructuredLikelihood):
         return log_z, self._batch.joint(LabelBatch(self._batch.fold_points(means), means), self._weight)
 
 
-def likelihood(model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> StructuredLikelihood:
+def likelihood(model: Model, X: Any, y: Any, n_jobs: int = 1, *, sample_weight: Any = None) -> StructuredLikelihood:
     """The mean negative log-likelihood of a model's labels, by the cheapest sum over them.
 
     Forward-backward for chains, sums along a forest for pairwise models without circles, else `SpaceCRF`.
@@ -71,7 +71,7 @@ def likelihood(model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: 
     Parameters
     ----------
     model : Model
-    X, Y : the data set, as of `structopt.StructuredSVM`
+    X, y : the data set, as of `structopt.StructuredSVM`
     n_jobs : int
         Threads, where the sums have some.
     sample_weight : array, optional
@@ -89,10 +89,10 @@ def likelihood(model: Model, X: Any, Y: Any, n_jobs: int = 1, *, sample_weight: 
     'ChainCRF'
     """
     if isinstance(model, Chain):
-        return ChainCRF(model, X, Y, n_jobs, sample_weight=sample_weight)
+        return ChainCRF(model, X, y, n_jobs, sample_weight=sample_weight)
     if type(model) is PairwiseMRF and model.integral != "relax" and model.solver == "auto" and model.graph.is_forest:
-        return TreeCRF(model, X, Y, sample_weight=sample_weight)
-    return SpaceCRF(model, X, Y, n_jobs, sample_weight=sample_weight)
+        return TreeCRF(model, X, y, sample_weight=sample_weight)
+    return SpaceCRF(model, X, y, n_jobs, sample_weight=sample_weight)
 
 
 def means_of(batch: Batch, tables: Any, temperature: float = 1.0) -> tuple[FloatArray, Any]:

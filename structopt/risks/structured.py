@@ -95,7 +95,7 @@ class StructuredRisk(Risk):
     Parameters
     ----------
     model : Model
-    X, Y : the data set, in the form of the model
+    X, y : the data set, in the form of the model
     surrogate : str or Surrogate
         ``"margin"``, ``"slack"``, or any other of `structopt.surrogates`.
     search : str
@@ -137,7 +137,7 @@ class StructuredRisk(Risk):
         self,
         model: Model,
         X: Any,
-        Y: Any,
+        y: Any,
         surrogate: str | Surrogate = "margin",
         search: str = "auto",
         n_jobs: int = 1,
@@ -146,16 +146,16 @@ class StructuredRisk(Risk):
         sample_weight: Any = None,
     ) -> None:
         self.model = model = model.private_twin()
-        X, Y = examples("X", plain_inputs(X)), examples("Y", plain_labels(Y))
+        X, y = examples("X", plain_inputs(X)), examples("y", plain_labels(y))
         n_threads(n_jobs)
         self.weight = relative_weights(sample_weight, n_examples(X), "StructuredRisk")
         kept = np.arange(n_examples(X)) if self.weight is None else np.flatnonzero(self.weight)
         if self.weight is not None and len(kept) < len(self.weight):
-            if n_examples(Y) != len(self.weight):
-                raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(Y)} labels.")
-            X, Y = _taken(X, kept), _taken(Y, kept)
+            if n_examples(y) != len(self.weight):
+                raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(y)} labels.")
+            X, y = _taken(X, kept), _taken(y, kept)
             self.weight = relative_weights(self.weight[kept], len(kept), "StructuredRisk")
-        self._prepare(model.batch(X), Y, *checked_options(surrogate, search), n_jobs, rtol)
+        self._prepare(model.batch(X), y, *checked_options(surrogate, search), n_jobs, rtol)
         self._check_losses()
         self.examples = kept  # their numbers in the data set, of which this may be a part
 
@@ -163,7 +163,7 @@ class StructuredRisk(Risk):
     def of_batch(
         cls,
         batch: Batch,
-        Y: Any,
+        y: Any,
         surrogate: str | Surrogate = "margin",
         search: str = "auto",
         n_jobs: int = 1,
@@ -177,7 +177,7 @@ class StructuredRisk(Risk):
         ----------
         batch : Batch
             Of a model with oracles of its own (`Model.private_twin`).
-        Y, surrogate, search, n_jobs, rtol
+        y, surrogate, search, n_jobs, rtol
             As of the class.
         keep : bool
             Whether a search keeps labels from which the next one starts; False where there is only one.
@@ -187,32 +187,32 @@ class StructuredRisk(Risk):
         StructuredRisk
         """
         found, search = checked_options(surrogate, search)
-        return cls._of_checked(batch, Y, found, search, n_jobs, rtol, keep)
+        return cls._of_checked(batch, y, found, search, n_jobs, rtol, keep)
 
     @classmethod
     def _of_checked(
-        cls, batch: Batch, Y: Any, surrogate: Surrogate, search: str, n_jobs: int, rtol: float, keep: bool
+        cls, batch: Batch, y: Any, surrogate: Surrogate, search: str, n_jobs: int, rtol: float, keep: bool
     ) -> StructuredRisk:
         """`of_batch` for `checked_options`: the checks of a surrogate of the user's own take longer than a search."""
         risk = cls.__new__(cls)
         risk.model, risk.weight, risk._keeps = batch.model, None, keep
-        risk._prepare(batch, Y, surrogate, search, n_jobs, rtol)
+        risk._prepare(batch, y, surrogate, search, n_jobs, rtol)
         risk.examples = np.arange(batch.n)
         return risk
 
     #: Whether a search keeps labels from which the next one starts.
     _keeps = True
 
-    def _prepare(self, batch: Batch, Y: Any, surrogate: Surrogate, search: str, n_jobs: int, rtol: float) -> None:
+    def _prepare(self, batch: Batch, y: Any, surrogate: Surrogate, search: str, n_jobs: int, rtol: float) -> None:
         """What the searches of a batch need besides the scores."""
         model = batch.model
-        self.X, self.Y = batch.X, Y
+        self.X, self.Y = batch.X, y
         self.surrogate = surrogate
         self.search = search
         self.n_jobs = n_jobs
         self.rtol = rtol
         self.batch = batch
-        self.truth = self.batch.truth(Y)
+        self.truth = self.batch.truth(y)
         self.loss = self.batch.loss(self.truth)
         if surrogate.counts:
             model.counted(self.batch.input(0))  # refused now, or not at all
@@ -252,8 +252,8 @@ class StructuredRisk(Risk):
         -------
         StructuredRisk
         """
-        X, Y = _taken(self.X, examples), _taken(self.Y, examples)
-        part = _Part(self.model, X, Y, self.surrogate, self.search, self.n_jobs, self.rtol)
+        X, y = _taken(self.X, examples), _taken(self.Y, examples)
+        part = _Part(self.model, X, y, self.surrogate, self.search, self.n_jobs, self.rtol)
         part.examples = self.examples[examples]
         part.weight = None if self.weight is None else self.weight[examples]
         part.watch, part.statistics = self.watch, self.statistics

@@ -33,7 +33,7 @@ class TreeCRF(StructuredLikelihood):
         Its edges must not form a cycle; with cycles the sum over all labels is intractable in general.
     X : array or sparse matrix of shape (m, d)
         One feature vector per row.
-    Y : array of shape (m, n)
+    y : array of shape (m, n)
         0/1 rows.
     sample_weight : array of shape (m,), optional
         Weights of the examples in the mean, not negative; equal by default.
@@ -52,7 +52,7 @@ class TreeCRF(StructuredLikelihood):
     model: PairwiseMRF
 
     @checked
-    def __init__(self, model: PairwiseMRF, X: Any, Y: Any, *, sample_weight: Any = None) -> None:
+    def __init__(self, model: PairwiseMRF, X: Any, y: Any, *, sample_weight: Any = None) -> None:
         if not isinstance(model, PairwiseMRF):
             raise DeclarationError(f"TreeCRF needs a structures.PairwiseMRF, got {type(model).__name__}.")
         if model.solver != "auto":
@@ -61,7 +61,7 @@ class TreeCRF(StructuredLikelihood):
         rows = X if sp.issparse(X) else np.asarray(X)
         if rows.ndim != 2:
             raise DeclarationError(f"TreeCRF: X has shape {rows.shape}; it needs one feature vector per row, (m, d).")
-        super().__init__(model, rows, Y, sample_weight=sample_weight)
+        super().__init__(model, rows, y, sample_weight=sample_weight)
 
     def log_partition(self, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         unary, pair = self._batch.tables(w)

@@ -157,7 +157,7 @@ class MultivariateRegression(VectorRisk):
     ----------
     X : array or sparse matrix of shape (m, d)
         One feature vector per row.
-    Y : array of shape (m, n_outputs)
+    y : array of shape (m, n_outputs)
         Targets.
     M : array of shape (n_outputs, n_outputs), optional
         Symmetric positive semidefinite weight of the errors. Default: the identity.
@@ -176,9 +176,9 @@ class MultivariateRegression(VectorRisk):
 
     is_smooth = True
 
-    def __init__(self, X: Any, Y: Any, M: Any = None, *, sample_weight: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, M: Any = None, *, sample_weight: Any = None) -> None:
         super().__init__(X, sample_weight)
-        self.y = _target_matrix(Y, len(self))
+        self.y = _target_matrix(y, len(self))
         self._set_outputs(self.y.shape[1])
         self.M = np.eye(self.n_outputs) if M is None else _semidefinite(M, self.n_outputs)
 
@@ -250,15 +250,15 @@ def _scales(gamma: Any, n_classes: int, owner: str) -> FloatArray:
     return _cost_table(gamma, n_classes, "gamma", owner)
 
 
-def _target_matrix(Y: Any, length: int) -> FloatArray:
-    targets = np.array(converted("MultivariateRegression: Y", Y))
+def _target_matrix(y: Any, length: int) -> FloatArray:
+    targets = np.array(converted("MultivariateRegression: y", y))
     if targets.ndim != 2 or targets.shape[0] != length or targets.shape[1] == 0:
         raise DeclarationError(
-            f"MultivariateRegression: Y has shape {targets.shape}; X has {length} rows, pass ({length}, n_outputs)."
+            f"MultivariateRegression: y has shape {targets.shape}; X has {length} rows, pass ({length}, n_outputs)."
         )
     if not np.all(np.isfinite(targets)):
         row = int(np.flatnonzero(~np.isfinite(targets).all(axis=1))[0])
-        raise DeclarationError(f"MultivariateRegression: Y is NaN or infinite (first: row {row}).")
+        raise DeclarationError(f"MultivariateRegression: y is NaN or infinite (first: row {row}).")
     return targets
 
 

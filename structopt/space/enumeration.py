@@ -89,6 +89,22 @@ def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> Flo
     return np.asarray(point[0])
 
 
+def follow_from(space: CompiledSpace, known: np.ndarray, points: FloatArray) -> bool:
+    """Return whether `complete` finds every one of the points from its entries at the indices `known`."""
+    free = np.setdiff1d(np.arange(space.n_variables), known)
+    if not free.size:
+        return True
+    for first in range(0, len(points), _CHUNK):
+        own = points[first : first + _CHUNK]
+        given = np.zeros_like(own)
+        given[:, known] = own[:, known]
+        low, up = _propagate(space, free, given, space.integrality[free])
+        wrong = np.abs((low + up) / 2 - own[:, free]) > 1e-6 * np.maximum(1.0, np.abs(own[:, free]))
+        if (up - low > FEASIBILITY_TOLERANCE).any() or wrong.any():
+            return False
+    return True
+
+
 def _assignments(space: CompiledSpace, integer: np.ndarray, work: float) -> Iterator[FloatArray]:
     """Blocks of integer assignments that no row refutes, given the bounds of the continuous variables."""
     columns = space.matrix.tocsc()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from structopt.checks import checked, converted, examples, floats, function, instance, number, whole
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
-from structopt.space.enumeration import enumerate_labels
+from structopt.space.enumeration import complete, enumerate_labels
 from structopt.space.feasibility import Violation, contains, violations
 from structopt.space.lazy import Separation
 from structopt.space.naming import ArrayNames, ChainedNames
@@ -468,7 +468,7 @@ class LabelSpace:
 
     # ---- labels ----------------------------------------------------------------------------------
 
-    def vector(self, **values: npt.ArrayLike) -> FloatArray:
+    def vector(self, /, **values: npt.ArrayLike) -> FloatArray:
         """One ``z`` from an array per block (every block must be given).
 
         Parameters
@@ -510,12 +510,48 @@ class LabelSpace:
             raise SpaceMismatch(f"z has shape {point.shape}; {self!r} needs ({self._n_variables},).")
         return {name: point[block.slice].reshape(block.shape) for name, block in self._blocks.items()}
 
-    def contains(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> bool:
-        """Whether ``z`` is a label: rows, bounds and integrality hold within `tol`.
+    def point(self, label: Any) -> FloatArray:
+        """Return the point ``z`` of a label, which need not satisfy the rows.
 
         Parameters
         ----------
-        z : array_like of shape (n_variables,)
+        label : mapping or array_like
+            A mapping with an array for each block, the whole ``z``, or the array of the first block. The other blocks
+            must then follow from the first one through the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_variables,)
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("a tag and its opposite")
+        >>> tag, other = space.binary("tag", 2), space.binary("other", 2)
+        >>> space.subject_to(tag + other == 1)
+        >>> space.point([1, 0]), space.point({"tag": [1, 0], "other": [0, 1]})
+        (array([1., 0., 0., 1.]), array([1., 0., 0., 1.]))
+        """
+        if isinstance(label, Mapping):
+            return self.vector(**{str(name): value for name, value in label.items()})
+        given = floats("A label", label)
+        if given.shape == (self._n_variables,):
+            return given
+        first = next(iter(self), None)
+        if first is None or given.shape != first.shape:
+            expected = "" if first is None else f"an array of shape {first.shape} (block {first.name!r}) or "
+            raise DeclarationError(
+                f"A label is a mapping of blocks, {expected}a whole z of length {self._n_variables}, got shape "
+                f"{given.shape}; a model takes other labels with encode=."
+            )
+        return complete(self.compiled, np.arange(first.slice.start, first.slice.stop), given.ravel())
+
+    def contains(self, z: Any, tol: float = FEASIBILITY_TOLERANCE) -> bool:
+        """Return whether ``z`` is a label: rows, bounds and integrality hold within `tol`.
+
+        Parameters
+        ----------
+        z : array_like of shape (n_variables,), or a label in another form that `point` takes
         tol : float
             How far a row or a bound may be missed, an absolute number.
 
@@ -523,14 +559,14 @@ class LabelSpace:
         -------
         bool
         """
-        return contains(self.compiled, z, number("tol", tol, low=0.0))
+        return contains(self.compiled, self.point(z), number("tol", tol, low=0.0))
 
-    def violations(self, z: npt.ArrayLike, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
-        """The rows, bounds and integrality conditions that ``z`` violates, by name.
+    def violations(self, z: Any, tol: float = FEASIBILITY_TOLERANCE) -> list[Violation]:
+        """Return the rows, bounds and integrality conditions that ``z`` violates, by name.
 
         Parameters
         ----------
-        z : array_like of shape (n_variables,)
+        z : array_like of shape (n_variables,), or a label in another form that `point` takes
         tol : float
             How far a row or a bound may be missed, an absolute number.
 
@@ -538,7 +574,7 @@ class LabelSpace:
         -------
         list of Violation
         """
-        return violations(self.compiled, z, number("tol", tol, low=0.0))
+        return violations(self.compiled, self.point(z), number("tol", tol, low=0.0))
 
     @checked
     def enumerate(self, limit: int = 100_000) -> FloatArray:

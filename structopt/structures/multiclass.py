@@ -155,7 +155,8 @@ class ClassNumbers(BatchCodec[IntArray]):
         unknown = [i for i, y in enumerate(labels) if not _known(y, self.model._place)]
         if unknown:
             text = "; ".join(f"example {i}: {labels[i]!r}" for i in unknown[:10])
-            raise LabelNotInSpace(f"{len(unknown)} of {self.n} labels are not classes of the model: {text}.")
+            message = f"{len(unknown)} of {self.n} labels are not classes of the model: {text}."
+            raise LabelNotInSpace(message, examples=tuple(unknown))
         return np.array([self.model._place[y] for y in labels], dtype=np.int64)
 
     def decode(self, labels: IntArray) -> list[Any]:

@@ -93,8 +93,8 @@ class MultiLabel(Model):
         counts = rows.sum(axis=1)
         wrong = np.flatnonzero((counts < low) | (counts > high))
         if wrong.size:
-            problems = [f"example {i}: {int(counts[i])} labels are on, allowed are {low} to {high}" for i in wrong]
-            raise refusal(problems, len(rows))
+            allowed = f"labels are on, allowed are {low} to {high}"
+            raise refusal({i: f"{int(counts[i])} {allowed}" for i in wrong.tolist()}, len(rows))
         return rows
 
     def batch_inference(self, batch: Batch) -> BatchInference:
@@ -173,11 +173,12 @@ class SetInference(BatchInference):
 def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:
     """Labels of a data set as 0/1 rows, checked; dense or sparse."""
     Y = labels_given(Y, n)
-    rows = converted("Y", Y.toarray() if sp.issparse(Y) else Y)
+    rows = converted("y", Y.toarray() if sp.issparse(Y) else Y)
     if rows.shape != (n, n_labels):
         raise DeclarationError(f"Labels have shape {rows.shape}; expected ({n}, {n_labels}).")
     if not ((rows == 0) | (rows == 1)).all():
         wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))
         bad = rows[wrong[0]][(rows[wrong[0]] != 0) & (rows[wrong[0]] != 1)][0]
-        raise LabelNotInSpace(f"{len(wrong)} of {n} labels are not 0/1 rows; example {wrong[0]} contains {bad:g}.")
+        message = f"{len(wrong)} of {n} labels are not 0/1 rows; example {wrong[0]} contains {bad:g}."
+        raise LabelNotInSpace(message, examples=tuple(wrong.tolist()))
     return rows

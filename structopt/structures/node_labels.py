@@ -133,7 +133,7 @@ class LabelCodec:
             if problem:
                 refused[i] = f"label {_show(Y, i)} {problem}"
         if refused:
-            raise refusal([f"example {i}: {refused[i]}" for i in sorted(refused)], n)
+            raise refusal(refused, n)
         return closed
 
     def _read_many(self, Y: Any) -> tuple[IntArray, IntArray, BoolArray, dict[int, str]]:

@@ -26,19 +26,19 @@ _TOLERANCE = 1e-6
 class _Case:
     """A model with a small data set and random weights."""
 
-    def __init__(self, model: Model, X: Any, Y: Any, trials: int, random_state: int) -> None:
-        X, Y = examples("X", X), examples("Y", Y)
-        self.model, self.X, self.Y = model, X, Y
+    def __init__(self, model: Model, X: Any, y: Any, trials: int, random_state: int) -> None:
+        X, y = examples("X", X), examples("y", y)
+        self.model, self.X, self.Y = model, X, y
         self.trials = whole("trials", trials, 1, 1_000_000)
         self.n = n_examples(X)
         self.batch = model.batch(X)
         self.rng = np.random.default_rng(check_seed("random_state", random_state))
         self.w = self.rng.normal(size=self.batch.n_weights)
-        self.truth = self.batch.truth(Y)
+        self.truth = self.batch.truth(y)
         self.loss = self.batch.loss(self.truth)
         self.tables = self.batch.tables(self.w)
         self.inputs = [self.batch.input(i) for i in range(self.n)]
-        self.points = [model.encode(Y[i], self.inputs[i]) for i in range(self.n)]
+        self.points = [model.encode(y[i], self.inputs[i]) for i in range(self.n)]
 
 
 def _close(a: Any, b: Any, what: str) -> None:
@@ -162,7 +162,7 @@ MODEL_CHECKS: dict[str, Callable[[Any], None]] = {
 
 @checked
 def check_model(
-    model: Model, X: Any, Y: Any, *, skip: Iterable[str] = (), trials: int = 5, random_state: int = 0
+    model: Model, X: Any, y: Any, *, skip: Iterable[str] = (), trials: int = 5, random_state: int = 0
 ) -> Report:
     """Check, on a small data set, the properties of a model that searches and trainers rely on.
 
@@ -170,7 +170,7 @@ def check_model(
     ----------
     model : Model
         Of a structure, or your own.
-    X, Y : a few examples
+    X, y : a few examples
     skip : iterable of str
         Names of checks (keys of `MODEL_CHECKS`) to leave out.
     trials : int
@@ -186,15 +186,15 @@ def check_model(
     --------
     >>> import numpy as np
     >>> import structopt as so
-    >>> X, Y = np.eye(4), [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
-    >>> so.testing.check_model(so.structures.PairwiseMRF(3), X, Y)
+    >>> X, y = np.eye(4), [[1, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]]
+    >>> so.testing.check_model(so.structures.PairwiseMRF(3), X, y)
     <Report on PairwiseMRF: 9 passed, 0 failed, 0 skipped>
     """
     left_out = set(skip)
     unknown = sorted(left_out - set(MODEL_CHECKS))
     if unknown:
         raise DeclarationError(f"There is no check {unknown[0]!r}; there are {', '.join(MODEL_CHECKS)}.")
-    case = _Case(model, X, Y, trials, random_state)
+    case = _Case(model, X, y, trials, random_state)
     outcomes = []
     for name, check in MODEL_CHECKS.items():
         law = (check.__doc__ or "").strip()

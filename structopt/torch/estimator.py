@@ -25,6 +25,7 @@ from structopt.estimators._labels import as_array
 from structopt.features import n_examples
 from structopt.model import Model
 from structopt.model.batch import LabelBatch
+from structopt.model.forms import LABEL_FORMS, check_codec, has_user_codec, label_form
 from structopt.surrogates import Surrogate
 from structopt.torch.fenchel_young import FenchelYoung
 from structopt.torch.hinge import StructuredHinge
@@ -67,7 +68,7 @@ class NeuralStructured(BaseEstimator):
     epochs : int
         Passes over the data at most.
     batch_size : int
-    validation : float or (X, Y), optional
+    validation : float or (X, y), optional
         The share of the examples, or the examples, on which `score` is measured after each epoch; the epoch that is
         best there counts. None: the last epoch.
     patience : int
@@ -99,9 +100,9 @@ class NeuralStructured(BaseEstimator):
     >>> import structopt as so
     >>> rng = np.random.default_rng(0)
     >>> X = [rng.normal(size=(length, 4)) for length in (3, 5, 4) * 10]
-    >>> Y = [x[:, :2].argmax(axis=1) for x in X]
+    >>> y = [x[:, :2].argmax(axis=1) for x in X]
     >>> net = so.torch.NeuralStructured(so.structures.Chain(2), lambda: torch.nn.Linear(4, 2), lr=0.1, epochs=10)
-    >>> net.fit(X, Y).score(X, Y) > 0.9
+    >>> net.fit(X, y).score(X, y) > 0.9
     True
     """
 
@@ -140,34 +141,37 @@ class NeuralStructured(BaseEstimator):
     # ---- training --------------------------------------------------------------------------------
 
     @keeps_grad_mode
-    def fit(self, X: Any, Y: Any) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         """Train on a data set. Ctrl-C stops, and keeps the best epoch so far.
 
         Parameters
         ----------
         X : matrix or list of arrays
             Inputs: rows, or arrays whose first axis is padded.
-        Y : matrix or list of labels
+        y : matrix or list of labels
 
         Returns
         -------
         self
         """
         self._check()
-        X, Y = examples("X", X), examples("Y", Y)
-        if n_examples(X) != n_examples(Y):
-            raise DeclarationError(f"{n_examples(X)} inputs but {n_examples(Y)} labels.")
+        X, y = examples("X", X), examples("y", y)
+        if n_examples(X) != n_examples(y):
+            raise DeclarationError(f"{n_examples(X)} inputs but {n_examples(y)} labels.")
+        self.label_form_ = label_form(self.model, y)
+        if self.model.fixed and has_user_codec(self.model):
+            check_codec(self.model, [self.model.encode(label) for label in y], lambda i: None)
         rng = np.random.default_rng(self.random_state)
         with _seeded(self.random_state):
             self.module_ = self._made().to(self.device)
             self._layout = layout_of(self.model.integral_twin())
             held: tuple[Any, Any] | None = None
             if self.validation is not None:
-                X, Y, held = self._split(X, Y, rng)
+                X, y, held = self._split(X, y, rng)
             self.history_: list[dict[str, Any]] = []
             self.best_epoch_ = -1
             for loss in self._losses():
-                if not self._train(loss, X, Y, held, rng):
+                if not self._train(loss, X, y, held, rng):
                     break
         self.n_iter_ = len(self.history_)
         self.module_.eval()
@@ -203,20 +207,20 @@ class NeuralStructured(BaseEstimator):
             return StructuredHinge(self.model, given, n_jobs=self.n_jobs)
         raise DeclarationError(f"surrogate must be a name, a Surrogate or a loss, got {given!r:.60}.")
 
-    def _split(self, X: Any, Y: Any, rng: np.random.Generator) -> tuple[Any, Any, tuple[Any, Any]]:
+    def _split(self, X: Any, y: Any, rng: np.random.Generator) -> tuple[Any, Any, tuple[Any, Any]]:
         if isinstance(self.validation, tuple | list):
             held_X, held_Y = self.validation
-            return X, Y, (examples("X", held_X), examples("Y", held_Y))
+            return X, y, (examples("X", held_X), examples("y", held_Y))
         share, n = number("validation", self.validation, above=0.0), n_examples(X)
         count = int(np.ceil(share * n))
         if not 0 < count < n:
-            raise DeclarationError(f"validation={share} leaves no examples to train on, of {n}; give less, or (X, Y).")
+            raise DeclarationError(f"validation={share} leaves no examples to train on, of {n}; give less, or (X, y).")
         order = rng.permutation(n)
         first, second = np.sort(order[count:]), np.sort(order[:count])
-        return _taken(X, first), _taken(Y, first), (_taken(X, second), _taken(Y, second))
+        return _taken(X, first), _taken(y, first), (_taken(X, second), _taken(y, second))
 
     def _train(
-        self, loss: StructuredLoss, X: Any, Y: Any, held: tuple[Any, Any] | None, rng: np.random.Generator
+        self, loss: StructuredLoss, X: Any, y: Any, held: tuple[Any, Any] | None, rng: np.random.Generator
     ) -> bool:
         """One surrogate; False where Ctrl-C stopped it."""
         optimizer = self._optimizer()
@@ -231,7 +235,7 @@ class NeuralStructured(BaseEstimator):
                     chosen = order[first : first + self.batch_size]
                     optimizer.zero_grad()
                     scores, mask = self._scores(_taken(X, chosen))
-                    value = loss(scores, _taken(Y, chosen), mask=mask)
+                    value = loss(scores, _taken(y, chosen), mask=mask)
                     value.backward()
                     optimizer.step()
                     total += value.item() * len(chosen)
@@ -306,30 +310,30 @@ class NeuralStructured(BaseEstimator):
         check_is_fitted(self, "module_")
         found: list[Any] = []
         for _, arranged, tables in self._arranged(examples("X", X)):
-            found += arranged.batch.decode(self._best(arranged, tables))
+            found += arranged.batch.decode(self._best(arranged, tables), getattr(self, "label_form_", None))
         return as_array(found)
 
     @keeps_grad_mode
-    def score(self, X: Any, Y: Any) -> float:
+    def score(self, X: Any, y: Any) -> float:
         """``1 - sum of task losses / sum of the largest possible ones``, between 0 and 1; as of `StructuredSVM`.
 
         Parameters
         ----------
         X : matrix or list of arrays
-        Y : matrix or list of labels
+        y : matrix or list of labels
 
         Returns
         -------
         float
         """
         check_is_fitted(self, "module_")
-        return self._measure(examples("X", X), examples("Y", Y))
+        return self._measure(examples("X", X), examples("y", y))
 
-    def _measure(self, X: Any, Y: Any) -> float:
+    def _measure(self, X: Any, y: Any) -> float:
         lost = most = 0.0
         for part, arranged, tables in self._arranged(X):
             batch = arranged.batch
-            truth = batch.truth(self._layout.labels(_taken(Y, np.arange(part.start, part.stop)), arranged))
+            truth = batch.truth(self._layout.labels(_taken(y, np.arange(part.start, part.stop)), arranged))
             loss = batch.loss(truth)
             values = np.maximum(batch.loss_values(loss, self._best(arranged, tables)), 0.0)
             _, worst = batch.argmax([np.zeros_like(table) for table in tables], loss, n_jobs=self.n_jobs)
@@ -353,6 +357,7 @@ class NeuralStructured(BaseEstimator):
             "weights": list(weights),
             "best_epoch": int(self.best_epoch_),
             "n_iter": int(self.n_iter_),
+            "label_form": self.label_form_,
         }
         arrays = {f"weight{k}": _as_array(value) for k, value in enumerate(weights.values())}
         remove_leftovers(path)
@@ -388,6 +393,9 @@ class NeuralStructured(BaseEstimator):
             for name, number in numbers.items():
                 if type(number) is not int or not 0 <= number < 1 << 63:
                     raise DeclarationError(f"{name} is {number!r:.60}")
+            form = document["label_form"]
+            if form is not None and form not in LABEL_FORMS:
+                raise DeclarationError(f"label_form is {form!r:.60}, not one of {', '.join(LABEL_FORMS)}")
             weights = {
                 name: _as_tensor(name, arrays[f"weight{k}"], value) for k, (name, value) in enumerate(expected.items())
             }
@@ -403,6 +411,7 @@ class NeuralStructured(BaseEstimator):
         self.module_ = module
         self._layout = layout_of(self.model.integral_twin())
         self.best_epoch_, self.n_iter_, self.history_ = numbers["best_epoch"], numbers["n_iter"], []
+        self.label_form_ = form
         return self
 
 

@@ -30,6 +30,7 @@ from structopt.estimators.persistence import Persistent
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
+from structopt.model.forms import check_codec, label_form
 from structopt.oracle.oracle import check_solver
 from structopt.risks.sample_weight import relative_weights
 from structopt.space.compiled import FloatArray
@@ -92,6 +93,8 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         The training inputs with their factorised kernel matrix.
     program_ : RiskProgram
         The inference problem; ``program_.oracle`` is what solves a linear one.
+    label_form_ : {"first", "blocks", "vector"} or None
+        The form of the labels given to `fit` and returned by `predict`; see `StructuredSVM`.
     n_features_in_ : int
 
     Examples
@@ -199,7 +202,10 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
         inputs = owned(self._inputs(X, reset=True))
         weights = relative_weights(sample_weight, n_examples(inputs), type(self).__name__)
         self.template_ = self._template(inputs)
-        truths = encode_labels(self._model(), self.template_, plain_labels(y), n_examples(inputs))
+        labels, model = plain_labels(y), self._model()
+        truths = encode_labels(model, self.template_, labels, n_examples(inputs))
+        check_codec(model, truths, lambda i: self.template_)
+        self.label_form_ = label_form(model, labels, lambda i: self.template_)
         self._compile(inputs, truths, weights)
         if isinstance(self.program_, LinearRisk) and self.solver != "auto":
             _ = self.program_.oracle  # a solver that is not there is refused before the work
@@ -277,7 +283,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             The labels.
         """
         found = self.minimize_risk(X)
-        return self.program_.decode(found.Z)
+        return self.program_.decode(found.Z, getattr(self, "label_form_", None))
 
     def minimize_risk(self, X: Any) -> RiskSolution:
         """The points of least estimated risk, their risks, and proved lower bounds.
@@ -492,7 +498,7 @@ class ConditionalRiskMinimizer(Persistent, BaseEstimator):
             return {}
         kept = {
             name: getattr(self, name)
-            for name in ("lam_", "template_", "n_features_in_", "n_iter_", "feature_names_in_")
+            for name in ("lam_", "template_", "label_form_", "n_features_in_", "n_iter_", "feature_names_in_")
             if hasattr(self, name)
         }
         kept |= {"X": self.averages_.X, "truths": self.program_.truths, "landmarks": self.averages_.landmarks}

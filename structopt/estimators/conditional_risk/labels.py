@@ -58,12 +58,12 @@ def encode_labels(model: Model, template: Any, Y: Any, n: int) -> Any:
 
 def _one_by_one(model: Model, template: Any, Y: Any, n: int) -> FloatArray:
     rows = Y.toarray() if sp.issparse(Y) else Y
-    points, refused = [], []
+    points, refused = [], dict[int, StructoptError]()
     for i in range(n):
         try:
             points.append(model.encode(rows[i], template))
         except StructoptError as error:
-            refused.append(f"example {i}: {error}")
+            refused[i] = error
     if refused:
         raise refusal(refused, n)
     return np.array(points)

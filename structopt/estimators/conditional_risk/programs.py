@@ -28,6 +28,7 @@ from structopt.estimators.conditional_risk.separable import AbsoluteProgram
 from structopt.losses import Hamming, TaskLoss
 from structopt.losses.hierarchical import AffineForm, sparse_form
 from structopt.model import Model
+from structopt.model.forms import LabelForm
 from structopt.oracle import Oracle
 from structopt.programs.projection import Projection
 from structopt.space.compiled import VALUE_TOLERANCE, FloatArray
@@ -121,13 +122,14 @@ class RiskProgram(ABC):
     def losses(self, Z: FloatArray, truths: Any) -> FloatArray:
         """The task loss of each point of `Z` against its ground truth."""
 
-    def decode(self, Z: FloatArray) -> Any:
-        """Labels in the user's form; an array where they are numbers, names or rows of equal length."""
+    def decode(self, Z: FloatArray, form: LabelForm | None = None) -> Any:
+        """Return labels in the user's form: an array if they are numbers, names or rows of equal length."""
         codec = getattr(self.model, "codec", None)
         if isinstance(codec, LabelCodec) and codec.kind == "closure" and not (Z % 1).any():
             return Z.astype(int)
-        labels = [self.model.decode(z, self.template) for z in Z]
-        return as_array(labels)
+        if self.model.has_plain_labels:
+            return as_array(self.model.decode_rows(Z, form or "first", self.template))
+        return as_array([self.model.decode(z, self.template) for z in Z])
 
     def __getstate__(self) -> dict[str, Any]:
         # Solvers and large tables are made again when needed.

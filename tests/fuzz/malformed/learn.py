@@ -97,7 +97,7 @@ def vector_risks(rng: Rng) -> Call:
             lambda w, **v: r.MultivariateRegression(**v)(w),
             {
                 "X": A(X, k.rows),
-                "Y": A(eighths(rng, 6, 2), k.array),
+                "y": A(eighths(rng, 6, 2), k.array),
                 "M": A(np.eye(2), optional(k.array)),
                 "w": A(eighths(rng, 4), k.weights),
             },
@@ -167,7 +167,7 @@ def structured_risk(rng: Rng) -> Call:
         {
             "model": A(m, k.thing),
             "X": A(X, _list(xkind)),
-            "Y": A(Y, _list(ykind)),
+            "y": A(Y, _list(ykind)),
             "surrogate": A("margin", k.option),
             "search": A("auto", k.option),
             "n_jobs": A(1, k.count),

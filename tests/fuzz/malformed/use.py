@@ -200,7 +200,7 @@ def suites(rng: Rng) -> Call:
         {
             "model": A(m, k.thing),
             "X": A(eighths(rng, 4, 2), k.rows),
-            "Y": A(np.array([0, 1, 2, 0]), k.classes),
+            "y": A(np.array([0, 1, 2, 0]), k.classes),
             "trials": A(1, k.count),
             "random_state": A(0, k.seed),
         },
