@@ -18,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
+from structopt._jit.segments import segment_sums
 from structopt.checks import examples
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
 from structopt.features import n_examples
@@ -512,7 +513,7 @@ class PointCodec(BatchCodec[Any]):
         if self.batch.model.fixed:
             return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
         products = loss.coef.flat * self.from_points(labels).flat
-        return np.asarray(np.add.reduceat(products, loss.coef.ptr[:-1]) + loss.const)
+        return np.asarray(segment_sums(products, loss.coef.ptr) + loss.const)
 
 
 def counts_of(truth: FloatArray, weights: FloatArray, ptr: IntArray | None = None) -> Counts:
@@ -532,8 +533,9 @@ def counts_of(truth: FloatArray, weights: FloatArray, ptr: IntArray | None = Non
     >>> counts.errors.coef, counts.errors.const, counts.on.coef, counts.on.const
     (array([[-1.,  1., -1.]]), array([2.]), array([[-1., -1., -1.]]), array([-2.]))
     """
-    own = (weights * truth).reshape(len(truth), -1).sum(axis=1)
-    own = own if ptr is None else np.add.reduceat(own, ptr[:-1])
+    own = weights * truth
+    own = own.sum(axis=tuple(range(1, own.ndim)))  # of a row
+    own = own if ptr is None else segment_sums(own, ptr)
     errors, on = weights * (1.0 - 2.0 * truth), np.broadcast_to(-weights, truth.shape)
     return Counts(LossBatch(errors, own), LossBatch(on, -own), float(weights[weights > 0.0].min(initial=np.inf)))
 

@@ -442,6 +442,9 @@ class StructuredRisk(Risk):
             self.watch.search()
             x = self.batch.input(i)
             truth, loss = self._target(i, x)
+            if not truth.size:  # an empty input has no label but the truth
+                points[i] = truth
+                return
             c = self.batch.costs_of(i, tables) if costs is None else costs[i]
             result, margin = self._search_one(i, x, c, truth, loss)
             # A copy: the label may be a row of a table of labels, which must not stay for its sake.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
+from structopt._jit.segments import segment_sums
 from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.features import Term, Tied, check_data_set, is_matrix
@@ -209,7 +210,7 @@ class PositionLoss(TaskLoss):
         table: FloatArray = self.costs.take(truth, axis=0)  # a third of the time of an index
         if not self.normalize:
             return table
-        largest = np.add.reduceat(self.costs.max(axis=1)[truth], ptr[:-1])
+        largest = segment_sums(self.costs.max(axis=1)[truth], ptr)
         return np.asarray(table / np.repeat(np.where(largest > 0, largest, 1.0), np.diff(ptr))[:, None])
 
     def _states(self, label: npt.ArrayLike) -> IntArray:

@@ -1,0 +1,59 @@
+"""Examples whose label space has no variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import structopt as so
+
+SIZES = [[2, 0, 1], [0, 2, 1], [2, 1, 0], [0, 0, 3], [0, 0]]
+
+
+def tags(x: Any) -> so.LabelSpace:
+    """One tag per row of the input; an input without rows has one label, the empty one."""
+    space = so.LabelSpace()
+    space.binary("tag", len(x))
+    return space
+
+
+def data(sizes: list[int]) -> tuple[so.Model, list[Any], list[Any], Any]:
+    rng = np.random.default_rng(0)
+    model = so.Model(tags, {"tag": so.features.Shared()}, so.losses.Hamming(), key=len)
+    X = [rng.normal(size=(n, 2)) for n in sizes]
+    return model, X, [rng.integers(0, 2, n).astype(float) for n in sizes], rng.normal(size=2)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("surrogate", ["margin", "slack", so.surrogates.MicroF1()], ids=str)
+def test_risk_of_empty_examples_is_zero(sizes: list[int], surrogate: Any) -> None:
+    model, X, Y, w = data(sizes)
+    psi = so.surrogates.get(surrogate) if isinstance(surrogate, str) else surrogate
+    if psi.counts:
+        # The truth alone is the label of an empty example; all counts and all values are finite.
+        assert np.isfinite(so.risks.StructuredRisk(model, X, Y, psi)(w)[0])
+        return
+    each = []
+    for x, y in zip(X, Y, strict=True):
+        c, best = model.scores(w, x), 0.0
+        for bits in np.ndindex(*[2] * len(x)):
+            z = np.array(bits, dtype=float)
+            g = float(np.abs(z - y).sum())
+            if g > 0:
+                best = max(best, float(psi.psi(c @ z - c @ y, g)))
+        each.append(best)
+    value, slope = so.risks.StructuredRisk(model, X, Y, psi)(w)
+    assert value == pytest.approx(np.mean(each), abs=1e-9) and slope.shape == (2,)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_batch_losses_of_empty_examples_are_zero(sizes: list[int]) -> None:
+    model, X, Y, w = data(sizes)
+    batch = model.batch(X)
+    truth = batch.truth(Y)
+    labels, _ = batch.argmax(batch.tables(w))
+    found = batch.loss_values(batch.loss(truth), labels)
+    wanted = [np.abs(model.predict(w, x) - y).sum() for x, y in zip(X, Y, strict=True)]
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
