@@ -357,8 +357,9 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         return batch
 
     def _check_restored(self) -> None:
-        if self.model is not None or not hasattr(self, "model_source_"):  # the command line names it separately
-            instance("model", self.model, Model)
+        model: Any = self.model
+        if model is not None or not hasattr(self, "model_source_"):  # the command line names it separately
+            instance("model", model, Model)
         if np.ndim(getattr(self, "coef_", 0.0)) != 1:
             raise DeclarationError("coef_ must be a vector")
 

@@ -385,13 +385,13 @@ class Monitor:
             info=info,
         )
 
-    def resume(self, n_weights: int | None = None) -> dict[str, Any] | None:
+    def resume(self, size: int | None = None) -> dict[str, Any] | None:
         """Restore counters, best point and history from the checkpoint; return the trainer's own state.
 
         Parameters
         ----------
-        n_weights : int, optional
-            Length of the weights.
+        size : int, optional
+            How many weights are needed.
 
         Returns
         -------
@@ -408,7 +408,7 @@ class Monitor:
                 raise DeclarationError("problem must be a mapping")
         self._check_same_problem(content["problem"])
         with self.restoring():
-            self._restore(content, n_weights)
+            self._restore(content, size)
         if self.gap <= max(self.tol, _PRECISION):  # the finished run's own limits may since have been loosened
             self._decide()
         elif self.passes >= self.max_passes:
@@ -433,9 +433,9 @@ class Monitor:
                 "start afresh."
             ) from error
 
-    def _restore(self, content: dict[str, Any], n_weights: int | None) -> None:
+    def _restore(self, content: dict[str, Any], size: int | None) -> None:
         saved = Saved(content)
-        w = saved.array("best.w", None if n_weights is None else (n_weights,))
+        w = saved.array("best.w", None if size is None else (size,))
         w.setflags(write=False)
         objective = saved.number("best.objective", low=-sys.float_info.max, finite=False)
         bound = saved.number("best.lower_bound", high=sys.float_info.max, finite=False)
