@@ -45,7 +45,7 @@ def bound_holds(z: float, integer: bool, lower: float, upper: float, tol: float)
     """Return whether one value satisfies the bounds and the integrality of its variable."""
     if integer:
         nearest = np.rint(z)
-        return abs(z - nearest) <= tol and lower <= nearest <= upper
+        return bool(abs(z - nearest) <= tol) and bool(lower <= nearest <= upper)
     return row_holds(z, abs(z), 1.0, lower, upper, tol)  # type: ignore[no-any-return]
 
 
