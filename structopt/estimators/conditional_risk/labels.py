@@ -115,7 +115,7 @@ def _all_feasible(space: CompiledSpace, points: BoolArray | FloatArray) -> bool:
         # Numbers that are not finite are reported by the reading one by one.
         if not np.isfinite(points).all():
             return False
-        if broken_bounds(points, space.integrality, space.lower, space.upper, tol).any():
+        if broken_bounds(np.asarray(points, dtype=np.float64), space.integrality, space.lower, space.upper, tol).any():
             return False
         integer = points[:, space.integrality]
         if (np.abs(integer - np.rint(integer)) > tol).any():
