@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Literal
 
 import numpy as np
@@ -11,13 +12,17 @@ from torch import Tensor
 from structopt.checks import checked, choice
 from structopt.errors import DeclarationError
 from structopt.model import Model
-from structopt.space.compiled import FloatArray
+from structopt.space.compiled import VALUE_TOLERANCE, FloatArray
 from structopt.torch.inference import best
 from structopt.torch.layers import in_order
 from structopt.torch.module import Reduction, StructuredLoss, differentiable_once, keeps_grad_mode
 from structopt.torch.scores import Arrangement, Group
 
 __all__ = ["SPOPlus"]
+
+#: Limit of the cache of true decisions, and the size of an entry in addition to its array.
+_MAX_CACHED_BYTES = 2**28
+_ENTRY_BYTES = 256
 
 
 class SPOPlus(StructuredLoss):
@@ -32,11 +37,16 @@ class SPOPlus(StructuredLoss):
     Parameters
     ----------
     model : Model
-        Whose labels are the decisions.
+        Model whose labels are the decisions.
     reduction : {"mean", "sum", "none"}
     n_jobs : int
     sense : {"minimize", "maximize"}
         Whether decisions are to have small costs or large values.
+
+    Notes
+    -----
+    The decisions ``z(c)`` are cached by the true costs, up to 256 MB, so each example's true problem is solved once and
+    not in every epoch.
 
     Examples
     --------
@@ -61,6 +71,8 @@ class SPOPlus(StructuredLoss):
     ) -> None:
         super().__init__(model, reduction, n_jobs)
         self.sense = choice("sense", sense, ("minimize", "maximize"))
+        self._decisions: dict[bytes, np.ndarray] = {}
+        self._cached_bytes = 0
 
     @property
     def _sign(self) -> float:
@@ -105,11 +117,43 @@ class SPOPlus(StructuredLoss):
             arranged, pairs = self._paired(predicted, costs, mask, inputs)
             found = []
             for group, own in pairs:
-                by_costs, by_prediction = (
-                    best(arranged, group, self._sign * C, self.n_jobs)[0] for C in (own, group.costs.numpy())
-                )
+                by_costs = self._decided(arranged, group, self._sign * own)
+                by_prediction, _ = best(arranged, group, self._sign * group.costs.numpy(), self.n_jobs)
                 found.append(torch.from_numpy(self._sign * np.einsum("ij,ij->i", own, by_costs - by_prediction)))
         return arranged.back(in_order([group for group, _ in pairs], found))
+
+    def _decided(self, arranged: Arrangement, group: Group, v: FloatArray) -> FloatArray:
+        """Return the best decisions for the true values `v`; each row is solved once and then cached."""
+        space = arranged.oracle(group).space.fingerprint.encode()
+        keys = [hashlib.blake2b(row.tobytes(), key=space[:64], digest_size=32).digest() for row in v]
+        cached = [self._decisions.get(key) for key in keys]
+        missing = np.array([k for k, z in enumerate(cached) if z is None], dtype=np.intp)
+        Z = np.empty(v.shape)
+        for k, z in enumerate(cached):
+            if z is not None:
+                Z[k] = z
+        if missing.size:
+            Z[missing], bounds = best(arranged, group, v[missing], self.n_jobs, group.examples[missing])
+            values = np.einsum("ij,ij->i", v[missing], Z[missing])
+            # A solver that stopped early may find a better decision in a later call.
+            proved = bounds - values <= VALUE_TOLERANCE * np.maximum(1.0, np.abs(bounds))
+            for k in missing[proved].tolist():
+                self._keep(keys[k], Z[k])
+        return Z
+
+    def _keep(self, key: bytes, z: FloatArray) -> None:
+        """Cache a decision, in one byte per variable if possible, and drop the oldest ones above the limit."""
+        if key in self._decisions:
+            return  # two examples of the batch have the same costs
+        with np.errstate(invalid="ignore"):
+            small = z.astype(np.int8)
+        self._decisions[key] = stored = small if np.array_equal(small, z) else z.copy()
+        self._cached_bytes += stored.nbytes + _ENTRY_BYTES
+        while self._cached_bytes > _MAX_CACHED_BYTES:
+            self._cached_bytes -= self._decisions.pop(next(iter(self._decisions))).nbytes + _ENTRY_BYTES
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_decisions": {}, "_cached_bytes": 0}
 
     def _paired(
         self, predicted: Any, costs: Any, mask: Any, inputs: Any
@@ -135,7 +179,7 @@ class _SPOPlus(torch.autograd.Function):
         # As a maximisation: values v = -c, predicted values q = -p; max_z (2 q - v) . z - 2 q . z(v) + v . z(v).
         v, q = loss._sign * own, loss._sign * costs.detach().numpy()
         ctx.save_for_backward(costs)
-        by_costs, _ = best(arranged, group, v, loss.n_jobs)
+        by_costs = loss._decided(arranged, group, v)
         by_both, _ = best(arranged, group, 2.0 * q - v, loss.n_jobs)
         values = np.einsum("ij,ij->i", 2.0 * q - v, by_both - by_costs)
         ctx.slope = 2.0 * loss._sign * (by_both - by_costs)

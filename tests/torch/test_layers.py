@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -331,6 +332,35 @@ def test_spo_plus_by_its_formula():
         expected = sign * (2 * (p * best).sum(1) - (c * best).sum(1)) - (sign * inner).min(axis=1)
         loss = SPOPlus(model, reduction="none", sense=sense)
         np.testing.assert_allclose(loss(torch.tensor(p), torch.tensor(c)), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_spo_solves_each_row_of_true_costs_once(monkeypatch):
+    rows = []
+    solve = so.Oracle.solve_batch
+    monkeypatch.setattr(
+        so.Oracle, "solve_batch", lambda self, C, *a, **k: rows.append(len(C)) or solve(self, C, *a, **k)
+    )
+    rng = np.random.default_rng(0)
+    model = so.structures.Multiclass(4)
+    loss, costs = SPOPlus(model, reduction="none"), torch.tensor(rng.normal(size=(6, 4)))
+    for epoch in range(5):
+        order = torch.as_tensor(rng.permutation(6))
+        predicted = torch.tensor(rng.normal(size=(6, 4)))
+        found = loss(predicted, costs[order])
+        np.testing.assert_array_equal(found, SPOPlus(model, reduction="none")(predicted, costs[order]))
+        np.testing.assert_array_equal(loss.regret(predicted, costs[order]).numpy() >= 0.0, True)
+        # The predicted costs of both calls, the true ones in the first epoch, and those of the fresh loss.
+        assert sum(rows) == 6 + 6 + 12 + (6 if epoch == 0 else 0)
+        rows.clear()
+    assert not pickle.loads(pickle.dumps(loss))._decisions
+
+
+def test_spo_limits_the_bytes_of_its_cache(monkeypatch):
+    monkeypatch.setattr("structopt.torch.spo._MAX_CACHED_BYTES", 3 * (256 + 4))
+    loss = SPOPlus(so.structures.Multiclass(4))
+    costs = torch.tensor(np.random.default_rng(0).normal(size=(8, 4)))
+    loss(costs, costs)
+    assert len(loss._decisions) == 3 and loss._cached_bytes == 3 * (256 + 4)
 
 
 @pytest.mark.parametrize(
