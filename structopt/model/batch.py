@@ -83,7 +83,7 @@ class Batch:
             self.rows.append(rows)
             self.starts.append(start)
         self._check_rows()
-        space = model.space(self.input(0))
+        space = model.weight_space(self.input(0))
         self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
         self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
         self._known: dict[str, Any] = {}  # what is found on demand, for all twins

@@ -220,6 +220,22 @@ class Model(Probabilities):
             self._spaces[key] = found
         return found
 
+    def weight_space(self, x: Any = None) -> LabelSpace:
+        """Return a space whose blocks have the weights and the integrality of the space of `x`.
+
+        A family whose weights do not depend on the size of an input returns a smaller space, which takes less memory.
+
+        Parameters
+        ----------
+        x : object, optional
+            An input.
+
+        Returns
+        -------
+        LabelSpace
+        """
+        return self.space(x)
+
     def algorithm(self, x: Any) -> Algorithm | None:
         """The combinatorial algorithm for an input's space, where a subclass has one; else it is recognised.
 

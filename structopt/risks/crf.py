@@ -100,9 +100,15 @@ class StructuredLikelihood(Risk):
             "risk": self.fingerprint(),
             "X": digest(batch.rows, batch.starts),
             "Y": digest(self._truth),
-            "model": digest(type(self.model), self.model.space(batch.input(0)).fingerprint),
+            "model": self._model_digest(),
             "settings": digest(other),
         }
+
+    def _model_digest(self) -> str:
+        model = self.model
+        if isinstance(model, Chain):  # its space has states^2 * positions variables
+            return digest(type(model), model.states, model.rules, model.initial_weights)
+        return digest(type(model), model.space(self._batch.input(0)).fingerprint)
 
     def fingerprint(self) -> str:
         labels = zlib.crc32(np.ascontiguousarray(self._truth).tobytes())

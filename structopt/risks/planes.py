@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from structopt.model import Model
 from structopt.model.batch import Batch, LabelBatch, LossBatch
+from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import csr_table
 from structopt.model.part_tables import mix_rows, take_rows
 from structopt.plane.batch import BatchAnswers, BatchBox, IndexArray, PlaneFronts
@@ -308,13 +309,14 @@ class PassPlanes:
 
 
 def _loss_of_integers(batch: Batch) -> bool:
-    """Whether every variable of a block with a loss is an integer."""
-    model = batch.model
-    x = batch.input(0)
-    space = model.space(x)
-    if model._loss is None and type(model).block_losses is Model.block_losses:
-        return bool(space.integrality.all())  # a loss of its own, perhaps of all of them
-    return all(bool(space.integrality[space[name].slice].all()) for name in model.block_losses(x))
+    """Return whether every variable of a block with a loss is an integer."""
+    model, x = batch.model, batch.input(0)
+    declared = type(model).block_losses is Model.block_losses
+    if model._loss is None and declared:
+        return bool(model.space(x).integrality.all())  # a loss of its own, perhaps of all of them
+    space = model.weight_space(x)
+    losses = BlockLosses(space, model._loss) if declared else model.block_losses(x)
+    return all(bool(space.integrality[space[name].slice].all()) for name in losses)
 
 
 # Tables behind one another: where each one's row pointers begin, and these, the indices and the data.

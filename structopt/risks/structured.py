@@ -214,8 +214,8 @@ class StructuredRisk(Risk):
         self.batch = batch
         self.truth = self.batch.truth(y)
         self.loss = self.batch.loss(self.truth)
-        if surrogate.counts:
-            model.counted(self.batch.input(0))  # refused now, or not at all
+        if surrogate.counts and self.batch.codec.counts(self.truth.native) is None:
+            model.counted(self.batch.input(0))  # raises here for losses other than counts, as `counts` does
         self.n_features = self.batch.n_weights
         self.watch = Watch()
         self.statistics: Counter[str] = Counter()
@@ -235,7 +235,7 @@ class StructuredRisk(Risk):
         if self.surrogate.form.numbers[0] == MARGIN or self._effective_search() not in ("exact", "convex_hull"):
             return None
         # Over a relaxation every mixture is a label.
-        convex = self.model.integral == "relax" or not self.model.space(self.batch.input(0)).integrality.any()
+        convex = self.model.integral == "relax" or not self.model.weight_space(self.batch.input(0)).integrality.any()
         if self.surrogate.counts:
             return DataPlanes.of_counts(self.batch, self.truth, convex, self._keeps)
         return DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset, keeps=self._keeps)
@@ -521,7 +521,7 @@ class StructuredRisk(Risk):
     def _effective_search(self) -> str:
         if self.search != "auto":
             return self.search
-        space = self.model.space(self.batch.input(0))
+        space = self.model.weight_space(self.batch.input(0))
         return "convex_hull" if self.model.integral == "relax" or not space.integrality.any() else "exact"
 
     def _remember(self, i: int, result: SearchResult) -> None:

@@ -136,6 +136,10 @@ class Chain(SequenceModel):
             space.subject_to(start == y[0], name="first state")
         return space
 
+    def weight_space(self, x: Any = None) -> LabelSpace:
+        # One position: the variables of transitions would be states^2 * positions.
+        return self.space(np.zeros((1, 1)))
+
     def algorithm(self, x: Any) -> ChainOracle:
         """Viterbi."""
         return self._oracle_of(n_positions(x))
@@ -343,7 +347,8 @@ class StateSequences(BatchCodec[IntArray]):
 
     def counts(self, truth: IntArray) -> Counts | None:
         S = self.model.n_states
-        self.model.counted(self.batch.input(0))  # refuses losses that are no counts
+        # Raises for losses other than counts. Losses by position need no more than one position.
+        self.model.counted(np.zeros((1, 1)) if isinstance(self.model._task, PositionLoss) else self.batch.input(0))
         lengths = np.diff(self._ptr)
         weights = np.concatenate([np.asarray(self.model._task.counted(T * S)) for T in lengths.tolist()]).reshape(-1, S)
         return counts_of(np.eye(S)[truth], weights, self._ptr)

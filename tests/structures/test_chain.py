@@ -410,3 +410,15 @@ def test_labels_in_arrays_are_checked_like_lists():
     for wrong in ([0, 1, 0], [1, 1, 1], [0, 0, 2], [0, -1, 1], [0, 0]):
         with pytest.raises(LabelNotInSpace, match="example 1"):
             batch.truth([np.array([0, 1]), np.array(wrong)])
+
+
+@pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
+def test_a_risk_of_chains_declares_no_space_of_all_transitions(surrogate):
+    # The space of a chain has states^2 * positions variables; training needs states^2 weights only.
+    rng, S, T = np.random.default_rng(0), 60, 50
+    X, Y = [rng.normal(size=(T, 2)) for _ in range(2)], [rng.integers(0, S, T).tolist() for _ in range(2)]
+    model = so.structures.Chain(S)
+    risk = so.train.StructuredRisk(model, X, Y, surrogate=surrogate)
+    risk(np.zeros(risk.n_features))
+    assert all(space.n_variables < S * S for space in model._spaces.values())
+    assert risk.n_features == 2 * S + S * S
