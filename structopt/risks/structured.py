@@ -663,7 +663,7 @@ def _check_search(search: str, surrogate: Surrogate) -> str:
 def check_scale(risk: StructuredRisk, lam: float) -> None:
     """Refuse features so large that steps of the trainers overflow: they would go nowhere for as long as they may."""
     with np.errstate(over="ignore"):
-        largest = max((float(np.abs(_values(rows)).max(initial=0.0)) for rows in risk.batch.rows), default=0.0)
+        largest = max((_largest(_values(rows)) for rows in risk.batch.rows), default=0.0)
         size = largest * largest * max((float(rows.shape[1]) for rows in risk.batch.rows), default=1.0)
         most = max((int(np.diff(start).max(initial=1)) for start in risk.batch.starts), default=1)
         overflows = not np.isfinite(4.0 * size * float(most) ** 2 / (lam * len(risk)) * max(1.0, 1.0 / lam))
@@ -672,6 +672,11 @@ def check_scale(risk: StructuredRisk, lam: float) -> None:
             f"The largest feature is {largest:.3g}: squared, over lam * n = {lam * len(risk):.3g}, it overflows. "
             "Scale the features to about unit size (sklearn.preprocessing.StandardScaler), or raise lam."
         )
+
+
+def _largest(values: FloatArray) -> float:
+    """Return the largest absolute value without a copy of the values."""
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
 
 
 def _values(rows: Any) -> FloatArray:
