@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -242,19 +241,3 @@ def test_gram_matrix_has_the_inner_products_of_the_cuts(helpers, kind, sparse):
             sets.rebuild(vectors[k], 1.0)
         np.testing.assert_allclose(sets.gram[i, :count, :count], vectors @ vectors.T, atol=1e-9)
     sets.alpha[:] = alpha
-
-
-def test_time_is_linear_in_the_length_of_a_chain():
-    """16 times the length took 200 times as long with a loop over pairs of parts."""
-    rng = np.random.default_rng(0)
-    seconds = []
-    for length in (500, 500, 8000):  # the first run compiles
-        X, Y = [rng.normal(size=(length, 10))], [rng.integers(5, size=length)]
-        risk = so.train.StructuredRisk(so.structures.Chain(5), X, Y)
-        times = []
-        for _ in range(3):
-            start = time.process_time()
-            so.train.block_ascent(risk, lam=0.1, max_passes=2, tol=1e-9)
-            times.append(time.process_time() - start)
-        seconds.append(min(times))
-    assert seconds[2] < 64 * seconds[1]
