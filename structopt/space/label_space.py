@@ -888,6 +888,45 @@ class LabelSpace:
 
     # ---- views -----------------------------------------------------------------------------------
 
+    @checked
+    def algebra(self, *, max_rows: int = 50, max_terms: int = 12) -> str:
+        """Return the declared program as text: variables with their domains, then named inequalities.
+
+        ``print(space)`` shows the same text if the space has at most 40 variables and 20 rows.
+
+        Parameters
+        ----------
+        max_rows : int
+            Number of rows to show.
+        max_terms : int
+            Number of terms to show per row.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> space = so.LabelSpace("tags within a budget")
+        >>> tag = space.binary("tag", 3)
+        >>> space.subject_to(3 * tag[0] + 2 * tag[1] + 2 * tag[2] <= 4, name="budget")
+        >>> space.subject_to(tag[0] <= tag[1], name="implied")
+        >>> print(space.algebra())
+        tags within a budget
+          tag[0..2] in {0, 1}
+          budget:  3 tag[0] + 2 tag[1] + 2 tag[2] <= 4
+          implied: tag[0] - tag[1] <= 0
+        """
+        from structopt.space.views import space_algebra
+
+        return space_algebra(self, whole("max_rows", max_rows, low=0), whole("max_terms", max_terms, low=1))
+
+    def __str__(self) -> str:
+        from structopt.space.views import is_small
+
+        return self.algebra() if is_small(self) else repr(self)
+
     def __repr__(self) -> str:
         from structopt.space.views import space_summary
 

@@ -243,13 +243,20 @@ def row_excess(matrix: sp.csr_array, lower: FloatArray, upper: FloatArray, point
     return np.asarray(np.maximum(lower - value, value - upper) / room)
 
 
-def described_row(names: Sequence[str], indices: npt.NDArray[Any], data: FloatArray, lower: float, upper: float) -> str:
-    """A row as a reader would write it, ``x[0] + x[1] <= 1``, shortened where it is long."""
+def described_row(
+    names: Sequence[str],
+    indices: npt.NDArray[Any],
+    data: FloatArray,
+    lower: float,
+    upper: float,
+    max_terms: int = _MOST_TERMS,
+) -> str:
+    """Return a row as a reader would write it, ``x[0] + x[1] <= 1``, with at most `max_terms` terms."""
     terms = []
-    for j, a in zip(indices[:_MOST_TERMS].tolist(), data[:_MOST_TERMS].tolist(), strict=True):
+    for j, a in zip(indices[:max_terms].tolist(), data[:max_terms].tolist(), strict=True):
         sign = "- " if a < 0 else "+ "
         terms.append(f"{sign}{'' if abs(a) == 1 else f'{abs(a):g} '}{names[j]}")
-    more = f" + ... ({len(indices)} terms)" if len(indices) > _MOST_TERMS else ""
+    more = f" + ... ({len(indices)} terms)" if len(indices) > max_terms else ""
     text = " ".join(terms).removeprefix("+ ") + more or "0"
     if lower == upper:
         return f"{text} == {lower:g}"

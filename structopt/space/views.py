@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from structopt.space.lazy import described_row
+
 if TYPE_CHECKING:
     from structopt.space import Block, LabelSpace
 
-__all__ = ["counted", "html_table", "space_html", "space_summary"]
+__all__ = ["counted", "html_table", "is_small", "space_algebra", "space_html", "space_summary"]
+
+#: `print(space)` shows the constraints of spaces up to this size.
+_SMALL_VARIABLES, _SMALL_ROWS = 40, 20
 
 
 def counted(number: int, noun: str) -> str:
@@ -41,6 +46,37 @@ def space_summary(space: LabelSpace) -> str:
     noun = "variable" if space.n_variables == 1 else "variables"
     lazy = ", ".join(repr(separation.name) for separation in space._lazy)
     return f"{names} {noun}, {counted(space.n_rows, 'row')}{f', lazy rows {lazy}' if lazy else ''}"
+
+
+def is_small(space: LabelSpace) -> bool:
+    """Return whether the constraints of a space fit on a screen."""
+    return space.n_variables <= _SMALL_VARIABLES and space.n_rows <= _SMALL_ROWS
+
+
+def space_algebra(space: LabelSpace, max_rows: int, max_terms: int) -> str:
+    """Return the variables and constraints of a space as text."""
+    compiled = space.compiled
+    shown = min(max_rows, compiled.n_rows)
+    names = [str(compiled.row_names[k]) for k in range(shown)]
+    width = max((len(name) for name in names), default=0)
+    lines = [space.name or "label space"]
+    lines += [f"  {_declared(space, block)}" for block in space]
+    matrix = compiled.matrix
+    for k, name in enumerate(names):
+        part = slice(matrix.indptr[k], matrix.indptr[k + 1])
+        row = described_row(
+            compiled.variable_names,
+            matrix.indices[part],
+            matrix.data[part],
+            float(compiled.row_lower[k]),
+            float(compiled.row_upper[k]),
+            max_terms,
+        )
+        lines.append(f"  {f'{name}:':{width + 1}} {row}")
+    if compiled.n_rows > shown:
+        lines.append(f"  ... {counted(compiled.n_rows - shown, 'more row')}")
+    lines += [f"  {separation.name}: lazy rows, found by a function" for separation in space._lazy]
+    return "\n".join(lines)
 
 
 def space_html(space: LabelSpace) -> str:
@@ -74,6 +110,16 @@ def space_html(space: LabelSpace) -> str:
         f"<div><strong>{title}</strong>: {escape(space_summary(space))}, {compiled.matrix.nnz} non-zeros"
         f"{table}{below}{notes}</div>"
     )
+
+
+def _declared(space: LabelSpace, block: Block) -> str:
+    """Return a block with its domain, ``tag[0..4] in {0, 1}``."""
+    places = ", ".join(f"0..{size - 1}" if size > 1 else "0" * size for size in block.shape)
+    name = f"{block.name}[{places}]" if block.shape else block.name
+    kind = _kind(space, block)
+    if kind == "binary" and (space.lower[block.slice] == 0).all() and (space.upper[block.slice] == 1).all():
+        return f"{name} in {{0, 1}}"
+    return f"{name} in {_range(space, block)}{'' if kind == 'continuous' else f', {kind}'}"
 
 
 def _kind(space: LabelSpace, block: Block) -> str:
