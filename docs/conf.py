@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import runpy
 import shutil
@@ -25,6 +27,8 @@ extensions = [
     "sphinx-mathjax-offline",  # copies MathJax into the site
     "numpydoc",
     "myst_nb",
+    "sphinx_design",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["_build", "_templates", "**.ipynb_checkpoints"]
 templates_path = ["_templates"]
@@ -33,6 +37,10 @@ templates_path = ["_templates"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+
+# The copy button drops prompts and output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections say the types in words
@@ -63,13 +71,23 @@ warnings.filterwarnings("ignore", category=FutureWarning)
 
 
 def _copy_notebooks() -> None:
-    """Sphinx reads sources below this folder only; the notebooks live at the top of the repository."""
+    """Copy the notebooks below this folder, where Sphinx reads sources, and write a thumbnail of each."""
     target = HERE / "notebooks"
     target.mkdir(exist_ok=True)
-    for old in target.glob("*.ipynb"):
+    for old in target.iterdir():
         old.unlink()
     for notebook in sorted((HERE.parent / "notebooks").glob("*.ipynb")):
         shutil.copyfile(notebook, target / notebook.name)
+        (target / f"{notebook.stem}.png").write_bytes(_first_picture(notebook))
+
+
+def _first_picture(notebook: Path) -> bytes:
+    """Return the first picture among the outputs of a notebook."""
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                return base64.b64decode("".join(output["data"]["image/png"]))
+    raise ValueError(f"{notebook.name} has no picture for the gallery.")
 
 
 def _mark_old(app: Any, name: str, source: list[str]) -> None:

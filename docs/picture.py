@@ -1,12 +1,14 @@
-"""Make the pictures of the documentation: `python docs/picture.py` writes overview.png and search.gif in docs/_static.
+"""Pictures of the documentation: `python docs/picture.py` writes them to docs/_static.
 
-Left the labels of one training example as points, and the search for the one that violates slack rescaling most; right
-the certified gaps of two training runs over the same declaration. The animation is an angular search, query by query.
+`overview.png` shows the labels of one example with the search among them, and the certified gaps of two training runs.
+`search.gif` animates an angular search. `tutorial_plane.png` is the search of the tutorial.
 """
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -49,6 +51,23 @@ def main() -> None:
     points = points[points.sum(axis=1) < 9.0]
     search = so.search.angular(so.PointPlane(points), lam=4.0)
     so.plot.animate(search).save(TARGET / "search.gif", writer="pillow", dpi=70)
+    tutorial()
+
+
+def tutorial() -> None:
+    """Draw the plane of the tutorial by running its code."""
+    blocks = doctest.DocTestParser().get_examples((TARGET.parent / "tutorial.md").read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block.source, "tutorial.md", "single"), names)
+        if "result" in names:
+            break
+    labels = [(point.h, point.g) for point in map(names["plane"].evaluate, names["space"].enumerate())]
+    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    so.plot.plane(names["result"], labels=labels, ax=axes)
+    axes.set_xlabel("h: margin error")
+    axes.set_ylabel("g: task loss")
+    figure.savefig(TARGET / "tutorial_plane.png", dpi=110)
 
 
 if __name__ == "__main__":

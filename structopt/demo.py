@@ -1,11 +1,12 @@
-"""``make demo``: declare, solve with every solver, train to a certified gap, compare margin with slack rescaling.
+"""The demo of ``make demo``: declare a space, solve it with every solver, train with margin and slack rescaling.
 
-Run as ``python -m structopt.demo``; tables go to the terminal, pictures to ``demo-output/``.
+Run it as ``python -m structopt.demo``. It prints tables and writes two pictures to ``demo-output/``.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,7 @@ N_LABELS, N_FEATURES, N_TRAIN, N_TEST = 10, 20, 150, 400
 
 
 def declare(n_labels: int = N_LABELS) -> so.LabelSpace:
-    """At most four of `n_labels` tags, with a variable for every pair that is on together."""
+    """Declare at most four of `n_labels` tags, with a variable for every pair of tags."""
     space = so.LabelSpace("at most four tags")
     tag = space.binary("tag", n_labels)
     i, j = np.triu_indices(n_labels, k=1)
@@ -32,22 +33,31 @@ def declare(n_labels: int = N_LABELS) -> so.LabelSpace:
     return space
 
 
+def declare_budget() -> so.LabelSpace:
+    """Declare tags within a budget, a space small enough to print."""
+    space = so.LabelSpace("tags within a budget")
+    tag = space.binary("tag", 5)
+    space.subject_to(np.array([3.0, 2.0, 2.0, 1.0, 4.0]) @ tag <= 6, name="budget")
+    space.subject_to(tag[0] + tag[1] <= 1, name="exclusive")
+    return space
+
+
 def solve_with_every_backend(space: so.LabelSpace) -> None:
-    """One declaration, every solver that is here, the same value."""
+    """Solve one declaration with every installed solver and compare the values."""
     costs = np.random.default_rng(0).normal(size=(3, space.n_variables))
     values: dict[str, float] = {}
     for name in ("auto", *available_profiles()):
         try:
             oracle = so.Oracle(space, name)
         except SolverNotAvailable:
-            print(f"  {name:12s} not installed here")
+            print(f"  {name:12s} not installed")
             continue
-        for c in costs:  # the first calls include the start of the solver, and what is compiled once on a machine
+        for c in costs:  # the first calls start the solver and compile kernels
             oracle.maximize(c)
         begun = perf_counter()
         values[name] = float(np.sum([oracle.maximize(c).value for c in costs]))
         milliseconds = 1000 * (perf_counter() - begun) / len(costs)
-        print(f"  {name:12s} value {values[name]:10.6f} {milliseconds:9.2f} ms a solve   by {oracle.algorithm}")
+        print(f"  {name:12s} value {values[name]:10.6f} {milliseconds:9.2f} ms per call   {oracle.algorithm}")
     spread = max(values.values()) - min(values.values())
     print(f"  {len(values)} solvers, largest disagreement {spread:.1e}")
     if spread > 1e-5:
@@ -55,7 +65,7 @@ def solve_with_every_backend(space: so.LabelSpace) -> None:
 
 
 def tags(seed: int = 0) -> tuple[Any, Any, Any, Any]:
-    """Tags that attract and repel each other, drawn from a pairwise model with noise."""
+    """Return tags drawn from a pairwise model with noise."""
     rng = np.random.default_rng(seed)
     model = so.structures.PairwiseMRF(N_LABELS)
     pairs = rng.normal(scale=1.5, size=model.graph.n_edges)
@@ -69,7 +79,7 @@ def tags(seed: int = 0) -> tuple[Any, Any, Any, Any]:
 
 
 def topics(seed: int = 1) -> tuple[so.Hierarchy, Any, Any, Any, Any]:
-    """Sets of leaves of a DAG, drawn from a linear model over its nodes with noise."""
+    """Return sets of leaves of a DAG, drawn from a linear model with noise."""
     edges = [("all", "science"), ("all", "arts"), ("science", "physics"), ("science", "biology"), ("arts", "music"),
              ("arts", "film"), ("physics", "acoustics"), ("music", "acoustics"), ("physics", "optics"),
              ("biology", "ecology"), ("film", "drama"), ("music", "opera"), ("drama", "opera")]  # fmt: skip
@@ -86,7 +96,7 @@ def topics(seed: int = 1) -> tuple[so.Hierarchy, Any, Any, Any, Any]:
 
 
 def search_once() -> None:
-    """One slack search on either problem, so that its kernels are compiled and cached before training starts."""
+    """Run one slack search per problem, which compiles and caches the kernels before training starts."""
     rng = np.random.default_rng(0)
     hierarchy, X, Y, _, _ = topics()
     risk = so.train.StructuredRisk(so.structures.HierarchicalLabels(hierarchy, "leaves"), X[:2], Y[:2], "slack")
@@ -97,11 +107,12 @@ def search_once() -> None:
 
 
 def compare(name: str, model: so.Model, data: tuple[Any, Any, Any, Any]) -> dict[str, so.StructuredSVM]:
-    """Margin against slack rescaling on one problem; one line of a table each."""
+    """Train margin and slack rescaling on one problem and print a line for each."""
     X, Y, X_test, Y_test = data
     fitted = {}
+    verbose = sys.stderr.isatty()  # a progress bar in a file would be control characters
     for surrogate in ("margin", "slack"):
-        svm = so.StructuredSVM(model, surrogate, lam=0.01, verbose=True).fit(X, Y)
+        svm = so.StructuredSVM(model, surrogate, lam=0.01, verbose=verbose).fit(X, Y)
         predicted = svm.predict(X_test)
         exact = np.mean([np.array_equal(a, b) for a, b in zip(predicted, Y_test, strict=True)])
         result = svm.result_
@@ -115,7 +126,7 @@ def compare(name: str, model: so.Model, data: tuple[Any, Any, Any, Any]) -> dict
 
 
 def draw(fitted: dict[str, so.StructuredSVM], data: tuple[Any, Any, Any, Any], folder: Path) -> None:
-    """The plane of one example's labels with its search, and the gaps of both runs."""
+    """Draw the labels of one example with the search among them, and the gaps of both runs."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -134,12 +145,14 @@ def draw(fitted: dict[str, so.StructuredSVM], data: tuple[Any, Any, Any, Any], f
 
 def main() -> None:
     """Declare, solve, train, compare, draw."""
-    # The first run ever compiles for half a minute: what does not wait for the solvers does so beside them.
+    # The first run on a machine compiles for half a minute. A second process compiles while the solvers run.
     multiprocessing.get_context("spawn").Process(target=search_once, daemon=True).start()
+    print("1. Declare. A label space is a set of variables and constraints:\n")
+    print(declare_budget().algebra())
     space = declare()
-    print(f"1. Declared {space!r}")
+    print(f"\n2. Solve {space!r} with every solver")
     solve_with_every_backend(space)
-    print("\n2. Pairwise tags and topics in a DAG, margin against slack rescaling")
+    print("\n3. Train with margin and slack rescaling: pairwise tags, and topics in a DAG")
     data = tags()
     fitted = compare("pairwise tags", so.structures.PairwiseMRF(N_LABELS), data)
     hierarchy, *topic_data = topics()
@@ -148,7 +161,13 @@ def main() -> None:
     folder = Path("demo-output")
     folder.mkdir(exist_ok=True)
     draw(fitted, data, folder)
-    print(f"\n3. Pictures: {folder / 'plane.png'}, {folder / 'convergence.png'}")
+    print("\n4. Pictures")
+    print(f"  {folder / 'plane.png'}        labels of one example and the search for the most violated one")
+    print(f"  {folder / 'convergence.png'}  certified gap of both runs")
+    print("\nTry next:")
+    print("  . .venv/bin/activate")
+    print("  structopt inspect named_entities             # size and structure of a ready-made model")
+    print("  structopt solve vertex_cover --solver cbc    # its best label, found by another solver")
 
 
 if __name__ == "__main__":
