@@ -101,7 +101,6 @@ NOTATION = {
     "w": "Weights of the model.",
     "x": "One input; in `plot.convergence` what the horizontal axis shows.",
     "xi": "The current slack of the example, at least 0.",
-    "Y": "The ground truths of `X`, one for each example.",
     "y": "The ground truths of `X`, one for each example; in `predict_plane` and a loss's `value`, one label.",
     "Z": "Labels as points, a row for each example.",
     "z": "A label as a point: a value for each variable of the space.",
