@@ -15,6 +15,7 @@ import secrets
 import stat
 import struct
 import sys
+import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -405,12 +406,22 @@ def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> d
     return found
 
 
+#: NumPy parses headers with `ast`, which raises SystemError in concurrent threads of Python 3.11.
+_HEADERS = threading.Lock()
+
+
+def _read_header(read: Callable[[IO[bytes]], Any], file: IO[bytes]) -> Any:
+    """Return shape, order and dtype of an array in a file."""
+    with _HEADERS:
+        return read(file)
+
+
 def _read_array(file: IO[bytes], size: int, name: str) -> np.ndarray[Any, Any]:
     version = npy.read_magic(file)
     if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(file)
+        shape, fortran, dtype = _read_header(npy.read_array_header_1_0, file)
     elif version == (2, 0):
-        shape, fortran, dtype = npy.read_array_header_2_0(file)
+        shape, fortran, dtype = _read_header(npy.read_array_header_2_0, file)
     else:
         raise DeclarationError(f"array {name!r} has version {version} of the npy format")
     if dtype.hasobject:

@@ -540,7 +540,7 @@ class LabelSpace:
         first = next(iter(self), None)
         if first is None or given.shape != first.shape:
             expected = "" if first is None else f"an array of shape {first.shape} (block {first.name!r}) or "
-            raise DeclarationError(
+            raise SpaceMismatch(
                 f"A label is a mapping of blocks, {expected}a whole z of length {self._n_variables}, got shape "
                 f"{given.shape}; a model takes other labels with encode=."
             )

@@ -72,7 +72,7 @@ def test_multivariate_regression_by_definition():
         (lambda X: risks.Multiclass(X, [0, 1], gamma=[[0, "a"], [1, 0]]), "gamma must be an array of numbers"),
         (lambda X: risks.Multiclass(X, [0, 1], gamma=-np.ones((2, 2))), "gamma must be finite and not negative"),
         (lambda X: risks.Multiclass(X, [0, 1], gamma="slack"), "'delta'"),
-        (lambda X: risks.MultivariateRegression(X, [1.0, 2.0]), "Y has shape"),
+        (lambda X: risks.MultivariateRegression(X, [1.0, 2.0]), "y has shape"),
         (lambda X: risks.MultivariateRegression(X, [[1.0], [np.nan]]), "row 1"),
         (lambda X: risks.MultivariateRegression(X, np.eye(2), M=[[0, 1], [0, 0]]), "symmetric"),
         (lambda X: risks.MultivariateRegression(X, np.eye(2), M=[[0, 1], [1, 0]]), "eigenvalue -1"),
