@@ -16,7 +16,7 @@ from structopt.checks import checked, converted, examples, floats, function, ins
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.enumeration import complete, enumerate_labels
-from structopt.space.feasibility import Violation, contains, violations
+from structopt.space.feasibility import Violation, contains, point_of, violations
 from structopt.space.lazy import Separation
 from structopt.space.naming import ArrayNames, ChainedNames
 from structopt.space.objective import LinearObjective, objective_of
@@ -534,9 +534,9 @@ class LabelSpace:
         """
         if isinstance(label, Mapping):
             return self.vector(**{str(name): value for name, value in label.items()})
-        given = floats("A label", label)
+        given = converted("A label", label)
         if given.shape == (self._n_variables,):
-            return given
+            return point_of(self.compiled, given)
         first = next(iter(self), None)
         if first is None or given.shape != first.shape:
             expected = "" if first is None else f"an array of shape {first.shape} (block {first.name!r}) or "
@@ -544,7 +544,8 @@ class LabelSpace:
                 f"A label is a mapping of blocks, {expected}a whole z of length {self._n_variables}, got shape "
                 f"{given.shape}; a model takes other labels with encode=."
             )
-        return complete(self.compiled, np.arange(first.slice.start, first.slice.stop), given.ravel())
+        known = floats("A label", given)
+        return complete(self.compiled, np.arange(first.slice.start, first.slice.stop), known.ravel())
 
     def contains(self, z: Any, tol: float = FEASIBILITY_TOLERANCE) -> bool:
         """Return whether ``z`` is a label: rows, bounds and integrality hold within `tol`.
