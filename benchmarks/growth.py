@@ -1,21 +1,31 @@
-"""How set-up grows with size: CPU time at a size and at ten times that size, measured in one run.
+"""How set-up and structures grow with size: CPU time and bytes at two sizes, measured in one run.
 
     python benchmarks/growth.py [--quick]
 
 Ten times the size should take about ten times the time; a loop over pairs would take a hundred times. ``bundle`` has a
 table of the products of all pairs of its cuts, and is quadratic in their number. That there is no
-Python loop at all is tested by counting calls (tests/conftest.py); times are measured here, without a pass or fail.
+Python loop at all is tested by counting calls (tests/conftest.py).
+
+The second table has every structure with a polynomial algorithm. An exponent is the logarithm of the growth over the
+logarithm of the growth in size. The script exits with 1 if an exponent of time is more than 0.35 above that of the
+algorithm. Times are the best of several repetitions.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import math
+import sys
+import tracemalloc
+from collections.abc import Callable, Mapping
 from time import process_time
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from _growth_cases import CASES, STEPS, Case, calls
 from _results import keep, shown
+from threadpoolctl import threadpool_limits
 
 import structopt as so
 from structopt.programs.simplex_qp import SimplexQP
@@ -63,6 +73,51 @@ def bundle(cuts: int) -> None:
         w = -(qp.alpha @ A[: k + 1]) / lam
 
 
+# An exponent of time may be larger than that of the algorithm by this much.
+_SLACK = 0.35
+_REPETITIONS = 5
+# CPU seconds of a repetition. Faster calls are repeated.
+_LEAST_SECONDS = 0.02
+
+
+def best_seconds(call: Callable[[], Any]) -> float:
+    """Return the least CPU seconds of a call over several repetitions."""
+    call()
+    best = math.inf
+    for _ in range(_REPETITIONS):
+        start, count, spent = process_time(), 0, 0.0
+        while spent < _LEAST_SECONDS:
+            call()
+            count, spent = count + 1, process_time() - start
+        best = min(best, spent / count)
+    return best
+
+
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """Return the largest number of bytes allocated at one time."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def structure_rows(case: Case) -> list[Mapping[str, Any]]:
+    """Return a row for each step of a structure."""
+    rows = []
+    small, large = calls(case, case.small), calls(case, case.large)
+    times = math.log(case.large / case.small)
+    for step in STEPS:
+        first, second = best_seconds(small[step]), best_seconds(large[step])
+        space = math.log(peak_bytes(large[step]) / peak_bytes(small[step])) / times
+        own = case.memory if step == "encode" else max(case.search, case.memory)
+        found = math.log(second / first) / times
+        row = {"structure": case.name, "step": step, "size": case.small, "CPU s": first}
+        row |= {"larger size": case.large, "CPU s there": second, "exponent": found, "of the algorithm": own}
+        rows.append(shown(row | {"exponent of bytes": space}))
+    return rows
+
+
 def seconds(work: Callable[[int], None], size: int) -> float:
     start = process_time()
     work(size)
@@ -83,6 +138,13 @@ def main() -> None:
         rows.append(shown(row | {"growth": ten / max(one, 1e-9)}))
     measures = ("structopt/space", "structopt/hierarchy", "structopt/recognize", "structopt/programs")
     keep("growth", rows, title="Set-up at ten times the size", measures=measures, ratio="growth")
+    with threadpool_limits(1):  # idle BLAS threads add CPU time
+        rows = [row for case in CASES for row in structure_rows(case)]
+    code = ("structopt/structures", "structopt/algorithms", "structopt/train")
+    keep("growth.structures", rows, title="Structures at four times the size", measures=code)
+    wrong = [row for row in rows if row["exponent"] > row["of the algorithm"] + _SLACK]
+    if wrong:
+        sys.exit("\n".join(f"{row['structure']}, {row['step']}: exponent {row['exponent']:.2f}" for row in wrong))
 
 
 if __name__ == "__main__":

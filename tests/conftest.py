@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,3 +77,19 @@ def count_calls() -> Callable[[Callable[[], Any]], int]:
         return calls
 
     return count
+
+
+@pytest.fixture
+def peak_bytes() -> Callable[[Callable[[], Any]], int]:
+    """Return a function that measures the largest number of bytes allocated at one time during a call."""
+
+    def measure(work: Callable[[], Any]) -> int:
+        gc.collect()
+        tracemalloc.start()
+        try:
+            work()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return measure
