@@ -1,0 +1,85 @@
+"""Statistics of the speed gate."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FILE = Path(__file__).parents[1] / "benchmarks" / "compare.py"
+
+pytestmark = pytest.mark.skipif(not FILE.exists(), reason="benchmarks are in a checkout only")
+
+
+@pytest.fixture(scope="module")
+def gate():
+    spec = importlib.util.spec_from_file_location("test_compare_gate", FILE)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def drawn(center, n=10, rounds=1, spread=0.02, seed=0):
+    rng = np.random.default_rng(seed)
+    return [list(center * np.exp(spread * rng.standard_normal(n))) for _ in range(rounds)]
+
+
+@pytest.mark.parametrize("n", [8, 10, 20, 40])
+def test_interval_misses_the_median_with_at_most_one_percent(gate, n):
+    low, high = gate.median_interval(list(range(n)))
+    # With k ratios below the median, the interval encloses it if low + 1 <= k <= high.
+    missed = sum(math.comb(n, k) for k in range(n + 1) if not low + 1 <= k <= high) / 2**n
+    wider = sum(math.comb(n, k) for k in range(n + 1) if not low + 2 <= k <= high - 1) / 2**n
+    assert missed <= 0.01 < wider
+
+
+def test_interval_is_infinite_for_few_ratios(gate):
+    for n in range(8):
+        assert gate.median_interval([1.0] * n) == (-math.inf, math.inf)
+
+
+def test_interval_does_not_depend_on_the_order(gate):
+    ratios = drawn(1.0)[0]
+    assert gate.median_interval(ratios) == gate.median_interval(ratios[::-1])
+
+
+def test_equal_speed_is_level(gate):
+    assert all(gate.judge(drawn(1.0, rounds=2, seed=seed), 1.05) == "level" for seed in range(50))
+
+
+def test_ten_percent_is_slower_after_two_rounds(gate):
+    for seed in range(50):
+        assert gate.judge(drawn(1.10, rounds=1, seed=seed), 1.05) == "undecided"
+        assert gate.judge(drawn(1.10, rounds=2, seed=seed), 1.05) == "slower"
+
+
+def test_large_gain_is_faster(gate):
+    assert gate.judge(drawn(0.8), 1.05) == "faster"
+
+
+def test_wide_spread_is_undecided(gate):
+    assert gate.judge(drawn(1.06, spread=0.3, rounds=4), 1.05) == "undecided"
+
+
+def test_one_shifted_process_pair_is_not_slower(gate):
+    shifted, *level = drawn(1.08) + drawn(1.0, rounds=3, seed=1)
+    for n in range(1, 4):
+        for others in combinations(level, n):
+            assert gate.judge([shifted, *others], 1.05) != "slower"
+
+
+def test_single_outliers_do_not_decide(gate):
+    ratios = drawn(1.0, n=20)[0]
+    ratios[3] = ratios[11] = 4.0
+    assert gate.judge([ratios], 1.05) == "level"
+
+
+def test_ratio_at_the_limit_fails(gate):
+    assert gate.judge([[1.05] * 10] * 2, 1.05) == "slower"
+    assert gate.judge([[1.05] * 10] * 2, 1.10) == "level"
