@@ -99,10 +99,15 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
             tags.classifier_tags = ClassifierTags()
         return tags
 
+    @property
+    def _root_is_decided(self) -> bool:
+        """Whether labels with and without a single root exist, so the root needs a weight."""
+        return self.kind == "closure"
+
     # ---- data ------------------------------------------------------------------------------------
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, sp.csr_array, FloatArray | None]:
-        """Checked features, with the constant if there is one, labels as sparse rows over the nodes, and weights.
+        """Return checked features for training, labels as sparse rows over the nodes, and weights.
 
         Examples of weight 0 are left out.
         """
@@ -115,7 +120,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         X, labels = taken(X, rows), taken(labels, rows)
         self._begin_fit()
         self._report_unseen(labels)
-        return append_constant(X, 1.0 if self.intercept else 0.0), labels, weights
+        return _training_rows(X, self.intercept), labels, weights
 
     def _read_hierarchy(self) -> None:
         """Check the parameters, and keep the hierarchy."""
@@ -263,6 +268,11 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         return name_array(self.hierarchy_.leaves)
 
 
+def _training_rows(X: Any, intercept: bool) -> Any:
+    """Append the constant if there is one. Dense rows become float64, as the trainers would copy others twice."""
+    return append_constant(X, float(intercept), None if sp.issparse(X) else np.float64)
+
+
 def _edges(before: Hierarchy | None, now: Hierarchy) -> tuple[Any, Any]:
     """Two hierarchies as what must agree for weights to go from one to the other."""
     return (None, None) if before is None else (repr(tuple(before.edges)), repr(tuple(now.edges)))
@@ -300,7 +310,7 @@ class Partition:
         self.model, self.intercept, self.dtype, self.n_jobs = model, intercept, dtype, n_jobs
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> StructuredRisk:
-        rows = append_constant(plain_inputs(X).astype(self.dtype), 1.0 if self.intercept else 0.0)
+        rows = _training_rows(plain_inputs(X).astype(self.dtype, copy=False), self.intercept)
         labels = self.model.codec.encode_many(plain_labels(y), rows.shape[0])
         surrogate: Any = Divided() if isinstance(self.model, DividedLabels) else "margin"
         return StructuredRisk(self.model, rows, labels, surrogate, n_jobs=self.n_jobs, sample_weight=sample_weight)

@@ -40,7 +40,9 @@ class HierarchicalSVM(HierarchicalEstimator):
     normalization : {"rho", "directional", "maxmin", "none", "flat"}
         The weights alpha of the nodes. ``"flat"``: only leaves have weights, the hierarchy plays no role in the
         scores. ``"none"``: all 1, the HSVM of Cai and Hofmann. ``"rho"``: thesis (6.6), NHSVM. ``"directional"``: the
-        same where no child may weigh less than its parents. ``"maxmin"``: (6.7).
+        same where no child may weigh less than its parents. ``"maxmin"``: (6.7). With ``"rho"``, ``"directional"`` and
+        ``"maxmin"`` a single root has weight 0 if every label contains it. With ``kind="closure"`` the root is a
+        decision and gets a positive weight (docs/mathematics/hierarchies#normalisation).
     rho : float
         Exponent of ``"rho"`` and ``"directional"``, above 1.
     tolerance : float, optional
@@ -272,9 +274,11 @@ class HierarchicalSVM(HierarchicalEstimator):
                 f"tolerance belongs to normalization='rho' or 'directional', not to {self.normalization!r}."
             )
         if self.normalization in ("rho", "directional"):
-            return normalization(hierarchy, self.rho, tolerance=self.tolerance, directional=directional)
+            return normalization(
+                hierarchy, self.rho, self._root_is_decided, tolerance=self.tolerance, directional=directional
+            )
         if self.normalization == "maxmin":
-            return maxmin(hierarchy)
+            return maxmin(hierarchy, self._root_is_decided)
         if self.normalization == "none":
             return np.ones(len(hierarchy))
         if self.kind == "closure":

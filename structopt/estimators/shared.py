@@ -12,7 +12,7 @@ from structopt.errors import DeclarationError
 from structopt.estimators._fitting import warn_unfinished
 from structopt.estimators._hierarchical import HierarchicalEstimator, Kind, node_model, task_loss
 from structopt.estimators._memory_plan import make_plan
-from structopt.norms.normalization import normalization
+from structopt.norms.normalization import included_nodes, normalization
 from structopt.norms.shared import shared_alpha
 from structopt.space.compiled import FloatArray
 from structopt.train.registry import TrainerOption
@@ -36,6 +36,7 @@ class SharedSVM(HierarchicalEstimator):
     hierarchy : Hierarchy, edges, nested dict, label paths or networkx DiGraph
     kind : {"leaf", "leaves", "closure"}
         What a label is; see `structopt.structures.HierarchicalLabels`.
+        A single root gets a weight with ``"closure"`` only, because the other kinds always contain it.
     margin : {"auto", "leaf", "hamming", "normalized"}
         The error: leaves (by default), or nodes (by default for closures) that only one of two labels has; or (6.9) at
         the weights of the first round, for ``kind="leaf"``.
@@ -240,17 +241,16 @@ class SharedSVM(HierarchicalEstimator):
 
     def _start(self) -> FloatArray:
         """Weights from the hierarchy alone; on DAGs those of (6.6) may be 0, which would stay so."""
-        alpha = np.maximum(normalization(self.hierarchy_, 2.0), 1e-3)
-        if self.hierarchy_.root_index.size == 1:
-            alpha[self.hierarchy_.root_index] = 0.0
-        if len(alpha) == 1:
-            alpha[:] = 1.0
+        root = self._root_is_decided
+        alpha = np.maximum(normalization(self.hierarchy_, 2.0, root), 1e-3)
+        alpha[~included_nodes(self.hierarchy_, root)] = 0.0
         return np.asarray(alpha / (self.hierarchy_.closure @ alpha).max())
 
     def _best_alpha(self, W: FloatArray) -> FloatArray:
         """alpha for the vectors U = sqrt(alpha) W."""
         squares = self.alpha_ * np.einsum("ij,ij->i", W, W)
-        return shared_alpha(squares, self.hierarchy_, root=False, floor=self.floor, shares=self.shares)
+        root = self._root_is_decided
+        return shared_alpha(squares, self.hierarchy_, root=root, floor=self.floor, shares=self.shares)
 
     def _update(self, W: FloatArray, result: TrainResult) -> tuple[FloatArray, TrainResult | None]:
         """The best alpha for these vectors, the same scores in its scale, and their objective; None if none is better.

@@ -37,8 +37,9 @@ def normalization(
     rho : float
         More than 1. Near 1 all weight moves to the highest nodes (docs/mathematics/hierarchies#normalisation).
     root : bool
-        Whether a single root takes part. It is in every label, so that its weight changes no decision; the default
-        gives it 0 and leaves the whole sum to the others. Several roots always take part.
+        Whether a single root gets a weight. If every label contains the root, its weight changes no decision. The
+        default gives it 0 and distributes the whole sum over the other nodes. Set it to True for closures, which
+        include the empty label. Several roots, and a root that is a leaf, always get a weight.
     tolerance : float, optional
         Let the sums lie between 1 and this number T, thesis (6.8); the paper takes 1.5 on DAGs, where sums of exactly 1
         can force most weights to 0.
@@ -100,7 +101,7 @@ def maxmin(hierarchy: Hierarchy, root: bool = False) -> FloatArray:
     ----------
     hierarchy : Hierarchy
     root : bool
-        Whether a single root takes part; otherwise it gets 0.
+        Whether a single root gets a weight; otherwise it gets 0. Set it to True for closures, as in `normalization`.
 
     Returns
     -------

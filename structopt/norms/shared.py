@@ -37,7 +37,7 @@ def shared_alpha(
         ``||U_n||^2`` for each node, in the order of ``hierarchy.nodes`` or by name.
     hierarchy : Hierarchy
     root : bool
-        Whether a single root takes part; otherwise it gets 0 and its children share nothing.
+        Whether a single root gets a weight; otherwise it gets 0 and its children share nothing. Closures need True.
     floor : float
         Raise all weights to this number and rescale them to sums of at most 1. A weight of 0 can never come back when
         vectors and weights are optimised in turn; 1e-8 lets it (docs/mathematics/hierarchies#shared-norm).
