@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -55,7 +54,8 @@ class Model(Probabilities):
         Other inputs (dicts, objects) need a `key` if `space` is a function. `predict`, `Batch` and
         `structopt.testing.check_model` raise if they find two inputs with one key and different spaces.
     solver, integral, options
-        Given to the `Oracle` of each space.
+        Given to the `Oracle` of each space. With ``integral="relax"`` training uses the LP relaxation. Predictions are
+        integral labels.
 
     Examples
     --------
@@ -116,10 +116,11 @@ class Model(Probabilities):
     def _forget(self) -> None:
         self._spaces: dict[Hashable, LabelSpace] = {}
         self._oracles: dict[Hashable, Oracle] = {}
+        self._label_oracles: dict[Hashable, Oracle] = {}  # of `integral_twin`
 
     def __getstate__(self) -> dict[str, Any]:
         # Spaces and oracles are rebuilt on demand: a pickled model is its declaration.
-        return {**self.__dict__, "_spaces": {}, "_oracles": {}}
+        return {**self.__dict__, "_spaces": {}, "_oracles": {}, "_label_oracles": {}}
 
     def _check_blocks(self, space: LabelSpace) -> None:
         losses = self._loss if isinstance(self._loss, Mapping) else {}
@@ -601,7 +602,9 @@ class Model(Probabilities):
         return self.block_losses(x).counted()
 
     def integral_twin(self) -> Model:
-        """This model over integral labels, where it is trained over a relaxation; otherwise the model itself.
+        """Return the model that predicts: this model, with integral labels if it is trained over a relaxation.
+
+        The twin has the spaces of this model. Its oracles are kept for the next twin.
 
         Returns
         -------
@@ -609,9 +612,10 @@ class Model(Probabilities):
         """
         if self.integral != "relax":
             return self
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin.integral = "auto"
-        twin._oracles = {}
+        twin._oracles = self._label_oracles
         return twin
 
     def private_twin(self) -> Self:
@@ -634,7 +638,7 @@ class Model(Probabilities):
         return twin
 
     def predict(self, w: npt.ArrayLike, x: Any) -> Any:
-        """The label with the largest score.
+        """Return the label with the largest score, also if the model is trained over a relaxation.
 
         Parameters
         ----------
@@ -646,10 +650,10 @@ class Model(Probabilities):
         Returns
         -------
         object
-            The label, as the user writes it.
+            The label, as the user writes it. It is integral for every setting of ``integral=``.
         """
         self.check_key(x)
-        return self.decode(self.oracle(x).maximize(self.scores(w, x)).z, x)
+        return self.decode(self.integral_twin().oracle(x).maximize(self.scores(w, x)).z, x)
 
     # ---- whole data sets -------------------------------------------------------------------------
 

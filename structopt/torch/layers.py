@@ -223,14 +223,18 @@ def in_order(groups: list[Group], values: list[Tensor]) -> Tensor:
     return torch.cat(values)[torch.from_numpy(np.argsort(order))]
 
 
-#: The layouts of models given to functions: a new one would make its oracles anew at every call.
+#: Layouts of the models given to functions, which keep their oracles; and layouts of integral twins.
 _LAYOUTS: WeakKeyDictionary[Model, Layout] = WeakKeyDictionary()
+_LABEL_LAYOUTS: WeakKeyDictionary[Model, Layout] = WeakKeyDictionary()
 
 
-def _kept_layout(model: Model) -> Layout:
-    found = _LAYOUTS.get(model)
+def _kept_layout(model: Model, *, labels: bool = False) -> Layout:
+    """Return the layout of a model, or if `labels` that of its integral twin."""
+    relaxed = labels and model.integral == "relax"
+    kept = _LABEL_LAYOUTS if relaxed else _LAYOUTS
+    found = kept.get(model)
     if found is None:
-        found = _LAYOUTS[model] = layout_of(model)
+        found = kept[model] = layout_of(model.integral_twin() if relaxed else model)
     return found
 
 
@@ -265,7 +269,9 @@ def log_partition(model: Model, scores: Any, mask: Any = None, inputs: Any = Non
 def top_k(
     model: Model, scores: Any, k: int, mask: Any = None, inputs: Any = None
 ) -> tuple[list[list[Any]], list[Tensor]]:
-    """The `k` best labels of every example and their scores, which can be differentiated.
+    """Return the `k` best labels of every example and their scores, which can be differentiated.
+
+    Labels are integral, also if the model is trained over a relaxation.
 
     Parameters
     ----------
@@ -291,7 +297,7 @@ def top_k(
     ([[0, 1], [1, 1]], tensor([4., 3.]))
     """
     whole("k", k, low=1)
-    arranged = _kept_layout(model).arrange(scores, mask, inputs, points=True)
+    arranged = _kept_layout(model, labels=True).arrange(scores, mask, inputs, points=True)
     labels: list[list[Any]] = [[] for _ in range(arranged.n)]
     values: list[Tensor] = [torch.empty(0)] * arranged.n
     for group in arranged.groups():

@@ -457,3 +457,14 @@ def test_blackbox_gradient_of_an_output_that_was_changed_in_place():
     found = so.torch.Argmax(so.structures.Multiclass(3), "blackbox")(scores * 1.0).mul_(0.5)
     (found * weights).sum().backward()
     np.testing.assert_allclose(scores.grad.numpy(), [[1.0, -1.0, 0.0]])
+
+
+def test_best_labels_of_a_relaxed_model_are_integral():
+    space = so.LabelSpace("no two of three")
+    tag = space.binary("tag", 3)
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        space.subject_to(tag[i] + tag[j] <= 1)
+    model = so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming(), integral="relax", solver="highs")
+    labels, values = top_k(model, torch.tensor([[1.0, 2.0, 1.5]]), 2)
+    assert [label.tolist() for label in labels[0]] == [[0, 1, 0], [0, 0, 1]]
+    assert values[0].tolist() == [2.0, 1.5]

@@ -145,10 +145,10 @@ class LinearRisk(RiskProgram):
 
     @cached_property
     def oracle(self) -> Oracle:
-        """What solves the programs."""
+        """The oracle of integral labels that solves the programs."""
+        model = self.model.integral_twin()
         if isinstance(self.solver, str) and self.solver == "auto":
-            return self.model.oracle(self.template)
-        model = self.model
+            return model.oracle(self.template)
         return Oracle(model.space(self.template), self.solver, integral=model.integral, **model.options)
 
     @cached_property
