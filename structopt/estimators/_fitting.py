@@ -51,7 +51,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _CURES = {
     "passes": "raise max_passes, lam or tol",
     "time": "raise max_seconds, lam or tol",
-    "stalled": "raise tol or lam, or scale the features",
+    "stalled": "scale the features to about unit size, raise tol or lam, or train with trainer='bmrm'",
     "callback": "let the callback go on for longer",
     "interrupted": "fit again with warm_start=True to go on from these weights",
     "failed": "see the error; what had been learned is kept",

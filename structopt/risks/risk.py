@@ -30,7 +30,7 @@ class Cut(NamedTuple):
     Attributes
     ----------
     value : float
-        The risk at w, or an upper bound of it where the risk is found by an inexact search.
+        The risk at w, or an upper bound of the risk if the search is inexact.
     subgradient : ndarray of shape (n_features,)
         Slope of the cutting plane.
     plane : float
@@ -115,6 +115,8 @@ class Risk(ABC):
         Returns
         -------
         value, subgradient : float and ndarray
+            If a search is inexact (`rtol`, or a time limit), the value is an upper bound of the risk, and the pair need
+            not be a cut. `cut` returns the height of the cut as well, as `Cut.plane`.
         """
 
     def __call__(self, w: Vector) -> tuple[float, Vector]:

@@ -235,13 +235,13 @@ class StructuredRisk(Risk):
         if self.surrogate.form.numbers[0] == MARGIN or self._effective_search() not in ("exact", "convex_hull"):
             return None
         # Over a relaxation every mixture is a label.
-        convex = self.model.integral == "relax" or not self.model.weight_space(self.batch.input(0)).integrality.any()
+        convex = is_convex(self.batch)
         if self.surrogate.counts:
             return DataPlanes.of_counts(self.batch, self.truth, convex, self._keeps)
         return DataPlanes(self.batch, self.truth, self.loss, convex, self.surrogate.h_offset, keeps=self._keeps)
 
     def part(self, examples: npt.NDArray[np.intp]) -> StructuredRisk:
-        """The risk of some of the examples (the mean of their surrogates times their weights in this risk).
+        """Return the risk of some examples: the mean of their surrogates times their weights in this risk.
 
         Parameters
         ----------
@@ -252,12 +252,35 @@ class StructuredRisk(Risk):
         -------
         StructuredRisk
         """
-        X, y = _taken(self.X, examples), _taken(self.Y, examples)
-        part = _Part(self.model, X, y, self.surrogate, self.search, self.n_jobs, self.rtol)
-        part.examples = self.examples[examples]
-        part.weight = None if self.weight is None else self.weight[examples]
-        part.watch, part.statistics = self.watch, self.statistics
-        return part
+        return self.parts([examples])[0]
+
+    def parts(self, groups: Sequence[npt.NDArray[np.intp]]) -> list[StructuredRisk]:
+        """Return the risk of each group of examples.
+
+        A dense matrix of inputs is copied once, and each group has a view of the copy.
+
+        Parameters
+        ----------
+        groups : sequence of ndarray of int
+            Numbers of the examples of each group.
+
+        Returns
+        -------
+        list of StructuredRisk
+        """
+        order = np.concatenate(groups)
+        X, y = _taken(self.X, order), _taken(self.Y, order)
+        found: list[StructuredRisk] = []
+        at = 0
+        for numbers in groups:
+            own = slice(at, at + len(numbers))
+            part = _Part(self.model, X[own], y[own], self.surrogate, self.search, self.n_jobs, self.rtol)
+            part.examples = self.examples[numbers]
+            part.weight = None if self.weight is None else self.weight[numbers]
+            part.watch, part.statistics = self.watch, self.statistics
+            found.append(part)
+            at = own.stop
+        return found
 
     def shard(self, k: int, n: int) -> Risk:
         """Part `k` of `n`, weighted so that the parts add up."""
@@ -521,8 +544,7 @@ class StructuredRisk(Risk):
     def _effective_search(self) -> str:
         if self.search != "auto":
             return self.search
-        space = self.model.weight_space(self.batch.input(0))
-        return "convex_hull" if self.model.integral == "relax" or not space.integrality.any() else "exact"
+        return "convex_hull" if is_convex(self.batch) else "exact"
 
     def _remember(self, i: int, result: SearchResult) -> None:
         if np.isfinite(result.lam) and result.lam > 0:
@@ -691,3 +713,16 @@ def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:
         table.eliminate_zeros()
         parts.append(table)
     return parts
+
+
+def is_convex(batch: Batch) -> bool:
+    """Return whether no example has integer variables, or the model is relaxed."""
+    model = batch.model
+    if model.integral == "relax":
+        return True
+    if model.weight_space(batch.input(0)).integrality.any():
+        return False
+    # The first input may have no variables at all.
+    return model.fixed or not any(
+        model.weight_space(batch.input(int(group[0]))).integrality.any() for group in batch.same_space
+    )

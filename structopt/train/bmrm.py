@@ -182,7 +182,7 @@ class _Bmrm(Method):
         query = self.query
         if math.isfinite(self.height):
             known = self.height - self.lam * self.regularizer.value(self.center.w)
-            _check_cut(self.risk, cut, query.w, self.center.w, known)
+            check_cut(self.risk, cut, query.w, self.center.w, known)
         objective = self.lam * self.regularizer.value(query.w) + cut.value
         monitor.offer(query.w, objective)
         self.improving = self.improving + 1 if objective < self.height else 0
@@ -243,7 +243,7 @@ class _Bmrm(Method):
         return {"n_cuts": self.bundle.n_cuts, "line_search": self.search}
 
 
-def _check_cut(risk: Risk, cut: Cut, w: Vector, known: Vector, value: float) -> None:
+def check_cut(risk: Risk, cut: Cut, w: Vector, known: Vector, value: float) -> None:
     """Raise if the cut taken at `w` lies above the risk's value at a known point, as with a slope of the wrong sign."""
     height = cut.plane + float(cut.subgradient @ (known - w))
     # Terms that cancel round by their own size, which may be far above that of the heights.

@@ -18,7 +18,7 @@ from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.risks.regularizers import L2, QuadraticRegularizer, Regularizer
 from structopt.risks.risk import Risk, check_lam, check_start
-from structopt.train.bmrm import Point, evaluate, first_bound
+from structopt.train.bmrm import Point, check_cut, evaluate, first_bound
 from structopt.train.bundle import make_bundle
 from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
@@ -160,6 +160,9 @@ class _Lbfgs(Method):
         with monitor.part("risk"):
             cut, _ = evaluate(self.risk, Point(w, None))
         monitor.count(oracle_calls=len(self.risk), passes=1)
+        if self.here is not None:
+            known = self.here.objective - self.lam * self.regularizer.value(self.here.w)
+            check_cut(self.risk, cut, w, self.here.w, known)
         objective = self.lam * self.regularizer.value(w) + cut.value
         monitor.offer(w, objective)
         with monitor.part("dual"):

@@ -15,7 +15,7 @@ from structopt.errors import DeclarationError
 from structopt.programs.simplex_qp import SimplexQP
 from structopt.risks.regularizers import L2, Regularizer
 from structopt.risks.risk import Risk, check_lam, check_start
-from structopt.train.bmrm import Point, evaluate, first_bound
+from structopt.train.bmrm import Point, check_cut, evaluate, first_bound
 from structopt.train.bundle import IDLE_LIMIT, make_bundle
 from structopt.train.checkpoint import Checkpoint, Saved
 from structopt.train.monitor import Callback, Monitor
@@ -143,6 +143,9 @@ class CentredBundle(Method):
         with monitor.part("risk"):
             cut, _ = evaluate(self.risk, Point(w, None))
         monitor.count(oracle_calls=len(self.risk), passes=1)
+        center, height = self.model.center, self.model.height
+        if math.isfinite(height):
+            check_cut(self.risk, cut, w, center, height - self.lam * self.regularizer.value(center))
         objective = self.lam * self.regularizer.value(w) + cut.value
         monitor.offer(w, objective)
         with monitor.part("dual"):

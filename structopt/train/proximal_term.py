@@ -94,6 +94,10 @@ class ProximalTerm:
         """Take another centre."""
         self.center, self.height = np.array(w), objective
 
+    def shift(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return the weights of the dual point 0."""
+        return self.kappa / self.curvature * self.center if self.kappa else np.zeros(shape)
+
     def pull(self, w: FloatArray, low: float) -> None:
         """Turn the weights of a dual point without the term, of the lower bound `low`, into those with it, in place.
 

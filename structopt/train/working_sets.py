@@ -17,11 +17,12 @@ import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
 from structopt.features import Tied
+from structopt.programs.simplex_qp import SimplexQP
 from structopt.risks.structured import StructuredRisk, Violations, check_scale
 from structopt.risks.watch import CACHED_CALL, CACHED_VISIT
 from structopt.space.compiled import FloatArray
 from structopt.train.checkpoint import Saved
-from structopt.train.kernels.cuts import compact, differences, weights_of
+from structopt.train.kernels.cuts import compact, dense_cuts, differences, weights_of
 from structopt.train.kernels.working_sets import ascend
 from structopt.train.monitor import Monitor
 from structopt.train.proximal_term import ProximalTerm
@@ -41,6 +42,9 @@ _PATIENCE = 4
 # Passes over the working sets before the next round of oracles, should the restricted dual converge slowly; whether it
 # is solved is looked at every so many.
 _LEAST_INNER, _MOST_INNER, _CHECK_INNER = 50, 500, 5
+# If the block steps do not converge, a restricted dual of at most this many cuts, and of this many entries as dense
+# rows, is solved as one quadratic program.
+_MOST_CUTS, _MOST_ENTRIES = 300, 1_000_000
 # Parts per example that there is room for at first.
 _FIRST_ROOM = 160
 #: Labels that an example may keep: there is a table of their products.
@@ -79,7 +83,7 @@ class WorkingSets:
 
     def __init__(self, risk: StructuredRisk, order: npt.NDArray[np.intp], n_planes: int) -> None:
         parts = np.array_split(order, min(max(_GROUPS, len(order) // _GROUP_SIZE), len(order)))
-        self.groups = [risk.part(part) for part in parts]
+        self.groups = risk.parts(parts)
         self.first = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
         n, M = len(order), n_planes
         columns = np.array(self.groups[0].batch.columns, dtype=np.int64)
@@ -119,7 +123,7 @@ class WorkingSets:
             return (*feature_arrays(np.zeros((0, 0))), np.zeros(0))
         if len(tables) == 1 and not sp.issparse(batches[0].rows[tables[0]]):
             t = tables[0]
-            rows = np.concatenate([batch.rows[t] for batch in batches])
+            rows = _whole([batch.rows[t] for batch in batches])
             at = 0
             for batch in batches:  # whose own rows become views
                 batch.rows[t] = rows[at : at + batch.rows[t].shape[0]]
@@ -168,6 +172,33 @@ class WorkingSets:
         """w anew from the dual point; returns the sum of the cuts' levels."""
         w[:] = 0.0
         return float(weights_of(self.planes, self._arena, self._unions, self._features, scale, w, self._scratch))
+
+    @property
+    def solvable(self) -> bool:
+        """Whether the cuts are few enough to move the mass of all of them at once."""
+        n_cuts = int(self.count.sum())
+        return n_cuts <= _MOST_CUTS and n_cuts * len(self._scratch[8]) <= _MOST_ENTRIES
+
+    def solve(self, shift: FloatArray, scale: float, tol: float) -> None:
+        """Move the mass of all cuts to the best dual point for ``w = shift + scale sum alpha_ik psi_ik``.
+
+        Stop at the sum of gaps `tol`. Unlike block steps, this converges if the cuts are badly conditioned.
+        """
+        rows = np.zeros((int(self.count.sum()), len(shift)))
+        dense_cuts(self.planes, self._arena, self._unions, self._features, rows)
+        own = _slots(self.count, self.alpha.shape[1])
+        program = SimplexQP(1.0 / scale, np.ones(len(self.count)), zero_plane=True)
+        program.restore(
+            {
+                "gram": rows @ rows.T,
+                "b": self.level[own] - rows @ shift,
+                "alpha": self.alpha[own],
+                "block": np.repeat(np.arange(len(self.count)), self.count),
+                "idle": np.zeros(len(rows), dtype=np.int64),
+            }
+        )
+        program.solve(tol)
+        self.alpha[own] = program.alpha
 
     # ---- storage ---------------------------------------------------------------------------------
 
@@ -386,12 +417,14 @@ class DualMethod(Method):
         return slope
 
     def _solve_restricted(self, monitor: Monitor) -> float:
-        """Ascend until the minimum of the model is known to a share of what it promises; returns the lower bound.
+        """Ascend until the minimum of the model is known to a share of what it promises. Return the lower bound.
 
-        No longer than ten times what the oracles took: beyond, the next labels are worth more.
+        Block steps stop after ten times the work of the oracles, because the next labels are then worth more. If the
+        cuts are few, a quadratic program solves what the block steps did not.
         """
+        solvable = self.sets.solvable
         most = int(10.0 * self.pass_work / (CACHED_CALL + CACHED_VISIT * self.n))
-        most = min(max(most, _LEAST_INNER), _MOST_INNER)
+        most = _LEAST_INNER if solvable else min(max(most, _LEAST_INNER), _MOST_INNER)
         for inner in range(1, most + 1):
             # Gaps of examples that were left out are out of date: the sum counts only if all have been visited.
             last = inner == most or monitor.out_of_time
@@ -402,6 +435,9 @@ class DualMethod(Method):
             low = self.rebuild()
             if last or left <= self.n * self.term.enough:
                 break
+        if solvable and left > self.n * self.term.enough and not monitor.out_of_time:
+            self.sets.solve(self.term.shift(self.w.shape), self.scale, self.n * self.term.enough)
+            low = self.rebuild()
         return low
 
     @property
@@ -497,6 +533,21 @@ def _stacked(tables: Sequence[sp.csr_array]) -> tuple[Any, Any, Any]:
         at, size = at + table.shape[0], size + len(table.indices)
     indices = np.concatenate([table.indices for table in tables], dtype=np.int64, casting="unsafe")
     return indptr, indices, np.concatenate([table.data for table in tables], dtype=np.float64, casting="unsafe")
+
+
+def _whole(parts: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Concatenate matrices; return their common base without a copy if they are its consecutive rows."""
+    base, at = parts[0].base, 0
+    if isinstance(base, np.ndarray) and base.ndim == 2 and base.flags.c_contiguous:
+        for part in parts:
+            here = base[at : at + len(part)]
+            if part.base is not base or part.shape != here.shape or part.ctypes.data != here.ctypes.data:
+                break
+            at += len(part)
+        else:
+            if at == len(base) and base.dtype == parts[0].dtype:
+                return base
+    return np.concatenate(parts)
 
 
 def feature_arrays(rows: Any) -> tuple[Any, Any, Any, Any]:

@@ -57,3 +57,20 @@ def test_batch_losses_of_empty_examples_are_zero(sizes: list[int]) -> None:
     found = batch.loss_values(batch.loss(truth), labels)
     wanted = [np.abs(model.predict(w, x) - y).sum() for x, y in zip(X, Y, strict=True)]
     np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["empty first", "empty last"])
+def test_slack_risk_does_not_depend_on_the_place_of_an_empty_example(order: list[int]) -> None:
+    def at_least_one(x: Any) -> so.LabelSpace:
+        space = tags(x)
+        if len(x):
+            space.subject_to(space["tag"].sum() >= 1)
+        return space
+
+    model = so.Model(at_least_one, {"tag": so.features.Shared()}, so.losses.Hamming(), key=len)
+    rng = np.random.default_rng(0)
+    X, y = [np.empty((0, 2)), rng.normal(size=(3, 2))], [[], [1, 0, 0]]
+    risk = so.risks.StructuredRisk(model, [X[i] for i in order], [y[i] for i in order], "slack", rtol=1e-9)
+    alone = so.risks.StructuredRisk(model, X[1:], y[1:], "slack", rtol=1e-9)
+    for w in rng.normal(size=(20, 2)):
+        assert risk(w)[0] == pytest.approx(0.5 * alone(w)[0], abs=1e-9)

@@ -74,10 +74,11 @@ def walks_risk(surrogate="margin", sparse=False, n=14, seed=0, **options):
     return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10, **options)
 
 
-def equal_features_risk(surrogate="margin", n=8, seed=0, closure=True):
+def equal_features_risk(surrogate="margin", n=8, seed=0, closure=True, tied=False):
     """Labels with the joint features of the true label and a positive loss.
 
-    Closures of a tree whose root has weight 0, or a block that counts in the loss and has no features.
+    Closures of a tree whose root has weight 0, or a block that counts in the loss and has no features, or one whose
+    variables share a weight, so the features of two labels cancel.
     """
     rng = np.random.default_rng(seed)
     if closure:
@@ -87,11 +88,30 @@ def equal_features_risk(surrogate="margin", n=8, seed=0, closure=True):
         space = so.LabelSpace("two blocks")
         a, b = space.binary("a", 3), space.binary("b", 2)
         space.subject_to(a.sum() == 1, b[0] <= a[0])
-        model = so.Model(space, {"a": so.features.Linear()}, {"a": so.losses.Hamming(), "b": so.losses.Hamming()})
+        features = {"a": so.features.Linear()} | ({"b": so.features.Tied([0, 0])} if tied else {})
+        model = so.Model(space, features, {"a": so.losses.Hamming(), "b": so.losses.Hamming()})
     X = rng.normal(size=(n, 2))
     labels = model.space(X[0]).enumerate()
     Y = [labels[k] for k in rng.integers(len(labels), size=n)]
     return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10)
+
+
+def unscaled_links_risk(surrogate="slack", n=12, seed=0):
+    """One example of a relaxed program with few weights, whose features differ in size by a factor of 10,000."""
+    rng = np.random.default_rng(seed)
+    space = so.LabelSpace("links")
+    node, edge = space.binary("node", n), space.binary("edge", (n, n))
+    space.subject_to(edge.sum(axis=0) <= 1, edge.sum(axis=1) == node)
+    features = {name: so.features.Shared(name) for name in ("node", "edge")}
+    model = so.Model(space, features, {name: so.losses.Hamming() for name in features}, integral="relax")
+    a, b = rng.uniform(0, 100, (2, n, 2))
+    d = np.linalg.norm(a[:, None] - b, axis=2).ravel()
+    x = {
+        "node": np.column_stack([rng.normal(size=n), np.ones(n)]),
+        "edge": np.column_stack([d, d**2, rng.normal(size=n * n), np.ones(n * n)]),
+    }
+    on = (rng.random(n) < 0.7).astype(float)
+    return so.train.StructuredRisk(model, [x], [{"node": on, "edge": np.diag(on)}], surrogate)
 
 
 def all_labels(model, x):
@@ -157,6 +177,7 @@ class Helpers:
     pairwise = staticmethod(pairwise_risk)
     walks = staticmethod(walks_risk)
     equal_features = staticmethod(equal_features_risk)
+    unscaled_links = staticmethod(unscaled_links_risk)
     optimum = staticmethod(optimum)
     planes = staticmethod(planes)
     surrogates = SURROGATES

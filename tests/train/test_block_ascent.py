@@ -57,11 +57,37 @@ def test_label_with_equal_features_and_a_loss_is_a_cut(helpers, trainer, closure
         assert result.lower_bound <= best * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bmrm"])
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_tied_weights_that_cancel_reach_the_optimum(helpers, trainer, surrogate):
+    for seed in range(3):
+        risk = helpers.equal_features(surrogate, seed=seed, closure=False, tied=True)
+        best = helpers.optimum(risk, 0.05)
+        result = getattr(so.train, trainer)(risk, lam=0.05, tol=1e-5)
+        assert result.converged
+        assert result.objective == pytest.approx(best, rel=2e-5)
+        assert result.lower_bound <= best * (1 + 1e-9)
+
+
 def test_full_working_sets_keep_the_cut_with_equal_features(helpers):
     risk = helpers.equal_features(closure=False, n=20)
     result = so.train.block_ascent(risk, lam=0.05, tol=1e-4, cached_labels=2, max_passes=3000)
     assert result.converged
     assert result.objective == pytest.approx(helpers.optimum(risk, 0.05), rel=2e-4)
+
+
+@pytest.mark.parametrize("trainer", [block_ascent, n_slack])
+@pytest.mark.parametrize("surrogate", ["margin", "slack"])
+def test_features_of_very_different_sizes_do_not_stall_the_rounds(helpers, trainer, surrogate):
+    for seed in (2, 3):
+        risk = helpers.unscaled_links(surrogate, seed=seed)
+        best = so.train.bmrm(risk, lam=0.1, tol=1e-3)
+        assert best.converged
+        result = trainer(risk, lam=0.1, tol=1e-2)
+        assert result.converged
+        assert result.passes < 60
+        assert best.lower_bound * (1 - 1e-9) <= result.objective <= 1.02 * best.objective
+        assert result.lower_bound <= best.objective * (1 + 1e-9)
 
 
 def test_several_tables_are_trained_by_block_ascent(helpers):

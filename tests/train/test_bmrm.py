@@ -418,17 +418,18 @@ def test_checkpoint_of_other_options_is_refused(tmp_path):
     assert tighter.converged and tighter.gap <= 1e-6
 
 
+@pytest.mark.parametrize("trainer", ["bmrm", "proximal_bundle", "trust_region_bundle", "lbfgs"])
 @pytest.mark.parametrize("seed", range(5))
-def test_subgradient_of_the_wrong_sign_is_an_error(seed):
+def test_subgradient_of_the_wrong_sign_is_an_error(seed, trainer):
     class Wrong(so.train.Risk):
-        lower_bound, n_features = 0.0, 3
+        lower_bound, n_features, is_smooth = 0.0, 3, True
         target = np.random.default_rng(seed).normal(size=3)
 
         def value_and_subgradient(self, w):
-            return float(np.abs(w - self.target).sum()), -np.sign(w - self.target)
+            return float(((w - self.target) ** 2).sum()), -2.0 * (w - self.target)
 
     with pytest.raises(DeclarationError, match="Wrong is not convex, or its subgradient is wrong"):
-        so.train.bmrm(Wrong(), lam=0.5, tol=1e-6)
+        getattr(so.train, trainer)(Wrong(), lam=0.5, tol=1e-6)
 
 
 def test_callback_gets_the_cut_model(helpers):

@@ -33,6 +33,7 @@ __all__ = [
     "add_planes",
     "append",
     "compact",
+    "dense_cuts",
     "differences",
     "drop",
     "fresh_score",
@@ -484,6 +485,20 @@ def weights_of(planes: Any, arena: Any, unions: Any, features: Any, scale: float
             total += alpha[i, k] * level[i, k]
         add_planes(i, planes, arena, unions, features, scale, w, scratch)
     return total
+
+
+@in_place
+def dense_cuts(planes: Any, arena: Any, unions: Any, features: Any, out: Any) -> None:
+    """Add the feature difference psi of every cut to its row of `out`, example by example."""
+    count, begin, size = planes[0], planes[1], planes[2]
+    local, value = arena
+    start = unions[0]
+    line = 0
+    for i in range(count.size):
+        for k in range(count[i]):
+            first, last = begin[i, k], begin[i, k] + size[i, k]
+            _add_cut(start[i], local[first:last], value[first:last], unions, features, out[line])
+            line += 1
 
 
 @in_place
