@@ -1,7 +1,8 @@
 """MPS files: a strict reader of the free and the fixed format, and a lossless writer of the free one.
 
 Both are linear in the size of the file. Fields are the words of a line. If that fails, they are the columns of the
-fixed format, in which names may have spaces. Text after ENDATA is ignored, and ``1.0D3`` is 1000.
+fixed format, in which names may have spaces. Text after ENDATA is ignored, and ``1.0D3`` is 1000. A field after the
+second word that begins with ``$`` is a comment, unless it is the name of a row or column.
 
 Ambiguous text is rejected with file, line and text: a negative upper bound without a lower one, several right-hand
 sides or sets of bounds, an entry that is stated twice, a row or a column that was not declared. An integer variable
@@ -71,13 +72,18 @@ def read_mps(text: str, file: str) -> Program:
     """
     try:
         return _parsed(text, _Reader(file, str.split))
-    except DeclarationError:
-        # Names with spaces need the fixed format. The words above are still the better base of a message.
+    except DeclarationError as error:
+        found = error
+    if "$" in text:  # comments, unless it was a name
         try:
-            return _parsed(text, _Reader(file, _fixed_fields))
-        except (DeclarationError, UnsupportedModel):
-            pass
-        raise
+            return _parsed(text, _Reader(file, _without_comment))
+        except DeclarationError as error:
+            found = error
+    # Names with spaces need the fixed format. The words above are still the better base of a message.
+    try:
+        return _parsed(text, _Reader(file, _fixed_fields))
+    except (DeclarationError, UnsupportedModel):
+        raise found from None
 
 
 def _parsed(text: str, reader: _Reader) -> Program:
@@ -100,10 +106,29 @@ def _lines(text: str) -> Iterator[str]:
     yield text[position:]
 
 
+def _without_comment(line: str) -> list[str]:
+    """Return the words of a line up to a comment, whose first word begins with ``$``.
+
+    The first two words of a line of data are a type or a name, which may begin with ``$``.
+    """
+    words = line.split()
+    if "$" in line:
+        for k in range(2 if line[0] == " " else 1, len(words)):
+            if words[k][0] == "$":
+                return words[:k]
+    return words
+
+
 def _fixed_fields(line: str) -> list[str]:
-    """Return the fields of a line in the fixed format, or no field if it is not in that format."""
+    """Return the fields of a line in the fixed format, or no field if it is not in that format.
+
+    Fields 3, 4 and 5 begin a comment if their first character is ``$``.
+    """
     if line[:1] != " ":
-        return line.split()  # a section
+        return _without_comment(line)  # a section
+    for start in (14, 24, 39):
+        if line[start : start + 1] == "$":
+            line = line[:start]
     if any(line[gap].strip() for gap in _GAPS):
         return []
     return [field for field in (line[part].strip() for part in _FIELDS) if field]

@@ -484,6 +484,37 @@ def test_mps_names_of_the_fixed_format_may_have_spaces(tmp_path: Path) -> None:
         read(path)
 
 
+def test_mps_comments_after_a_dollar_sign_are_ignored(tmp_path: Path) -> None:
+    plain = {"ROWS": " N obj\n G r\n", "COLUMNS": " x obj 1 r 2\n", "RHS": " RHS r 3\n", "BOUNDS": " UP B x 4\n"}
+    expected = read(mps(tmp_path, **plain)).fingerprint
+    noted = {section: "".join(f"{line} $ 2 notes\n" for line in text.splitlines()) for section, text in plain.items()}
+    assert read(mps(tmp_path, **noted)).fingerprint == expected
+    one_word = {section: text.replace(" $ 2 notes", " $note") for section, text in noted.items()}
+    path = mps(tmp_path, **one_word)
+    assert read(path).fingerprint == expected
+    path.write_text(path.read_text().replace("\nROWS\n", "\nROWS $ all rows\n"))
+    assert read(path).fingerprint == expected
+    with pytest.raises(DeclarationError, match="'y' is not a column"):
+        read(mps(tmp_path, **noted | {"BOUNDS": " UP B y 4 $ note\n"}))
+
+
+def test_mps_names_may_begin_with_a_dollar_sign(tmp_path: Path) -> None:
+    found = read(mps(tmp_path, ROWS=" N obj\n G $r\n", COLUMNS=" $x $r 2\n", RHS=" RHS $r 3\n"))
+    assert found.variable_names == ("$x",) and found.row_names == ("$r",)
+
+
+def test_mps_comments_of_the_fixed_format_are_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "fixed.mps"
+    path.write_text(_FIXED)
+    expected = read(path).fingerprint
+    noted = _FIXED.replace(" L  ROW 1\n", " L  ROW 1     $ a row\n").replace(
+        "COL A              4.0\n", "COL A              4.0   $ 4, not 5\n"
+    )
+    assert noted.count("$") == 2
+    path.write_text(noted)
+    assert read(path).fingerprint == expected
+
+
 def test_mps_of_pulp_with_the_sense_of_its_objective_is_read(tmp_path: Path) -> None:
     problem = pulp.LpProblem("t", pulp.LpMaximize)
     x, y = pulp.LpVariable("x", 0, 4, cat="Integer"), pulp.LpVariable("y", cat="Binary")
