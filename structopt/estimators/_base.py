@@ -63,10 +63,9 @@ class LinearEstimator(Fitting, Persistent, BaseEstimator):
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any = None, *, y_numeric: bool = False
     ) -> tuple[Any, Any, FloatArray | None]:
-        """Checked features, targets and weights, without the examples of weight 0."""
+        """Return checked features, targets and weights, without the examples of weight 0."""
         check_parameters(self)
-        if isinstance(y, list | tuple) and len({isinstance(name, str) for name in y}) == 2:
-            raise LabelNotAClass("y has texts and other values; NumPy would turn all of them into texts.")
+        y = _checked_entries(y, y_numeric)
         X, y = validated(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=y_numeric)
         rows, weights = used_examples(sample_weight, X.shape[0], self)
         X, y = taken(X, rows), taken(y, rows)
@@ -165,14 +164,37 @@ class BinaryEstimator(LinearClassifier):
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
 
-def append_constant(X: Any, constant: float) -> Any:
-    """`X` with a last column of one value (0: as it is)."""
+def _checked_entries(y: Any, numeric: bool) -> Any:
+    """Return targets, numbers in an array of objects as numbers; raise if classes are not texts or numbers."""
+    objects = isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1
+    if not objects and not isinstance(y, list | tuple):
+        return y
+    for place, entry in enumerate(() if numeric else y):
+        number = isinstance(entry, bool | float | np.number | np.bool_)
+        number = number or (isinstance(entry, int) and -(2**63) <= entry < 2**63)
+        is_text = isinstance(entry, str) and not entry.endswith("\0")  # NumPy drops the zero bytes at the end
+        if not number and not is_text and not isinstance(entry, list | np.ndarray):
+            raise LabelNotAClass(
+                f"y[{place}] is {shown(entry)}; the classes of linear estimators are texts or numbers. "
+                "StructuredSVM(structopt.structures.Multiclass(classes)) takes any hashable classes."
+            )
+    texts = {isinstance(entry, str) for entry in y}
+    if len(texts) == 2:
+        raise LabelNotAClass("y has texts and other values; NumPy would turn all of them into texts.")
+    return np.array(list(y)) if objects and texts == {False} and not numeric else y
+
+
+def append_constant(X: Any, constant: float, dtype: npt.DTypeLike | None = None) -> Any:
+    """Return `X` as `dtype` (None: its own) with a last column of one value; 0 appends nothing."""
+    dtype = X.dtype if dtype is None else np.dtype(dtype)
     if not constant:
-        return X
+        return X.astype(dtype, copy=False)
     if sp.issparse(X):
-        column = sp.csr_array(np.full((X.shape[0], 1), constant, dtype=X.dtype))
-        return sp.csr_array(sp.hstack([X, column], format="csr"))
-    return np.column_stack([X, np.full(len(X), constant, dtype=X.dtype)])
+        column = sp.csr_array(np.full((X.shape[0], 1), constant, dtype=dtype))
+        return sp.csr_array(sp.hstack([X, column], format="csr", dtype=dtype))
+    rows = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
+    rows[:, :-1], rows[:, -1] = X, constant
+    return rows
 
 
 def check_constant(intercept: bool, intercept_scaling: float) -> float:

@@ -93,12 +93,16 @@ class Encoder:
 
     def encode(self, value: Any, where: str) -> Any:
         """Return JSON for `value`; `where` names it in errors."""
+        if isinstance(value, np.float64):
+            return {"float64": repr(float(value))}
+        if isinstance(value, np.generic):  # before the other types: a NumPy text is a `str`, too
+            return self._scalar(value, where)
         if value is None or isinstance(value, bool | int | str):
             return value
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else {"float": repr(float(value))}
-        if isinstance(value, np.generic):
-            return {"scalar": self._array(np.asarray(value), where)}
+        if isinstance(value, bytes):
+            return {"bytes": value.hex()}
         if isinstance(value, np.ndarray):
             return self._array(value, where)
         if isinstance(value, Rules):
@@ -134,6 +138,12 @@ class Encoder:
         name = f"a{len(self.arrays)}"
         self.arrays[name] = array
         return {"array": name}
+
+    def _scalar(self, value: np.generic, where: str) -> dict[str, Any]:
+        array = np.asarray(value)
+        if array.dtype.kind in "SU" and array[()] != value:
+            raise NotSavable(f"{where} is the NumPy text {value!r}, whose last zero bytes an array drops")
+        return {"scalar": self._array(array, where)}
 
     def _container(self, value: Any, where: str) -> Any:
         if isinstance(value, dict):
@@ -201,6 +211,8 @@ class Decoder:
         self.arrays = arrays
         self._kinds: dict[str, Callable[[Any], Any]] = {
             "float": self._float,
+            "float64": self._float64,
+            "bytes": self._bytes,
             "array": self._array,
             "scalar": self._scalar,
             "objects": self._objects,
@@ -232,6 +244,12 @@ class Decoder:
 
     def _float(self, content: str) -> float:
         return float(content)
+
+    def _float64(self, content: str) -> np.float64:
+        return np.float64(float(content))
+
+    def _bytes(self, content: str) -> bytes:
+        return bytes.fromhex(content)
 
     def _array(self, content: str) -> Any:
         return self.arrays[content]

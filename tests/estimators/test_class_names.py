@@ -64,3 +64,28 @@ def test_nodes_that_are_sets_of_nodes_are_told_apart(kind: Any) -> None:
     svm = so.HierarchicalSVM(hierarchy, kind=kind, lam=1e-3).fit(np.eye(4), labels[:4])
     found = svm.predict(np.eye(4))
     assert list(found) == labels[:4] and svm.score(np.eye(4), list(found)) == 1.0
+
+
+@pytest.mark.parametrize(
+    "names", [["a", None], [b"a", b"b"], [(1, 2), (3,)], [(1, (2,)), (3, 4)], [10**30, 1], ["a\0", "a"]], ids=repr
+)
+def test_linear_estimators_reject_classes_that_are_not_texts_or_numbers(names):
+    for y in (names * 3, np.fromiter(names * 3, dtype=object, count=6)):
+        with pytest.raises(LabelNotAClass, match=r"y\[\d\] is .*texts or numbers.*Multiclass"):
+            so.estimators.LinearSVM().fit(np.arange(12.0).reshape(6, 2), y)
+
+
+def test_linear_estimators_take_numbers_in_an_array_of_objects():
+    y = np.fromiter([3, 4, 5, 3, 4, 5], dtype=object, count=6)
+    svm = so.estimators.LinearSVM().fit(np.arange(12.0).reshape(6, 2), y)
+    assert svm.classes_.dtype == np.int64 and svm.predict(np.zeros((1, 2))).dtype == np.int64
+
+
+@pytest.mark.parametrize("names", [[b"a", "a", b"\0"], [np.str_("a"), "b", 1], [np.float64(0.5), 0.25, np.float32(2)]])
+def test_saved_names_keep_their_types(names, tmp_path):
+    X = np.eye(3)
+    svm = so.StructuredSVM(so.structures.Multiclass(names), lam=0.01).fit(X, names)
+    svm.save(tmp_path / "svm.npz")
+    found = so.load(tmp_path / "svm.npz").predict(X)
+    assert [type(name) for name in found] == [type(name) for name in svm.predict(X)] == [type(name) for name in names]
+    assert list(found) == names
