@@ -64,7 +64,7 @@ class AssignmentAlgorithm(Algorithm):
         """0/1 matrices of column choices, one a row; dummies become empty rows."""
         Z = np.zeros((len(columns), self.rows, self.width + 1))  # a last column for rows without any (-1)
         Z[np.arange(len(columns))[:, None], np.arange(self.rows), columns] = 1.0
-        return Z[:, :, : self.columns].reshape(len(columns), -1)
+        return Z[:, :, : self.columns].reshape(len(columns), Z.shape[1] * self.columns)
 
     def _kept(self, key: Hashable | None) -> FloatArray | None:
         if key is None or self.rows != self.width:

@@ -328,6 +328,8 @@ class _Worker:
         rows &= np.bincount(row[~self.integer[column]], minlength=self.n_rows) == 0
         reach = np.maximum(np.abs(self.lower[column]), np.abs(self.upper[column]))
         size = np.bincount(row, np.where(np.isfinite(reach), reach, 0.0), self.n_rows)
+        # Twice the room of `structopt.space.tolerance` at the largest label: coefficients are 1 after the division, so
+        # `size` bounds the sum of absolute terms. Which integers satisfy the row then does not depend on the tolerance.
         self.row_lower, self.row_upper, changed = _round_inwards(
             self.row_lower, self.row_upper, rows, 2.0 * FEASIBILITY_TOLERANCE * np.maximum(1.0, size)
         )

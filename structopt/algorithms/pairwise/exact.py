@@ -167,7 +167,7 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
     n = unary.size
     label = np.empty(n, np.int8)
     trial = np.empty(n, np.int8)
-    stack = np.empty((n + 2, n), np.int8)
+    stack = np.empty((min(n, 32) + 2, n), np.int8)
     stack[0, :] = _FREE
     height = 1
     best[:] = 0
@@ -212,6 +212,10 @@ def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any
         if k > ENUMERATE_AT:
             v = _strongest(coupling)
             likely = inner[v]
+            if height + 2 > stack.shape[0]:
+                taller = np.empty((2 * stack.shape[0], n), np.int8)
+                taller[:height] = stack[:height]
+                stack = taller
             label[free[v]] = 1 - likely
             assign(stack[height], label)
             label[free[v]] = likely
