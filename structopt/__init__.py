@@ -3,7 +3,7 @@
 The usual import is ``import structopt as so``. Data flows one way, and each step has its own package or packages:
 
 - declare: `LabelSpace`, `Model`, `structures`, `features`, `losses`, `Hierarchy`, `load_model`
-- solve: `Oracle`, `shared_oracle`, `compile_space`, `backends`
+- solve: `Oracle`, `Question`, `shared_oracle`, `compile_space`, `backends`
 - search: `Plane`, `PointPlane`, `surrogates`, `search`
 - learn: `train`, `risks`, `regularizers`, `norms`
 - use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from structopt.hierarchy import Hierarchy
     from structopt.model import Model
     from structopt.model.library import available_models, load_model
-    from structopt.oracle import Oracle, shared_oracle
+    from structopt.oracle import Oracle, Question, shared_oracle
     from structopt.oracle.label import Label
     from structopt.plane import Plane, PointPlane
     from structopt.risks import regularizers
@@ -95,7 +95,7 @@ _HOMES = {
     "structopt.hierarchy": "Hierarchy",
     "structopt.model": "Model",
     "structopt.model.library": "available_models load_model",
-    "structopt.oracle": "Oracle shared_oracle",
+    "structopt.oracle": "Oracle Question shared_oracle",
     "structopt.oracle.label": "Label",
     "structopt.plane": "Plane PointPlane",
     "structopt.risks": "regularizers",
@@ -143,6 +143,7 @@ __all__ = [
     "Plane",
     "PointPlane",
     "QuantileRegressor",
+    "Question",
     "RankSVM",
     "SharedSVM",
     "StructuredSVM",

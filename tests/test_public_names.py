@@ -23,7 +23,8 @@ losses.Footrule risks.Hinge risks.SquaredHinge risks.Logistic risks.Exponential 
 risks.LeastSquares risks.Absolute risks.Quantile risks.EpsilonInsensitive risks.Huber risks.Poisson
 risks.Multiclass risks.Softmax risks.ROCArea risks.Ordinal risks.Preference risks.Ranking risks.FBeta
 risks.Ontology regularizers.L2 regularizers.L1 regularizers.Lp regularizers.Quadratic regularizers.Entropy
-testing.check_backend testing.check_surrogate testing.check_model plot.plane plot.surrogates plot.hierarchy
+testing.check_backend testing.check_surrogate testing.check_model testing.check_oracle
+testing.check_regularizer plot.plane plot.surrogates plot.hierarchy
 data.synthetic_hierarchy data.synthetic_flow
 """.split()  # noqa: SIM905
 

@@ -34,6 +34,7 @@ from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_cl
 from structopt.oracle.diagnosis import explain_call
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
+from structopt.oracle.question import Question
 from structopt.oracle.side_constraints import Row, plain_rows, row_names, side_constraints_of
 from structopt.oracle.sums import SumsOverLabels
 from structopt.space import LabelSpace
@@ -683,6 +684,42 @@ class Oracle(SumsOverLabels):
         if self._may_compile and DIAGRAMS.known(self.space) is not None:  # made for another oracle
             self._consider_diagram(0)
         return self._algorithm.name
+
+    @property
+    def answers(self) -> Question:
+        """The questions that are answered without a solver.
+
+        A question that is missing here is answered by the solver. The exceptions are `front`, which returns None, and
+        sums and samples, which raise an error. A single call may still take the solver if it gets too long. A space
+        without a combinatorial algorithm is compiled into a decision diagram here, as by its second call.
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> so.Oracle(so.LabelSpace.from_matrices([[2, 3, 1]], 0, 4)).answers == ~so.Question(0)
+        True
+        >>> print(so.Oracle(so.LabelSpace.from_matrices([[2, 3, 1]], 0, 4), "highs").answers)
+        Question.SUMS|SAMPLE
+        """
+        self._check_current()
+        if self._may_compile:
+            self._consider_diagram(2, hard=True)
+        found = Question(0)
+        if self._algorithm is not self._solvers:
+            found |= Question.ARGMAX
+            can = self._algorithm.capabilities
+            # A label that no-good rows forbid is left out by side rows, too.
+            if Capability.SIDE_CONSTRAINTS in can:
+                found |= Question.SIDE_ROWS | Question.OUTSIDE | Question.K_BEST
+            if Capability.K_BEST in can:
+                found |= Question.OUTSIDE | Question.K_BEST
+            if Capability.FRONT in can:
+                found |= Question.FRONT
+        if not self.space.is_binary[self._integer].all() and self._listing(()) is not None:
+            found |= Question.K_BEST
+        if self.integral == "relax":
+            found &= ~(Question.OUTSIDE | Question.K_BEST)
+        return found | (Question.SUMS | Question.SAMPLE if self._sums_over_labels else Question(0))
 
     @property
     def prefers_free_calls(self) -> bool:

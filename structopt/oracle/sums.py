@@ -171,6 +171,14 @@ class SumsOverLabels(ABC):
             self._sums = self._find_summing()
         return self._sums
 
+    @property
+    def _sums_over_labels(self) -> bool:
+        """Whether an algorithm sums over all labels; it is made if that was not asked before."""
+        try:
+            return self._summing is not None
+        except DeclarationError:
+            return False
+
     def _find_summing(self) -> Algorithm:
         if self.integral == "relax" or not self.space.is_integral:
             raise DeclarationError(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from structopt.checks import checked, examples, whole
 from structopt.checks import seed as check_seed
-from structopt.errors import DeclarationError
 from structopt.features import n_examples
 from structopt.model import Model
 from structopt.oracle import Oracle
 from structopt.space.compiled import FloatArray
-from structopt.testing.report import Outcome, Report
+from structopt.testing.report import Report, run_checks
 
 __all__ = ["MODEL_CHECKS", "check_model"]
 
@@ -190,22 +188,4 @@ def check_model(
     >>> so.testing.check_model(so.structures.PairwiseMRF(3), X, y)
     <Report on PairwiseMRF: 9 passed, 0 failed, 0 skipped>
     """
-    left_out = set(skip)
-    unknown = sorted(left_out - set(MODEL_CHECKS))
-    if unknown:
-        raise DeclarationError(f"There is no check {unknown[0]!r}; there are {', '.join(MODEL_CHECKS)}.")
-    case = _Case(model, X, y, trials, random_state)
-    outcomes = []
-    for name, check in MODEL_CHECKS.items():
-        law = (check.__doc__ or "").strip()
-        if name in left_out:
-            outcomes.append(Outcome(name, law, "skipped", "left out by the caller"))
-            continue
-        begun = perf_counter()
-        try:
-            check(case)
-            outcomes.append(Outcome(name, law, "passed", "", perf_counter() - begun))
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}" if not isinstance(error, AssertionError) else str(error)
-            outcomes.append(Outcome(name, law, "failed", reason, perf_counter() - begun))
-    return Report(type(model).__name__, tuple(outcomes))
+    return run_checks(type(model).__name__, MODEL_CHECKS, _Case(model, X, y, trials, random_state), skip)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
 
-__all__ = ["Outcome", "Report"]
+from structopt.errors import DeclarationError
+
+__all__ = ["NotChecked", "Outcome", "Report", "run_checks"]
+
+
+class NotChecked(Exception):
+    """Raised by a check that does not concern its subject, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -96,3 +105,28 @@ class Report:
         head = "<tr><th>check</th><th>result</th><th>law</th><th>reason</th><th>time</th></tr>"
         title = html.escape(repr(self).splitlines()[0])
         return f"<table><caption>{title}</caption><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+
+def run_checks(
+    subject: str, checks: Mapping[str, Callable[[Any], None]], case: Any, skip: Iterable[str] = ()
+) -> Report:
+    """Run the checks on a case; a check fails if it raises, and its docstring is the law."""
+    left_out = set(skip)
+    unknown = sorted(left_out - set(checks))
+    if unknown:
+        raise DeclarationError(f"There is no check {unknown[0]!r}; there are {', '.join(checks)}.")
+    outcomes = []
+    for name, check in checks.items():
+        begun, result, reason = perf_counter(), "passed", ""
+        try:
+            if name in left_out:
+                raise NotChecked("left out by the caller")
+            check(case)
+        except NotChecked as why:
+            result, reason = "skipped", str(why)
+        except Exception as error:  # an error of the part under test is a finding
+            text = str(error) or type(error).__name__
+            result, reason = "failed", text if isinstance(error, AssertionError) else f"{type(error).__name__}: {text}"
+        law = (check.__doc__ or "").strip().splitlines()[0]
+        outcomes.append(Outcome(name, law, result, reason, perf_counter() - begun))
+    return Report(subject, tuple(outcomes))

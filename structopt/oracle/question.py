@@ -1,0 +1,36 @@
+"""`Question`: what an oracle can be asked about a label space."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["Question"]
+
+
+class Question(enum.Flag):
+    """Questions that an `Oracle` answers, as `Oracle.answers` lists them.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace.from_matrices([[2, 3, 1]], 0, 4)
+    >>> so.Question.K_BEST in so.Oracle(space).answers
+    True
+    >>> so.Question.K_BEST in so.Oracle(space, "highs").answers
+    False
+    """
+
+    ARGMAX = enum.auto()
+    """The best label: `Oracle.maximize` without further arguments, and `Oracle.maximize_batch`."""
+    K_BEST = enum.auto()
+    """The k best labels: `Oracle.k_best`."""
+    OUTSIDE = enum.auto()
+    """The best label that is not forbidden: `Oracle.maximize` with ``forbid``."""
+    SIDE_ROWS = enum.auto()
+    """The best label within rows of one call: `Oracle.maximize` with ``rows``."""
+    FRONT = enum.auto()
+    """The Pareto front of two criteria: `Oracle.front`."""
+    SUMS = enum.auto()
+    """Sums over all labels: `Oracle.log_partition`, `Oracle.marginals`, `Oracle.sums`."""
+    SAMPLE = enum.auto()
+    """Random labels: `Oracle.sample`."""

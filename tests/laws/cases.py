@@ -1,0 +1,223 @@
+"""Small label spaces for the laws of oracles: shipped, declared by hand, by diagram, and odd ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+import structopt as so
+from structopt.oracle import Question as Q
+
+BASIC = Q.ARGMAX
+LISTS = Q.ARGMAX | Q.K_BEST | Q.OUTSIDE
+SUMS = Q.SUMS | Q.SAMPLE
+ALL = ~Q(0)
+S = so.structures
+TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")])
+DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("b", "d")])
+
+
+class Case(NamedTuple):
+    """An oracle, the questions that it must answer without a solver, and the number of its labels."""
+
+    make: Callable[[], so.Oracle]
+    answers: Q
+    n_labels: int
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape)
+
+
+def shipped(model, answers, n_labels, x=None):
+    return Case(lambda: model.oracle(x), answers, n_labels)
+
+
+def diagram(model, n_labels, x=None):
+    return Case(lambda: so.Oracle(model.space(x), "diagram"), ALL, n_labels)
+
+
+def declared(rows, answers, n_labels, upper=1, solver="auto"):
+    def make():
+        space = so.LabelSpace()
+        rows(space, upper)
+        return so.Oracle(space, solver)
+
+    return Case(make, answers, n_labels)
+
+
+def copied(model, answers, n_labels, x=None):
+    """The rows of a shipped structure without its names: what recognition makes of them."""
+
+    def make():
+        return so.Oracle(so.LabelSpace.from_compiled(model.space(x).compiled))
+
+    return Case(make, answers, n_labels)
+
+
+# ---- declarations ------------------------------------------------------------------------------------
+
+
+def one_of(space, upper):
+    y = space.binary("y", 4)
+    space.subject_to(y.sum() == 1)
+
+
+def free(space, upper):
+    space.integer("y", 4, 0, upper)
+
+
+def nothing(space, upper):
+    pass
+
+
+def single(space, upper):
+    y = space.binary("y", 3)
+    space.subject_to(y[0] == 1, y[1] == 0, y[2] == 1)
+
+
+def knapsack(space, upper):
+    y = space.integer("y", 4, 0, upper)
+    space.subject_to(np.array([2.0, 3.0, 4.0, 5.0]) @ y <= 7.5)
+
+
+def two_knapsacks(space, upper):
+    for name in "ab":
+        y = space.integer(name, 3, 0, upper)
+        space.subject_to(np.array([2.0, 3.0, 4.0]) @ y <= 5.5)
+
+
+def union(space, upper):
+    """Either one of the first three, or at least one of the last two."""
+    which, y, z = space.binary("which"), space.binary("y", 3), space.binary("z", 2)
+    space.subject_to(y.sum() == which, z[0] + which <= 1, z[1] + which <= 1, z.sum() + which >= 1)
+
+
+def with_constants(space, upper):
+    one_of(space, upper)
+    space.integer("fixed", 2, 3, 3)
+
+
+def with_copies(space, upper):
+    """A choice whose entries are repeated, one of them turned around."""
+    one_of(space, upper)
+    again, off = space.binary("again", 4), space.binary("off", 4)
+    space.subject_to(again == space["y"], off + space["y"] == 1)
+
+
+def negative(space, upper):
+    y = space.integer("y", 3, -2, upper)
+    space.subject_to(y.sum() >= -1, y[0] - y[1] <= 1)
+
+
+def at_most_two(y, z):
+    return y.sum() <= 2 if z["y"].sum() > 2 + 1e-6 else None
+
+
+def lazy(space, upper):
+    y = space.binary("y", 4)
+    space.lazy(functools.partial(at_most_two, y))
+
+
+def closure(space, upper):
+    y = space.binary("y", 6)
+    space.subject_to(*(y[child] <= y[parent] for parent, child in [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5)]))
+
+
+def assignment(space, upper):
+    x = space.binary("x", (3, 3))
+    space.subject_to(x.sum(axis=0) == 1, x.sum(axis=1) == 1)
+
+
+def partial_assignment(space, upper):
+    x = space.binary("x", (2, 3))
+    space.subject_to(x.sum(axis=0) <= 1, x.sum(axis=1) <= 1)
+
+
+def chain(space, upper):
+    """A path through three layers of two states."""
+    first, step, last = space.binary("first", 2), space.binary("step", (2, 2, 2)), space.binary("last", 2)
+    space.subject_to(first.sum() == 1, step[0].sum(axis=1) == first, step[0].sum(axis=0) == step[1].sum(axis=1))
+    space.subject_to(step[1].sum(axis=0) == last)
+
+
+def pairwise(space, upper):
+    y, p = space.binary("y", 3), space.continuous("p", 2, 0, 1)
+    for k, (i, j) in enumerate([(0, 1), (1, 2)]):
+        space.subject_to(p[k] <= y[i], p[k] <= y[j], p[k] >= y[i] + y[j] - 1)
+
+
+def unused(space, upper):
+    y = space.binary("y", 3)
+    space.subject_to(y[0] + y[1] <= 1)
+
+
+CASES: dict[str, Case] = {
+    "multiclass": shipped(S.Multiclass(4), BASIC, 4),
+    "one class": shipped(S.Multiclass(1), BASIC, 1),
+    "multilabel": shipped(S.MultiLabel(4), BASIC, 16),
+    "multilabel at most": shipped(S.MultiLabel(5, at_most=2), BASIC, 16),
+    "multilabel between": shipped(S.MultiLabel(5, at_least=1, at_most=2), BASIC, 15),
+    "pairwise": shipped(S.PairwiseMRF(4), BASIC, 16),
+    "pairwise tree": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (1, 3)]), BASIC, 16),
+    "leaf": shipped(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
+    "leaves": shipped(S.HierarchicalLabels(TREE, "leaves"), LISTS, 7),
+    "closure": shipped(S.HierarchicalLabels(TREE, "closure"), BASIC | Q.FRONT, 16),
+    "leaf of a dag": shipped(S.HierarchicalLabels(DAG, "leaf"), BASIC, 2),
+    "leaves of a dag": shipped(S.HierarchicalLabels(DAG, "leaves"), BASIC, 3),
+    "closure of a dag": shipped(S.HierarchicalLabels(DAG, "closure"), BASIC, 9),
+    "exclusive": shipped(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
+    "chain": shipped(S.Chain(3), LISTS | SUMS | Q.FRONT, 27, zeros(3, 1)),
+    "chain with rules": shipped(S.Chain(2, transitions=[[1, 1], [1, 0]]), LISTS | SUMS | Q.FRONT, 8, zeros(4, 1)),
+    "chain with initial weights": shipped(S.Chain(2, initial_weights=True), LISTS | SUMS, 8, zeros(3, 1)),
+    "chain of length 1": shipped(S.Chain(3), BASIC, 3, zeros(1, 1)),
+    "segments": shipped(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
+    "segments with lengths": shipped(S.Segmentation(2, 2, length_weights=True), LISTS, 16, zeros(3, 1)),
+    "segments of length 1": shipped(S.Segmentation(2, 3), BASIC, 2, zeros(1, 1)),
+    "arborescence": shipped(S.Arborescence(), BASIC, 16, zeros(4, 4, 1)),
+    "projective": shipped(S.Arborescence(projective=True), BASIC, 12, zeros(4, 4, 1)),
+    "single root": shipped(S.Arborescence(single_root=True), BASIC, 9, zeros(4, 4, 1)),
+    "labelled arborescence": shipped(S.LabelledArborescence(2), BASIC, 12, zeros(3, 3, 1)),
+    "assignment": shipped(S.Assignment(3), LISTS, 6, zeros(3, 3, 1)),
+    "unmatched items": shipped(S.Assignment(2, unmatched=True), LISTS, 7, zeros(2, 2, 1)),
+    "matching": shipped(S.Matching(), Q(0), 10, zeros(4, 4, 1)),
+    "perfect matching": shipped(S.Matching(perfect=True), Q(0), 3, zeros(4, 4, 1)),
+    "tour": shipped(S.Tour(), Q(0), 3, zeros(4, 4, 1)),
+    "directed tour": shipped(S.Tour(directed=True), Q(0), 6, zeros(4, 4, 1)),
+    "declared choice": declared(one_of, BASIC, 4),
+    "declared tags": declared(free, BASIC, 16),
+    "declared closure": declared(closure, BASIC, 16),
+    "declared assignment": declared(assignment, BASIC, 6),
+    "declared partial assignment": declared(partial_assignment, BASIC, 13),
+    "declared chain": declared(chain, LISTS, 8),
+    "declared pairs": declared(pairwise, BASIC, 8),
+    "copied chain": copied(S.Chain(3), BASIC, 27, zeros(3, 1)),
+    "copied segments": copied(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
+    "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
+    "copied leaves": copied(S.HierarchicalLabels(TREE, "leaves"), BASIC, 7),
+    "copied unmatched items": copied(S.Assignment(2, unmatched=True), BASIC, 7, zeros(2, 2, 1)),
+    "diagram of a chain": diagram(S.Chain(2), 8, zeros(3, 1)),
+    "diagram of segments": diagram(S.Segmentation(2, 2), 16, zeros(3, 1)),
+    "diagram of leaves": diagram(S.HierarchicalLabels(TREE, "leaves"), 7),
+    "diagram of an assignment": diagram(S.Assignment(3), 6, zeros(3, 3, 1)),
+    "diagram of tags": diagram(S.MultiLabel(4, at_most=2), 11),
+    "diagram of a knapsack": declared(knapsack, ALL, 13, 3, "diagram"),
+    "diagram of negative integers": declared(negative, ALL, 26, 1, "diagram"),
+    "knapsack": declared(knapsack, ALL, 9),
+    "knapsack of integers": declared(knapsack, ALL, 13, 3),
+    "negative integers": declared(negative, ALL, 26),
+    "product": declared(two_knapsacks, ALL, 25),
+    "product of integers": declared(two_knapsacks, ALL, 36, 2),
+    "union": declared(union, ALL, 6),
+    "constants": declared(with_constants, BASIC, 4),
+    "repeated entries": declared(with_copies, BASIC, 4),
+    "unused variable": declared(unused, BASIC, 6),
+    "one label": declared(single, BASIC, 1),
+    "no variables": declared(nothing, Q(0), 1),
+    "integer box": declared(free, BASIC, 81, 2),
+    "lazy rows": declared(lazy, Q(0), 11),
+    "solver": declared(knapsack, SUMS, 9, 1, "highs"),
+}
