@@ -32,6 +32,7 @@ if sys.platform != "win32":
     import fcntl
 
 __all__ = [
+    "PARSER",
     "UNREADABLE",
     "open_file",
     "read_archive",
@@ -406,13 +407,14 @@ def read_arrays(path: str | os.PathLike[str], max_bytes: int | None = None) -> d
     return found
 
 
-#: NumPy parses headers with `ast`, which raises SystemError in concurrent threads of Python 3.11.
-_HEADERS = threading.Lock()
+#: NumPy parses headers, and `inspect` parses signatures, with `ast`, which raises SystemError in concurrent threads of
+#: Python 3.11.
+PARSER = threading.RLock()
 
 
 def _read_header(read: Callable[[IO[bytes]], Any], file: IO[bytes]) -> Any:
     """Return shape, order and dtype of an array in a file."""
-    with _HEADERS:
+    with PARSER:
         return read(file)
 
 

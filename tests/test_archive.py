@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import gzip
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,30 @@ def test_threads_may_save_to_one_path(tmp_path: Path) -> None:
         thread.join()
     assert not errors
     assert [found.name for found in tmp_path.iterdir()] == ["model.npz"]
+
+
+def test_one_thread_at_a_time_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, inside, most = ast.parse, list[None](), list[int]()
+
+    def slow_parse(*args: Any, **options: Any) -> Any:
+        inside.append(None)
+        most.append(len(inside))
+        time.sleep(1e-3)
+        inside.pop()
+        return parse(*args, **options)
+
+    def save(k: int) -> None:
+        svm.save(tmp_path / f"{k}.npz")
+        so.load(tmp_path / f"{k}.npz")
+
+    svm = estimator()
+    monkeypatch.setattr(ast, "parse", slow_parse)
+    threads = [threading.Thread(target=save, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(most) > 8 and max(most) == 1
 
 
 @POSIX
