@@ -38,10 +38,11 @@ nb_execution_mode = "off"
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-# The copy button drops prompts and output.
-copybutton_prompt_text = r">>> |\.\.\. |\$ "
+# The copy button drops prompts and output. An empty line after "..." ends a function in a Python prompt.
+copybutton_prompt_text = r">>> |\.\.\. ?|\$ "
 copybutton_prompt_is_regexp = True
 
+default_role = "py:obj"  # a name in single backticks is a link if it has an API page
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections say the types in words
 numpydoc_show_class_members = False
@@ -54,7 +55,7 @@ html_css_files = ["site.css"]
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    # Not beside notebooks, whose code needs the width.
+    # Notebooks have no list of sections, because their code needs the width.
     "secondary_sidebar_items": {
         page: ["page-toc"]
         for page in ("api/**", "howto/**", "tutorial", "mathematics/**", "reproductions", "benchmarks")
@@ -90,12 +91,6 @@ def _first_picture(notebook: Path) -> bytes:
     raise ValueError(f"{notebook.name} has no picture for the gallery.")
 
 
-def _mark_old(app: Any, name: str, source: list[str]) -> None:
-    """A kept result that is older than the code it measures is marked on its page."""
-    if name in ("benchmarks", "reproductions"):
-        source[0] = results["mark_old"](source[0], results["KEPT"].load_all())
-
-
 def _tidy(app: Any, name: str, source: list[str]) -> None:
     """Doctests in Markdown end with an empty line, or the fence would count as output; readers need not see it."""
     source[0] = re.sub(r"\n\n+```\n", "\n```\n", source[0]) if ">>>" in source[0] else source[0]
@@ -103,11 +98,10 @@ def _tidy(app: Any, name: str, source: list[str]) -> None:
 
 def setup(app: Any) -> None:
     app.connect("source-read", _tidy)
-    app.connect("source-read", _mark_old)
 
 
 _copy_notebooks()
 runpy.run_path(str(HERE / "parameters.py"), run_name="__main__")
-results = runpy.run_path(str(HERE / "results.py"), run_name="__main__")
+runpy.run_path(str(HERE / "results.py"), run_name="__main__")
 # A stub of an object that has left the tables would be a warning, and so an error.
 shutil.rmtree(HERE / "api" / "generated", ignore_errors=True)

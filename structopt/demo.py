@@ -117,9 +117,8 @@ def compare(name: str, model: so.Model, data: tuple[Any, Any, Any, Any]) -> dict
         exact = np.mean([np.array_equal(a, b) for a, b in zip(predicted, Y_test, strict=True)])
         result = svm.result_
         print(
-            f"  {name:22s} {surrogate:7s} test loss {1 - svm.score(X_test, Y_test):.4f}   exact match {exact:.3f}   "
-            f"objective {result.objective:.4f}, gap {result.gap:.1e} certified, {result.passes:.0f} passes, "
-            f"{result.seconds:.1f} s"
+            f"  {name:15s}  {surrogate:9s}  {1 - svm.score(X_test, Y_test):9.4f}  {exact:11.3f}  "
+            f"{result.objective:9.4f}  {result.gap:7.1e}  {result.passes:6.0f}  {result.seconds:7.1f}"
         )
         fitted[surrogate] = svm
     return fitted
@@ -135,8 +134,10 @@ def draw(fitted: dict[str, so.StructuredSVM], data: tuple[Any, Any, Any, Any], f
     X, Y = data[0], data[1]
     pairs = zip(X[:40], Y[:40], strict=True)
     results = [so.search.exact(fitted["slack"].predict_plane(x, y), "slack", front=False) for x, y in pairs]
-    plane: Any = so.plot.plane(max(results, key=lambda result: result.queries)).figure
-    plane.savefig(folder / "plane.png", dpi=120)
+    # A search whose result is the true label, with value 0, shows little.
+    axes: Any = so.plot.plane(max(results, key=lambda result: (result.value > 0.0, result.queries)))
+    axes.set(title="labels of one example, and the search", xlabel="h: margin error", ylabel="g: task loss")
+    axes.figure.savefig(folder / "plane.png", dpi=120)
     axes = so.plot.convergence({name: svm.result_ for name, svm in fitted.items()})
     axes.set_title("margin and slack rescaling, pairwise tags")
     axes.figure.savefig(folder / "convergence.png", dpi=120)
@@ -152,7 +153,8 @@ def main() -> None:
     space = declare()
     print(f"\n2. Solve {space!r} with every solver")
     solve_with_every_backend(space)
-    print("\n3. Train with margin and slack rescaling: pairwise tags, and topics in a DAG")
+    print("\n3. Train with margin and slack rescaling to a certified relative gap\n")
+    print("  problem          surrogate  test loss  exact match  objective      gap  passes  seconds")
     data = tags()
     fitted = compare("pairwise tags", so.structures.PairwiseMRF(N_LABELS), data)
     hierarchy, *topic_data = topics()
@@ -167,7 +169,7 @@ def main() -> None:
     print("\nTry next:")
     print("  . .venv/bin/activate")
     print("  structopt inspect named_entities             # size and structure of a ready-made model")
-    print("  structopt solve vertex_cover --solver cbc    # its best label, found by another solver")
+    print("  structopt solve vertex_cover --solver cbc    # the best label of another model, found by CBC")
 
 
 if __name__ == "__main__":
