@@ -23,7 +23,7 @@ def no_good_rows(space: CompiledSpace, labels: Sequence[npt.ArrayLike]) -> tuple
     every other integer assignment. For 0/1 variables that is always so.
     """
     integer = np.flatnonzero(space.integrality)
-    if not integer.size:
+    if not space.is_integral:
         raise NoGoodNotExpressible(
             f"{space!r} has no integer variables: no linear row cuts off a single point of a polytope. "
             "Forbid labels in the integral space, before relaxed()."

@@ -289,19 +289,20 @@ class CRF(LinearEstimator):
 
         Returns
         -------
-        list of ndarray or ndarray
-            Of each sequence the probabilities of the states at its positions, (T, n_states); of other models the mean
-            of the variables of the first block, in its shape.
+        list or ndarray
+            For each sequence the probabilities of the states at its positions, (T, n_states). For each input of another
+            model the mean of the label's variables. Means have the form of the labels given to `fit`: a dict of all
+            blocks, a whole vector, or the first block.
         """
         batch = self._batch(X)
         if isinstance(self.model_, Chain):
             return np.split(chain_marginals(batch, self.w_, self.n_jobs)[1], batch.starts[0][1:-1])
         _, means = means_of(batch, batch.tables(self.w_))
-        found = []
-        for i in range(len(batch)):
-            first = next(iter(self.model_.space(batch.input(i))))
-            found.append(np.asarray(means[i])[first.slice].reshape(first.shape))
-        return as_array(found)
+        form = getattr(self, "label_form_", None)
+        if form == "vector":
+            return as_array([np.asarray(mean) for mean in means])
+        found = [self.model_.space(batch.input(i)).blocks(means[i]) for i in range(len(batch))]
+        return found if form == "blocks" else as_array([next(iter(blocks.values())) for blocks in found])
 
     def decision_function(self, X: Any) -> Any:
         """Scores, of each sequence those of the states at its positions, without transitions.

@@ -335,7 +335,7 @@ class Model(Probabilities):
         start = 0
         for name, term, rows, columns in terms:
             stop = start + columns * rows.shape[1]
-            table = np.asarray(rows @ weights[start:stop].reshape(columns, -1).T)
+            table = np.asarray(rows @ weights[start:stop].reshape(columns, rows.shape[1]).T)
             block = space[name]
             costs[block.slice] = term.unfold(x, table, block.shape).ravel()
             start = stop
@@ -498,6 +498,11 @@ class Model(Probabilities):
         parts = [_whole_numbers(Z[:, block.slice].reshape(len(Z), *block.shape)) for block in space]
         names = [block.name for block in space]
         return [dict(zip(names, label, strict=True)) for label in zip(*parts, strict=True)]
+
+    def _decode_all(self, points: FloatArray, x: Any) -> list[Any]:
+        if self.has_plain_labels:
+            return self.decode_rows(points, x=x)
+        return [self.decode(z, x) for z in points]
 
     def block_losses(self, x: Any = None) -> BlockLosses:
         """The task losses of the blocks of an input's space, by the names of the blocks.

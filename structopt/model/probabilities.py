@@ -29,8 +29,12 @@ class Probabilities(ABC):
         """Objective coefficients of an input's labels."""
 
     @abstractmethod
-    def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:
-        """The label of a point."""
+    def check_key(self, x: Any, name: str = "This input") -> None:
+        """Raise if the label space of an input differs from that of an earlier input with the same key."""
+
+    @abstractmethod
+    def _decode_all(self, points: FloatArray, x: Any) -> list[Any]:
+        """Return the labels of points of one input, all in one form."""
 
     def log_partition(self, w: npt.ArrayLike, x: Any) -> float:
         """``log sum_z exp(w . joint(x, z))`` over all labels of the space, where an algorithm sums over them.
@@ -46,6 +50,7 @@ class Probabilities(ABC):
         -------
         float
         """
+        self.check_key(x)
         return float(self.oracle(x).log_partition(self.scores(w, x)[None])[0])
 
     def marginals(self, w: npt.ArrayLike, x: Any, *, temperature: float = 1.0) -> FloatArray:
@@ -75,6 +80,7 @@ class Probabilities(ABC):
         >>> model.marginals([0.0, 0.0, 0.0], [1.0])
         array([0.25, 0.25, 0.25])
         """
+        self.check_key(x)
         temperature = number("temperature", temperature, above=0.0)
         return np.asarray(self.oracle(x).marginals(self.scores(w, x)[None] / temperature)[0])
 
@@ -101,6 +107,6 @@ class Probabilities(ABC):
         list
             Labels as `decode` makes them.
         """
+        self.check_key(x)
         costs = self.scores(w, x) / number("temperature", temperature, above=0.0)
-        points = self.oracle(x).sample(costs, n, random_state=random_state)
-        return [self.decode(z, x) for z in points]
+        return self._decode_all(self.oracle(x).sample(costs, n, random_state=random_state), x)

@@ -115,8 +115,8 @@ class CompiledSpace:
 
     @cached_property
     def is_integral(self) -> bool:
-        """Whether any variable must be integer."""
-        return bool(self.integrality.any())
+        """Whether any variable must be integer, or there are no variables, as in the space of an empty input."""
+        return bool(self.integrality.any()) or not self.integrality.size
 
     @cached_property
     def is_mixed(self) -> bool:

@@ -386,7 +386,7 @@ class MatchingInference(ChoiceInference):
 
     def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
         shapes = self._shapes[chosen]
-        if (shapes == shapes[:1]).all():
+        if len(shapes) and (shapes == shapes[:1]).all():
             rows, columns = shapes[0].tolist()
             found, values = self._solve_alike(scores.reshape(-1, rows, columns), chosen, n_jobs)
             return found.reshape(-1), values

@@ -305,9 +305,9 @@ def top_k(
         for i, c in zip(group.examples.tolist(), group.costs, strict=True):
             with naming(i):
                 found = oracle.k_best(c.detach().numpy(), k)
-            points = torch.from_numpy(np.array([label.z for label in found]))
-            labels[i] = [arranged.model.decode(label.z, arranged.batch.input(i)) for label in found]
-            values[i] = arranged.back(arranged.uncentred(points @ c, i))
+            points = np.array([label.z for label in found])
+            labels[i] = arranged.model._decode_all(points, arranged.batch.input(i))
+            values[i] = arranged.back(arranged.uncentred(torch.from_numpy(points) @ c, i))
     return labels, values
 
 
@@ -350,5 +350,5 @@ def sample(
         for i, c in zip(group.examples.tolist(), group.costs.detach().numpy(), strict=True):
             with naming(i):
                 points = layout.sample(arranged, group, np.ascontiguousarray(c), n, rng)
-            labels[i] = [arranged.model.decode(z, arranged.batch.input(i)) for z in points]
+            labels[i] = arranged.model._decode_all(points, arranged.batch.input(i))
     return labels
