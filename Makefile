@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # its users. Byte code is written at the first import, for the few modules that are imported: half of pip's time.
 PIP = $(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test coverage test-torch test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz bench bench-all clean
+.PHONY: demo test coverage test-torch test-all test-bounds test-lowest test-notebooks docs lint types unit fuzz mutants bench clean
 
 $(VENV)/.made:
 	$(PYTHON) -m venv --without-pip $(VENV)
@@ -74,12 +74,11 @@ docs: $(VENV)/.dev  ## the site, in docs/_build/html; a warning is an error
 fuzz: $(VENV)/.dev  ## random cases against enumeration, HiGHS and cvxpy; FUZZ="--seconds 60" and the like are passed on
 	$(BIN)/python tests/fuzz/run.py $(FUZZ)
 
-JOBS ?= 1
-bench: $(VENV)/.dev  ## repeats every kept result with its own command, sub-samples included; JOBS=2: two at a time
-	$(BIN)/structopt bench --kept --jobs $(JOBS)
+mutants: $(VENV)/.dev  ## small faults, each of which a test must find; MUTANTS="--area search" and the like are passed on
+	$(BIN)/python tests/mutants/run.py $(MUTANTS)
 
-bench-all: $(VENV)/.dev  ## every file of benchmarks/ but the speed gate, with its default arguments
-	for file in $(filter-out benchmarks/compare.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: $(VENV)/.dev  ## repeats every stored result with its own command
+	$(BIN)/python benchmarks/run.py --stored
 
 clean:
 	rm -rf $(VENV) $(LOWEST) build dist demo-output .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .numba_bounds

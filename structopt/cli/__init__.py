@@ -11,13 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from structopt.cli import bench, inspecting, models, predict, solve, solvers, train, warm
+from structopt.cli import inspecting, models, predict, solve, solvers, train, warm
 from structopt.cli._output import Formatter, print_json
 from structopt.errors import DeclarationError, StructoptError
 
 __all__ = ["main", "make_parser"]
 
-COMMANDS = (solve, inspecting, train, predict, warm, bench, solvers, models)
+COMMANDS = (solve, inspecting, train, predict, warm, solvers, models)
 
 _EPILOG = """\
 examples:
@@ -71,7 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     ...
     0
     """
-    arguments = make_parser().parse_args(argv)
+    parser, words = make_parser(), sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["bench"]:
+        parser.error("There is no command 'bench'. Run benchmarks in a checkout: python benchmarks/run.py.")
+    arguments = parser.parse_args(words)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()

@@ -54,7 +54,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         ``kind="leaf"``. ``"auto"`` is each method's own: normalised for ``"rho"``, ``"directional"`` and ``"maxmin"``,
         leaf for ``"flat"``, Hamming for ``"none"``; with ``kind="leaves"`` the leaf error, with ``"closure"`` Hamming.
         For sets of leaves with few examples each ``"hamming"`` is worth a try: it counts the nodes above, too, and
-        finds more leaves (``structopt bench hierarchy sets``).
+        finds more leaves (``python benchmarks/run.py hierarchy sets``).
     divided : bool
         Divide score differences by the norm of the difference of the attributes, which is the normalised error (6.9),
         instead of adding an error, thesis (6.13), for ``kind="leaf"``: the surrogate is ``max over y != y_i of
