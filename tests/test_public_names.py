@@ -24,8 +24,8 @@ risks.LeastSquares risks.Absolute risks.Quantile risks.EpsilonInsensitive risks.
 risks.Multiclass risks.Softmax risks.ROCArea risks.Ordinal risks.Preference risks.Ranking risks.FBeta
 risks.Ontology regularizers.L2 regularizers.L1 regularizers.Lp regularizers.Quadratic regularizers.Entropy
 testing.check_backend testing.check_surrogate testing.check_model testing.check_oracle
-testing.check_regularizer plot.plane plot.surrogates plot.hierarchy
-data.synthetic_hierarchy data.synthetic_flow
+testing.check_regularizer testing.check_loss testing.check_risk testing.check_trainer plot.plane plot.surrogates
+plot.hierarchy data.synthetic_hierarchy data.synthetic_flow
 """.split()  # noqa: SIM905
 
 

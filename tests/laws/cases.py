@@ -18,6 +18,8 @@ ALL = ~Q(0)
 S = so.structures
 TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")])
 DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("b", "d")])
+#: A DAG of many nodes and few sets of leaves.
+LONG = so.Hierarchy([(k, k + 1) for k in range(36)] + [(36, 37), (36, 38), (37, 39), (38, 39), (38, 40), (37, 41)])
 
 
 class Case(NamedTuple):
@@ -68,6 +70,10 @@ def one_of(space, upper):
 
 def free(space, upper):
     space.integer("y", 4, 0, upper)
+
+
+def fractional(space, upper):
+    space.integer("y", 3, -0.3, 1.4)
 
 
 def nothing(space, upper):
@@ -144,6 +150,32 @@ def chain(space, upper):
     space.subject_to(step[1].sum(axis=0) == last)
 
 
+def chain_and_path(space, upper):
+    """A chain, a path through four nodes, and a column that has one value."""
+    y, p = space.binary("y", (3, 2)), space.continuous("p", (2, 2, 2), 0, 1)
+    space.subject_to(y.sum(axis=1) == 1, p.sum(axis=2) == y[:-1], p.sum(axis=1) == y[1:])
+    arc = space.binary("arc", 5)  # 0 -> 1, 0 -> 2, 1 -> 2, 1 -> 3, 2 -> 3
+    space.subject_to(arc[0] + arc[1] == 1, arc[0] == arc[2] + arc[3], arc[1] + arc[2] == arc[4])
+    space.subject_to(space.binary("fixed", 1) == 1)
+
+
+def chain_and_closure(space, upper):
+    chain(space, upper)
+    y = space.binary("y", 3)
+    space.subject_to(y[1] <= y[0], y[2] <= y[0])
+
+
+def closure_of_a_dag(space, upper):
+    y = space.binary("y", 6)
+    space.subject_to(*(y[child] <= y[parent] for parent, child in [(0, 2), (1, 2), (1, 3), (2, 4), (3, 4), (3, 5)]))
+
+
+def two_chains(space, upper):
+    for name in "ab":
+        first, step, last = space.binary(f"{name}1", 2), space.binary(f"{name}2", (2, 2)), space.binary(f"{name}3", 2)
+        space.subject_to(first.sum() == 1, step.sum(axis=1) == first, step.sum(axis=0) == last)
+
+
 def pairwise(space, upper):
     y, p = space.binary("y", 3), space.continuous("p", 2, 0, 1)
     for k, (i, j) in enumerate([(0, 1), (1, 2)]):
@@ -162,34 +194,50 @@ CASES: dict[str, Case] = {
     "multilabel at most": shipped(S.MultiLabel(5, at_most=2), BASIC, 16),
     "multilabel between": shipped(S.MultiLabel(5, at_least=1, at_most=2), BASIC, 15),
     "pairwise": shipped(S.PairwiseMRF(4), BASIC, 16),
+    "pairwise cycle": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (2, 3), (0, 3)]), BASIC, 16),
     "pairwise tree": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (1, 3)]), BASIC, 16),
     "leaf": shipped(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
     "leaves": shipped(S.HierarchicalLabels(TREE, "leaves"), LISTS, 7),
     "closure": shipped(S.HierarchicalLabels(TREE, "closure"), BASIC | Q.FRONT, 16),
     "leaf of a dag": shipped(S.HierarchicalLabels(DAG, "leaf"), BASIC, 2),
     "leaves of a dag": shipped(S.HierarchicalLabels(DAG, "leaves"), BASIC, 3),
+    "leaves of a long dag": shipped(S.HierarchicalLabels(LONG, "leaves"), BASIC, 7),
     "closure of a dag": shipped(S.HierarchicalLabels(DAG, "closure"), BASIC, 9),
     "exclusive": shipped(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
     "chain": shipped(S.Chain(3), LISTS | SUMS | Q.FRONT, 27, zeros(3, 1)),
     "chain with rules": shipped(S.Chain(2, transitions=[[1, 1], [1, 0]]), LISTS | SUMS | Q.FRONT, 8, zeros(4, 1)),
+    "chain of tags": shipped(S.Chain(["O", "B", "I"], "bio", initial_weights=True), LISTS | SUMS, 13, zeros(3, 1)),
     "chain with initial weights": shipped(S.Chain(2, initial_weights=True), LISTS | SUMS, 8, zeros(3, 1)),
     "chain of length 1": shipped(S.Chain(3), BASIC, 3, zeros(1, 1)),
     "segments": shipped(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
+    "segments without repeats": shipped(
+        S.Segmentation(3, 2, transitions=~np.eye(3, dtype=bool), initial=[1, 0, 1]), LISTS, 16, zeros(3, 1)
+    ),
     "segments with lengths": shipped(S.Segmentation(2, 2, length_weights=True), LISTS, 16, zeros(3, 1)),
     "segments of length 1": shipped(S.Segmentation(2, 3), BASIC, 2, zeros(1, 1)),
     "arborescence": shipped(S.Arborescence(), BASIC, 16, zeros(4, 4, 1)),
     "projective": shipped(S.Arborescence(projective=True), BASIC, 12, zeros(4, 4, 1)),
     "single root": shipped(S.Arborescence(single_root=True), BASIC, 9, zeros(4, 4, 1)),
+    "single root projective": shipped(S.Arborescence(True, True), BASIC, 7, zeros(4, 4, 1)),
+    "arborescence by many flows": shipped(S.Arborescence(flow="multi"), BASIC, 3, zeros(3, 3, 1)),
+    "arborescence by cuts": shipped(S.Arborescence(flow="cuts"), BASIC, 16, zeros(4, 4, 1)),
     "labelled arborescence": shipped(S.LabelledArborescence(2), BASIC, 12, zeros(3, 3, 1)),
+    "labelled projective": shipped(
+        S.LabelledArborescence(2, single_root=True, projective=True), BASIC, 8, zeros(3, 3, 1)
+    ),
     "assignment": shipped(S.Assignment(3), LISTS, 6, zeros(3, 3, 1)),
+    "rectangular assignment": shipped(S.Assignment(), LISTS, 12, zeros(2, 4, 1)),
     "unmatched items": shipped(S.Assignment(2, unmatched=True), LISTS, 7, zeros(2, 2, 1)),
+    "more rows than columns": shipped(S.Assignment(unmatched=True), LISTS, 13, zeros(3, 2, 1)),
     "matching": shipped(S.Matching(), Q(0), 10, zeros(4, 4, 1)),
-    "perfect matching": shipped(S.Matching(perfect=True), Q(0), 3, zeros(4, 4, 1)),
-    "tour": shipped(S.Tour(), Q(0), 3, zeros(4, 4, 1)),
+    "perfect matching": shipped(S.Matching(perfect=True), Q(0), 15, zeros(6, 6, 1)),
+    "tour": shipped(S.Tour(), Q(0), 12, zeros(5, 5, 1)),
     "directed tour": shipped(S.Tour(directed=True), Q(0), 6, zeros(4, 4, 1)),
     "declared choice": declared(one_of, BASIC, 4),
     "declared tags": declared(free, BASIC, 16),
     "declared closure": declared(closure, BASIC, 16),
+    "declared closure of a dag": declared(closure_of_a_dag, BASIC, 13),
+    "two chains": declared(two_chains, BASIC, 16),
     "declared assignment": declared(assignment, BASIC, 6),
     "declared partial assignment": declared(partial_assignment, BASIC, 13),
     "declared chain": declared(chain, LISTS, 8),
@@ -211,6 +259,8 @@ CASES: dict[str, Case] = {
     "negative integers": declared(negative, ALL, 26),
     "product": declared(two_knapsacks, ALL, 25),
     "product of integers": declared(two_knapsacks, ALL, 36, 2),
+    "chain and path": declared(chain_and_path, LISTS | Q.FRONT, 24),
+    "chain and closure": declared(chain_and_closure, BASIC, 40),
     "union": declared(union, ALL, 6),
     "constants": declared(with_constants, BASIC, 4),
     "repeated entries": declared(with_copies, BASIC, 4),
@@ -218,6 +268,7 @@ CASES: dict[str, Case] = {
     "one label": declared(single, BASIC, 1),
     "no variables": declared(nothing, Q(0), 1),
     "integer box": declared(free, BASIC, 81, 2),
+    "fractional bounds": declared(fractional, BASIC, 8),
     "lazy rows": declared(lazy, Q(0), 11),
     "solver": declared(knapsack, SUMS, 9, 1, "highs"),
 }

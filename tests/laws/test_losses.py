@@ -1,0 +1,200 @@
+"""The laws of task losses hold for every loss of the package, and find wrong ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import structopt as so
+from structopt.losses import CostMatrix, Footrule, Hamming, HierarchicalLoss, LeafHamming, Normalized, TaskLoss, ZeroOne
+from structopt.structures.arborescence import WrongHeads
+from structopt.structures.assignment import RowLoss
+from structopt.structures.flow import AbsoluteFlowLoss
+from structopt.structures.labelled_arborescence import WrongArcs
+from structopt.structures.matching import WrongPartners
+from structopt.structures.sequences import EntityErrors, PositionLoss
+from structopt.structures.tour import WrongEdges
+from structopt.testing import check_loss
+
+S = so.structures
+TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")])
+DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("b", "d")])
+COSTS = np.array([[0.0, 1.0, 4.0], [0.5, 0.0, 2.0], [3.0, 2.0, 0.0]])
+
+
+def of(model, x=None, block=None):
+    """All labels of a model, of one block if it is named."""
+    space = model.space(x)
+    labels = space.enumerate()
+    return labels if block is None else labels[:, space[block].slice]
+
+
+def steps():
+    """The steps of two integers: the Hamming loss on them is the absolute difference."""
+    space = so.LabelSpace()
+    space.integer("count", 2, -1, 2)
+    name = so.losses.thermometer(space, "count")
+    labels = space.enumerate()
+    return labels[:, space[name].slice], labels[:, space["count"].slice]
+
+
+TAGS = of(S.MultiLabel(4, at_most=3))
+LEAF, LEAVES, CLOSURES = (of(S.HierarchicalLabels(TREE, kind)) for kind in ("leaf", "leaves", "closure"))
+PERMUTATIONS = of(S.Assignment(3), np.zeros((3, 3, 1)))
+UNMATCHED = of(S.Assignment(2, unmatched=True), np.zeros((2, 3, 1)))
+STATES = of(S.Chain(3), np.zeros((3, 1)), "y")
+TREES = of(S.Arborescence(), np.zeros((4, 4, 1)), "arc")
+ARCS = of(S.LabelledArborescence(2), np.zeros((3, 3, 1)), "arc")
+EDGES, TOURS = of(S.Matching(), np.zeros((4, 4, 1))), of(S.Tour(), np.zeros((4, 4, 1)))
+SEGMENTS = of(S.Segmentation(2, 2), np.zeros((3, 1)), "segment")
+PATHS = np.array([[1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 0, 0, 1, 1]])
+
+#: The loss, its labels, and the laws that say nothing about it.
+CASES = {
+    "Hamming": (Hamming(), TAGS, ()),
+    "Hamming of one variable": (Hamming(), np.array([[0.0], [1.0]]), ()),
+    "Hamming with weights": (Hamming([1.0, 0.0, 2.5, 0.5]), TAGS, ()),
+    "Hamming normalised": (Hamming([1.0, 0.0, 2.5, 0.5], normalize=True), TAGS, ()),
+    "Hamming of steps": (Hamming(), steps()[0], ()),
+    "ZeroOne": (ZeroOne(), np.eye(4), ()),
+    "ZeroOne of one class": (ZeroOne(), np.eye(1), ()),
+    "CostMatrix": (CostMatrix(COSTS), np.eye(3), ("counted",)),
+    "Footrule": (Footrule(3), PERMUTATIONS, ("expected", "counted")),
+    "LeafHamming of a leaf": (LeafHamming(TREE), LEAF, ()),
+    "LeafHamming of closures": (LeafHamming(TREE, scale=0.5), CLOSURES, ()),
+    "LeafHamming of a dag": (LeafHamming(DAG), of(S.HierarchicalLabels(DAG, "leaves")), ()),
+    "HierarchicalLoss of a leaf": (HierarchicalLoss(TREE), LEAF, ("counted",)),
+    "HierarchicalLoss of leaves": (HierarchicalLoss(TREE, "uniform"), LEAVES, ("counted",)),
+    "HierarchicalLoss of closures": (HierarchicalLoss(TREE, np.arange(1.0, 7.0)), CLOSURES, ("counted",)),
+    "Normalized": (Normalized(TREE, np.arange(6.0)), LEAF, ("expected", "counted")),
+    "PositionLoss": (PositionLoss(3), STATES, ()),
+    "PositionLoss with costs": (PositionLoss(3, COSTS, normalize=True), STATES, ("expected", "counted")),
+    "EntityErrors": (EntityErrors([False, True]), SEGMENTS, ()),
+    "RowLoss": (RowLoss((3, 3)), PERMUTATIONS, ()),
+    "RowLoss of unmatched rows": (RowLoss((2, 3)), UNMATCHED, ()),
+    "RowLoss footrule": (RowLoss((3, 3), "footrule", normalize=True), PERMUTATIONS, ("counted",)),
+    "WrongHeads": (WrongHeads(), TREES, ("expected",)),
+    "WrongHeads normalised": (WrongHeads(normalize=True), TREES, ("expected", "counted")),
+    "WrongArcs": (WrongArcs(2), ARCS, ("expected",)),
+    "WrongArcs with costs": (WrongArcs(2, 0.25, normalize=True), ARCS, ("expected", "counted")),
+    "WrongPartners": (WrongPartners(normalize=True), EDGES, ("counted",)),
+    "WrongEdges": (WrongEdges(), TOURS, ("expected", "counted")),
+    "AbsoluteFlowLoss": (AbsoluteFlowLoss(np.ones(5)), PATHS, ("expected", "counted")),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_laws_of_losses(name):
+    loss, labels, silent = CASES[name]
+    report = check_loss(loss, labels)
+    assert report.ok, report
+    assert {outcome.check for outcome in report.skipped} == set(silent), report
+
+
+def test_every_loss_has_a_case():
+    known, shipped = {type(loss) for loss, _, _ in CASES.values()}, [TaskLoss]
+    for kind in shipped:
+        shipped += [sub for sub in kind.__subclasses__() if sub.__module__.startswith("structopt")]
+    missing = {kind.__name__ for kind in shipped if not kind.__name__.startswith("_")} - {k.__name__ for k in known}
+    assert missing == {"TaskLoss", "SquaredFlowLoss"}  # the base class, and a loss that is not linear
+
+
+def test_hamming_loss_of_steps_is_the_absolute_difference():
+    thermometers, counts = steps()
+    for y, count in zip(thermometers, counts, strict=True):
+        coef, const = Hamming().linear(y)
+        np.testing.assert_allclose(thermometers @ coef + const, np.abs(counts - count).sum(axis=1))
+
+
+class FreeMistakes(Hamming):
+    def value(self, y, truth):
+        return super().value(y, truth) - 1.0
+
+
+class Affine(Hamming):
+    def linear(self, truth):
+        coef, const = super().linear(truth)
+        return coef, const + 0.01
+
+
+class Squared(Hamming):
+    def value(self, y, truth):
+        return super().value(y, truth) ** 2
+
+
+class Reversed(Hamming):
+    def linear_batch(self, truths):
+        coef, const = super().linear_batch(truths)
+        return coef[::-1], const
+
+
+class WrongOnes(Hamming):
+    def _linear_ones(self, ones, n, size):
+        return np.ones(n * size), np.zeros(n)
+
+
+class MostLikely(Hamming):
+    def expected(self, mean):
+        return self.linear(np.rint(mean))
+
+
+class Twice(Hamming):
+    def counted(self, size):
+        return 3.0 * super().counted(size)
+
+
+class Remembering(Hamming):
+    """Hands out its own array."""
+
+    def linear(self, truth):
+        known = vars(self).setdefault("known", {})
+        return known.setdefault(np.asarray(truth).tobytes(), super().linear(truth))
+
+
+class Forgetful(Hamming):
+    def __setstate__(self, state):
+        self.__dict__ = {**state, "weights": np.array([1.0, 2.0, 3.0, 4.0])}
+
+
+class Permissive(Hamming):
+    def value(self, y, truth):
+        n = min(np.size(y), np.size(truth))
+        return super().value(np.asarray(y)[:n], np.asarray(truth)[:n])
+
+
+class Short(Hamming):
+    def linear(self, truth):
+        return super().linear(np.asarray(truth)[:4])
+
+
+WRONG = [
+    (FreeMistakes, "truth"),
+    (Affine, "linear"),
+    (Squared, "linear"),
+    (Reversed, "batch"),
+    (WrongOnes, "batch"),
+    (MostLikely, "expected"),
+    (Twice, "counted"),
+    (Remembering, "copies"),
+    (Forgetful, "copies"),
+    (Permissive, "rejected"),
+    (Short, "rejected"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "law"), WRONG)
+def test_wrong_losses_are_found(wrong, law):
+    assert law in {outcome.check for outcome in check_loss(wrong(), TAGS).failed}
+
+
+def test_every_law_has_a_loss_that_breaks_it():
+    assert {law for _, law in WRONG} == set(so.testing.LOSS_CHECKS)
+
+
+def test_labels_are_a_table():
+    space = so.LabelSpace()
+    space.binary("y", 3)
+    assert check_loss(Hamming(), space).ok
+    for wrong in ([1.0, 0.0], np.zeros((0, 3))):
+        with pytest.raises(so.errors.DeclarationError, match="row per label"):
+            check_loss(Hamming(), wrong)

@@ -1,0 +1,445 @@
+"""The laws of risks hold for every risk of the package, and find wrong ones."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import structopt as so
+from structopt.risks import LinearRisk, Risk, StructuredRisk
+from structopt.risks.risk import Cut
+from structopt.testing import check_risk
+
+R, S = so.risks, so.structures
+N, D = 9, 3
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, D))
+SIGN = np.where(np.arange(N) % 3 == 0, 1.0, -1.0)
+LEVEL = np.arange(N) % 3
+TARGET = RNG.normal(size=N)
+TAGS = RNG.integers(0, 2, (N, 3))
+TREE = so.Hierarchy([("root", "animal"), ("root", "oak"), ("animal", "cat"), ("animal", "dog")])
+EDGES = [("root", "animal"), ("root", "oak"), ("animal", "cat"), ("animal", "dog")]
+LEAVES = np.array(["oak", "cat", "dog"])[LEVEL]
+WORDS = [RNG.normal(size=(1 + i % 3, 2)) for i in range(N)]
+STATES = [RNG.integers(0, 2, len(x)) for x in WORDS]
+COSTS = np.array([[0.0, 1.0, 3.0], [0.5, 0.0, 1.0], [2.0, 2.0, 0.0]])
+M = np.array([[2.0, 0.5], [0.5, 1.0]])
+CHAIN = S.Chain(2, initial_weights=True)
+MRF, FOREST = S.PairwiseMRF(3), S.PairwiseMRF(3, edges=[(0, 1), (1, 2)])
+
+
+# ---- references ------------------------------------------------------------------------------------
+
+
+def mean_of(loss, y):
+    return lambda w: np.mean([loss(f, t) for f, t in zip(X @ w, y, strict=True)])
+
+
+def of_classes(loss, k=3):
+    return lambda w: np.mean([loss(f, t) for f, t in zip(X @ w.reshape(k, D).T, LEVEL, strict=True)])
+
+
+def of_pairs(cost):
+    """Mean hinge over pairs of examples with a lower and a higher level."""
+
+    def risk(w, y):
+        f = X @ w
+        pairs = [(i, j) for i in range(N) for j in range(N) if y[i] < y[j]]
+        return np.mean([cost(y[i], y[j]) * max(0.0, 1.0 + f[i] - f[j]) for i, j in pairs])
+
+    return risk
+
+
+def of_tables(score, k=None):
+    """The largest ``(y' - y).f + 1 - score`` of all labellings, or of those with k positives."""
+    labellings = np.array(list(itertools.product([-1.0, 1.0], repeat=N)))
+    if k is not None:
+        labellings = labellings[(labellings > 0).sum(axis=1) == k]
+    positive = labellings > 0
+    tp, fp = positive[:, SIGN > 0].sum(axis=1), positive[:, SIGN < 0].sum(axis=1)
+    loss = 1.0 - score(tp, fp, (SIGN > 0).sum() - tp, (SIGN < 0).sum() - fp)
+    return lambda w: max(0.0, ((labellings - SIGN) @ (X @ w) + loss).max())
+
+
+def f_score(beta):
+    return lambda tp, fp, fn, tn: (1 + beta**2) * tp / ((1 + beta**2) * tp + beta**2 * fn + fp)
+
+
+def precision(tp, fp, fn, tn):
+    return tp / (tp + fp)
+
+
+def g_mean(tp, fp, fn, tn):
+    return np.sqrt(tp / (tp + fn) * tn / (fp + tn))
+
+
+def of_rankings(measure):
+    """The mean over three queries of the worst of all rankings of three documents."""
+
+    def query(f, relevance):
+        order = np.argsort(-relevance, kind="stable")
+        f, (a, b) = f[order], measure.weights(relevance[order])
+        c = np.arange(1.0, len(f) + 1.0) ** -0.25
+        return max(c @ (f[list(p)] - f) + a @ (b - b[list(p)]) for p in itertools.permutations(range(len(f))))
+
+    return lambda w: np.mean([query(X[k : k + 3] @ w, RELEVANCE[k : k + 3]) for k in range(0, N, 3)])
+
+
+def of_paths(loss, nodes):
+    """A leaf scores the sum of its path; `nodes` has the paths of oak, cat and dog."""
+    return lambda w: np.mean(
+        [loss(f, t) for f, t in zip(X @ (nodes @ w.reshape(nodes.shape[1], D)).T, LEVEL, strict=True)]
+    )
+
+
+def hinge_of_classes(f, t):
+    return max(COSTS[t, k] + f[k] - f[t] for k in range(3))
+
+
+def slack_of_classes(f, t):
+    return max(COSTS[t, k] * (1.0 + f[k] - f[t]) for k in range(3))
+
+
+def softmax(f, t):
+    return logsumexp(f) - f[t]
+
+
+def residual(w):
+    return X @ w.reshape(2, D).T - X[:, :2] - TARGET[:, None]
+
+
+RELEVANCE = np.array([0.0, 2.0, 1.0, 1.0, 0.0, 3.0, 2.0, 0.0, 1.0])
+# animal, oak, cat, dog; PathSoftmax has the root, too.
+PATHS = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0]])
+# ---- cases -----------------------------------------------------------------------------------------
+
+
+def take(data, rows):
+    return data[rows] if isinstance(data, np.ndarray) else [data[i] for i in rows]
+
+
+def simple(kind, y=None, reference=None, **options):
+    """A risk of rows of X and targets."""
+    targets = () if y is None else (np.asarray(y),)
+
+    def build(rows, sample_weight=None):
+        return kind(X[rows], *(t[rows] for t in targets), **options, sample_weight=sample_weight)
+
+    return build, reference
+
+
+def of_model(kind, model, inputs, labels, **options):
+    def build(rows, sample_weight=None):
+        return kind(model, take(inputs, rows), take(labels, rows), **options, sample_weight=sample_weight)
+
+    return build, None
+
+
+def structured(model, inputs, labels, surrogate, **options):
+    return of_model(StructuredRisk, model, inputs, labels, surrogate=surrogate, **{"rtol": 0.0} | options)
+
+
+def preference(rows, sample_weight=None):
+    """Example k is the pair of rows 2k and 2k + 1 of six rows; weights are given to the first of each."""
+    pairs = np.ravel([[2 * k, 2 * k + 1] for k in rows])
+    weights = None if sample_weight is None else np.ravel([[s, 1.0] for s in sample_weight])
+    return R.Preference(X[pairs], np.arange(len(pairs)).reshape(-1, 2), sample_weight=weights)
+
+
+def ranking(measure):
+    """Example k is a query of three rows."""
+
+    def build(rows, sample_weight=None):
+        documents = np.ravel([np.arange(3 * k, 3 * k + 3) for k in rows])
+        weights = None if sample_weight is None else np.repeat(sample_weight, 3)
+        queries = np.repeat(np.arange(len(rows)), 3)
+        return R.Ranking(X[documents], RELEVANCE[documents], queries, measure, sample_weight=weights)
+
+    return build, of_rankings(measure)
+
+
+def budget():
+    space = so.LabelSpace()
+    tag = space.binary("tag", 3)
+    space.subject_to(np.array([3.0, 2.0, 2.0]) @ tag <= 4)
+    return so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
+
+
+CASES = {
+    "Hinge": simple(R.Hinge, SIGN, mean_of(lambda f, y: max(0.0, 1.0 - y * f), SIGN)),
+    "SquaredHinge": simple(R.SquaredHinge, SIGN, mean_of(lambda f, y: max(0.0, 1.0 - y * f) ** 2 / 2, SIGN)),
+    "Logistic": simple(R.Logistic, SIGN, mean_of(lambda f, y: np.log1p(np.exp(-y * f)), SIGN)),
+    "Exponential": simple(R.Exponential, SIGN, mean_of(lambda f, y: np.exp(-y * f), SIGN)),
+    "Novelty": simple(R.Novelty, None, mean_of(lambda f, y: max(0.0, 0.7 - f), SIGN), rho=0.7),
+    "LeastSquares": simple(R.LeastSquares, TARGET, mean_of(lambda f, y: (f - y) ** 2 / 2, TARGET)),
+    "Absolute": simple(R.Absolute, TARGET, mean_of(lambda f, y: abs(f - y), TARGET)),
+    "Quantile": simple(R.Quantile, TARGET, mean_of(lambda f, y: max(0.2 * (y - f), 0.8 * (f - y)), TARGET), tau=0.2),
+    "EpsilonInsensitive": simple(
+        R.EpsilonInsensitive, TARGET, mean_of(lambda f, y: max(0.0, abs(f - y) - 0.3), TARGET), eps=0.3
+    ),
+    "Huber": simple(
+        R.Huber, TARGET, mean_of(lambda f, y: (f - y) ** 2 / 2 if abs(f - y) <= 1 else abs(f - y) - 0.5, TARGET)
+    ),
+    "Poisson": simple(R.Poisson, LEVEL, mean_of(lambda f, y: np.exp(f) - y * f, LEVEL)),
+    "Multiclass": simple(R.Multiclass, LEVEL, of_classes(hinge_of_classes), delta=COSTS),
+    "Multiclass slack": simple(R.Multiclass, LEVEL, of_classes(slack_of_classes), delta=COSTS, gamma="delta"),
+    "Softmax": simple(R.Softmax, LEVEL, of_classes(softmax), n_classes=3),
+    "MultivariateRegression": simple(
+        R.MultivariateRegression,
+        X[:, :2] + TARGET[:, None],
+        lambda w: np.sum(residual(w) @ M * residual(w)) / 2 / N,
+        M=M,
+    ),
+    "Ontology": simple(
+        R.Ontology,
+        LEAVES,
+        of_paths(hinge_of_classes, PATHS),
+        edges=EDGES,
+        labels=["oak", "cat", "dog"],
+        delta=COSTS,
+    ),
+    "PathSoftmax": simple(
+        R.PathSoftmax,
+        LEAVES,
+        of_paths(softmax, np.column_stack([np.ones(3), PATHS])),
+        hierarchy=TREE,
+    ),
+    "ROCArea": simple(R.ROCArea, SIGN, lambda w: of_pairs(lambda a, b: 1.0)(w, SIGN)),
+    "Ordinal": simple(R.Ordinal, LEVEL, lambda w: of_pairs(lambda a, b: 1.0)(w, LEVEL)),
+    "Ordinal linear": simple(R.Ordinal, LEVEL, lambda w: of_pairs(lambda a, b: b - a)(w, LEVEL), cost="linear"),
+    "Ordinal table": simple(R.Ordinal, LEVEL, lambda w: of_pairs(lambda a, b: COSTS[a, b])(w, LEVEL), cost=COSTS),
+    "Preference": (preference, lambda w: np.maximum(0.0, 1.0 + (X[[0, 2, 4, 6]] - X[[1, 3, 5, 7]]) @ w).mean()),
+    "Ranking ndcg": ranking(R.NDCG()),
+    "Ranking mrr": ranking(R.MRR()),
+    "Ranking precision": ranking(R.PrecisionAtN(2)),
+    "Ranking eru": ranking(R.ERU(3.0, 1.0)),
+    "FBeta": simple(R.FBeta, SIGN, of_tables(f_score(0.7)), beta=0.7),
+    "Jaccard": simple(R.Jaccard, SIGN, of_tables(lambda tp, fp, fn, tn: tp / (tp + fp + fn))),
+    "BalancedAccuracy": simple(
+        R.BalancedAccuracy, SIGN, of_tables(lambda tp, fp, fn, tn: 0.5 * (tp / (tp + fn) + tn / (tn + fp)))
+    ),
+    "PrecisionAt": simple(R.PrecisionAt, SIGN, of_tables(precision, 2), k=2),
+    "RecallAt": simple(R.RecallAt, SIGN, of_tables(lambda tp, fp, fn, tn: tp / (tp + fn), 5), k=5),
+    "BreakEven": simple(R.BreakEven, SIGN, of_tables(precision, 3)),
+    "Contingency": simple(R.Contingency, SIGN, of_tables(g_mean), score=g_mean),
+    "ChainCRF": of_model(R.ChainCRF, CHAIN, WORDS, STATES),
+    "TreeCRF": of_model(R.TreeCRF, FOREST, X, TAGS),
+    "SpaceCRF": of_model(R.SpaceCRF, S.MultiLabel(3, at_most=2), X, np.minimum(TAGS, [1, 1, 0])),
+    "StructuredRisk margin": structured(MRF, X, TAGS, "margin"),
+    "StructuredRisk slack": structured(MRF, X, TAGS, "slack"),
+    "StructuredRisk beta": structured(MRF, X, TAGS, so.surrogates.BetaScaling(0.5)),
+    "StructuredRisk log": structured(S.Multiclass(3), X, LEVEL, "log"),
+    "StructuredRisk prob": structured(S.Multiclass(3, loss=COSTS), X, LEVEL, "prob"),
+    "StructuredRisk micro_f1": structured(S.MultiLabel(3), X, TAGS, "micro_f1"),
+    "StructuredRisk chain": structured(CHAIN, WORDS, STATES, "margin"),
+    "StructuredRisk chain slack": structured(CHAIN, WORDS, STATES, "slack"),
+    "StructuredRisk leaves": structured(S.HierarchicalLabels(TREE), X, LEAVES, "slack"),
+    "StructuredRisk declared": structured(budget(), X, np.minimum(TAGS, [0, 1, 1]), "slack"),
+    "StructuredRisk hull": structured(S.MultiLabel(3), X, TAGS, "slack", search="convex_hull"),
+    "StructuredRisk inexact": structured(MRF, X, TAGS, "slack", rtol=1e-2),
+}
+LINEAR = ("predictions", "line_search")
+#: Laws that are skipped, by the beginning of the case's name.
+SILENT = {
+    "ROC": LINEAR,
+    "Ordinal": (*LINEAR, "parts"),
+    "Ranking": LINEAR,
+    **dict.fromkeys(
+        ("FBeta", "Jaccard", "Balanced", "PrecisionAt", "RecallAt", "BreakEven", "Contingency"), (*LINEAR, "parts")
+    ),
+    **dict.fromkeys(("ChainCRF", "TreeCRF", "SpaceCRF"), LINEAR),
+    "StructuredRisk prob": (*LINEAR, "cut"),
+    "StructuredRisk inexact": (*LINEAR, "subgradient"),
+    "StructuredRisk": LINEAR,
+}
+
+
+def n_rows(name):
+    return {"Preference": 4, "Ranking": 3}.get(name.split()[0], N)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_laws_of_risks(name):
+    build, reference = CASES[name]
+    risk = build(np.arange(n_rows(name)))
+    report = check_risk(risk, reference=reference, rebuild=build, n=8)
+    assert report.ok, report
+    silent = next((laws for start, laws in SILENT.items() if name.startswith(start)), ())
+    assert {outcome.check for outcome in report.skipped} == set(silent), report
+
+
+def test_every_risk_has_a_case():
+    kinds = {name for name in R.__all__ if isinstance(getattr(R, name), type) and issubclass(getattr(R, name), Risk)}
+    assert kinds - {"Risk", "LinearRisk"} == {name.split()[0] for name in CASES}
+
+
+# ---- risks that break a law ------------------------------------------------------------------------
+
+
+class HighValue(R.Hinge):
+    def loss(self, f):
+        value, derivative = super().loss(f)
+        return 1.01 * value, 1.01 * derivative
+
+
+class WrongSlope(R.Hinge):
+    def pull_back(self, derivative):
+        return 1.001 * super().pull_back(derivative)
+
+
+class HighCut(R.Hinge):
+    def cut(self, w):
+        found = super().cut(w)
+        return found._replace(value=found.value + 1e-3, plane=found.plane + 1e-3)
+
+
+class HighOffset(R.Hinge):
+    def cut(self, w):
+        found = super().cut(w)
+        return Cut(*found[:3], intercept=found.offset(w) + 1e-3)
+
+
+class HighBound(R.LeastSquares):
+    lower_bound = 0.4
+
+
+class Bent(R.Hinge):
+    def predictions(self, w):
+        f = super().predictions(w)
+        return f + 1e-3 * f**2
+
+
+class HalfShards(R.Hinge):
+    def shard(self, k, n):
+        return super().shard(k, n).shard(0, 2)
+
+
+class HighShards(R.Hinge):
+    def shard(self, k, n):
+        part = super().shard(k, n)
+        part.lower_bound = 0.2
+        return part
+
+
+class FirstCounts(R.Hinge):
+    def loss(self, f):
+        value, derivative = super().loss(f)
+        derivative[0] += 0.1
+        return value + 0.1 * float(f[0]), derivative
+
+
+class EqualWeights(R.Hinge):
+    def __init__(self, X, y, sample_weight=None):
+        super().__init__(X, y)
+
+
+class SquareWeights(R.Hinge):
+    def __init__(self, X, y, sample_weight=None):
+        super().__init__(X, y, sample_weight=None if sample_weight is None else np.square(sample_weight))
+
+
+class BadCopy(R.Hinge):
+    def __setstate__(self, state):
+        self.__dict__ = {**state, "_scale": 0.5 * state["_scale"]}
+
+
+class Counting(R.Hinge):
+    """Forgets nothing: each evaluation adds to the value."""
+
+    calls = 0
+
+    def loss(self, f):
+        self.calls += 1
+        value, derivative = super().loss(f)
+        return value + 1e-6 * self.calls, derivative
+
+
+class Normalizing(R.Hinge):
+    def value_and_subgradient(self, w):
+        found = super().value_and_subgradient(w)
+        w /= 2.0
+        return found
+
+
+class ShortSteps(R.Hinge):
+    def line_step(self, f, df, slope, curvature):
+        return 0.5 * super().line_step(f, df, slope, curvature)
+
+
+class Gullible(R.Hinge):
+    def value_and_subgradient(self, w):
+        return super().value_and_subgradient(np.nan_to_num(np.resize(w, self.n_features)))
+
+
+WRONG = [
+    (HighValue, "value"),
+    (WrongSlope, "subgradient"),
+    (HighCut, "cut"),
+    (HighOffset, "cut"),
+    (HighBound, "lower_bound"),
+    (Bent, "predictions"),
+    (WrongSlope, "predictions"),
+    (HalfShards, "parts"),
+    (HighShards, "parts"),
+    (FirstCounts, "order"),
+    (EqualWeights, "weights"),
+    (SquareWeights, "weights"),
+    (BadCopy, "copies"),
+    (Counting, "repeated"),
+    (Normalizing, "repeated"),
+    (ShortSteps, "line_search"),
+    (Gullible, "rejected"),
+]
+
+
+@pytest.mark.parametrize(("kind", "law"), WRONG)
+def test_wrong_risks_are_found(kind, law):
+    build, reference = simple(kind, SIGN, CASES["Hinge"][1])
+    assert law in {
+        outcome.check for outcome in check_risk(build(np.arange(N)), reference=reference, rebuild=build).failed
+    }
+
+
+def test_every_law_has_a_risk_that_breaks_it():
+    assert {law for _, law in WRONG} == set(so.testing.RISK_CHECKS)
+
+
+class LosesLabels(StructuredRisk):
+    """Never finds the labels in which more than one variable is wrong."""
+
+    def _most_violated(self, tables):
+        found = super()._most_violated(tables)
+        few = self.batch.loss_values(self.loss, found.labels) <= 1.0
+        return found.times(np.where(few, 1.0, 0.0))
+
+
+def test_labels_that_a_search_misses_are_found():
+    failed = check_risk(LosesLabels(MRF, X, TAGS, "slack", rtol=0.0)).failed
+    assert "value" in {outcome.check for outcome in failed}
+
+
+class Bare(Risk):
+    """A risk with the least that a user writes."""
+
+    n_features = D
+
+    def value_and_subgradient(self, w):
+        error = X @ w - TARGET
+        return float(error @ error), 2.0 * X.T @ error
+
+
+def test_laws_of_optional_methods_are_skipped():
+    report = check_risk(Bare())
+    assert report.ok, report
+    optional = {"value", "lower_bound", "predictions", "parts", "order", "weights", "line_search"}
+    assert {outcome.check for outcome in report.skipped} == optional
+
+
+def test_a_relaxed_model_has_no_list_of_labels():
+    report = check_risk(StructuredRisk(S.PairwiseMRF(3, integral="relax"), X, TAGS, "margin"))
+    assert report.ok and "relaxed" in next(o.reason for o in report.skipped if o.check == "value")
+    assert issubclass(R.Hinge, LinearRisk) and not issubclass(StructuredRisk, LinearRisk)
