@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-FILES = sorted(path for path in HERE.rglob("*.py") if path.parent.name != "fuzz")
+FILES = sorted(path for path in HERE.rglob("*.py") if path.parent.name not in ("fuzz", "mutants"))
 
 # Seconds belong to the benchmarks: a test that reads a clock fails on a busy machine.
 CLOCKS = {"perf_counter", "process_time", "monotonic", "thread_time", "perf_counter_ns", "timeit"}
