@@ -14,7 +14,6 @@ from structopt.algorithms.arborescence import (
     arborescence,
     arborescence_batch,
     covariance_products,
-    k_best,
     sample,
     sums,
 )
@@ -80,7 +79,7 @@ def test_the_examples():
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("single_root", [False, True])
 @given(case=cases)
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=20)
 def test_equals_enumeration(case, single_root, projective):
     W = instance(*case)
     Y, v = enumerate_trees(W, single_root, projective)
@@ -94,46 +93,16 @@ def test_equals_enumeration(case, single_root, projective):
     assert W[heads, np.arange(1, len(W))].sum() == pytest.approx(value, abs=1e-12)
 
 
-@pytest.mark.parametrize("projective", [False, True])
-@pytest.mark.parametrize("single_root", [False, True])
-@given(case=cases, k=st.integers(1, 20), n_no_goods=st.integers(0, 4))
-@settings(deadline=None, max_examples=30)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods, single_root, projective):
-    W = instance(*case)
-    Y, v = enumerate_trees(W, single_root, projective)
-    if not len(Y):
-        return
-    order = np.argsort(-v, kind="stable")
-    forbid = Y[order[: 2 * n_no_goods : 2]]
-    allowed = [i for i in order if not (forbid == Y[i]).all(axis=1).any()]
-    heads, values = k_best(W, k, single_root, projective, forbid=forbid)
-    np.testing.assert_allclose(values, v[allowed[:k]], atol=1e-12)
-    found = {tuple(row) for row in heads.tolist()}
-    assert len(found) == len(heads) and found <= {tuple(row) for row in Y[allowed].tolist()}
-
-
 def test_larger_trees_agree_with_networkx():
     networkx = pytest.importorskip("networkx")
     rng = np.random.default_rng(0)
     for n in (10, 20):
-        for _ in range(5):
+        for _ in range(2):
             W = rng.normal(size=(n, n))
             graph = networkx.DiGraph()
             graph.add_weighted_edges_from((h, m, W[h, m]) for h in range(n) for m in range(1, n) if h != m)
             best = networkx.maximum_spanning_arborescence(graph).size(weight="weight")
             assert arborescence(W)[1] == pytest.approx(best, abs=1e-9)
-
-
-def test_batch_equals_single_calls():
-    rng = np.random.default_rng(2)
-    sizes = [1, 4, 7, 2]
-    matrices = [rng.normal(size=(n, n)) for n in sizes]
-    flat = np.concatenate([W.ravel() for W in matrices])
-    for flags in product((False, True), repeat=2):
-        heads, values = arborescence_batch(flat, sizes, *flags)
-        single = [arborescence(W, *flags) for W in matrices]
-        assert heads.tolist() == np.concatenate([h for h, _ in single]).tolist()
-        assert values.tolist() == [value for _, value in single]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

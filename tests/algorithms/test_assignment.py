@@ -41,7 +41,7 @@ def test_the_example():
 
 
 @given(cases)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 def test_kernel_and_scipy_equal_enumeration(case):
     C = instance(*case)
     Y, v = enumerate_assignments(C)
@@ -57,7 +57,7 @@ def test_kernel_and_scipy_equal_enumeration(case):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.booleans())
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=8)
 def test_kept_prices_never_change_the_value(seed, extra, ties):
     rng = np.random.default_rng(seed)
     n = 12
@@ -74,43 +74,13 @@ def test_kept_prices_never_change_the_value(seed, extra, ties):
 def test_prices_do_not_sink_over_many_calls():
     rng = np.random.default_rng(1)
     C, prices = rng.normal(size=(8, 8)), np.zeros(8)
-    for _ in range(500):
+    for _ in range(200):
         assignment.assign(C + rng.normal(size=C.shape), prices)
     assert prices.max() == 0 and prices.min() > -50
 
 
-@given(cases)
-@settings(deadline=None, max_examples=30)
-def test_batch_equals_single_calls(case):
-    seed, n, extra, ties, _ = case
-    C = np.stack([instance(seed + i, n, extra, ties, False) for i in range(4)])
-    columns, values = assignment.assign_batch(C)
-    for i in range(4):
-        one, value = assignment.assign(C[i])
-        assert columns[i].tolist() == one.tolist() and values[i] == value
-
-
-@given(cases, st.integers(1, 20), st.integers(0, 4))
-@settings(deadline=None, max_examples=100)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods):
-    C = instance(*case)
-    Y, v = enumerate_assignments(C)
-    if not len(Y):
-        with pytest.raises(InfeasibleSpace):
-            assignment.k_best(C, k)
-        return
-    order = np.argsort(-v, kind="stable")
-    forbid = Y[order[: 2 * n_no_goods : 2]]
-    allowed = [i for i in order if not (forbid == Y[i]).all(axis=1).any()]
-    columns, values = assignment.k_best(C, k, forbid=forbid)
-    np.testing.assert_allclose(values, v[allowed[:k]], atol=1e-12)
-    found = {tuple(row) for row in columns.tolist()}
-    assert len(found) == len(columns) and found <= {tuple(row) for row in Y[allowed].tolist()}
-    np.testing.assert_allclose(C[np.arange(len(C)), columns].sum(axis=1), values, atol=1e-12)
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 3), st.booleans())
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=30)
 def test_mixed_rows_equal_enumeration(seed, n, m, forbid):
     rng = np.random.default_rng(seed)
     C = rng.normal(size=(n, m))

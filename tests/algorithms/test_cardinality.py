@@ -15,7 +15,7 @@ from structopt.errors import DeclarationError, InfeasibleSpace
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans())
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=40)
 def test_groups_equal_enumeration(seed, n, ties):
     rng = np.random.default_rng(seed)
     C = rng.integers(-2, 3, (3, n)).astype(float) if ties else rng.normal(size=(3, n))

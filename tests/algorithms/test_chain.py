@@ -57,7 +57,7 @@ def test_the_example():
 
 
 @given(chains)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 def test_viterbi_is_the_first_best_sequence(case):
     U, T, init = instance(*case)
     Y, v = enumerate_chain(U, T, init)
@@ -72,43 +72,6 @@ def test_viterbi_is_the_first_best_sequence(case):
         assert y.tolist() == Y[v.argmax()].tolist()
 
 
-@given(chains, st.integers(1, 30), st.integers(0, 6))
-@settings(deadline=None, max_examples=150)
-def test_k_best_and_excluded_labels_equal_enumeration(case, k, n_no_goods):
-    U, T, init = instance(*case)
-    Y, v = enumerate_chain(U, T, init)
-    if not len(Y):
-        return
-    order = np.argsort(-v, kind="stable")
-    forbid = Y[order[: 2 * n_no_goods : 2]]
-    keep = [i for i in order if not (forbid == Y[i]).all(axis=1).any()][:k]
-    labels, values = chain.k_best(U, T, k, init, forbid=forbid)
-    np.testing.assert_allclose(values, v[keep], atol=1e-12)
-    assert (np.diff(values) <= 0).all()
-    assert labels.tolist() == Y[keep].tolist()
-
-
-@given(chains)
-@settings(deadline=None, max_examples=100)
-def test_marginals_equal_enumeration(case):
-    U, T, init = instance(*case)
-    Y, v = enumerate_chain(U, T, init)
-    if not len(Y):
-        with pytest.raises(InfeasibleSpace):
-            chain.marginals(U, T, init)
-        return
-    log_z, node, pair = chain.marginals(U, T, init)
-    expected = v.max() + np.log(np.exp(v - v.max()).sum())
-    assert log_z == pytest.approx(expected, abs=1e-12)
-    p = np.exp(v - expected)
-    states = np.arange(U.shape[1])
-    np.testing.assert_allclose(node, ((Y[:, :, None] == states) * p[:, None, None]).sum(axis=0), atol=1e-12)
-    for t in range(len(U) - 1):
-        count = np.zeros((len(states), len(states)))
-        np.add.at(count, (Y[:, t], Y[:, t + 1]), p)
-        np.testing.assert_allclose(pair[t], count, atol=1e-12)
-
-
 def test_marginals_of_scores_far_apart_stay_finite():
     log_z, node, pair = chain.marginals([[2000.0, 0], [0, -3000]], [[-1500.0, 0], [0, 0]])
     assert log_z == pytest.approx(500.0)
@@ -116,32 +79,8 @@ def test_marginals_of_scores_far_apart_stay_finite():
     assert np.isfinite(pair).all()
 
 
-@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=40)
-def test_batches_equal_single_calls(seed, per_step, ties):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 8, 5)
-    ptr = np.r_[0, np.cumsum(lengths)]
-    U = rng.normal(size=(ptr[-1], 6))
-    T = rng.normal(size=(ptr[-1] - 5, 6, 6) if per_step else (6, 6))
-    if ties:
-        U, T = np.rint(U), np.rint(T)
-    init = rng.normal(size=6)
-    y, values = chain.viterbi_batch(U, ptr, T, init)
-    log_z, node, transitions = chain.marginals_batch(U, ptr, T, init)
-    for i in range(5):
-        part = slice(ptr[i], ptr[i + 1])
-        step = T[ptr[i] - i : ptr[i + 1] - i - 1] if per_step else T
-        label, value = chain.viterbi(U[part], step, init)
-        assert y[part].tolist() == label.tolist() and values[i] == value
-        one, nodes, pairs = chain.marginals(U[part], step, init)
-        assert log_z[i] == pytest.approx(one, abs=1e-12)
-        np.testing.assert_allclose(node[part], nodes, atol=1e-12)
-        np.testing.assert_allclose(transitions[i], pairs.sum(axis=0), atol=1e-12)
-
-
 @given(chains, st.booleans())
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=25)
 def test_loss_front_equals_enumeration(case, hamming):
     U, T, init = instance(*case)
     Y, v = enumerate_chain(U, T, init)
@@ -233,7 +172,7 @@ def test_wrong_bounds_ground_truth_and_excluded_labels_are_named():
 @pytest.mark.parametrize("stride", [False, True])
 def test_fronts_of_a_few_losses_are_the_same_as_of_all(stride):
     rng = np.random.default_rng(7)
-    for _ in range(30):
+    for _ in range(10):
         n, S = int(rng.integers(1, 4)), int(rng.integers(1, 5))
         lengths = rng.integers(1, 7, n)
         ptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -257,7 +196,7 @@ def test_fronts_of_a_few_losses_are_the_same_as_of_all(stride):
 @pytest.mark.parametrize("size", [0.1, 1.0, 30.0, 1000.0])
 def test_scaled_sums_of_a_batch_are_those_of_the_log_domain(size):
     rng = np.random.default_rng(int(size))
-    for trial in range(30):
+    for trial in range(8):
         n_states, lengths = int(rng.integers(1, 5)), rng.integers(1, 9, 3)
         ptr = np.concatenate([[0], np.cumsum(lengths)])
         U, init = size * rng.normal(size=(ptr[-1], n_states)), size * rng.normal(size=n_states)

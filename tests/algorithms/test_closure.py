@@ -49,7 +49,7 @@ def digraphs(draw):
     return ClosureGraph(n, child, parent), np.array(weights, float)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(digraphs())
 def test_smallest_and_largest_optimum(model):
     graph, weights = model
@@ -67,7 +67,7 @@ def test_examples_of_the_specification():
 def test_forest_program_is_the_cut():
     rng = np.random.default_rng(0)
     for n in (1, 5, 30):
-        for _ in range(20):
+        for _ in range(5):
             forest = random_forest(rng, n)
             assert forest.is_forest
             # A parallel arc changes nothing but the algorithm.
@@ -114,7 +114,7 @@ def test_warm_answers_are_the_cold_answers(cyclic, integral):
     assert not graph.is_forest
     state = graph.warm_state(2)
     weights = rng.normal(size=30)
-    for step in range(300):
+    for step in range(100):
         weights = weights + 0.3 * rng.normal(size=30)
         w = weights * (10.0 ** rng.integers(-15, 15) if step % 30 == 0 else 1.0)
         if step % 50 == 25:
@@ -126,20 +126,6 @@ def test_warm_answers_are_the_cold_answers(cyclic, integral):
     assert not state.flow[0].any()
     assert state.flow[1].any()
     assert (state.flow >= 0).all()
-
-
-@pytest.mark.parametrize("n_jobs", [1, 3])
-@pytest.mark.parametrize("forest", [False, True])
-def test_batches_are_the_single_calls(n_jobs, forest):
-    rng = np.random.default_rng(2)
-    graph = random_forest(rng, 20) if forest else random_dag(rng, 20, 40)
-    W = rng.normal(size=(11, 20))
-    Y = graph.solve_batch(W, n_jobs=n_jobs)
-    assert_array_equal(Y, [graph.solve(w) for w in W])
-    state = graph.warm_state(11)
-    for _ in range(2):
-        assert_array_equal(graph.solve_batch(W, state=state, n_jobs=n_jobs), Y)
-    assert graph.solve_batch(W[:0]).shape == (0, 20)
 
 
 @pytest.mark.parametrize("scale", [1e-280, 1e30, 1.7e308])

@@ -25,7 +25,7 @@ def best_value(psi, scores, truth, weights, low, high):
 
 
 @pytest.mark.parametrize("psi", SURROGATES, ids=repr)
-@pytest.mark.parametrize("limits", [(0, 4), (1, 2), (2, 2), (0, 0), (3, 4)])
+@pytest.mark.parametrize("limits", [(0, 4), (1, 2), (0, 0)])
 @pytest.mark.parametrize("weight", [1.0, 0.25])
 def test_every_surrogate_equals_enumeration(psi, limits, weight):
     rng = np.random.default_rng(3)

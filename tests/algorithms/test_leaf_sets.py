@@ -38,7 +38,7 @@ def reduced_gains(core, gains, lam, mu):
     return g
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seeds, st.integers(1, 30))
 def test_a_tree_folds_into_one_number(seed, n):
     rng = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def test_a_tree_folds_into_one_number(seed, n):
     assert HierarchicalLabels(h, "leaves").space().contains(z[1:])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, st.integers(2, 14))
 def test_the_bound_holds_whatever_the_label(seed, n):
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def test_the_bound_holds_whatever_the_label(seed, n):
         assert bound == pytest.approx(g[0] + np.maximum(g[1:], 0.0).sum())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seeds, st.integers(2, 12))
 def test_the_core_has_the_optimum_of_the_whole(seed, n):
     rng = np.random.default_rng(seed)

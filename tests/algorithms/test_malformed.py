@@ -6,9 +6,6 @@ itself looks at every index as well: what slips through here is an IndexError th
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -378,27 +375,6 @@ def test_three_dimensional_features_are_refused_before_a_kernel_sees_them(name: 
             so.train.StructuredRisk(model, X[:, :, None], Y)
         with pytest.raises(DeclarationError, match="4 feature rows for the block"):
             model.predict(np.zeros(100), X[0][:, None])
-
-
-CRASH = """
-import numpy as np
-import structopt as so
-from structopt.estimators import StructuredSVM
-rng = np.random.default_rng(0)
-X, Y = rng.normal(size=(200, 50)), (rng.random((200, 3)) < 0.5).astype(int)
-try:
-    StructuredSVM(so.structures.PairwiseMRF(3)).fit(X[:, :, None], Y)
-except so.errors.DeclarationError as error:
-    print("refused:", error)
-"""
-
-
-def test_the_interpreter_survives() -> None:
-    found = subprocess.run(
-        [sys.executable, "-c", CRASH], capture_output=True, text=True, env=dict(os.environ), check=False
-    )
-    assert found.returncode == 0, found.stderr[-2000:]
-    assert found.stdout.startswith("refused: Example 0 of X has 50 feature rows for the block 'y'")
 
 
 # ---- sparse matrices -----------------------------------------------------------------------------

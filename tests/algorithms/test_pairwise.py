@@ -65,7 +65,7 @@ def models(draw, max_labels: int = 6):
     return PairwiseGraph(n, i, j), np.array(unary, float), np.array(pair, float)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(models())
 def test_relaxation_is_the_stated_optimum(model):
     graph, unary, pair = model
@@ -79,7 +79,7 @@ def test_relaxation_is_the_stated_optimum(model):
     assert value == unary @ y + pair @ p
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(models())
 def test_without_fewest_halves_only_common_values_are_decided(model):
     graph, unary, pair = model
@@ -90,7 +90,7 @@ def test_without_fewest_halves_only_common_values_are_decided(model):
     assert_array_equal(y, np.where((optima == 1).all(0), 1.0, np.where((optima == 0).all(0), 0.0, 0.5)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(models(max_labels=8))
 def test_exact_is_the_smallest_best_label(model):
     graph, unary, pair = model
@@ -146,7 +146,7 @@ def test_warm_answers_are_the_cold_answers(coupling, integral):
     graph = full(9)
     state = graph.warm_state(2)
     unary, pair = random_costs(rng, graph, coupling)
-    for step in range(200):
+    for step in range(80):
         unary = unary + 0.2 * rng.normal(size=9)
         pair = pair + 0.2 * coupling * rng.normal(size=36)
         scale = 10.0 ** rng.integers(-12, 12) if step % 20 == 0 else 1.0
@@ -185,29 +185,6 @@ def test_most_labels_are_decided_by_their_own_coefficients(n_free, integral):
         assert_allclose(value, lp_value(graph, unary, P[0]), rtol=1e-9, atol=1e-9)
         assert_array_equal(2.0 * z, np.rint(2.0 * z))
         assert value == pytest.approx(unary @ z[:n] + P[0] @ z[n:], rel=1e-12)
-
-
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_batches_are_the_single_calls(n_jobs):
-    rng = np.random.default_rng(5)
-    graph = full(7)
-    U, P = rng.normal(size=(10, 7)), rng.normal(size=(10, 21))
-    P[3] = np.abs(P[3])
-    Y, pairs, values = graph.solve_batch(U, P, n_jobs=n_jobs)
-    E, exact_values, proved = graph.solve_exact_batch(U, P, n_jobs=n_jobs)
-    state = graph.warm_state(10)
-    for _ in range(2):
-        for a, b in zip(graph.solve_batch(U, P, state=state, n_jobs=n_jobs), (Y, pairs, values), strict=True):
-            assert_array_equal(a, b)
-    for k in range(10):
-        y, p, value = graph.solve(U[k], P[k])
-        assert_array_equal(Y[k], y)
-        assert_array_equal(pairs[k], p)
-        assert values[k] == value
-        y, value, ok = graph.solve_exact(U[k], P[k])
-        assert_array_equal(E[k], y)
-        assert (exact_values[k], proved[k]) == (value, ok)
-    assert graph.solve_batch(U[:0], P[:0])[0].shape == (0, 7)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -301,7 +278,7 @@ def test_node_limit_gives_an_incumbent_below_the_bound():
     assert value <= graph.solve(unary, 0.02 * pair)[2] * (1 + 1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(models(max_labels=7), st.integers(0, 2**32 - 1))
 def test_product_and_pareto_front(model, seed):
     graph, h_unary, h_pair = model
@@ -326,7 +303,7 @@ def test_product_and_pareto_front(model, seed):
     assert (np.diff(fg) > 0).all()
 
 
-@pytest.mark.parametrize("n", [9, 10, 11, 13])
+@pytest.mark.parametrize("n", [9, 11])
 def test_enumeration_across_blocks(n):
     rng = np.random.default_rng(n)
     graph = full(n)
@@ -376,7 +353,7 @@ def test_without_frustration_the_relaxation_is_integral():
     rng = np.random.default_rng(2)
     tree = PairwiseGraph(9, [0, 0, 1, 1, 3, 3, 6], [1, 2, 3, 4, 5, 6, 7])
     graph = full(7)
-    for _ in range(100):
+    for _ in range(25):
         unary, pair = random_costs(rng, tree, integral=True)
         y, _, value = tree.solve(unary, pair)
         assert set(y.tolist()) <= {0.0, 1.0}

@@ -76,54 +76,21 @@ def path_algorithm(oracle):
     return getattr(algorithm, "_algorithm", algorithm)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_everything_equals_the_list_of_all_paths(seed):
-    (space, labels), rng = case(seed)
+@pytest.mark.parametrize("seed", range(10))
+def test_every_answer_equals_the_list_of_all_paths(seed):
+    (space, labels), _ = case(seed)
     oracle = so.Oracle(space)
     if space.structure.kind != "path":  # a graph with few arcs may be something simpler
         assert space.structure.kind in ("simplices", "product", "group forest", "assignment"), space.structure
         return
     assert isinstance(path_algorithm(oracle), PathAlgorithm)
-    n = labels.shape[1]
-    assert space.count() == len(labels)
-    for ties in (False, True):
-        C = rng.integers(-2, 3, (19, n)).astype(float) if ties else rng.normal(size=(19, n))
-        values = C @ labels.T
-        found = oracle.solve_batch(C)
-        np.testing.assert_allclose(found.values, values.max(axis=1), atol=1e-12)
-        assert all(space.contains(z) for z in found.Z)
-        assert oracle.maximize(C[0]).value == pytest.approx(values[0].max())
-        known = np.sort(values[0])[::-1]
-        best = oracle.k_best(C[0], 4)
-        np.testing.assert_allclose([label.value for label in best], known[:4], atol=1e-12)
-        if len(labels) > 2:
-            outside = oracle.maximize(C[0], forbid=[label.z for label in best[:2]])
-            assert outside.value == pytest.approx(known[2])
-        with pytest.raises(InfeasibleSpace):
-            oracle.maximize(C[0], forbid=list(labels))
-        # A side constraint that cuts through the labels.
-        row, limit = C[1], float(np.median(values[1]))
-        inside = values[0][values[1] <= limit + 1e-9]
-        assert oracle.maximize(C[0], rows=[(row, -np.inf, limit)]).value == pytest.approx(inside.max())
-        # Pareto fronts: of a loss with levels, and of a real one.
-        for g in (rng.integers(0, 3, n).astype(float), rng.normal(size=n)):
-            front = oracle.front((C[2], 0.5), (g, -0.25))
-            assert all(space.contains(z) for z in front)
-            for a, b in ((1.0, 1.0), (0.3, 2.0)):
-                ours, best = (np.minimum(a * (Z @ C[2]), b * (Z @ g)).max() for Z in (front, labels))
-                assert ours == pytest.approx(best, abs=1e-9)
-        # Sums over all labels.
-        log_z, mean = oracle.sums(C)
-        top = values.max(axis=1, keepdims=True)
-        weight = np.exp(values - top)
-        np.testing.assert_allclose(log_z, np.log(weight.sum(axis=1)) + top[:, 0], atol=1e-9)
-        np.testing.assert_allclose(mean, (weight / weight.sum(axis=1, keepdims=True)) @ labels, atol=1e-9)
-    drawn = oracle.sample(np.zeros(n), 400, random_state=0)
-    assert all(space.contains(z) for z in drawn[:20])
-    assert np.abs(drawn.mean(axis=0) - labels.mean(axis=0)).max() < 0.15
+    assert space.count() == len(labels) == len(space.enumerate())
+    assert all(space.contains(z) for z in labels)
+    report = so.testing.check_oracle(oracle, answers=so.Question.K_BEST | so.Question.FRONT | so.Question.SUMS, n=8)
+    assert report.ok, report
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_slack_of_paths_equals_the_list_of_all_paths(seed):
     (space, labels), rng = case(seed)
     n = labels.shape[1]

@@ -30,7 +30,7 @@ def switch(M: float, equality: bool = False) -> CompiledSpace:
 
 @pytest.mark.parametrize("integral", ["auto", "force"])
 @pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("M", [1e7, 1e8, 1e9])
+@pytest.mark.parametrize("M", [1e7, 1e9])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_switch_is_on_or_off(solver, M, equality, integral):
     space = switch(M, equality)

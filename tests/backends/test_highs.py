@@ -9,14 +9,12 @@ import highspy
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import structopt as so
 from structopt.backends import Status
 from structopt.backends.highs import Highs
 from structopt.errors import DeclarationError, SpaceMismatch
-from structopt.testing.instances import brute_force, crowded_knapsack, hard_knapsack, pairwise, space_of
+from structopt.testing.instances import crowded_knapsack, hard_knapsack, pairwise, space_of
 
 
 def _solve(backend: Highs, costs: np.ndarray) -> float:
@@ -27,33 +25,11 @@ def _solve(backend: Highs, costs: np.ndarray) -> float:
     return float(costs @ found.z)
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_mip_equals_brute_force(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n, rows = int(rng.integers(1, 6)), int(rng.integers(0, 4))
-    matrix = rng.integers(-3, 4, (rows, n)).astype(float)
-    space = space_of(sp.csr_array(matrix), -np.inf, rng.integers(-1, 5, rows), 0, rng.integers(1, 4, n), True)
-    costs = rng.normal(size=n) * 10.0 ** rng.integers(-6, 3)
-    backend = Highs(space)
-    backend.set_costs(costs)
-    found = backend.run()
-    best = brute_force(space, costs)
-    if best == -np.inf:
-        assert found.status is Status.INFEASIBLE
-        return
-    assert found.status is Status.OPTIMAL
-    assert found.z is not None
-    assert (found.z == np.rint(found.z)).all()
-    assert float(costs @ found.z) == pytest.approx(best, rel=1e-9, abs=1e-9 * np.abs(costs).sum())
-    assert found.bound >= float(costs @ found.z)
-
-
 def test_warm_solves_equal_cold_solves_on_many_objectives() -> None:
     # HiGHS 3194: a warm start can end "Optimal" and worse.
     space, rng = pairwise(10), np.random.default_rng(0)
     warm = Highs(space)
-    for trial in range(150):
+    for trial in range(40):
         costs = rng.normal(size=space.n_variables) * 10.0 ** rng.integers(-4, 4)
         if trial % 2:
             costs = np.round(costs, 1)

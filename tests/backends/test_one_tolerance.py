@@ -84,7 +84,7 @@ def check(space, solver, rng, **options):
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_are_the_same_for_algorithms_and_highs(kind):
     rng = np.random.default_rng(KINDS.index(kind))
-    for _ in range(25):
+    for _ in range(6):
         space = near_miss(rng, kind)
         for solver in ("auto", "diagram", "highs"):
             check(space, solver, rng)
@@ -95,19 +95,18 @@ def test_labels_are_the_same_for_algorithms_and_highs(kind):
 def test_labels_are_the_same_for_every_solver(solver):
     rng = np.random.default_rng(5)
     for kind in KINDS:
-        for _ in range(1 if solver.startswith("pyomo") else 3):
-            check(near_miss(rng, kind), solver, rng)
+        check(near_miss(rng, kind), solver, rng)
 
 
-@pytest.mark.parametrize("solver", ["auto", "diagram", *SOLVERS])
 @pytest.mark.parametrize("upper, most", [(1999.999, 2), (1999.9981, 2), (1999.9979, 1), (1999.0, 1), (2000.0, 2)])
-def test_two_items_of_a_thousand(solver, upper, most):
+def test_two_items_of_a_thousand(upper, most):
     space = so.LabelSpace()
     y = space.binary("y", 3)
     space.subject_to(1000 * y[0] + 1000 * y[1] <= upper, y[1] + 2 * y[2] <= 2)
     assert space.contains([1, 1, 0]) == (most == 2)
     assert [1.0, 1.0, 0.0] in space.enumerate().tolist() or most == 1
-    assert so.Oracle(space, solver).maximize([1.0, 1.0, -1.0]).value == pytest.approx(most)
+    for solver in ("auto", "diagram", *SOLVERS):
+        assert so.Oracle(space, solver).maximize([1.0, 1.0, -1.0]).value == pytest.approx(most), solver
 
 
 def test_rows_of_small_integers_stay_as_they_are():
@@ -127,7 +126,7 @@ def test_rows_of_continuous_variables_and_unbounded_ones_stay():
 def test_exact_rows_hold_all_labels(kind):
     """And no point besides them."""
     rng = np.random.default_rng(40 + KINDS.index(kind))
-    for _ in range(40):
+    for _ in range(12):
         space = near_miss(rng, kind)
         exact = with_exact_rows(space)
         boxes = [np.arange(np.ceil(low), np.floor(up) + 1) for low, up in zip(space.lower, space.upper, strict=True)]

@@ -55,17 +55,21 @@ def kill_one(client):
     os.kill(pids[min(pids)], signal.SIGKILL)
 
 
-@pytest.mark.parametrize("added_there", [False, True])
+@pytest.mark.parametrize("added_there", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_worker_that_dies_changes_nothing(added_there, workers, monkeypatch):
     if added_there:
         monkeypatch.setattr(shards, "_ADDED_THERE", 0)
         monkeypatch.setattr(passes, "_SCATTERED", 0)
     expected = bmrm(ShardedRisk(slow, 6, "sequential"), lam=0.05, tol=1e-2, line_search=False)
-    risk = ShardedRisk(slow, 6, workers)
+    risk, whole = ShardedRisk(slow, 6, workers), Hinge(*data())
+    sent = ShardedRisk.of(whole, 4, workers)
+    before = sent(np.ones(5))[0]
     killer = threading.Timer(0.05, kill_one, [workers.client])
     found = bmrm(risk, lam=0.05, tol=1e-2, line_search=False, callback=lambda r: r.passes == 2 and killer.start())
     killer.join()
     np.testing.assert_array_equal(found.w, expected.w)
+    # Data of this process are sent again.
+    assert sent(np.ones(5))[0] == before == pytest.approx(whole(np.ones(5))[0])
 
 
 @pytest.mark.slow
@@ -131,15 +135,6 @@ def test_a_slow_worker_gives_shards_away(workers, tmp_path):
     assert risk.shards.traffic.reloaded == 0  # they were moved, with all that they remember
 
 
-def test_data_of_this_process_are_sent_again(workers):
-    whole = Hinge(*data())
-    risk = ShardedRisk.of(whole, 4, workers)
-    before = risk(np.ones(5))
-    kill_one(workers.client)
-    after = risk(np.ones(5))
-    assert after[0] == before[0] == pytest.approx(whole(np.ones(5))[0])
-
-
 @pytest.mark.slow
 def test_a_shard_that_kills_its_worker_is_named(workers, tmp_path):
     flag = tmp_path / "deadly"
@@ -157,6 +152,7 @@ def test_a_shard_that_kills_its_worker_is_named(workers, tmp_path):
     assert np.isfinite(risk(np.ones(5))[0])
 
 
+@pytest.mark.slow  # every worker that is killed is started again and imports numba
 def test_the_shard_that_kills_workers_is_named_among_others(workers, tmp_path, monkeypatch):
     monkeypatch.setattr(passes, "_LOSSES", 2)
     flag = tmp_path / "deadly"

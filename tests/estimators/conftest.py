@@ -85,7 +85,7 @@ def _cases() -> dict[str, Case]:
     words = [rng.normal(size=(int(rng.integers(1, 4)), d)).round(3) for _ in range(n)]
     tags = [[("a", "b")[int(t)] for t in (x[:, 0] + 0.5 * rng.normal(size=len(x)) > 0)] for x in words]
     query = np.repeat(np.arange(n // 4), 4)
-    sgd = {"trainer": "sgd", "max_passes": 40, "tol": 1e-6}
+    sgd = {"trainer": "sgd", "max_passes": 10, "tol": 1e-6}
     table: dict[str, tuple[type, dict[str, Any], Any, Any, Any]] = {
         "LinearSVM": (e.LinearSVM, {"lam": 0.05}, X, score > 0, None),
         "LinearSVM squared": (e.LinearSVM, {"lam": 0.05, "loss": "squared_hinge"}, X, level, None),
@@ -108,12 +108,12 @@ def _cases() -> dict[str, Case]:
         "CRF": (e.CRF, {"lam": 0.05}, words, tags, None),
         "HierarchicalSVM": (e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05}, X, leaves, None),
         "HierarchicalSVM sgd": (
-            e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05, **sgd, "max_passes": 12}, X, leaves, None
+            e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05, **sgd, "max_passes": 5}, X, leaves, None
         ),
         "HierarchicalSVM divided": (
             e.HierarchicalSVM, {"hierarchy": tree, "lam": 0.05, "divided": True}, X, leaves, None
         ),
-        "SharedSVM": (e.SharedSVM, {"hierarchy": tree, "lam": 0.05}, X, leaves, None),
+        "SharedSVM": (e.SharedSVM, {"hierarchy": tree, "lam": 0.05, "rounds_tol": 0.05, "tol": 1e-2}, X, leaves, None),
         "ConditionalRiskMinimizer": (
             e.ConditionalRiskMinimizer, {"model": s.MultiLabel(3), "kernel": "rbf", "gamma": 0.5}, X, rows, None
         ),
@@ -126,7 +126,7 @@ def _cases() -> dict[str, Case]:
         ),
     }  # fmt: skip
     for trainer in ("block_ascent", "bcfw", "n_slack", "one_slack", "bmrm", "proximal_bundle", "sgd"):
-        options = sgd if trainer == "sgd" else {"trainer": trainer}
+        options = sgd if trainer == "sgd" else {"trainer": trainer, "tol": 1e-2 if trainer == "bcfw" else 1e-3}
         model = {"model": s.PairwiseMRF(3), "lam": 0.05}
         table[f"StructuredSVM {trainer}"] = (so.StructuredSVM, {**model, **options}, X, rows, None)
     return {name: Case(*given) for name, given in table.items()}

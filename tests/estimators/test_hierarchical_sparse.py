@@ -49,13 +49,6 @@ def test_float32_is_near_float64(sparse_data):
     assert single.result_.objective == pytest.approx(double.result_.objective, rel=1e-3)
 
 
-def test_sparse_and_dense_agree(sparse_data):
-    X, y = sparse_data
-    dense = HierarchicalSVM(TREE, lam=0.3, tol=1e-5).fit(X.toarray(), y)
-    sparse = HierarchicalSVM(TREE, lam=0.3, tol=1e-5).fit(X, y)
-    assert dense.result_.objective == pytest.approx(sparse.result_.objective, rel=3e-5)
-
-
 def test_memory_is_stated_and_refused(sparse_data):
     X, y = sparse_data
     est = HierarchicalSVM(TREE, lam=0.05, max_passes=1, trainer="sgd")

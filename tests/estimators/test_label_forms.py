@@ -51,6 +51,14 @@ def test_predictions_have_the_form_of_the_labels(kind, form, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_probabilities_have_the_form_of_the_labels(form):
+    crf, labels = so.CRF(model_of(SPACE), lam=0.1).fit(X, FORMS[form]), SPACE.enumerate()
+    found, weights = crf.predict_proba(X), np.exp(crf.decision_function(X) @ labels.T)
+    vectors = [SPACE.vector(**mean) for mean in found] if form == "blocks" else found
+    np.testing.assert_allclose(vectors, weights / weights.sum(axis=1, keepdims=True) @ labels, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_predictions_of_networks_have_the_form_of_the_labels(form, tmp_path):
     torch = pytest.importorskip("torch")
 
@@ -81,10 +89,24 @@ def test_models_return_all_blocks_if_they_do_not_follow_from_the_first():
     assert model.encode(label).tolist() == [1.0] * 5
 
 
+def test_samples_have_one_form():
+    labels = model_of(SPACE).sample(np.zeros(10), np.ones(2), 40, random_state=0)
+    assert all(list(label) == ["entity", "relation"] for label in labels)
+    assert any(not label["entity"][:2].any() for label in labels)  # here the relations follow from the entities
+
+
+def test_check_model_takes_labels_of_several_blocks():
+    assert so.testing.check_model(model_of(SPACE), X, FORMS["blocks"]).ok
+
+
 def test_top_k_returns_all_blocks_if_they_do_not_follow_from_the_first():
     torch = pytest.importorskip("torch")
     scores = {"entity": torch.ones(1, 3), "relation": torch.ones(1, 2)}
     labels, _ = so.torch.top_k(model_of(SPACE), scores, 3)
+    assert all(list(label) == ["entity", "relation"] for label in labels[0])
+    labels, _ = so.torch.top_k(model_of(SPACE), scores, 20)
+    assert all(list(label) == ["entity", "relation"] for label in labels[0])
+    labels = so.torch.sample(model_of(SPACE), scores, 40, random_state=0)
     assert all(list(label) == ["entity", "relation"] for label in labels[0])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import scipy.sparse as sp
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from structopt.errors import DeclarationError
@@ -83,13 +81,6 @@ def test_labels_of_any_kind_are_mapped() -> None:
         svm = LinearSVM(lam=0.1).fit(X, np.array(names)[y])
         assert np.array_equal(svm.coef_, reference.coef_)
         assert np.array_equal(svm.predict(X), np.array(names)[reference.predict(X)])
-
-
-def test_clone_grid_and_pickle() -> None:
-    X, y = data()
-    grid = GridSearchCV(LinearSVM(), {"lam": [1e-3, 1.0], "loss": ["hinge", "squared_hinge"]}, cv=2).fit(X, y)
-    best = pickle.loads(pickle.dumps(grid.best_estimator_))
-    assert np.array_equal(best.predict(X), grid.predict(X))
 
 
 def test_limits_warn_and_checkpoints_resume(tmp_path: Path) -> None:

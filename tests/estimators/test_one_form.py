@@ -37,17 +37,14 @@ def long_indices(X: Any) -> Any:
 
 DENSE: dict[str, Callable[[Any], Any]] = {
     "float32": lambda X: X.astype(np.float32),
-    "float16": lambda X: X.astype(np.float16),
     "integers": lambda X: np.rint(4 * X).astype(np.int32),
     "Fortran": np.asfortranarray,
-    "strided": lambda X: np.repeat(X, 2, axis=-1)[..., ::2],
     "read-only": frozen,
 }
 SPARSE: dict[str, Callable[[Any], Any]] = {
     "float32": lambda X: sp.csr_array(X.astype(np.float32)),
     "int64 indices": long_indices,
     "csc": sp.csc_array,
-    "coo": sp.coo_array,
     "csr_matrix": sp.csr_matrix,
 }
 

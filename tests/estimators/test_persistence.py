@@ -15,20 +15,9 @@ from sklearn.base import BaseEstimator
 import structopt as so
 from structopt._archive import read_archive, write_archive
 from structopt.errors import DeclarationError
-from structopt.estimators import (
-    CRF,
-    AUCMaximizer,
-    FBetaSVM,
-    LinearSVM,
-    OrdinalRegressor,
-    Persistent,
-    QuantileRegressor,
-    RankSVM,
-    load,
-)
+from structopt.estimators import LinearSVM, Persistent, load
 from structopt.estimators._codec import Decoder, Encoder
 from structopt.losses import CostMatrix, Hamming, HierarchicalLoss
-from structopt.risks import NDCG
 from structopt.structures.arborescence import Arborescence
 from structopt.structures.assignment import Assignment
 from structopt.structures.chain import Chain, bio_rules
@@ -55,30 +44,6 @@ class Holder(Persistent, BaseEstimator):
         return self
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [LinearSVM(lam=0.1), AUCMaximizer(), FBetaSVM(beta=2.0), RankSVM(measure=NDCG(k=5)), QuantileRegressor(tau=0.3),
-     OrdinalRegressor(cost="linear"), LinearSVM(multi_class="ovr", trainer="coordinate_descent")],
-    ids=lambda e: type(e).__name__,
-)  # fmt: skip
-def test_every_estimator_comes_back(estimator: Any, tmp_path: Path) -> None:
-    names = np.array(["b", "a", "c"])[(Y + (X[:, 3] > 1)).astype(int)]
-    y = names if getattr(estimator, "trainer", "") == "coordinate_descent" else Y
-    estimator.fit(X, y)
-    path = tmp_path / "estimator.npz"
-    estimator.save(path)
-    again = load(path)
-    assert type(again) is type(estimator) and again.get_params() == estimator.get_params()
-    found, wanted = again.predict(X), estimator.predict(X)
-    # Sums over coefficients that lie otherwise in memory may differ in their last bits.
-    assert np.allclose(found, wanted, rtol=1e-12) if wanted.dtype.kind == "f" else np.array_equal(found, wanted)
-    assert again.result_.gap == estimator.result_.gap and again.result_.converged
-    assert np.array_equal(again.result_.history["objective"], estimator.result_.history["objective"])
-    assert again.n_features_in_ == 4
-    with zipfile.ZipFile(path) as archive:
-        assert b"pickle" not in b"".join(archive.read(name) for name in archive.namelist())
-
-
 def test_an_unfitted_one_and_one_with_feature_names(tmp_path: Path) -> None:
     LinearSVM(lam=0.5, tol=1e-2).save(tmp_path / "new.npz")
     assert load(tmp_path / "new.npz").get_params() == LinearSVM(lam=0.5, tol=1e-2).get_params()
@@ -87,16 +52,8 @@ def test_an_unfitted_one_and_one_with_feature_names(tmp_path: Path) -> None:
     svm = LinearSVM().fit(frame, Y)
     svm.save(tmp_path / "named.npz")
     assert load(tmp_path / "named.npz").feature_names_in_.tolist() == ["a", "b", "c", "d"]
-
-
-def test_crf_brings_its_chain(tmp_path: Path) -> None:
-    sequences = [RNG.normal(size=(n, 2)) for n in (3, 4, 5)]
-    labels = [["O", "B", "I"], ["O", "O", "B", "I"], ["B", "I", "I", "O", "O"]]
-    crf = CRF(lam=0.1, transitions="bio").fit(sequences, labels)
-    crf.save(tmp_path / "crf.npz")
-    again = load(tmp_path / "crf.npz")
-    assert again.predict(sequences) == crf.predict(sequences)
-    assert repr(again.model_) == repr(crf.model_)
+    with zipfile.ZipFile(tmp_path / "named.npz") as archive:
+        assert b"pickle" not in b"".join(archive.read(name) for name in archive.namelist())
 
 
 MODELS = [

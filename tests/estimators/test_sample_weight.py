@@ -48,11 +48,13 @@ def is_sgd(case: Any) -> bool:
 
 def test_weight_is_a_number_of_copies(case):
     copies = copies_of(case)
+    kept = copies.copy()
     twin = repeated(case, copies)
-    tol = 1e-3 if case.parameters.get("trainer") == "bcfw" else 1e-5  # plain Frank-Wolfe steps stall
+    tol = 1e-2 if case.parameters.get("trainer") == "bcfw" else 1e-5  # plain Frank-Wolfe steps stall
     options = {} if case.kind is so.estimators.ConditionalRiskMinimizer or is_sgd(case) else {"tol": tol}
     weighted = case.fit(case.make(**options), sample_weight=copies)
     plain = twin.fit(twin.make(**options))
+    np.testing.assert_array_equal(copies, kept)
     if weights_of(weighted) is None:
         grid = np.random.default_rng(1).normal(size=(9, 3))
         np.testing.assert_allclose(weighted.conditional_risk(grid)[0], plain.conditional_risk(grid)[0], atol=1e-9)
@@ -78,33 +80,34 @@ def test_unit_does_not_count(case):
     weight = np.random.default_rng(8).uniform(0.1, 2.0, len(case.y))
     if case.parameters.get("measure", "pairs") != "pairs":
         weight = weight[case.query]
-    a = case.fit(case.make(), sample_weight=weight)
-    b = case.fit(case.make(), sample_weight=list(1024.0 * weight))
+    short = {} if case.kind is so.estimators.ConditionalRiskMinimizer else {"max_passes": 4}
+    a = case.fit(case.make(**short), sample_weight=weight)
+    b = case.fit(case.make(**short), sample_weight=list(1024.0 * weight))
     if weights_of(a) is None:
         np.testing.assert_allclose(a.weights(case.X), b.weights(case.X))
     else:
         np.testing.assert_allclose(a.result_.w, b.result_.w, atol=1e-7)
-    c, d = case.fit(case.make()), case.fit(case.make(), sample_weight=np.full(len(case.y), 3.0))
+    c, d = case.fit(case.make(**short)), case.fit(case.make(**short), sample_weight=np.full(len(case.y), 3.0))
     if weights_of(c) is not None:
         np.testing.assert_array_equal(c.result_.w, d.result_.w)
 
 
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        ([1.0], "1 entries for 24 examples"),
-        (np.ones((24, 2)), "1D array or scalar"),
-        (np.where(np.arange(24) == 5, -1.0, 1.0), "entry 5 is -1"),
-        (np.where(np.arange(24) == 7, np.nan, 1.0), "entry 7 is nan"),
-        (np.where(np.arange(24) == 7, np.inf, 1.0), "entry 7 is inf"),
-        (np.zeros(24), "every sample weight is zero"),
-        (["heavy"] * 24, "one number per example"),
-        ({"a": 1}, "one number per example"),
-    ],
-)
-def test_impossible_weights(case, weight, message):
-    with pytest.raises(so.errors.DeclarationError, match=message):
-        case.fit(case.make(), sample_weight=weight)
+IMPOSSIBLE = [
+    ([1.0], "1 entries for 24 examples"),
+    (np.ones((24, 2)), "1D array or scalar"),
+    (np.where(np.arange(24) == 5, -1.0, 1.0), "entry 5 is -1"),
+    (np.where(np.arange(24) == 7, np.nan, 1.0), "entry 7 is nan"),
+    (np.where(np.arange(24) == 7, np.inf, 1.0), "entry 7 is inf"),
+    (np.zeros(24), "every sample weight is zero"),
+    (["heavy"] * 24, "one number per example"),
+    ({"a": 1}, "one number per example"),
+]
+
+
+def test_impossible_weights(case):
+    for weight, message in IMPOSSIBLE:
+        with pytest.raises(so.errors.DeclarationError, match=message):
+            case.fit(case.make(), sample_weight=weight)
 
 
 def test_classes_of_weight_zero_are_not_there(cases):
@@ -136,13 +139,3 @@ def test_in_pipelines_and_searches(cases):
     search = GridSearchCV(case.make(), {"lam": [0.1, 1.0], "warm_start": [False, True]}, cv=2)
     search.fit(case.X, case.y, sample_weight=weight)
     assert search.best_estimator_.coef_.shape == (9,)
-
-
-def test_the_callers_weights_are_not_touched(case):
-    weight = np.full(24, 2.0)
-    weight[3] = 1.0
-    if case.parameters.get("measure", "pairs") != "pairs":
-        weight[:] = 2.0
-    kept = weight.copy()
-    case.fit(case.make(), sample_weight=weight)
-    np.testing.assert_array_equal(weight, kept)

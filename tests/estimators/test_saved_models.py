@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import structopt as so
 from structopt.backends.highs import Highs
 from structopt.errors import DeclarationError
-from structopt.estimators import ConditionalRiskMinimizer, load
+from structopt.estimators import load
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(40, 3))
@@ -159,20 +159,6 @@ def test_a_space_from_a_file_of_another_tool(tmp_path: Path) -> None:
     again = load(tmp_path / "svm.npz").model
     assert again.space().fingerprint == model.space().fingerprint
     assert list(again.space().variable_names) == list(model.space().variable_names)
-
-
-def test_a_conditional_risk_over_a_declared_model(tmp_path: Path) -> None:
-    space = so.LabelSpace("at most two")
-    y = space.binary("y", 3)
-    space.subject_to(y.sum() <= 2)
-    model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming())
-    Y = (X @ RNG.normal(size=(3, 3)) > 0.3).astype(int)
-    Y[Y.sum(axis=1) == 3, 0] = 0
-    crm = ConditionalRiskMinimizer(model, lam=0.1).fit(X, Y)
-    crm.save(tmp_path / "crm.npz")
-    again = load(tmp_path / "crm.npz")
-    assert np.array_equal(again.predict(X), crm.predict(X))
-    np.testing.assert_allclose(np.column_stack(again.conditional_risk(X)), np.column_stack(crm.conditional_risk(X)))
 
 
 def test_settings_of_a_solver(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_alternation_never_increases_the_objective(leaf_data, h):
 @pytest.mark.parametrize("h", [TREE, DAG])
 def test_alternation_reaches_the_joint_optimum(leaf_data, h):
     """(14) of NHSVM, vectors and weights at once, by a conic solver."""
-    X, y = leaf_data(h, n=20, d=2)
+    X, y = leaf_data(h, n=12, d=2)
     est = SharedSVM(h, lam=0.2, tol=1e-4, max_rounds=60, rounds_tol=1e-5, intercept=False).fit(X, y)
     U, alpha, t = cp.Variable((len(h), 2)), cp.Variable(len(h), nonneg=True), cp.Variable(len(h))
     scores = X @ (h.closure.toarray() @ U).T
@@ -66,7 +66,7 @@ def test_final_alpha_is_best_for_the_final_vectors(leaf_data):
 
 
 def test_published_shares_stand_still_at_the_end(leaf_data):
-    X, y = leaf_data(TREE)
+    X, y = leaf_data(TREE, n=20)
     est = SharedSVM(TREE, lam=0.2, tol=1e-5, margin="normalized", shares="published", rounds_tol=1e-3).fit(X, y)
     U = np.column_stack([est.coef_, est.intercept_])
     again = norms.shared_alpha((U**2).sum(axis=1), TREE, root=False, shares="published")

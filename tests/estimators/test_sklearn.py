@@ -17,7 +17,6 @@ from structopt.estimators import AUCMaximizer, FBetaSVM, LinearSVM, OrdinalRegre
 ESTIMATORS = [
     LinearSVM(),
     LinearSVM(lam=1.0, trainer="coordinate_descent", loss="squared_hinge"),
-    LinearSVM(multi_class="crammer_singer"),
     AUCMaximizer(),
     FBetaSVM(),
     RankSVM(),
@@ -48,10 +47,10 @@ def test_estimator(estimator: Any, check: Any) -> None:
 
 def test_a_search_in_threads_is_the_search() -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4))
+    X = rng.normal(size=(24, 4))
     Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
     for model in (so.structures.MultiLabel(3), so.structures.PairwiseMRF(3)):
-        search = GridSearchCV(so.StructuredSVM(model, surrogate="slack"), {"lam": [1e-2, 0.1, 1.0]}, cv=3)
+        search = GridSearchCV(so.StructuredSVM(model, surrogate="slack"), {"lam": [0.1, 1.0]}, cv=2)
         alone = search.fit(X, Y).cv_results_["mean_test_score"]
         with joblib.parallel_config(backend="threading"):
             together = search.set_params(n_jobs=2).fit(X, Y).cv_results_["mean_test_score"]

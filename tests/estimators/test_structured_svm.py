@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -39,28 +38,7 @@ def mrf(**options):
     return so.StructuredSVM(so.structures.PairwiseMRF(3, intercept=True), lam=0.01, **options)
 
 
-@pytest.mark.parametrize("surrogate", ["margin", "slack"])
-@pytest.mark.parametrize("trainer", ["auto", "block_ascent", "bmrm", "one_slack", "n_slack"])
-def test_trainers_reach_one_objective(tags, surrogate, trainer):
-    X, Y = tags
-    svm = mrf(surrogate=surrogate, trainer=trainer, tol=1e-4).fit(X, Y)
-    assert svm.result_.converged and svm.result_.lower_bound <= svm.result_.objective
-    reference = mrf(surrogate=surrogate, trainer="bmrm", tol=1e-6).fit(X, Y).result_
-    assert svm.result_.lower_bound <= reference.objective + 1e-9
-    assert svm.result_.objective <= reference.objective * (1 + 2e-4)
-    assert svm.score(X, Y) > 0.8
-    assert svm.trainer_ == ("block_ascent" if trainer == "auto" else trainer)
-
-
-def test_sparse_and_dense_agree(tags):
-    X, Y = tags
-    dense, sparse = mrf(tol=1e-6).fit(X, Y), mrf(tol=1e-6).fit(sp.csr_matrix(X), Y)
-    # a relative gap of 1e-6 leaves the weights this much room: lam/2 |dw|^2 <= gap
-    np.testing.assert_allclose(dense.coef_, sparse.coef_, atol=5e-3)
-    np.testing.assert_array_equal(dense.predict(X), sparse.predict(sp.csr_array(X)))
-
-
-def test_scikit_learn_contract(tags, tmp_path):
+def test_scikit_learn_contract(tags):
     X, Y = tags
     svm = mrf()
     twin = clone(svm)
@@ -71,12 +49,9 @@ def test_scikit_learn_contract(tags, tmp_path):
     pipeline = make_pipeline(StandardScaler(), mrf()).fit(X, Y)
     assert pipeline.predict(X).shape == Y.shape
     fitted = mrf().fit(X, Y)
+    assert fitted.trainer_ == "block_ascent"
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
-    path = tmp_path / "svm.npz"
-    fitted.save(path)
-    loaded = so.load(path)
-    np.testing.assert_array_equal(loaded.predict(X), fitted.predict(X))
     np.testing.assert_array_equal(mrf().fit(X, Y).coef_, fitted.coef_)  # the same seed, the same weights
 
 
@@ -120,17 +95,6 @@ def test_plane_of_an_example(tags):
     plane = svm.predict_plane(X[0], Y[0])
     result = so.search.exact(plane, "slack")
     assert result.upper_bound >= result.value >= 0
-
-
-def test_user_declared_model(tags):
-    X, Y = tags
-    space = so.LabelSpace("at most two")
-    y = space.binary("y", 3)
-    space.subject_to(y.sum() <= 2)
-    model = so.Model(space, {"y": so.features.Linear(intercept=True)}, so.losses.Hamming())
-    keep = Y.sum(axis=1) <= 2
-    svm = so.StructuredSVM(model, lam=0.01).fit(X[keep], Y[keep])
-    assert svm.predict(X).sum(axis=1).max() <= 2
 
 
 class TestBadInput:
@@ -198,15 +162,6 @@ class TestBadInput:
         svm = mrf(tol=1e-10).fit(X, Y)
         assert svm.result_.stopped == "interrupted" and np.isfinite(svm.result_.gap)
 
-    def test_checkpoint_resumes_to_the_same_weights(self, tags, tmp_path):
-        X, Y = tags
-        whole = mrf(tol=1e-6).fit(X, Y)
-        path = tmp_path / "run.npz"
-        mrf(tol=1e-6, checkpoint=so.train.Checkpoint(path, every=0), max_passes=5).fit(X, Y)
-        resumed = mrf(tol=1e-6, checkpoint=so.train.Checkpoint(path, every=0)).fit(X, Y)
-        np.testing.assert_allclose(resumed.coef_, whole.coef_, atol=1e-3)
-        assert resumed.result_.converged and resumed.result_.passes > 5
-
 
 # ---- schedules of surrogates ---------------------------------------------------------------------
 
@@ -263,9 +218,9 @@ def test_schedules_that_are_none_are_refused(surrogate, message):
 
 @pytest.mark.parametrize("trainer", ["block_ascent", "bcfw", "n_slack", "one_slack", "bmrm", "proximal_bundle", "sgd"])
 def test_every_trainer_begins_where_it_is_told(trainer):
-    X, y = schedule_data()
+    X, y = schedule_data(30)
     for model in (so.structures.Multiclass(4), so.structures.Chain(4)):
-        data = (X, y) if isinstance(model, so.structures.Multiclass) else (list(X.reshape(12, 5, 5)), y.reshape(12, 5))
+        data = (X, y) if isinstance(model, so.structures.Multiclass) else (list(X.reshape(6, 5, 5)), y.reshape(6, 5))
         risk = so.train.StructuredRisk(model, *data)
         best = so.train.bmrm(risk, lam=0.02, tol=1e-3)
         function = so.train.get(trainer).function

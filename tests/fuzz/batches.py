@@ -174,6 +174,10 @@ def best_labels(risk: StructuredRisk, w: Any) -> np.ndarray:
         options = {"counted": model.counted(x)} if psi.counts else {}
         h, g = psi.factors(model.scores(w, x), model.loss(risk.Y[i], x), truth, **options)
         H, G = labels @ h[0] + h[1], labels @ g[0] + g[1]
+        if psi.counts:  # micro-F1 by its definition
+            counts = np.asarray(options["counted"], dtype=float)
+            margin = np.abs(labels - truth) @ counts + (labels - truth) @ model.scores(w, x)
+            assert np.allclose(H, margin) and np.allclose(G, -(labels + truth) @ counts), "h and g of micro-F1"
         defined = G < -1e-9 if psi.counts else np.isfinite(G)
         best[i] = psi.clipped_array(H[defined], G[defined]).max(initial=0.0)
     return best

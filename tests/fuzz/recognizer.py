@@ -221,6 +221,34 @@ def intervals(rng: np.random.Generator) -> Rows:
     return _of(entries, n, "intervals")
 
 
+def groups(rng: np.random.Generator) -> Rows:
+    """One-of-many groups on a forest, joined by pairs with marginal rows or by rows ``y + y' <= 1``."""
+    space, integer = so.LabelSpace("groups"), rng.random() < 0.7
+    states: list[so.Expression] = []
+    for g, size in enumerate(rng.integers(2, 4, int(rng.integers(2, 6))).tolist()):
+        group = space.binary(f"y{g}", size) if integer else space.continuous(f"y{g}", size, 0, 1)
+        states.append(group)
+        if not g or rng.random() < 0.5:
+            space.subject_to(group.sum() == 1)
+        if not g:
+            continue
+        parent = states[g - 1 if rng.random() < 0.4 else int(rng.integers(g))]
+        allowed = rng.random((parent.size, size)) < rng.choice([1.0, 0.8, 0.5])
+        allowed[0, 0] = True
+        if integer and rng.random() < 0.3:
+            space.subject_to(group.sum() == 1, *(parent[i] + group[j] <= 1 for i, j in np.argwhere(~allowed)))
+            continue
+        first, second = np.nonzero(allowed)
+        upper, whole = float(rng.choice([1, 2, INF])), rng.random() < 0.2
+        pair = space.binary(f"p{g}", first.size) if whole else space.continuous(f"p{g}", first.size, 0, upper)
+        for ends, marginal in ((first, parent), (second, group)):
+            for state in range(marginal.size):
+                inside = (ends == state).astype(float)
+                space.subject_to(inside @ pair == marginal[state])
+    bounds = space.row_lower.copy(), space.row_upper.copy(), space.lower.copy(), space.upper.copy()
+    return Rows(space.matrix.toarray(), *bounds, space.integrality.copy(), ["groups"])
+
+
 def general(rng: np.random.Generator) -> Rows:
     n, m = int(rng.integers(2, 8)), int(rng.integers(1, 4))
     inside = rng.integers(0, 2, n)
@@ -246,6 +274,7 @@ CLASSES: tuple[Callable[[np.random.Generator], Rows], ...] = (
     path,
     flow,
     intervals,
+    groups,
     general,
 )
 
@@ -778,6 +807,9 @@ def case(seed: int) -> str:
         empty = ~s.A.any(axis=1) & ((s.lo > 1e-6) | (s.up < -1e-6))
         assert empty.any(), f"refused as infeasible, and no row without entries is false\n{s}"
         return f"{told}, refused"
+    # A space rounds the bounds of its integer columns, and its relaxation keeps these bounds.
+    s.lower = np.where(s.integer, np.ceil(s.lower - 1e-9), s.lower)
+    s.upper = np.where(s.integer, np.floor(s.upper + 1e-9), s.upper)
     test = _Case(s, space)
     if not test.plain(rng):
         return f"{told}, empty"

@@ -20,9 +20,9 @@ run = _runner()
 
 @pytest.mark.parametrize("job", run.job_names())
 def test_first_cases(job):
-    report = run.run_cases(job, range(20))
+    report = run.run_cases(job, range(10))
     assert not report.failures, report.failures[0][1]
-    assert sum(report.kinds.values()) == 20
+    assert sum(report.kinds.values()) == 10
 
 
 def test_a_failure_is_reported_with_its_seed(tmp_path, monkeypatch):

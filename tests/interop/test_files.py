@@ -304,7 +304,7 @@ def test_files_of_pulp_and_pyomo(tmp_path: Path) -> None:
 
 
 def test_large_space_is_quick(tmp_path: Path) -> None:
-    n = 20_000
+    n = 5_000
     matrix = sp.random_array((n, n), density=3 / n, rng=np.random.default_rng(0), format="csr")
     names = [f"y[{k}]" for k in range(n)]
     large = assemble(matrix, (np.zeros(n), np.ones(n)), (np.zeros(n), np.ones(n)), np.ones(n), names, names, "large")

@@ -54,7 +54,7 @@ def test_labelled_grid() -> None:
 
 
 def test_many_names_are_grouped_quickly() -> None:
-    shape = (1000, 100)
+    shape = (300, 100)
     assert blocks_of([f"y[{i},{j}]" for i, j in np.ndindex(shape)]) == [("y", shape, None)]
 
 

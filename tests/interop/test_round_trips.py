@@ -130,7 +130,7 @@ def assert_same(space: CompiledSpace, again: CompiledSpace) -> None:
 
 
 @pytest.mark.parametrize("form", ["pyomo", "pulp", "mps", "lp"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @example(space=one_row(0.1, 0.7, [1.0, 0.0, -1 / 3]))
 @example(space=one_row(-0.3, 0.7, [0.1]))  # a range whose width rounds
 @example(space=one_row(-1e15, 0.1, [1.0]))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import structopt as so
+from structopt.errors import InfeasibleSpace
 
 SIZES = [[2, 0, 1], [0, 2, 1], [2, 1, 0], [0, 0, 3], [0, 0]]
 
@@ -74,3 +75,24 @@ def test_slack_risk_does_not_depend_on_the_place_of_an_empty_example(order: list
     alone = so.risks.StructuredRisk(model, X[1:], y[1:], "slack", rtol=1e-9)
     for w in rng.normal(size=(20, 2)):
         assert risk(w)[0] == pytest.approx(0.5 * alone(w)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["auto", "highs", "scipy"])
+def test_space_without_variables_has_one_label(solver: str) -> None:
+    oracle = so.Oracle(tags([]), solver=solver)
+    assert [label.value for label in oracle.k_best([], 3)] == [0.0]
+    with pytest.raises(InfeasibleSpace):
+        oracle.maximize([], forbid=[[]])
+    log_partition, means = oracle.sums(np.zeros((2, 0)))
+    assert log_partition.tolist() == [0.0, 0.0] and means.shape == (2, 0)
+    assert oracle.sample([], 2).shape == (2, 0)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_crf_takes_empty_examples(sizes: list[int]) -> None:
+    model, X, Y, _ = data(sizes)
+    crf = so.CRF(model, lam=0.1).fit(X, Y)
+    likelihood = crf.log_likelihood(X, Y)
+    assert [len(label) for label in crf.predict(X)] == sizes
+    assert [len(mean) for mean in crf.predict_proba(X)] == sizes
+    assert all(likelihood[i] == 0.0 for i, n in enumerate(sizes) if n == 0)

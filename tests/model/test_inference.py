@@ -116,21 +116,6 @@ def test_fronts_hold_the_most_violated_labels(name, surrogate, monkeypatch):
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_example_has_its_own_weight_of_the_loss(name):
-    rng = np.random.default_rng(3)
-    model, X, Y = case(name, rng)
-    batch = model.batch(X)
-    truth = batch.truth(Y)
-    loss, tables = batch.loss(truth), batch.tables(rng.normal(size=batch.n_weights))
-    weight = rng.uniform(0.1, 3.0, batch.n)
-    labels, values = batch.argmax(tables, loss, weight)
-    np.testing.assert_allclose(values, batch.dot(tables, labels) + weight * batch.loss_values(loss, labels), atol=1e-9)
-    for i in range(batch.n):
-        _, alone = batch.argmax(tables, loss, float(weight[i]), examples=np.array([i]))
-        np.testing.assert_allclose(alone[i], values[i], rtol=1e-9, atol=1e-9)
-
-
 def walks(x: Any) -> so.LabelSpace:
     """Walks over three nodes, as long as the input has rows: a path in layers."""
     T = len(x["at"])
@@ -158,7 +143,7 @@ def listed_for(model: so.Model, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("declare", [walks, budget])
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "log", so.surrogates.BetaScaling(0.5)])
+@pytest.mark.parametrize("surrogate", ["margin", "slack", so.surrogates.BetaScaling(0.5)])
 @pytest.mark.parametrize("search", ["auto", "convex_hull"])
 def test_spaces_by_input_are_searched_together(declare, surrogate, search):
     """Examples of different spaces, one after the other: values and planes are those of the list of all labels."""
@@ -175,7 +160,7 @@ def test_spaces_by_input_are_searched_together(declare, surrogate, search):
     Y = [model.decode(z, x) for z, x in zip(truth, X, strict=True)]
     risk = StructuredRisk(model, X, Y, surrogate, search=search, rtol=1e-9)
     psi = so.surrogates.get(surrogate)
-    for scale in (0.0, 0.4, 2.0):
+    for scale in (0.0, 0.7):
         w = scale * rng.normal(size=risk.n_features)
         found = risk.violations(w)
         value, subgradient = risk(w)

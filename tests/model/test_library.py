@@ -1,8 +1,7 @@
-"""Every model of ``models/``: oracle, codec, features, batch, and a few passes of training."""
+"""Every model of ``models/``: data sets, training, and files of one's own."""
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -78,75 +77,6 @@ def test_data_are_reproducible_and_differ_by_seed(loaded, sample):
     assert len({repr(y) for y in Y}) > 1
 
 
-def test_oracle_agrees_with_highs(loaded, sample):
-    rng = np.random.default_rng(0)
-    smallest = sorted(sample[0], key=lambda x: loaded.model.space(x).n_variables)[:2]  # the trees' MIP is slow
-    for x in smallest:
-        space = loaded.model.space(x)
-        fast, reference = loaded.model.oracle(x), so.Oracle(space, "highs")
-        for _ in range(4):
-            c = rng.normal(size=space.n_variables)
-            label = fast.maximize(c)
-            assert label.value == pytest.approx(reference.maximize(c).value, abs=1e-6)
-            assert space.contains(label.z)
-            assert c @ label.z == pytest.approx(label.value, abs=1e-9)
-
-
-def test_labels_survive_the_codec(loaded, sample):
-    for x, y in zip(*sample, strict=True):
-        z = loaded.model.encode(y, x)
-        assert loaded.model.space(x).contains(z)
-        decoded = loaded.model.decode(z, x)
-        if loaded.name == "document_ranking":  # relevances in, a ranking out
-            assert (np.diff(np.asarray(y)[decoded]) <= 0).all()
-            assert sorted(decoded) == list(range(len(y)))
-        else:
-            assert np.array_equal(decoded, y), (decoded, y)
-
-
-def test_the_loss_is_zero_at_the_ground_truth_and_never_negative(loaded, sample):
-    rng = np.random.default_rng(1)
-    for x, y in list(zip(*sample, strict=True))[:4]:
-        coef, const = loaded.model.loss(y, x)
-        assert coef @ loaded.model.encode(y, x) + const == pytest.approx(0.0, abs=1e-9)
-        label = loaded.model.oracle(x).maximize(rng.normal(size=len(coef)))
-        assert coef @ label.z + const >= -1e-9
-        assert loaded.model.oracle(x).maximize(coef).value + const > 0
-
-
-def test_scores_are_the_joint_features_times_the_weights(loaded, sample):
-    rng = np.random.default_rng(2)
-    X, Y = sample
-    w = rng.normal(size=loaded.model.n_weights(X[0]))
-    for x, y in list(zip(X, Y, strict=True))[:4]:
-        costs = loaded.model.scores(w, x)
-        for z in (loaded.model.encode(y, x), loaded.model.oracle(x).maximize(costs).z):
-            assert w @ loaded.model.joint(x, z) == pytest.approx(costs @ z, abs=1e-9)
-
-
-def test_a_batch_is_the_loop_over_its_examples(loaded, sample):
-    X, Y = sample
-    model, rng = loaded.model, np.random.default_rng(3)
-    batch = model.batch(X)
-    w = rng.normal(size=batch.n_weights)
-    tables = batch.tables(w)
-    truth = batch.truth(Y)
-    loss = batch.loss(truth)
-    labels, values = batch.argmax(tables, loss, 0.7)
-    points = [model.encode(y, x) for x, y in zip(X, Y, strict=True)]
-    assert np.allclose(batch.dot(tables, truth), [model.scores(w, x) @ z for x, z in zip(X, points, strict=True)])
-    assert np.allclose(batch.joint(truth), sum(model.joint(x, z) for x, z in zip(X, points, strict=True)))
-    losses = batch.loss_values(loss, labels)
-    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        coef, const = model.loss(y, x)
-        best = model.oracle(x).maximize(model.scores(w, x) + 0.7 * coef)
-        assert values[i] == pytest.approx(best.value + 0.7 * const, abs=1e-6)
-    assert np.allclose(batch.dot(tables, labels) + 0.7 * losses, values, atol=1e-6)
-    some = np.array([1, 5])
-    _, found = batch.argmax(tables, loss, 0.7, examples=some)
-    assert np.allclose(found[some], values[some])
-
-
 @pytest.mark.parametrize("trainer", ["block_ascent", "bmrm"])
 def test_it_trains(loaded, trainer):
     X, Y = loaded.data(n=12, seed=0)
@@ -163,13 +93,6 @@ def test_it_trains(loaded, trainer):
     at_zero, _ = risk(np.zeros(risk.n_features))
     assert result.objective < at_zero
     assert result.lower_bound > 0
-
-
-def test_models_pickle(loaded, sample):
-    x = sample[0][0]
-    model = pickle.loads(pickle.dumps(loaded.model))
-    w = np.random.default_rng(4).normal(size=model.n_weights(x))
-    assert np.array_equal(model.predict(w, x), loaded.model.predict(w, x))
 
 
 # ---- files of one's own --------------------------------------------------------------------------

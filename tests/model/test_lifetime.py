@@ -44,7 +44,6 @@ CASES: dict[str, tuple[so.Model, Any, Any]] = {
 
 @pytest.fixture
 def no_collector() -> Any:
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

@@ -1,8 +1,6 @@
-"""Models composed by a user: features linear in z, batches equal to loops, codecs, losses."""
+"""Models composed by a user: scores, label encoders, tied weights, bad input."""
 
 from __future__ import annotations
-
-import pickle
 
 import numpy as np
 import pytest
@@ -80,53 +78,6 @@ def test_scores_are_joint_features_times_w(rng, convert):
     np.testing.assert_allclose(model.scores_batch(w, X), [model.scores(w, batch.input(i)) for i in range(5)], rtol=1e-6)
 
 
-def test_batch_equals_loop_on_ragged_spaces(rng):
-    model = ragged_model()
-    X, Y = ragged_data(rng)
-    batch = model.batch(X)
-    w = rng.normal(size=batch.n_weights)
-    truth = batch.truth(Y)
-    tables = batch.tables(w)
-    for c, x in zip(model.scores_batch(w, X), X, strict=True):
-        np.testing.assert_allclose(c, model.scores(w, x))
-    Z = [model.encode(y, x) for x, y in zip(X, Y, strict=True)]
-    np.testing.assert_allclose(model.joint_batch(X, Z), sum(model.joint(x, z) for x, z in zip(X, Z, strict=True)))
-    scores = [model.scores(w, x) @ z for x, z in zip(X, Z, strict=True)]
-    np.testing.assert_allclose(batch.dot(tables, truth), scores)
-    weights = rng.normal(size=4)
-    wanted = sum(a * model.joint(x, z) for a, x, z in zip(weights, X, Z, strict=True))
-    np.testing.assert_allclose(batch.joint(truth, weights), wanted)
-    loss = batch.loss(truth)
-    best, values = batch.argmax(tables, loss, 0.7)
-    for i, x in enumerate(X):
-        coef, const = model.loss(Y[i], x)
-        label = model.oracle(x).maximize(model.scores(w, x) + 0.7 * coef)
-        assert values[i] == pytest.approx(label.value + 0.7 * const)
-    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.7 * batch.loss_values(loss, best))
-    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
-
-
-def test_argmax_of_a_fixed_space(rng):
-    model = row_model()
-    X = rng.normal(size=(6, 3))
-    Y = rng.integers(0, 2, (6, 4))
-    Y[Y.sum(axis=1) > 2] = 0
-    batch = model.batch(X)
-    w = rng.normal(size=batch.n_weights)
-    truth = batch.truth(Y)
-    loss, tables = batch.loss(truth), batch.tables(w)
-    labels = model.space().enumerate()
-    best, values = batch.argmax(tables, loss)
-    for i in range(6):
-        c = model.scores(w, X[i])
-        brute = labels @ c + np.abs(labels[:, :4] - Y[i]).sum(axis=1)
-        assert values[i] == pytest.approx(brute.max())
-    _, part = batch.argmax(tables, loss, examples=np.array([4, 1]))
-    np.testing.assert_allclose(part[[1, 4]], values[[1, 4]])
-    assert part[0] == 0
-    assert [label.tolist() for label in batch.decode(best)] == [z[:4].tolist() for z in np.asarray(best.native)]
-
-
 def test_codec_completes_auxiliary_blocks():
     model = row_model()
     z = model.encode([1, 0, 1, 0])
@@ -179,45 +130,3 @@ def test_tied_groups():
     assert model.joint(None, [1, 1, 1]).tolist() == [2, 1]
     with pytest.raises(DeclarationError, match="n_weights"):
         so.features.Tied(lambda x: x)
-
-
-def test_models_pickle_and_show():
-    model = row_model()
-    w = np.arange(model.n_weights(np.zeros(3)), dtype=float)
-    twin = pickle.loads(pickle.dumps(model))
-    assert twin.predict(w, np.ones(3)).tolist() == model.predict(w, np.ones(3)).tolist()
-    assert "budget" in repr(model)
-
-
-@pytest.mark.parametrize(
-    "loss", [so.losses.Hamming(), so.losses.Hamming([1, 2, 0.5, 3]), so.losses.Hamming([1, 2, 0.5, 3], normalize=True)]
-)
-def test_linear_form_of_hamming(loss):
-    points = np.array(np.meshgrid(*[[0, 1]] * 4)).reshape(4, -1).T
-    coefs, consts = loss.linear_batch(points)
-    for truth, coef_b, const_b in zip(points, coefs, consts, strict=True):
-        coef, const = loss.linear(truth)
-        np.testing.assert_allclose(coef, coef_b)
-        assert const == pytest.approx(const_b)
-        for y in points:
-            assert coef @ y + const == pytest.approx(loss.value(y, truth))
-    positive = [loss.value(y, t) for y in points for t in points if loss.value(y, t) > 0]
-    assert min(positive) >= loss.smallest - 1e-12
-
-
-def test_zero_one_and_footrule():
-    eye = np.eye(3)
-    loss = so.losses.ZeroOne()
-    for truth in eye:
-        coef, const = loss.linear(truth)
-        assert [coef @ y + const for y in eye] == [loss.value(y, truth) for y in eye]
-    with pytest.raises(DeclarationError, match="one-hot"):
-        loss.linear([1, 1, 0])
-    import itertools
-
-    footrule = so.losses.Footrule(4)
-    matrices = [np.eye(4)[list(p)] for p in itertools.permutations(range(4))]
-    for truth in matrices[::5]:
-        coef, const = footrule.linear(truth)
-        for y in matrices:
-            assert coef @ y.ravel() + const == pytest.approx(footrule.value(y, truth))

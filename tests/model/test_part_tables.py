@@ -149,23 +149,3 @@ def test_labels_taken_example_by_example(name):
             )
             np.testing.assert_allclose(table.toarray(), expected, atol=1e-12)
     assert batch.codec.mixture([None, None, None], numbers, np.array([np.ones(batch.n), np.zeros(batch.n)])) is None
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name != "many pairs"])  # of a relaxation
-def test_losses_of_compact_labels(name):
-    """Of the ground truth's own form, with and without labels left out, they are those of points."""
-    rng = np.random.default_rng(7)
-    model, X = CASES[name](rng)
-    batch = model.batch(X)
-    tables = batch.tables(rng.normal(size=batch.n_weights))
-    truth, (labels, _) = batch.argmax(tables)[0], batch.argmax([-table for table in tables])
-    loss = batch.loss(truth)
-    found = batch.loss_values(loss, labels)
-    for i, (label, own) in enumerate(zip(batch.decode(labels), batch.decode(truth), strict=True)):
-        coef, const = model.loss(own, batch.input(i))
-        assert found[i] == pytest.approx(coef @ model.encode(label, batch.input(i)) + const)
-    some = np.arange(1, batch.n)
-    left_out = batch.argmax(tables, loss, examples=some)[0]
-    whole = batch.argmax(tables, loss)[0]
-    np.testing.assert_allclose(batch.loss_values(loss, left_out)[some], batch.loss_values(loss, whole)[some])
-    assert batch.loss_values(loss, left_out)[0] == pytest.approx(loss.const[0])

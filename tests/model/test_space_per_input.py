@@ -74,6 +74,16 @@ def test_two_spaces_of_one_key_are_rejected(key: Any) -> None:
         so.testing.check_model(fresh, X, Y)
 
 
+@pytest.mark.parametrize("name", ["predict", "log_partition", "marginals", "sample"])
+def test_calls_with_one_input_compare_its_space(name: str) -> None:
+    model = so.Model(by_value, {"tag": so.features.Linear()}, so.losses.Hamming())
+    call = getattr(model, name)
+    call(np.zeros(3), [3.0])
+    call(np.zeros(3), [3.0])
+    with pytest.raises(DeclarationError, match=r"another label space.*Model\(key="):
+        call(np.zeros(3), [1.0])
+
+
 def test_check_model_compares_the_spaces_of_all_inputs() -> None:
     n = 600  # more than the sample of a data set
     X = np.ones((n, 1))

@@ -1,17 +1,13 @@
-"""Random hierarchies, and a convex solver at its tightest."""
+"""Random hierarchies."""
 
 from __future__ import annotations
 
-import warnings
 from types import SimpleNamespace
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 from structopt.hierarchy import Hierarchy
-
-TIGHT = {"tol_gap_rel": 1e-12, "tol_gap_abs": 1e-12, "tol_feas": 1e-12}
 
 
 def random_hierarchy(seed: int, n: int, extra: int = 0) -> Hierarchy:
@@ -23,16 +19,7 @@ def random_hierarchy(seed: int, n: int, extra: int = 0) -> Hierarchy:
     return Hierarchy(sorted(arcs))
 
 
-def solve(objective, constraints):
-    problem = cp.Problem(objective, constraints)
-    with warnings.catch_warnings():
-        # These tolerances are below the accuracy of the solver; it warns even where it reaches them.
-        warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-        problem.solve(solver="CLARABEL", **TIGHT)
-    return problem.value
-
-
 @pytest.fixture(scope="session")
 def kit() -> SimpleNamespace:
-    """The helpers above; test modules cannot import a conftest in importlib mode."""
-    return SimpleNamespace(random_hierarchy=random_hierarchy, solve=solve)
+    """The helper above; test modules cannot import a conftest in importlib mode."""
+    return SimpleNamespace(random_hierarchy=random_hierarchy)

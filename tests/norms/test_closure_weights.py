@@ -45,8 +45,8 @@ def closed_rows(h, rows):
 
 
 def separable(h):
-    """200 closures with features whose signs determine them."""
-    X = np.random.default_rng(0).normal(size=(200, len(h)))
+    """80 closures with features whose signs determine them."""
+    X = np.random.default_rng(0).normal(size=(80, len(h)))
     X += 0.5 * np.sign(X)
     return X, closed_rows(h, (X > 0).astype(int))
 

@@ -51,19 +51,6 @@ def test_figures_of_the_specification():
         assert merged[small.hierarchy.index(1)] == pytest.approx(double, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("extra", [0, 6])
-def test_invariant_with_weights_whatever_rho(kit, seed, extra):
-    h = kit.random_hierarchy(seed, 14, extra)
-    small = norms.minimal_graph(h)
-    assert len(small.hierarchy) < len(h)
-    for rho in (1.3, 2.0, 3.0):
-        expected = norms.normalization(small.hierarchy, rho, root=True)
-        found = norms.normalization(h, rho, root=True, weights=small.weights(rho))
-        np.testing.assert_allclose(small.collapse(found), expected, atol=1e-5)
-        np.testing.assert_allclose(found, small.expand(expected), atol=1e-5)
-
-
 def test_theorem_1_nearly_invariant_as_rho_goes_to_one():
     small = norms.minimal_graph(DUPLICATED)
     errors = []

@@ -1,8 +1,7 @@
-"""Weights that are best for given vectors, against a convex solver and the closed form."""
+"""Weights that are best for given vectors: closed forms, certificates, the published shares."""
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,24 +26,8 @@ def test_example_of_the_specification():
     np.testing.assert_array_equal(alpha, by_name)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("extra", [0, 10])
-def test_equals_a_convex_solver(kit, seed, extra):
-    h = kit.random_hierarchy(seed, 14, extra)
-    rng = np.random.default_rng(seed)
-    squares = rng.exponential(size=len(h)) * (rng.random(len(h)) < 0.8)
-    a = cp.Variable(len(h), nonneg=True)
-    terms = [squares[n] * cp.inv_pos(a[n]) for n in np.flatnonzero(squares)]
-    value = kit.solve(cp.Minimize(cp.sum(cp.hstack(terms))), [h.closure @ a <= 1])
-    found = norms.shared_alpha(squares, h)
-    used = squares > 0
-    assert (squares[used] / found[used]).sum() == pytest.approx(value, rel=1e-8)
-    np.testing.assert_allclose(found[used], a.value[used], atol=1e-6)
-    np.testing.assert_allclose(h.closure @ found, 1, atol=1e-12)
-
-
 @given(seed=st.integers(0, 10**6), root=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_closed_form_equals_the_interior_point_method_on_trees(kit, seed, root):
     h = kit.random_hierarchy(seed, 12)
     rng = np.random.default_rng(seed)
@@ -61,7 +44,7 @@ def test_closed_form_equals_the_interior_point_method_on_trees(kit, seed, root):
 
 
 def test_norms_of_any_magnitude_on_dags(kit):
-    for seed in range(40):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         h = kit.random_hierarchy(seed, int(rng.integers(5, 40)), 12)
         squares = rng.exponential(size=len(h)) * 10.0 ** -rng.uniform(0, 25, len(h)) * (rng.random(len(h)) < 0.8)

@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt import search
 from structopt.backends.lazy import RowPool
 from structopt.errors import InfeasibleSpace, SeparationFailed, TimeLimitReached
 from structopt.space.enumeration import enumerate_labels
 from structopt.stopping import deadline
-from structopt.surrogates import Margin, Slack
 
 
 class Hidden:
@@ -52,10 +50,10 @@ def instance(seed, *, integral_only=False, most=2):
 @pytest.mark.parametrize("integral", ["auto", "force", "relax"])
 @pytest.mark.parametrize("integral_only", [False, True])
 def test_optima_equal_those_of_listed_rows(integral, integral_only):
-    for seed in range(25):
+    for seed in range(8):
         lazy, full, rng = instance(seed, integral_only=integral_only)
         oracle, twin = so.Oracle(lazy, integral=integral), so.Oracle(full, "highs", integral=integral)
-        for c in rng.normal(size=(6, lazy.n_variables)):
+        for c in rng.normal(size=(4, lazy.n_variables)):
             found, want = oracle.maximize(c), twin.maximize(c)
             if integral == "relax" and integral_only:
                 assert found.value >= want.value - 1e-9  # a bound: fractions are not separated
@@ -67,34 +65,14 @@ def test_optima_equal_those_of_listed_rows(integral, integral_only):
 
 
 def test_labels_are_the_same():
-    for seed in range(20):
+    for seed in range(6):
         lazy, full, _ = instance(seed)
         assert np.array_equal(lazy.enumerate(), full.enumerate())
 
 
-def test_k_best_forbidden_labels_and_side_constraints():
-    for seed in range(15):
-        lazy, full, rng = instance(seed)
-        labels = full.enumerate()
-        c = rng.normal(size=lazy.n_variables)
-        oracle = so.Oracle(lazy)
-        want = np.sort(labels @ c)[::-1][:5]
-        assert [label.value for label in oracle.k_best(c, 5)] == pytest.approx(want.tolist(), abs=1e-7)
-        a, limit = rng.normal(size=lazy.n_variables), float(rng.normal())
-        inside = labels[labels @ a <= limit]
-        for _ in range(2):  # the rows of the first call must not stay
-            if len(inside):
-                found = oracle.maximize(c, rows=[(a, -np.inf, limit)])
-                assert found.value == pytest.approx((inside @ c).max(), abs=1e-7)
-            else:
-                with pytest.raises(InfeasibleSpace):
-                    oracle.maximize(c, rows=[(a, -np.inf, limit)])
-            assert oracle.maximize(c, key="example").value == pytest.approx(want[0], abs=1e-7)
-
-
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_batches_in_threads(n_jobs):
-    for seed in range(6):
+    for seed in range(2):
         lazy, full, rng = instance(seed, most=1)
         C = rng.normal(size=(40, lazy.n_variables))
         oracle = so.Oracle(lazy)
@@ -195,7 +173,7 @@ def scip():
 @pytest.mark.parametrize("integral", ["auto", "force", "relax"])
 @pytest.mark.parametrize("integral_only", [False, True])
 def test_callbacks_find_the_optima_of_listed_rows(scip, integral, integral_only):
-    for seed in range(12):
+    for seed in range(4):
         lazy, full, rng = instance(seed, integral_only=integral_only, most=1)
         oracle, labels = so.Oracle(lazy, scip, integral=integral), full.enumerate()
         for c in rng.normal(size=(4, lazy.n_variables)):
@@ -284,31 +262,6 @@ def test_tours_by_callbacks(scip):
             assert oracle.maximize(c).value == pytest.approx(peer.maximize(c).value, abs=1e-7)
 
 
-@pytest.mark.parametrize("psi", [Margin(), Slack()], ids=repr)
-def test_searches_equal_enumeration(psi):
-    for seed in range(8):
-        lazy, full, rng = instance(seed)
-        labels = full.enumerate()
-        truth = labels[rng.integers(len(labels))]
-        coef = 1.0 - 2.0 * truth
-        score, loss = rng.normal(size=lazy.n_variables), (coef, -float(coef @ truth))
-        for integral in ("auto", "relax"):
-            plane = psi.plane(so.Oracle(lazy, integral=integral), score, loss, truth)
-            points = [plane.evaluate(z) for z in labels]
-            want = max(0.0, *(psi.clipped(p.h, p.g) for p in points))
-            searches = [search.convex_hull(plane, psi, integral=integral == "auto")]
-            if integral == "auto":
-                exact = search.exact(plane, psi, front=False)
-                assert exact.value == pytest.approx(want, abs=1e-6) and full.contains(exact.label)
-                searches.append(exact)
-            if isinstance(psi, Slack):
-                searches += [search.angular(plane), search.bisecting(plane), search.binary(plane)]
-                searches.append(search.sarawagi(plane, xi=1.0))
-            for result in searches:
-                assert result.upper_bound >= want * (1 - 1e-7) - 1e-9
-                assert integral == "relax" or result.value <= want * (1 + 1e-7) + 1e-9
-
-
 @pytest.mark.parametrize("surrogate", ["margin", "slack"])
 def test_training_equals_listed_rows(surrogate):
     lazy, full, rng = instance(3)
@@ -318,10 +271,10 @@ def test_training_equals_listed_rows(surrogate):
     fits = []
     for space in (lazy, full):
         model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming(), solver="auto")
-        fits.append(so.StructuredSVM(model, surrogate=surrogate, lam=0.1, tol=1e-4).fit(X, Y).result_)
+        fits.append(so.StructuredSVM(model, surrogate=surrogate, lam=0.1, tol=1e-3).fit(X, Y).result_)
     a, b = fits
     assert a.objective >= b.lower_bound - 1e-9 and b.objective >= a.lower_bound - 1e-9
-    assert a.objective == pytest.approx(b.objective, rel=1e-3)
+    assert a.objective == pytest.approx(b.objective, rel=2e-3)
 
 
 def test_rows_are_kept_for_the_next_call():
@@ -423,9 +376,9 @@ def test_a_known_label_is_returned_at_a_limit():
 
 
 def test_failing_and_many_rows():
-    """20,000 rows at once, and a batch in threads of which one call fails: the oracle answers afterwards."""
+    """4,000 rows at once, and a batch in threads of which one call fails: the oracle answers afterwards."""
     rng = np.random.default_rng(0)
-    matrix = rng.integers(0, 3, (20_000, 12)).astype(float)
+    matrix = rng.integers(0, 3, (4_000, 12)).astype(float)
     upper = matrix.sum(axis=1) - 1
 
     def many(y, z):
@@ -433,7 +386,7 @@ def test_failing_and_many_rows():
         return (matrix[broken], -np.inf, upper[broken]) if broken.any() else None
 
     oracle = so.Oracle(one_of(12, many))
-    assert oracle.maximize(np.ones(12)).value < 12 and len(oracle.lazy_rows) > 10_000
+    assert oracle.maximize(np.ones(12)).value < 12 and len(oracle.lazy_rows) > 2_000
     calls = []
 
     def fails_once(y, z):
@@ -555,7 +508,7 @@ def test_the_pool_by_itself():
 
 
 def test_small_spaces_are_listed_after_many_calls():
-    for seed in range(8):
+    for seed in range(3):
         lazy, full, rng = instance(seed)
         oracle, twin = so.Oracle(lazy), so.Oracle(full, "highs")
         assert oracle.algorithm == "highs"

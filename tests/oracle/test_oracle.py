@@ -50,7 +50,7 @@ def small_spaces(draw, most_rows: int = 4):
 
 
 @pytest.mark.parametrize("solver", IN_PROCESS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(case=small_spaces())
 def test_maximize_equals_brute_force(solver, case):
     space, rng = case
@@ -66,35 +66,6 @@ def test_maximize_equals_brute_force(solver, case):
         assert label.integral and space.contains(label.z) and label.status == "optimal"
         assert label.value == pytest.approx((labels @ c).max(), abs=1e-7)
         assert label.bound == label.value == pytest.approx(c @ label.z)
-
-
-@settings(max_examples=40, deadline=None)
-@given(case=small_spaces())
-def test_side_constraints_no_goods_and_k_best_equal_brute_force(case):
-    space, rng = case
-    labels = space.enumerate()
-    if not len(labels):
-        return
-    c, a = rng.normal(size=space.n_variables), rng.normal(size=space.n_variables)
-    order = np.argsort(-(labels @ c))
-    for solver in ("auto", "highs"):
-        oracle = so.Oracle(space, solver)
-        allowed = labels[labels @ a <= 0.1]
-        if len(allowed):
-            assert oracle.maximize(c, rows=[(a, -np.inf, 0.1)]).value == pytest.approx((allowed @ c).max(), abs=1e-6)
-        else:
-            with pytest.raises(InfeasibleSpace):
-                oracle.maximize(c, rows=[(a, -np.inf, 0.1)])
-        # the rows of one call are gone in the next
-        assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-7)
-        best = oracle.k_best(c, 4)
-        np.testing.assert_allclose([b.value for b in best], (labels @ c)[order[:4]], atol=1e-6)
-        assert len({b.z.tobytes() for b in best}) == len(best) == min(4, len(labels))
-        banned = labels[order[:2]]
-        if len(labels) > 2:
-            assert oracle.maximize(c, forbid=banned).value == pytest.approx((labels @ c)[order[2]], abs=1e-6)
-        with pytest.raises(InfeasibleSpace):
-            oracle.maximize(c, forbid=labels)
 
 
 @pytest.mark.parametrize("name", sorted(available_profiles()))
@@ -375,11 +346,6 @@ def test_shared_oracle_and_views():
     assert "highs" in repr(first) and "calls" in first._repr_html_()
 
 
-def test_empty_space_of_no_variables():
-    label = so.Oracle(so.LabelSpace(), "highs").maximize([])
-    assert label.value == 0 and label.z.shape == (0,)
-
-
 @pytest.mark.parametrize("solver", ["auto", "highs", "scipy", "cbc"])
 def test_fractional_bounds_of_integers(solver):
     """HiGHS 1.15 calls a wrong point optimal here unless the bound is rounded first."""
@@ -397,11 +363,11 @@ def test_fractional_bounds_of_integers(solver):
 
 @pytest.mark.parametrize("solver", ["auto", "highs"])
 def test_arrays_of_a_batch_are_its_labels(solver):
-    """Pairwise models of 18 labels may leave rows to the solver; fixed columns, enumeration and products come along."""
+    """Pairwise models of 12 labels may leave rows to the solver; fixed columns, enumeration and products come along."""
     rng = np.random.default_rng(5)
-    i, j = np.triu_indices(18, 1)
+    i, j = np.triu_indices(12, 1)
     pairwise = so.LabelSpace("pairwise")
-    y, p = pairwise.binary("y", 18), pairwise.continuous("p", len(i), 0, 1)
+    y, p = pairwise.binary("y", 12), pairwise.continuous("p", len(i), 0, 1)
     pairwise.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
     small = so.LabelSpace("budget")
     z = small.binary("z", 5)

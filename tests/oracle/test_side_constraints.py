@@ -70,32 +70,3 @@ def test_infeasible_side_constraints_are_named(solver):
     with pytest.raises(so.errors.InfeasibleSpace) as caught:
         oracle.maximize(c, rows=[y.sum() <= 0], forbid=[np.zeros(14)])
     assert caught.value.rows == ("rows[0]", "forbid[0]")
-
-
-def boxes() -> list[so.LabelSpace]:
-    box = so.LabelSpace("box")
-    box.integer("k", 3, lower=-2, upper=3)
-    product = so.LabelSpace("product")
-    product.integer("k", 2, lower=-1, upper=2)
-    y = product.binary("y", 5)
-    product.subject_to(y[:2].sum() == 1, y[2:].sum() == 2)
-    half = so.LabelSpace("fractional bounds")
-    half.integer("k", 4, lower=-0.3, upper=1.4)
-    return [box, product, half]
-
-
-@pytest.mark.parametrize("space", boxes(), ids=lambda space: space.name)
-def test_general_integers_are_listed_and_forbidden(space):
-    rng, labels, n = np.random.default_rng(0), space.enumerate(), space.n_variables
-    for _ in range(3):
-        c = rng.normal(size=n)
-        oracle = so.Oracle(space)
-        ranked = labels[np.argsort(-(labels @ c))]
-        best = oracle.k_best(c, 7)
-        assert np.allclose([label.value for label in best], ranked[:7] @ c)
-        assert len({tuple(label.z) for label in best}) == 7
-        assert oracle.maximize(c, forbid=ranked[:5]).value == pytest.approx(ranked[5] @ c)
-        row = (np.ones(n), -2.0, 2.0)
-        inside = ranked[np.abs(ranked.sum(axis=1)) <= 2]
-        assert np.allclose([label.value for label in oracle.k_best(c, 4, rows=[row])], inside[:4] @ c)
-        assert oracle.maximize(c, [row], forbid=inside[:3]).value == pytest.approx(inside[3] @ c)

@@ -1,4 +1,4 @@
-"""Restricted queries answered by free ones: against brute force over points and over spaces."""
+"""Restricted queries answered by free ones, compared with brute force over points."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cloud(rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([rng.integers(-3, 6, n), rng.integers(0, 6, n)]).astype(float)  # ties, points on rays
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), pruned=st.booleans())
 def test_an_answer_is_never_wrong(seed, pruned):
     rng = np.random.default_rng(seed)
@@ -118,31 +118,9 @@ def random_plane(seed: int, declare) -> tuple[Plane, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("declare", [forest, pairwise])
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), log_lam=st.floats(-1, 1))
-def test_angles_of_spaces(declare, seed, log_lam):
-    plane, h, g = random_plane(seed, declare)
-    assert plane.oracle.prefers_free_calls
-    rng, lam = np.random.default_rng(seed), 10.0**log_lam
-    low, high = np.sort(rng.uniform(0.05, 1.5, 2))
-    bottom, top = (math.cos(low), math.sin(low)), (math.cos(high), math.sin(high))
-    inside = (bottom[0] * g >= bottom[1] * h) & (top[1] * h >= top[0] * g)
-    clear = np.minimum(np.abs(bottom[0] * g - bottom[1] * h), np.abs(top[1] * h - top[0] * g)) > 1e-4
-    if not clear.all():
-        return  # a label within the solver's tolerance of a ray
-    point = plane.query(lam, bottom=bottom, top=top)
-    if point is None:
-        assert not inside.any()
-    else:
-        want = (h + lam * g)[inside].max()
-        assert point.h + lam * point.g == pytest.approx(want, abs=1e-7)
-        assert point.bound >= want - 1e-9 and point in plane.points
-
-
-@pytest.mark.parametrize("declare", [forest, pairwise])
 def test_angular_needs_fewer_programs(declare):
     programs, queries = {True: 0, False: 0}, {True: 0, False: 0}
-    for seed in range(12):
+    for seed in range(6):
         for tries in programs:
             plane, h, g = random_plane(seed, declare)
             if not tries:

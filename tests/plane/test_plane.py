@@ -42,19 +42,7 @@ def random_plane(seed: int) -> tuple[Plane, np.ndarray, np.ndarray, np.ndarray]:
     return plane, labels, labels @ h[0] + h[1], labels @ g[0] + g[1]
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), log_lam=st.floats(-2, 2))
-def test_free_query_is_enumeration(seed, log_lam):
-    plane, _, h, g = random_plane(seed)
-    lam = 10.0**log_lam
-    point = plane.query(lam)
-    assert point.h + lam * point.g == pytest.approx((h + lam * g).max(), abs=1e-7)
-    assert point.bound == pytest.approx((h + lam * g).max(), abs=1e-7)
-    assert plane.counts == {"free": 1, "constrained": 0, "forbidding": 0}
-    assert plane.points == [point]
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_two_limits_break_ties_by_the_other_coordinate(seed):
     plane, labels, h, g = random_plane(seed)
@@ -66,28 +54,6 @@ def test_the_two_limits_break_ties_by_the_other_coordinate(seed):
     assert (first.h, first.g) == pytest.approx((h.max(), g[h == h.max()].max()), abs=1e-6)
     last = plane.query(math.inf)
     assert (last.g, last.h) == pytest.approx((g.max(), h[g == g.max()].max()), abs=1e-6)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    seed=st.integers(0, 2**32 - 1), angles=st.tuples(st.floats(0.05, 1.5), st.floats(0.05, 1.5)), lam=st.floats(0.1, 5)
-)
-def test_constrained_query_is_enumeration_or_none(seed, angles, lam):
-    plane, _, h, g = random_plane(seed)
-    low, high = sorted(angles)
-    bottom, top = (math.cos(low), math.sin(low)), (math.cos(high), math.sin(high))
-    allowed = (h > 0) & (g > 0) & (bottom[0] * g >= bottom[1] * h) & (top[1] * h >= top[0] * g)
-    # Labels within the solver's tolerance of a ray may or may not count.
-    clear = allowed & (bottom[0] * g - bottom[1] * h > 1e-4) & (top[1] * h - top[0] * g > 1e-4) & (h > 1e-3)
-    near = (h > -1e-3) & (g > 0) & (bottom[0] * g - bottom[1] * h > -1e-4) & (top[1] * h - top[0] * g > -1e-4)
-    point = plane.query(lam, bottom=bottom, top=top)
-    if point is None:
-        assert not clear.any()
-    else:
-        value = point.h + lam * point.g
-        assert value >= np.max((h + lam * g)[clear], initial=-np.inf) - 1e-6
-        assert value <= np.max((h + lam * g)[near], initial=-np.inf) + 1e-6
-    assert plane.counts["constrained"] == 1
 
 
 def test_an_open_ray_excludes_the_label_that_defines_it():
@@ -235,7 +201,7 @@ def test_points_evaluate_and_mix():
         PointPlane([(1, 8)], convex=True).query(1.0, above=(0, 0))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_update_equals_a_new_plane(seed):
     plane, labels, _, _ = random_plane(seed)
@@ -251,15 +217,6 @@ def test_update_equals_a_new_plane(seed):
     assert (mine.h, mine.g, mine.bound) == (other.h, other.g, other.bound)
     with pytest.raises(DeclarationError, match="coefficient 1 of g"):
         plane.update(h, (np.where(np.arange(n) == 1, np.inf, 1.0), 0.0))
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_box_holds_every_label(seed):
-    plane, _, h, g = random_plane(seed)
-    box = plane.bounds
-    assert box.h_lower <= h.min() + 1e-12 and box.h_upper >= h.max() - 1e-12
-    assert box.g_lower <= g.min() + 1e-12 and box.g_upper >= g.max() - 1e-12
 
 
 def test_box_of_unbounded_variables():

@@ -21,7 +21,7 @@ def polytope(equation=True, spare=0):
 
 def test_many_points_are_projected_as_one():
     rng = np.random.default_rng(0)
-    points = rng.normal(0.4, 0.6, size=(60, 3))
+    points = rng.normal(0.4, 0.6, size=(30, 3))
     for space in (polytope(), polytope(equation=False), polytope(spare=2)):
         project = Projection(space.compiled, slice(0, 3))
         many = project.many(points)

@@ -41,7 +41,7 @@ def test_example_of_the_specification():
     assert solution.value == pytest.approx(-0.21875, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     n=st.integers(1, 25),
     d=st.integers(1, 8),
@@ -151,16 +151,6 @@ def test_removed_cuts_leave_no_weight_behind():
     a = rng.normal(size=3)
     qp.add(np.vstack([A[kept], a]) @ a, -100.0)
     assert qp.alpha[-1] == 0.0 and qp.alpha.sum() == pytest.approx(1.0)
-
-
-def test_state_goes_round():
-    rng = np.random.default_rng(5)
-    A, b = rng.normal(size=(20, 3)), rng.normal(size=20)
-    qp, _ = grown(A, b, 0.1, tol=1e-3)
-    other = SimplexQP(0.1)
-    other.restore(qp.state())
-    assert qp.solve(1e-8) == other.solve(1e-8)
-    assert np.array_equal(qp.alpha, other.alpha)
 
 
 def test_wrong_input_is_named():

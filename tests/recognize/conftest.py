@@ -1,4 +1,4 @@
-"""Small declarations of every kind, and slow solvers that read nothing but the recogniser's arrays."""
+"""Small declarations of every kind, and the consequences of what is recognised in them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from structopt.recognize import (
-    Assignment,
-    Box,
-    Cardinality,
-    Closure,
-    Flow,
-    GroupForest,
-    Pairwise,
-    Path,
-    Simplices,
-    Structure,
-    Tree,
-)
+from structopt.errors import InfeasibleSpace
+from structopt.oracle import Oracle
+from structopt.recognize import Structure
 from structopt.space.compiled import CompiledSpace
 
 INF = np.inf
@@ -271,171 +261,6 @@ def solver_value(space: CompiledSpace, c: np.ndarray, integrality: np.ndarray | 
     return float(-result.fun)
 
 
-def claimed_argmax(structure: Structure, c: np.ndarray) -> np.ndarray | None:
-    """The label that a slow solver finds from the arrays alone; None if they admit none."""
-    z = np.full(c.size, np.nan)
-    z[structure.fixed_columns] = structure.fixed_values
-    for part in structure.parts if structure.kind == "product" else (structure,):
-        best = _slow(part, c[part.columns])
-        if best is None:
-            return None
-        z[part.columns] = best
-    return z
-
-
-def _slow(structure: Structure, c: np.ndarray) -> np.ndarray | None:
-    return _SLOW[type(structure.arrays)](structure.arrays, c)
-
-
-def _slow_groups_on_a_forest(a: GroupForest, c):
-    """Every choice of one state per group, without those with a pair that may not meet."""
-    best, top = None, -np.inf
-    sizes = np.diff(a.state_ptr)
-    for states in itertools.product(*map(range, sizes)):
-        z = np.zeros(c.size)
-        for g, s in enumerate(states):
-            z[a.column[a.state_ptr[g] + s]] = 1.0
-            if a.parent[g] < 0:
-                continue
-            pairs = range(a.pair_ptr[g], a.pair_ptr[g + 1])
-            met = [q for q in pairs if (a.above[q], a.below[q]) == (states[a.parent[g]], s)]
-            if not met:
-                break
-            if a.pair[met[0]] >= 0:
-                z[a.pair[met[0]]] = 1.0
-        else:
-            if c @ z > top:
-                best, top = z, c @ z
-    return best
-
-
-def _slow_box(a: Box, c):
-    return np.where(c > 0, a.upper, a.lower)
-
-
-def _slow_groups(a: Simplices | Cardinality, c):
-    z = (c > 0).astype(float)
-    for i in range(a.ptr.size - 1):
-        members = a.order[a.ptr[i] : a.ptr[i + 1]]
-        assert (a.group[members] == i).all()
-        low = a.lower[i] if isinstance(a, Cardinality) else int(a.required[i])
-        high = a.upper[i] if isinstance(a, Cardinality) else 1
-        ranked = members[np.argsort(-c[members])]
-        sums = np.concatenate([[0], np.cumsum(c[ranked])])
-        k = low + int(np.argmax(sums[low : high + 1]))
-        z[members] = 0
-        z[ranked[:k]] = 1
-    return z
-
-
-def _slow_closure(a: Closure, c):
-    labels = np.array(list(itertools.product([0.0, 1.0], repeat=c.size)))
-    labels = labels[(labels[:, a.child] <= labels[:, a.parent]).all(axis=1)]
-    best = labels[np.argmax(labels @ c)]
-    if a.forest_order is not None and a.forest_parent is not None:
-        value = c[a.forest_order].copy()
-        for i in reversed(range(c.size)):
-            if a.forest_parent[i] >= 0:
-                assert a.forest_parent[i] < i
-                value[a.forest_parent[i]] += max(value[i], 0)
-        total = sum(max(value[i], 0) for i in range(c.size) if a.forest_parent[i] < 0)
-        assert total == pytest.approx(best @ c)
-    return best
-
-
-def _slow_pairwise(a: Pairwise, c):
-    grid = [0.0, 1.0] if a.integer else [0.0, 0.5, 1.0]
-    best, best_value = None, -INF
-    for y in itertools.product(grid, repeat=a.label.size):
-        y = np.array(y)
-        z = np.zeros(c.size)
-        z[a.label] = y
-        one, two = y[a.first], y[a.second]
-        z[a.pair] = np.where(c[a.pair] >= 0, np.minimum(one, two), np.maximum(0, one + two - 1))
-        if c @ z > best_value:
-            best, best_value = z, c @ z
-    return best
-
-
-def _slow_assignment(a: Assignment, c):
-    n, m = a.left_required.size, a.right_required.size
-    assert len(set(zip(a.left.tolist(), a.right.tolist(), strict=True))) == c.size
-    block = np.searchsorted(a.left_ptr, a.left, side="right")
-    assert (block == np.searchsorted(a.right_ptr, a.right, side="right")).all()
-    assert (np.diff(a.left_ptr) <= np.diff(a.right_ptr)).all()
-    incidence = np.zeros((n + m, c.size))
-    incidence[a.left, np.arange(c.size)] = 1
-    incidence[n + a.right, np.arange(c.size)] = 1
-    required = np.concatenate([a.left_required, a.right_required])
-    labels = np.array(list(itertools.product([0.0, 1.0], repeat=c.size)))
-    used = labels @ incidence.T
-    labels = labels[((used <= 1) & (used >= required)).all(axis=1)]
-    return labels[np.argmax(labels @ c)] if len(labels) else None
-
-
-def _slow_tree(a: Tree, c):
-    r = np.where(a.column >= 0, c[a.column], 0.0)
-    children = [np.flatnonzero(a.parent == i) for i in range(r.size)]
-    v = np.zeros(r.size)
-    chosen: list[list[int]] = [[] for _ in r]
-    for i in reversed(range(r.size)):
-        v[i] = r[i]
-        if children[i].size:
-            assert children[i].min() > i
-            good = [k for k in children[i] if v[k] > 0] or [max(children[i], key=lambda k: v[k])]
-            chosen[i] = good
-            v[i] += sum(v[k] for k in good)
-    z = np.zeros(c.size)
-    todo = [i for i in range(r.size) if a.parent[i] < 0]
-    while todo:
-        i = todo.pop()
-        if a.column[i] >= 0:
-            z[a.column[i]] = 1
-        todo += chosen[i]
-    return z
-
-
-def _slow_path(a: Path, c):
-    n = a.order.size
-    best, arc = np.full(n, -INF), np.full(n, -1)
-    best[a.sinks] = 0
-    for v in a.order[::-1]:
-        for e in a.arc[a.ptr[v] : a.ptr[v + 1]]:
-            assert a.tail[e] == v
-            if best[v] < c[e] + best[a.head[e]] and v not in a.sinks:
-                best[v], arc[v] = c[e] + best[a.head[e]], e
-    z = np.zeros(c.size)
-    for v, sink in zip(a.sources, a.sinks, strict=True):
-        while v != sink:
-            z[arc[v]] = 1
-            v = a.head[arc[v]]
-    return z
-
-
-def _slow_flow(a: Flow, c):
-    n = a.supply_lower.size
-    A = np.zeros((n, c.size))
-    A[a.tail, np.arange(c.size)] += 1
-    A[a.head, np.arange(c.size)] -= 1
-    rows = LinearConstraint(A, a.supply_lower, a.supply_upper)
-    result = milp(-c, constraints=rows, bounds=Bounds(a.lower, a.upper))
-    return result.x
-
-
-_SLOW: dict[type, Callable[..., np.ndarray | None]] = {
-    Box: _slow_box,
-    Simplices: _slow_groups,
-    Cardinality: _slow_groups,
-    Closure: _slow_closure,
-    Pairwise: _slow_pairwise,
-    Assignment: _slow_assignment,
-    Tree: _slow_tree,
-    Path: _slow_path,
-    Flow: _slow_flow,
-    GroupForest: _slow_groups_on_a_forest,
-}
-
-
 def check_claims(space: CompiledSpace, structure: Structure, rng, objectives: int = 2) -> None:
     """Whatever was claimed must hold: oracle values, integrality, half-integrality."""
     n = space.n_variables
@@ -445,10 +270,11 @@ def check_claims(space: CompiledSpace, structure: Structure, rng, objectives: in
         if not np.isfinite(space.upper).all():
             c = np.minimum(c, 0)
         truth = solver_value(space, c)
-        if structure.kind != "general" and not (structure.kind == "flow" and structure.oracle == "mip"):
-            z = claimed_argmax(structure, c)
-            if z is None or truth is None:
-                assert z is None and truth is None
+        if structure.kind != "general":
+            try:
+                z = Oracle(space).maximize(c).z
+            except InfeasibleSpace:
+                assert truth is None, structure
                 continue
             assert c @ z == pytest.approx(truth, abs=1e-6), structure
             activity = space.matrix @ z
@@ -483,6 +309,4 @@ def kit() -> SimpleNamespace:
         disguise=disguise,
         mutate=mutate,
         check=check_claims,
-        solve=solver_value,
-        argmax=claimed_argmax,
     )

@@ -170,7 +170,7 @@ def test_ways_to_write_chains_and_trees(way, edges):
     assert space.structure.kind == "group forest", space.structure
     fast = so.Oracle(space)
     assert fast.algorithm == "max-sum on a forest"
-    agrees_with_highs(space, range(4), fast)
+    agrees_with_highs(space, range(2), fast)
 
 
 def mutated(space, rng):
@@ -205,7 +205,7 @@ def mutated(space, rng):
 @pytest.mark.parametrize("way", WAYS)
 def test_near_misses_are_solved_right(way):
     rng = np.random.default_rng(WAYS.index(way))
-    for _ in range(12):
+    for _ in range(5):
         space = mutated(way(CHAIN), rng)
         if space.structure.kind == "group forest":
             agrees_with_highs(space, range(2))

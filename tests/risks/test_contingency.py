@@ -13,14 +13,13 @@ from structopt.errors import DeclarationError
 seeds = st.integers(0, 2**32 - 1)
 
 
-def by_labellings(f, y, score, allowed=lambda y: True):
+def by_labellings(f, y, score):
     """max over labellings of (y' - y).f + 1 - score, by enumeration."""
     best = 0.0
     for other in product([-1.0, 1.0], repeat=y.size):
         other = np.array(other)
         tp, fp = np.sum((other > 0) & (y > 0)), np.sum((other > 0) & (y < 0))
-        if allowed(other):
-            best = max(best, (other - y) @ f + 1 - score(tp, fp, (y > 0).sum() - tp, (y < 0).sum() - fp))
+        best = max(best, (other - y) @ f + 1 - score(tp, fp, (y > 0).sum() - tp, (y < 0).sum() - fp))
     return best
 
 
@@ -33,53 +32,34 @@ def matthews(tp, fp, fn, tn):
     return np.where(product > 0, (tp * tn - fp * fn) / np.sqrt(np.maximum(product, 1)), 0.0)
 
 
-def positives(k):
-    return lambda y: (y > 0).sum() == k
+def dear(tp, fp, fn, tn):
+    return 0.75 - 0.1 * fp**2 - 0.2 * fn  # not 1 at the truth: a risk with a positive floor
 
 
+#: Scores beyond those that have a law.
 CASES = {
-    "F1": (lambda X, y: risks.FBeta(X, y), lambda y: f_score(1.0), None),
-    "F0.2": (lambda X, y: risks.FBeta(X, y, 0.2), lambda y: f_score(0.2), None),
-    "F3": (lambda X, y: risks.FBeta(X, y, 3), lambda y: f_score(3.0), None),
-    "Jaccard": (risks.Jaccard, lambda y: lambda tp, fp, fn, tn: tp / (tp + fp + fn), None),
-    "Balanced": (
-        risks.BalancedAccuracy,
-        lambda y: lambda tp, fp, fn, tn: 0.5 * (tp / (tp + fn) + tn / (tn + fp)),
-        None,
-    ),
-    "PrecisionAt": (
-        lambda X, y: risks.PrecisionAt(X, y, 3),
-        lambda y: lambda tp, fp, fn, tn: tp / (tp + fp),
-        lambda y: positives(3),
-    ),
-    "RecallAt": (
-        lambda X, y: risks.RecallAt(X, y, 4),
-        lambda y: lambda tp, fp, fn, tn: tp / (tp + fn),
-        lambda y: positives(4),
-    ),
-    "BreakEven": (
-        risks.BreakEven,
-        lambda y: lambda tp, fp, fn, tn: tp / (tp + fp),
-        lambda y: positives((y > 0).sum()),
-    ),
-    "Matthews": (lambda X, y: risks.Contingency(X, y, matthews), lambda y: matthews, None),
-    "generic F1": (lambda X, y: risks.Contingency(X, y, f_score(1.0)), lambda y: f_score(1.0), None),
+    "F0.2": (lambda X, y: risks.FBeta(X, y, 0.2), f_score(0.2)),
+    "F3": (lambda X, y: risks.FBeta(X, y, 3), f_score(3.0)),
+    "Matthews": (lambda X, y: risks.Contingency(X, y, matthews), matthews),
+    "floor": (lambda X, y: risks.Contingency(X, y, dear), dear),
+    "generic F1": (lambda X, y: risks.Contingency(X, y, f_score(1.0)), f_score(1.0)),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=seeds, m=st.integers(4, 7), scale=st.sampled_from([0.0, 0.02, 0.1, 1.0]))
 def test_against_all_labellings(name, seed, m, scale):
-    make, score, allowed = CASES[name]
+    make, score = CASES[name]
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], m)
     y[:2] = 1.0, -1.0
     f = scale * rng.normal(size=m)
-    value, slope = make(np.eye(m), y)(f)
-    expected = by_labellings(f, y, score(y), allowed(y) if allowed else lambda y: True)
-    assert value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    risk = make(np.eye(m), y)
+    value, slope = risk(f)
+    assert value == pytest.approx(by_labellings(f, y, score), rel=1e-12, abs=1e-12)
     assert set(np.unique(slope)) <= {-2.0, 0.0, 2.0}
+    assert value >= risk.lower_bound
 
 
 def test_example_of_the_specification():
@@ -103,13 +83,6 @@ def test_walk_equals_the_full_table(seed, beta, scale):
     i, q = np.arange(p.size)[:, None], np.arange(n.size)
     table = 1 - (1 + beta**2) * i / (i + q + beta**2 * (p.size - 1)) + p[:, None] + n
     assert value == pytest.approx(table.max(), rel=1e-11, abs=1e-11)
-
-
-def test_named_score_and_callable_agree():
-    rng = np.random.default_rng(0)
-    X, y, w = rng.normal(size=(400, 3)), np.where(rng.random(400) < 0.2, 1, -1), 0.01 * rng.normal(size=3)
-    named, general = risks.FBeta(X, y), risks.Contingency(X, y, f_score(1.0))
-    assert named(w)[0] == pytest.approx(general(w)[0], rel=1e-12)
 
 
 def test_all_positive_labels_are_allowed_where_the_score_is_defined():

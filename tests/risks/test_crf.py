@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 import structopt as so
@@ -19,7 +17,6 @@ from structopt.risks import Softmax
 from structopt.risks.crf import ChainCRF, PathSoftmax
 from structopt.risks.tree_crf import TreeCRF, rooted, tree_marginals
 from structopt.structures.chain import Chain
-from structopt.train import bmrm
 
 RULES = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool)
 
@@ -46,17 +43,9 @@ def by_enumeration(model: Chain, X: list[Any], Y: list[Any], w: np.ndarray) -> f
     return total / len(X)
 
 
-MODELS = {
-    "plain": lambda: Chain(3),
-    "rules, first states, intercept": lambda: Chain(3, RULES, initial=[1, 0, 1], intercept=True, initial_weights=True),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_chain_value_and_gradient(name: str, seed: int) -> None:
-    model = MODELS[name]()
+@pytest.mark.parametrize("seed", range(3))
+def test_chain_with_rules(seed: int) -> None:
+    model = Chain(3, RULES, initial=[1, 0, 1], intercept=True, initial_weights=True)
     X, Y = sequences(seed, model=model)
     risk = ChainCRF(model, X, Y)
     w = np.random.default_rng(seed).normal(size=risk.n_features)
@@ -65,18 +54,7 @@ def test_chain_value_and_gradient(name: str, seed: int) -> None:
     assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), far=st.sampled_from([1.0, 100.0]))
-def test_chain_cuts_lie_below(seed: int, far: float) -> None:
-    risk = ChainCRF(Chain(3), *sequences(seed))
-    rng = np.random.default_rng(seed)
-    v, w = far * rng.normal(size=(2, risk.n_features))
-    value, gradient = risk(w)
-    assert value + gradient @ (v - w) <= risk(v)[0] + 1e-9 * max(1.0, abs(value), far)
-    assert value >= risk.lower_bound
-
-
-def test_chain_sparse_threads_and_shards() -> None:
+def test_chain_sparse_and_threads() -> None:
     X, Y = sequences(1, n=7)
     risk = ChainCRF(Chain(3), X, Y)
     w = np.random.default_rng(0).normal(size=risk.n_features)
@@ -84,20 +62,6 @@ def test_chain_sparse_threads_and_shards() -> None:
     for other in (ChainCRF(Chain(3), [sp.csr_array(x) for x in X], Y), ChainCRF(Chain(3), X, Y, n_jobs=2)):
         assert other(w)[0] == pytest.approx(value, rel=1e-12)
         assert other(w)[1] == pytest.approx(gradient, abs=1e-12)
-    parts = [risk.shard(k, 3)(w) for k in range(3)]
-    assert sum(part[0] for part in parts) == pytest.approx(value, rel=1e-12)
-    assert sum(part[1] for part in parts) == pytest.approx(gradient, abs=1e-12)
-    assert len(risk) == 7
-
-
-def test_bmrm_certifies_the_crf() -> None:
-    risk = ChainCRF(Chain(3), *sequences(2, n=20))
-    lam = 0.1
-    result = bmrm(risk, lam=lam, tol=1e-5)
-    best = minimize(lambda w: (lam / 2 * w @ w + risk(w)[0], lam * w + risk(w)[1]), result.w, jac=True, tol=1e-12)
-    assert result.converged
-    assert result.lower_bound <= best.fun + 1e-9
-    assert result.objective <= best.fun * (1 + 1e-5) + 1e-9
 
 
 def test_chain_refusals() -> None:
@@ -107,28 +71,6 @@ def test_chain_refusals() -> None:
     with pytest.raises(LabelNotInSpace, match="example 1"):
         ChainCRF(Chain(3), X, [Y[0], [7] * len(Y[1]), *Y[2:]])
     assert ChainCRF(Chain(3), X, Y).fingerprint() != ChainCRF(Chain(3), X, [[0] * len(x) for x in X]).fingerprint()
-
-
-FOREST = [(2, 0), (2, 3), (3, 5), (1, 4)]
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), far=st.sampled_from([1.0, 50.0]))
-def test_trees_against_enumeration(seed: int, far: float) -> None:
-    model = so.structures.PairwiseMRF(6, edges=FOREST)
-    rng = np.random.default_rng(seed)
-    X, Y = rng.normal(size=(4, 2)), rng.integers(0, 2, (4, 6))
-    risk = TreeCRF(model, X, Y)
-    w = far * rng.normal(size=risk.n_features)
-    labels = [np.array(y) for y in product([0, 1], repeat=6)]
-    total = 0.0
-    for x, y in zip(X, Y, strict=True):
-        scores = model.scores(w, x)
-        total += logsumexp([scores @ model.encode(label) for label in labels]) - scores @ model.encode(y)
-    value, gradient = risk(w)
-    assert value == pytest.approx(total / 4, rel=1e-9, abs=1e-9)
-    if far == 1.0:
-        assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
 
 
 def test_trees_refuse_circles() -> None:
@@ -224,16 +166,8 @@ def test_a_star_is_the_softmax() -> None:
     assert paths[1] == pytest.approx(flat[1], abs=1e-12)
 
 
-def test_paths_train_and_refuse() -> None:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(30, 3))
-    y = np.array(TREE.leaves)[rng.integers(0, 3, 30)]
-    risk = PathSoftmax(X, y, TREE)
-    result = bmrm(risk, lam=0.05, tol=1e-4)
-    best = minimize(lambda w: (0.025 * w @ w + risk(w)[0], 0.05 * w + risk(w)[1]), result.w, jac=True, tol=1e-12).fun
-    assert result.converged and result.lower_bound <= best + 1e-9
-    halves = [risk.shard(k, 2)(result.w)[0] for k in range(2)]
-    assert sum(halves) == pytest.approx(risk(result.w)[0], rel=1e-12)
+def test_wrong_paths_are_named() -> None:
+    X = np.eye(3)
     with pytest.raises(LabelNotInSpace, match=r"y\[1\] = 'a' is not a leaf"):
         PathSoftmax(X[:2], ["c", "a"], TREE)
     with pytest.raises(DeclarationError, match="is not a node"):
@@ -241,7 +175,7 @@ def test_paths_train_and_refuse() -> None:
     with pytest.raises(DeclarationError, match="1 labels for 2 rows"):
         PathSoftmax(X[:2], ["c"], TREE)
     with pytest.raises(DeclarationError, match="must not be negative"):
-        PathSoftmax(X, y, TREE, alpha=-np.ones(5))
+        PathSoftmax(X[:1], ["c"], TREE, alpha=-np.ones(5))
 
 
 @pytest.mark.parametrize("n_jobs", [0, -7])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import math
-import pickle
 
 import numba
 import numpy as np
@@ -170,8 +170,9 @@ def test_a_wrong_gradient_is_refused_at_fit():
     assert np.abs(fitted.coef_).max() > 0.0
 
 
+@functools.cache
 def _spoilt(odd, compiled):
-    """Slack rescaling that is `odd` far out."""
+    """Return slack rescaling that is `odd` far out."""
     if compiled:
         return from_functions(
             "far",
@@ -205,18 +206,6 @@ def test_a_compiled_surrogate_that_is_no_number_at_a_label_is_refused_by_every_s
         assert psi.clipped_array(np.array([1.0, 1e6]), np.array([1.0, 0.0])).tolist() == [2.0, 0.0]  # as 0 log 0
         with pytest.raises(DeclarationError, match="is nan"):
             psi.clipped_array(np.array([1.0, 1e6]), np.ones(2))
-
-
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
-@pytest.mark.parametrize("model", [so.structures.Multiclass(3), so.structures.PairwiseMRF(3)])
-def test_a_risk_can_be_pickled(model, surrogate):
-    Y = [0, 2] if isinstance(model, so.structures.Multiclass) else [[1, 0, 0], [0, 1, 1]]
-    risk = so.risks.StructuredRisk(model, np.array([[1.0, 0.5], [2.0, -1.0]]), Y, surrogate)
-    w = np.linspace(-1.0, 1.0, risk.n_features)
-    value, slope = risk(w)
-    again, other = pickle.loads(pickle.dumps(risk))(w)
-    assert again == pytest.approx(value)
-    np.testing.assert_allclose(other, slope)
 
 
 def test_inputs_of_one_number_each_are_refused():

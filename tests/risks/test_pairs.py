@@ -43,20 +43,7 @@ def test_ordinal_example_of_the_specification():
         assert slope == pytest.approx([-0.2], abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=seeds, m=st.integers(2, 20), scale=st.sampled_from([0.1, 1.0, 10.0]))
-def test_roc_by_pairs(seed, m, scale):
-    rng = np.random.default_rng(seed)
-    f = scale * rng.normal(size=m)
-    y = np.ones(m)
-    y[rng.permutation(m)[: rng.integers(1, m)]] = -1
-    value, slope = risks.ROCArea(np.eye(m), y)(f)
-    expected_value, expected_slope = by_pairs(f, y, lambda a, b: 1.0)
-    assert value == pytest.approx(expected_value, rel=1e-12, abs=1e-13)
-    np.testing.assert_allclose(slope, expected_slope, atol=1e-13)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=seeds, m=st.integers(2, 20), levels=st.integers(2, 20))
 def test_ordinal_by_pairs(seed, m, levels):
     rng = np.random.default_rng(seed)
@@ -89,8 +76,8 @@ def test_ordinal_of_two_levels_is_roc():
 def test_large_roc_equals_its_pairs():
     """Large enough for the packed sort."""
     rng = np.random.default_rng(1)
-    m = 20_000
-    f, y = rng.normal(size=m), np.where(rng.random(m) < 0.01, 1.0, -1.0)
+    m = 17_000
+    f, y = rng.normal(size=m), np.where(rng.random(m) < 0.001, 1.0, -1.0)
     value, slope = risks.ROCArea(np.ones((m, 1)), y).loss(f)
     slack = np.maximum(0.0, 1.0 + f[y < 0][:, None] - f[y > 0])
     assert value == pytest.approx(slack.mean(), rel=1e-11)
@@ -102,22 +89,15 @@ def test_roc_at_zero_is_all_ties():
     assert risks.ROCArea(X4, [1, -1, -1, 1])(np.zeros(1))[0] == 1.0
 
 
-@settings(max_examples=50, deadline=None)
-@given(seed=seeds)
-def test_preferences_by_definition(seed):
-    rng = np.random.default_rng(seed)
-    f = rng.normal(size=8)
+def test_preferences_with_costs():
+    rng = np.random.default_rng(2)
+    f, cost = rng.normal(size=8), rng.random(10)
     pairs = np.array([(i, j) for i in range(8) for j in range(8) if i != j])[rng.permutation(56)[:10]]
-    cost = rng.random(10)
     value, slope = risks.Preference(np.eye(8), pairs, cost)(f)
     slack = 1 + f[pairs[:, 0]] - f[pairs[:, 1]]
     assert value == pytest.approx(np.mean(cost * np.maximum(0, slack)), rel=1e-12)
-    expected = np.zeros(8)
-    for (i, j), c, s in zip(pairs, cost, slack, strict=True):
-        if s > 0:
-            expected[i] += c / 10
-            expected[j] -= c / 10
-    np.testing.assert_allclose(slope, expected, atol=1e-14)
+    moves = (np.eye(8)[pairs[:, 0]] - np.eye(8)[pairs[:, 1]]) * (slack > 0)[:, None]
+    np.testing.assert_allclose(slope, cost @ moves / 10, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +123,9 @@ def test_bad_input_names_the_culprit(make, words):
         make()
 
 
-@settings(max_examples=15, deadline=None)
-@given(
-    seed=seeds,
-    kind=st.sampled_from(["normal", "close", "offset", "ties", "signs", "sorted"]),
-)
-def test_ascending_orders_like_argsort(seed, kind):
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("kind", ["normal", "close", "offset", "ties", "signs", "sorted"])
+def test_ascending_orders_like_argsort(kind):
+    rng = np.random.default_rng(3)
     values = rng.normal(size=1 << 14)
     if kind == "close":
         values = 1.0 + 1e-13 * values  # agree in the leading bits: the fallback
@@ -167,6 +143,7 @@ def test_ascending_orders_like_argsort(seed, kind):
     assert np.array_equal(values[order], np.sort(values))
 
 
+@settings(max_examples=30)
 @given(arrays(np.float64, st.integers(0, 30), elements=st.floats(-1e300, 1e300)))
 def test_ascending_small(values):
     assert np.array_equal(values[ascending(values)], np.sort(values))

@@ -30,22 +30,11 @@ def test_example_of_the_specification():
     assert slope @ X == pytest.approx(-0.5, abs=1e-12)
 
 
-@settings(max_examples=80, deadline=None)
-@given(seed=seeds, n=st.integers(2, 5), scale=st.sampled_from([0.0, 0.1, 1.0, 5.0]))
-def test_against_all_permutations(seed, n, scale):
-    rng = np.random.default_rng(seed)
-    a, b, c = (np.sort(rng.random(n))[::-1].copy() for _ in range(3))
-    f = scale * rng.normal(size=n)
-    value, _ = one_query(f, a, b, c)
-    best = max(c @ (f[list(p)] - f) + a @ (b - b[list(p)]) for p in permutations(range(n)))
-    assert value == pytest.approx(best, rel=1e-12, abs=1e-12)
-
-
 @pytest.mark.parametrize("measure", MEASURES, ids=repr)
 def test_risk_equals_that_of_the_structure_and_bounds_the_loss_of_sorting(measure):
     model = so.structures.Ranking(measure)
     rng = np.random.default_rng(0)
-    for _ in range(25):
+    for _ in range(8):
         X, relevance, w = rng.normal(size=(4, 2)), rng.permutation([0.0, 1.0, 2.0, 3.0]), rng.normal(size=2)
         value, _ = risks.Ranking(X, relevance, np.zeros(4), measure)(w)
         coef, const = model.loss(relevance, X)
@@ -56,7 +45,7 @@ def test_risk_equals_that_of_the_structure_and_bounds_the_loss_of_sorting(measur
         assert value >= best - measure.score(relevance, X @ w) - 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=seeds, n=st.integers(6, 60))
 def test_against_scipy(seed, n):
     rng = np.random.default_rng(seed)
@@ -71,23 +60,13 @@ def test_against_scipy(seed, n):
         assert slope.sum() == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=repr)
-@settings(max_examples=30, deadline=None)
-@given(seed=seeds)
-def test_risk_bounds_the_loss_of_the_measure(measure, seed):
-    """Queries in mixed order; the risk is above best score minus score, averaged over queries."""
-    rng = np.random.default_rng(seed)
-    relevance = np.tile([0.0, 1.0, 2.0, 3.0, 2.0], 3)
+def test_risk_is_the_mean_over_queries_in_any_order_of_the_rows():
+    rng = np.random.default_rng(1)
     order = rng.permutation(15)
-    relevance, query = relevance[order], np.repeat([7, 3, 5], 5)[order]
-    f = rng.normal(size=15)
-    risk = risks.Ranking(np.eye(15), relevance, query, measure)
-    loss = 0.0
-    for q in (3, 5, 7):
-        own = relevance[query == q]
-        loss += (measure.score(own, own) - measure.score(own, f[query == q])) / 3
-    assert risk(f)[0] >= loss - 1e-10
-    assert risk(100.0 * relevance + 50.0 * np.argsort(np.argsort(-np.arange(15))) / 15)[0] >= -1e-12
+    relevance, query = np.tile([0.0, 1.0, 2.0, 3.0, 2.0], 3)[order], np.repeat([7, 3, 5], 5)[order]
+    X, w = rng.normal(size=(15, 2)), rng.normal(size=2)
+    own = [risks.Ranking(X[query == q], relevance[query == q], np.zeros(5))(w)[0] for q in (3, 5, 7)]
+    assert risks.Ranking(X, relevance, query)(w)[0] == pytest.approx(np.mean(own))
 
 
 def test_a_separated_ranking_has_no_loss():

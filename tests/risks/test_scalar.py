@@ -7,43 +7,11 @@ import scipy.sparse as sp
 import structopt.risks as risks
 from structopt.errors import DeclarationError
 
-F = np.array([-3.0, -1.0, -0.5, 0.0, 0.3, 1.0, 2.5])
-
 
 def at(cls, f, y, **settings):
     """Loss and derivative of one prediction."""
     value, slope = cls([[1.0]], [y], **settings)(np.array([f]))
     return value, slope[0]
-
-
-BY_DEFINITION = {
-    "Hinge": (risks.Hinge, lambda f, y: max(0, 1 - y * f)),
-    "SquaredHinge": (risks.SquaredHinge, lambda f, y: 0.5 * max(0, 1 - y * f) ** 2),
-    "Logistic": (risks.Logistic, lambda f, y: np.log(1 + np.exp(-y * f))),
-    "Exponential": (risks.Exponential, lambda f, y: np.exp(-y * f)),
-    "LeastSquares": (risks.LeastSquares, lambda f, y: 0.5 * (f - y) ** 2),
-    "Absolute": (risks.Absolute, lambda f, y: abs(f - y)),
-    "Huber": (risks.Huber, lambda f, y: 0.5 * (f - y) ** 2 if abs(f - y) <= 1 else abs(f - y) - 0.5),
-    "Quantile": (lambda X, y: risks.Quantile(X, y, 0.3), lambda f, y: max(0.3 * (y - f), 0.7 * (f - y))),
-    "EpsilonInsensitive": (
-        lambda X, y: risks.EpsilonInsensitive(X, y, 0.25),
-        lambda f, y: max(0, abs(f - y) - 0.25),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BY_DEFINITION)
-@pytest.mark.parametrize("y", [-1.0, 1.0])
-def test_value_by_definition(name, y):
-    cls, definition = BY_DEFINITION[name]
-    risk = cls(np.eye(F.size), np.full(F.size, y))
-    assert risk(F)[0] == pytest.approx(np.mean([definition(f, y) for f in F]), rel=1e-14)
-
-
-def test_novelty_and_poisson_by_definition():
-    assert risks.Novelty(np.eye(F.size), rho=0.4)(F)[0] == pytest.approx(np.mean(np.maximum(0, 0.4 - F)))
-    counts = np.arange(F.size)
-    assert risks.Poisson(np.eye(F.size), counts)(F)[0] == pytest.approx(np.mean(np.exp(F) - counts * F))
 
 
 def test_logistic_example_of_the_specification():

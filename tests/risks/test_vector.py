@@ -49,15 +49,6 @@ def test_softmax_by_definition_and_for_large_scores():
     assert value == 2e4 and slope.tolist() == [-1.0, 1.0]
 
 
-def test_multivariate_regression_by_definition():
-    rng = np.random.default_rng(3)
-    X, Y, W = rng.normal(size=(10, 3)), rng.normal(size=(10, 2)), rng.normal(size=(2, 3))
-    M = np.array([[2.0, 0.5], [0.5, 1.0]])
-    residual = X @ W.T - Y
-    expected = np.mean([0.5 * r @ M @ r for r in residual])
-    assert risks.MultivariateRegression(X, Y, M)(W.ravel())[0] == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [

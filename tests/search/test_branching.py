@@ -63,7 +63,7 @@ def test_against_enumeration(psi):
     proofs = set()
     for model, x in structures(rng):
         labels = np.array(model.space(x).enumerate(), dtype=float)
-        planes = list(planes_of(model.oracle(x), labels, rng, 12))
+        planes = list(planes_of(model.oracle(x), labels, rng, 8))
         want = np.array([best_of(psi, plane, labels) for plane in planes])
         batch = PlaneList(planes)
         found = search_batch(batch, psi)
@@ -81,7 +81,7 @@ def test_against_enumeration(psi):
     assert "branch_and_bound" in proofs
 
 
-@pytest.mark.parametrize("max_queries", [1, 4, 6, 9, 14])
+@pytest.mark.parametrize("max_queries", [1, 6, 14])
 def test_bounds_hold_where_it_is_given_up(max_queries):
     rng = np.random.default_rng(1)
     model = dag(9, rng)

@@ -13,31 +13,10 @@ from hypothesis import strategies as st
 from structopt import search
 from structopt.errors import DeclarationError
 from structopt.plane import PointPlane
-from structopt.surrogates import (
-    BetaScaling,
-    GeneralizedScaling,
-    LogLoss,
-    Margin,
-    MicroF1,
-    ProbLoss,
-    Product,
-    Slack,
-    from_functions,
-)
+from structopt.surrogates import MicroF1, Product
 
-SURROGATES = [
-    Margin(),
-    Slack(),
-    Product(),
-    GeneralizedScaling(1.5, 0.5),
-    GeneralizedScaling(2.0, 1.5),
-    BetaScaling(0.25),
-    LogLoss(),
-    ProbLoss(),
-    ProbLoss(convex=True),
-    MicroF1(),
-    from_functions("root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5)),
-]
+from .test_walk import EVERY
+
 EXAMPLE = [(1, 8), (3, 4), (5, 3), (8, 1)]
 THEOREM_1 = [(0.001, 10), (10, 0.001), (5, 5)]
 
@@ -97,23 +76,8 @@ def upper_right_vertices(points: list[tuple[float, float]]) -> int:
     return len(chain)
 
 
-@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_exact_is_brute_force_for_every_surrogate(psi, seed):
-    points = for_surrogate(point_set(seed), psi)
-    want = best_label(points, psi)
-    result = search.exact(PointPlane(points), psi)
-    assert result.value == pytest.approx(want, rel=1e-9, abs=1e-12)
-    assert result.upper_bound >= want
-    assert result.absolute_gap <= 1e-7 * max(1.0, want)
-    assert result.queries <= 2 * len(points) + 3
-    if want > 0:
-        assert psi.clipped(*points[result.label]) == pytest.approx(want)
-
-
-@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
-@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_convex_hull_is_the_optimum_over_the_hull(psi, seed):
     points = for_surrogate(point_set(seed)[:14], psi)
@@ -128,8 +92,8 @@ def test_convex_hull_is_the_optimum_over_the_hull(psi, seed):
     assert sum(weight for weight, _ in result.parts) == pytest.approx(1.0) or not result.violated
 
 
-@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
-@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_ban_list_finds_the_best_label(psi, seed):
     points = for_surrogate(point_set(seed)[:20], psi)
@@ -139,7 +103,7 @@ def test_ban_list_finds_the_best_label(psi, seed):
     assert not result.fractional
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), scales=st.tuples(st.floats(-3, 3), st.floats(-3, 3)), start=st.floats(-3, 3))
 def test_angular_is_exact_within_its_query_bound(seed, scales, start):
     points = (point_set(seed) + np.array([1.0, 0.0])) * 10.0 ** np.array(scales)
@@ -151,7 +115,7 @@ def test_angular_is_exact_within_its_query_bound(seed, scales, start):
         assert result.queries <= 2 * len(points) + 1  # thesis Theorem 2
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 6), shift=st.sampled_from([0.0, 0.0, -2.0]))
 def test_bounds_hold_for_every_product_search_wherever_it_stops(seed, limit, shift):
     points = point_set(seed) + np.array([1.0, shift])
@@ -177,8 +141,8 @@ def test_bounds_hold_for_every_product_search_wherever_it_stops(seed, limit, shi
     assert results[3].queries <= limit
 
 
-@pytest.mark.parametrize("psi", SURROGATES, ids=repr)
-@settings(max_examples=40, deadline=None)
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 4))
 def test_bounds_hold_when_stopped_by_the_limit(psi, seed, limit):
     points = for_surrogate(point_set(seed), psi)
@@ -195,18 +159,21 @@ def test_bounds_hold_when_stopped_by_the_limit(psi, seed, limit):
             assert result.stopped == "max_queries"
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), psi=st.sampled_from(SURROGATES))
-def test_a_cache_never_changes_the_answer(seed, psi):
+@pytest.mark.parametrize("psi", EVERY, ids=repr)
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_exact_takes_few_queries_and_a_cache_never_changes_the_answer(psi, seed):
     points = for_surrogate(point_set(seed), psi)
     cold = search.exact(PointPlane(points), psi)
+    assert cold.value == pytest.approx(best_label(points, psi), rel=1e-9, abs=1e-12)
+    assert cold.queries <= 2 * len(points) + 3
     cache = [0] if cold.label is None else [0, cold.label]
     warm = search.exact(PointPlane(points), psi, cache=cache, lam=cold.lam if cold.lam >= 0 else None)
     assert warm.value == pytest.approx(cold.value, rel=1e-9, abs=1e-12)
     assert warm.queries <= 2 * len(points) + 3
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), start=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_searches_by_lambda_find_the_smallest_bound_from_any_start(seed, start):
     """They once stopped after the first answer when the smallest bound lay at a larger λ: inf - λ <= width * inf."""

@@ -91,7 +91,7 @@ def numbers(outcome) -> list[float]:
     return [outcome[2], outcome[3], *(number for step in outcome[5] for number in step)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     convex=st.booleans(),
@@ -113,7 +113,7 @@ def test_compiled_walk_equals_the_one_in_python(seed, convex, rtol, n_cached, st
     assert one[1] == other[1]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     convex=st.booleans(),

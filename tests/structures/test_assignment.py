@@ -1,10 +1,8 @@
-"""Matchings: fast = HiGHS = brute force; prices; losses; batch = loop; bad input."""
+"""Assignments: prices, losses by their definitions, bad input."""
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures.assignment import Assignment, RowLoss
 
-CASES = [((3, 3), False), ((2, 4), False), ((1, 3), False), ((3, 3), True), ((3, 2), True), ((2, 3), True)]
+CASES = [((3, 3), False), ((2, 4), False), ((3, 2), True)]
 
 
 def matchings(shape, unmatched):
@@ -38,35 +36,7 @@ def rng():
     return np.random.default_rng(5)
 
 
-def test_codec_and_program(case):
-    shape, unmatched = case
-    model = Assignment(unmatched=unmatched)
-    points = model.space(shape).enumerate()
-    wanted = sorted(matchings(shape, unmatched))
-    assert sorted(tuple(model.decode(z, shape).tolist()) for z in points) == wanted
-    for z in points:
-        np.testing.assert_array_equal(model.encode(model.decode(z, shape), shape), z)
-
-
-def test_oracle_equals_highs_and_brute_force(case, rng):
-    shape, unmatched = case
-    model = Assignment(unmatched=unmatched)
-    space, oracle = model.space(shape), model.oracle(shape)
-    labels = space.enumerate()
-    slow, relaxed = so.Oracle(space, "highs"), so.Oracle(space, "highs", integral="relax")
-    for _ in range(5):
-        c = rng.normal(size=space.n_variables).round(1)
-        found = oracle.maximize(c, key="an example")
-        assert found.value == pytest.approx((labels @ c).max())
-        assert found.value == pytest.approx(float(c @ found.z))
-        assert space.contains(found.z)
-        assert slow.maximize(c).value == pytest.approx(found.value, abs=1e-7)
-        assert relaxed.maximize(c).value == pytest.approx(found.value, abs=1e-7)
-    np.testing.assert_allclose([label.value for label in oracle.k_best(c, 1000)], np.sort(labels @ c)[::-1])
-    assert oracle.statistics.lp == oracle.statistics.mip == 0
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), n_jobs=st.integers(1, 3))
 def test_prices_change_no_value(seed, n_jobs):
     rng = np.random.default_rng(seed)
@@ -106,55 +76,6 @@ def test_footrule_is_the_one_of_losses(rng):
     wanted, offset = so.losses.Footrule(5).linear(model.encode(truth))
     np.testing.assert_array_equal(coef, wanted)
     assert const == offset
-
-
-def test_a_loss_of_ones_own(rng):
-    model = Assignment(loss=so.losses.Hamming())
-    coef, const = model.loss([1, 0])
-    assert coef @ model.encode([0, 1]) + const == 4
-    batch = model.batch([np.zeros((2, 2, 1))])
-    loss = batch.loss(batch.truth([[1, 0]]))
-    assert batch.loss_values(loss, batch.truth([[0, 1]])) == [4]
-
-
-@pytest.mark.parametrize("convert", [lambda x: x, lambda x: sp.csr_array(x.reshape(-1, x.shape[-1]))])
-@pytest.mark.parametrize("unmatched", [False, True])
-@pytest.mark.parametrize("shapes", [[(3, 3)] * 4, [(3, 3), (3, 5), (3, 3), (3, 4), (3, 5)]])
-def test_batch_equals_loop(rng, convert, unmatched, shapes):
-    model = Assignment(3, unmatched=unmatched, intercept=True)
-    X = [convert(rng.normal(size=(*shape, 2)).astype(np.float32)) for shape in shapes]
-    Y = [rng.permutation(m)[:n] for n, m in shapes]
-    if unmatched:
-        Y[1] = np.array([-1, 2, -1])
-    batch = model.batch(X)
-    truth = batch.truth(Y)
-    loss = batch.loss(truth)
-    n = len(X)
-    for _ in range(3):  # prices are kept from one call to the next
-        w = rng.normal(size=batch.n_weights)
-        tables = batch.tables(w)
-        best, values = batch.argmax(tables, loss, 0.5, n_jobs=2)
-        plain, plain_values = batch.argmax(tables)
-        some = np.array([2, 0])
-        part, part_values = batch.argmax(tables, loss, 0.5, examples=some)
-        np.testing.assert_allclose(part_values[some], values[some])
-        others = [i for i in range(n) if i not in some]
-        assert not part_values[others].any()
-        assert not batch.dot(tables, part)[others].any()
-        for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-            c = model.scores(w, x)
-            coef, const = model.loss(y, x)
-            assert values[i] == pytest.approx(model.oracle(x).maximize(c + 0.5 * coef).value + 0.5 * const)
-            assert plain_values[i] == pytest.approx(model.oracle(x).maximize(c).value)
-            np.testing.assert_array_equal(batch.decode(plain)[i], model.predict(w, x))
-            np.testing.assert_array_equal(batch.decode(truth)[i], y)
-            z = model.encode(y, x)
-            assert c @ z == pytest.approx(w @ model.joint(x, z))
-        np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best))
-    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
-    points = [model.encode(y, x) for x, y in zip(X, Y, strict=True)]
-    np.testing.assert_allclose(batch.joint(truth), sum(map(model.joint, X, points)), atol=1e-6)
-    assert (batch.fold(points).tables[0] != truth.tables[0]).nnz == 0
 
 
 def test_a_fractional_point_is_rounded_to_a_matching():
@@ -204,13 +125,7 @@ def test_bad_inputs(rng):
         batch.truth([[0, 1, 2]])
 
 
-def test_copies_and_reprs(rng):
+def test_reprs():
     model = Assignment(3, loss="footrule")
-    x = rng.normal(size=(3, 4, 2))
-    w = rng.normal(size=2)
-    columns = model.predict(w, x)
-    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        np.testing.assert_array_equal(twin.predict(w, x), columns)
-        assert repr(twin) == "Assignment(n=3, loss='footrule')"
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model.oracle(x))).space.lower, model.space(x).lower)
+    assert repr(model) == "Assignment(n=3, loss='footrule')"
     assert "RowLoss((3, 4), 'footrule')" in repr(model.row_loss(3, 4))

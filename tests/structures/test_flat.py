@@ -1,8 +1,6 @@
-"""Multiclass, multi-label and pairwise models: fast = HiGHS = brute force; batch = loop; bad input."""
+"""Multiclass, multi-label and pairwise models: solvers, compact labels and losses, bad input."""
 
 from __future__ import annotations
-
-import pickle
 
 import numpy as np
 import pytest
@@ -13,116 +11,10 @@ from structopt.algorithms.pairwise.halves import HalfLabels
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import mrf
 
-COSTS = np.array([[0, 1, 4, 2], [1, 0, 2, 1], [4, 2, 0, 1], [2, 1, 1, 0]])
-MODELS = {
-    "multiclass": lambda: so.structures.Multiclass(["a", "b", "c", "d"]),
-    "multiclass costs": lambda: so.structures.Multiclass(4, loss=COSTS, intercept=True),
-    "multi-label": lambda: so.structures.MultiLabel(5, intercept=True),
-    "multi-label 1-3": lambda: so.structures.MultiLabel(5, 1, 3, so.losses.Hamming([1, 2, 3, 1, 1])),
-    "mrf": lambda: so.structures.PairwiseMRF(4),
-    "mrf sparse graph": lambda: so.structures.PairwiseMRF(5, edges=[(0, 1), (3, 1), (2, 4)], intercept=True),
-    "mrf relaxed": lambda: so.structures.PairwiseMRF(4, integral="relax"),
-}  # fmt: skip
-
-
-def labels_of(model, rng, n):
-    points = model._declared.enumerate()
-    return [model.decode(points[k]) for k in rng.integers(0, len(points), n)]
-
-
-@pytest.fixture(params=MODELS)
-def model(request):
-    return MODELS[request.param]()
-
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
-
-
-def test_oracle_equals_highs_and_brute_force(model, rng):
-    space = model.space()
-    labels = space.enumerate()
-    slow = so.Oracle(space, "highs", integral=model.integral)
-    fast = model.oracle()
-    for _ in range(10):
-        c = rng.normal(size=space.n_variables)
-        found = fast.maximize(c)
-        assert found.value == pytest.approx(slow.maximize(c).value, abs=1e-7)
-        if model.integral != "relax":
-            assert found.value == pytest.approx((labels @ c).max(), abs=1e-7)
-    assert fast.statistics.fast == 10
-
-
-def test_codec_round_trip(model, rng):
-    for z in model.space().enumerate():
-        label = model.decode(z)
-        np.testing.assert_array_equal(model.encode(label), z)
-
-
-def test_scores_and_losses_are_linear(model, rng):
-    x = rng.normal(size=3)
-    w = rng.normal(size=model.n_weights(x))
-    labels = model.space().enumerate()
-    task = model.block_losses()["y"]
-    size = model.space()["y"].size
-    for truth in labels[:: max(1, len(labels) // 6)]:
-        coef, const = model.loss(model.decode(truth))
-        for z in labels:
-            assert model.scores(w, x) @ z == pytest.approx(w @ model.joint(x, z))
-            assert coef @ z + const == pytest.approx(task.value(z[:size], truth[:size]))
-
-
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
-def test_batch_equals_loop(model, rng, convert):
-    X = rng.normal(size=(9, 3))
-    Y = labels_of(model, rng, 9)
-    batch = model.batch(convert(X))
-    w = rng.normal(size=batch.n_weights)
-    tables, truth = batch.tables(w), batch.truth(Y)
-    loss = batch.loss(truth)
-    best, values = batch.argmax(tables, loss, 0.5)
-    plain, plain_values = batch.argmax(tables)
-    for i in range(9):
-        c = model.scores(w, X[i])
-        coef, const = model.loss(Y[i])
-        assert values[i] == pytest.approx(model.oracle().maximize(c + 0.5 * coef).value + 0.5 * const)
-        assert plain_values[i] == pytest.approx(model.oracle().maximize(c).value)
-    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best))
-    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
-    points = [model.encode(y) for y in Y]
-    wanted = sum(model.joint(x, z) for x, z in zip(X, points, strict=True))
-    np.testing.assert_allclose(batch.joint(truth), wanted, atol=1e-12)
-    np.testing.assert_allclose(
-        batch.dot(tables, truth), [model.scores(w, x) @ z for x, z in zip(X, points, strict=True)]
-    )
-    if model.integral != "relax":
-        for found, label in zip(batch.decode(truth), Y, strict=True):
-            np.testing.assert_array_equal(found, label)
-        assert [str(model.predict(w, x)) for x in X] == [str(y) for y in batch.decode(plain)]
-
-
-def test_subsets(model, rng):
-    X = rng.normal(size=(8, 2))
-    batch = model.batch(X)
-    w = rng.normal(size=batch.n_weights)
-    truth = batch.truth(labels_of(model, rng, 8))
-    loss, tables = batch.loss(truth), batch.tables(w)
-    some = np.array([6, 1, 4])
-    whole, values = batch.argmax(tables, loss)
-    part, part_values = batch.argmax(tables, loss, examples=some)
-    np.testing.assert_allclose(part_values[some], values[some])
-    for full, only in zip(whole.tables, part.tables, strict=True):
-        scores = [np.asarray(t.toarray()) for t in (full, only)]
-        assert not scores[1][[0, 2, 3, 5, 7]].any()
-    np.testing.assert_allclose((batch.dot(tables, part) + batch.loss_values(loss, part))[some], values[some], atol=1e-9)
-
-
-def test_pickle_and_repr(model, rng):
-    twin = pickle.loads(pickle.dumps(model))
-    c = rng.normal(size=model.space().n_variables)
-    assert twin.oracle().maximize(c).value == pytest.approx(model.oracle().maximize(c).value)
-    assert type(model).__name__ in repr(model)
 
 
 def test_hard_pairwise_models_fall_back_to_the_solver(monkeypatch, rng):
@@ -147,9 +39,9 @@ def test_hard_pairwise_models_fall_back_to_the_solver(monkeypatch, rng):
 @pytest.mark.parametrize("surrogate", ["margin", "slack", "micro_f1"])
 def test_labels_of_many_pairs_are_kept_without_them(monkeypatch, rng, integral, surrogate):
     """Training, losses, predictions and tables are the same, whatever the labels are kept in."""
-    X, Y = sp.csr_array(rng.normal(size=(30, 4))), rng.integers(0, 2, (30, 5))
+    X, Y = sp.csr_array(rng.normal(size=(12, 3))), rng.integers(0, 2, (12, 4))
     Y[:, 0] = 1  # micro-F1 of nothing is not defined
-    model = so.structures.PairwiseMRF(5, integral=integral)
+    model = so.structures.PairwiseMRF(4, integral=integral)
     found, convex = [], surrogate != "micro_f1"
     for many in (1000, 0):
         monkeypatch.setattr(mrf, "_MANY_VARIABLES", many)
@@ -157,27 +49,17 @@ def test_labels_of_many_pairs_are_kept_without_them(monkeypatch, rng, integral, 
         assert isinstance(risk.truth.native, np.ndarray if many else HalfLabels)
         labels, _ = risk.batch.argmax(risk.batch.tables(np.ones(risk.n_features)))
         tables = [table.toarray() for table in (*labels.tables, *risk.truth.tables)]
-        w = so.train.block_ascent(risk, lam=0.01, tol=1e-6).w if convex else np.arange(risk.n_features) / 30.0
+        w = so.train.block_ascent(risk, lam=0.05, tol=1e-5).w if convex else np.arange(risk.n_features) / 30.0
         found.append((tables, risk.batch.decode(labels), risk(found[0][3] if found else w)[0], w))
     for a, b in zip(found[0][0], found[1][0], strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(found[0][1], found[1][1])
     assert found[0][2] == pytest.approx(found[1][2], rel=1e-6)
-    np.testing.assert_allclose(found[0][3], found[1][3], atol=0.03)  # a gap of 3e-6 over lam
+    np.testing.assert_allclose(found[0][3], found[1][3], atol=0.03)  # the gap is at most 1e-5
     with pytest.raises(LabelNotInSpace, match="example 3"):
         bad = Y.copy()
         bad[3, 1] = 2
         so.train.StructuredRisk(model, X, bad)
-
-
-def test_front_of_slack_rescaling(rng):
-    model = so.structures.PairwiseMRF(6)
-    labels = model.space().enumerate()
-    c = rng.normal(size=model.space().n_variables)
-    coef, const = model.loss([1, 0, 1, 0, 0, 1])
-    front = model.oracle().front((c, 1.0), (coef, const))
-    product = (labels @ c + 1) * (labels @ coef + const)
-    assert ((front @ c + 1) * (front @ coef + const)).max() == pytest.approx(product[labels @ c + 1 >= 0].max())
 
 
 class TestBadInput:

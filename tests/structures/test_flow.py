@@ -1,14 +1,11 @@
-"""Flows: fast = HiGHS = brute force over paths; losses; expected absolute loss; batch = loop; bad input."""
+"""Flows: capacities, losses, expected absolute loss, bad input."""
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,39 +23,16 @@ def rng():
     return np.random.default_rng(2)
 
 
-def test_one_unit_is_a_path(rng):
-    model = Flow(ARCS, UNIT)
-    assert model.oracle().algorithm == "DAG path"
-    slow = so.Oracle(model.space(), "highs")
-    for _ in range(10):
-        c = rng.normal(size=6)
-        found = model.oracle().maximize(c)
-        assert found.value == pytest.approx((PATHS @ c).max())
-        assert slow.maximize(c).value == pytest.approx((PATHS @ c).max(), abs=1e-7)
-        assert model.space().contains(found.z)
-
-
 def test_capacities_split_the_flow(rng):
     """Two units with at most one per arc: a pair of arc-disjoint paths."""
     model = Flow(ARCS, {"s": 2, "t": -2}, capacity=1)
     pairs = np.array([p + q for p, q in itertools.combinations(PATHS, 2) if (p + q <= 1).all()])
     assert len(pairs) == 4
+    assert Flow(ARCS, UNIT).oracle().algorithm == "DAG path"
     for _ in range(10):
         c = rng.normal(size=6)
         assert model.oracle().maximize(c).value == pytest.approx((pairs @ c).max(), abs=1e-7)
     assert model.space().structure.totally_unimodular
-
-
-def test_scores_and_codec(rng):
-    model = Flow(ARCS, UNIT, intercept=True)
-    x = rng.normal(size=2)
-    w = rng.normal(size=model.n_weights(x))
-    assert w.shape == (18,)
-    for f in rng.dirichlet(np.ones(4), size=5) @ PATHS:
-        z = model.encode(f)
-        np.testing.assert_array_equal(model.decode(z), f)
-        assert model.scores(w, x) @ z == pytest.approx(w @ model.joint(x, z))
-        np.testing.assert_allclose(model.joint(x, z), np.outer(f, [*x, 1.0]).ravel())
 
 
 def test_absolute_loss_is_linear_for_paths(rng):
@@ -99,7 +73,7 @@ def test_losses_that_are_not_linear_are_refused():
     assert AbsoluteFlowLoss([1, 1]).smallest > 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), signed=st.booleans())
 def test_least_absolute_risk(seed, signed):
     """Parallel arcs: one free number, so that some bend, or an end, is optimal."""
@@ -127,7 +101,7 @@ def test_least_absolute_risk_on_a_network(rng, signed):
     flow, least = model.least_absolute_risk(w, truths)
     assert model.complaint(flow) is None
     assert w @ np.abs(flow - truths).sum(axis=1) == pytest.approx(least, abs=1e-6)
-    for f in np.vstack([rng.dirichlet(np.full(4, 0.5), size=500) @ PATHS, truths, PATHS]):
+    for f in np.vstack([rng.dirichlet(np.full(4, 0.5), size=100) @ PATHS, truths, PATHS]):
         assert w @ np.abs(f - truths).sum(axis=1) >= least - 1e-6
 
 
@@ -140,33 +114,6 @@ def test_least_absolute_risk_refuses(rng):
     cyclic = Flow([*ARCS, ("t", "s")], UNIT)
     with pytest.raises(DeclarationError, match="not convex on arc 0, which has no largest flow"):
         cyclic.least_absolute_risk([-1.0, 0.1], np.c_[[PATHS[0], PATHS[1]], [0, 0]] + [1, 0, 0, 1, 0, 0, 1])
-
-
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("capacity", [None, [1, 1, 1, 1, 0.5, 1]])
-def test_batch_equals_loop(rng, convert, capacity):
-    model = Flow(ARCS, UNIT, capacity)
-    X = rng.normal(size=(7, 3))
-    Y = PATHS[[0, 3, 0, 3, 3, 0, 0]]
-    batch = model.batch(convert(X))
-    w = rng.normal(size=batch.n_weights)
-    tables, truth = batch.tables(w), batch.truth(Y)
-    loss = batch.loss(truth)
-    best, values = batch.argmax(tables, loss, 0.5, n_jobs=2)
-    plain, plain_values = batch.argmax(tables)
-    for i in range(7):
-        c = model.scores(w, X[i])
-        coef, const = model.loss(Y[i])
-        assert values[i] == pytest.approx(model.oracle().maximize(c + 0.5 * coef).value + 0.5 * const, abs=1e-7)
-        assert plain_values[i] == pytest.approx(model.oracle().maximize(c).value, abs=1e-7)
-        assert c @ batch.decode(plain)[i] == pytest.approx(plain_values[i], abs=1e-7)
-    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best), atol=1e-9)
-    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
-    np.testing.assert_allclose(batch.joint(truth), sum(map(model.joint, X, Y)), atol=1e-12)
-    some = np.array([5, 2])
-    part, part_values = batch.argmax(tables, loss, 0.5, examples=some)
-    np.testing.assert_allclose(part_values[some], values[some], atol=1e-7)
-    assert not part.native[[0, 1, 3, 4, 6]].any()
 
 
 @pytest.mark.parametrize(
@@ -220,12 +167,9 @@ def test_batches_name_the_example_and_the_node(rng):
         batch.truth(PATHS)
 
 
-def test_copies_and_reprs(rng):
+def test_repr():
     model = Flow(ARCS, UNIT, capacity=1)
-    w = rng.normal(size=6)
-    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        np.testing.assert_array_equal(twin.predict(w, [1.0]), model.predict(w, [1.0]))
-        assert repr(twin) == "<Flow of 1 on 6 arcs between 4 nodes, with capacities>"
+    assert repr(model) == "<Flow of 1 on 6 arcs between 4 nodes, with capacities>"
 
 
 def test_ends_of_arcs_are_names():

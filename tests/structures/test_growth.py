@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import math
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).parents[2] / "benchmarks" / "_growth_cases.py"
+PATH = Path(__file__).parents[2] / "benchmarks" / "speed" / "_growth_cases.py"
 if not PATH.is_file():
     pytest.skip("benchmarks are in a checkout only", allow_module_level=True)
 spec = importlib.util.spec_from_file_location("growth_cases", PATH)
@@ -19,6 +20,15 @@ sys.modules[spec.name] = growth  # dataclasses look their module up
 spec.loader.exec_module(growth)
 
 SLACK = 0.2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def earlier_objects_are_not_collected():
+    """A collection of all objects of a test run takes longer than a measurement."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.mark.parametrize("case", growth.CASES, ids=lambda case: case.name)

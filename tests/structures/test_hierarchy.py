@@ -1,9 +1,7 @@
-"""Hierarchical labels: every oracle against HiGHS and brute force, labels in and out, batches against loops."""
+"""Hierarchical labels: labels by their definitions, labels in and out, chunks of batches, bad input."""
 
 from __future__ import annotations
 
-import pickle
-from copy import deepcopy as copy_of
 from itertools import product
 
 import numpy as np
@@ -14,9 +12,9 @@ from hypothesis import strategies as st
 
 import structopt as so
 import structopt.plane
-from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
+from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.hierarchy import Hierarchy
-from structopt.losses import Hamming, HierarchicalLoss, LeafHamming, Normalized
+from structopt.losses import LeafHamming, Normalized
 from structopt.structures.hierarchy import HierarchicalLabels
 
 THING = Hierarchy([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
@@ -60,68 +58,25 @@ instances = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(instances)
-def test_space_and_oracles(instance):
+def test_labels_by_definition_and_the_best_of_them(instance):
     h, kind, seed = instance
     rng = np.random.default_rng(seed)
     model = HierarchicalLabels(h, kind)
     labels = labels_by_definition(h, kind)
     assert as_set(model.space().enumerate()) == as_set(labels)
-    oracle, highs = model.oracle(), so.Oracle(model.space(), "highs")
-    C = np.vstack([rng.normal(size=(3, len(h))), rng.integers(-2, 3, (2, len(h)))])
+    oracle = model.oracle()
+    C = np.vstack([rng.normal(size=(2, len(h))), rng.integers(-2, 3, (1, len(h)))])
     for c, batched in zip(C, oracle.maximize_batch(C), strict=True):
         best = (labels @ c).max()
-        for label in (oracle.maximize(c), oracle.maximize(c, key="again"), batched, highs.maximize(c)):
+        for label in (oracle.maximize(c), oracle.maximize(c, key="again"), batched):
             assert model.space().contains(label.z)
             assert label.value == pytest.approx(best, abs=1e-9) == c @ label.z
         if model.algorithm() is not None:
             # The relaxation has no better point: its vertices are the labels.
             relaxed = so.Oracle(model.space().relaxed(), "highs").maximize(c)
             assert relaxed.value == pytest.approx(best, abs=1e-7)
-    k_best = [label.value for label in oracle.k_best(C[0], 4)]
-    np.testing.assert_allclose(k_best, np.sort(labels @ C[0])[::-1][:4], atol=1e-9)
-    banned = labels[rng.random(len(labels)) < 0.5]
-    kept = np.array([row for row in labels.tolist() if tuple(row) not in as_set(banned)])
-    if len(kept):
-        found = oracle.maximize(C[0], forbid=list(banned))
-        assert found.value == pytest.approx((kept @ C[0]).max(), abs=1e-9)
-    else:
-        with pytest.raises(InfeasibleSpace):
-            oracle.maximize(C[0], forbid=list(banned))
-
-
-@settings(max_examples=60, deadline=None)
-@given(instances)
-def test_constrained_and_front(instance):
-    h, kind, seed = instance
-    rng = np.random.default_rng(seed)
-    model = HierarchicalLabels(h, kind)
-    labels = labels_by_definition(h, kind)
-    c, a = rng.normal(size=(2, len(h)))
-    level = float(np.median(labels @ a))
-    row = (a, level, np.inf)
-    found = model.oracle().maximize(c, rows=[row])
-    assert found.value == pytest.approx((labels @ c)[labels @ a >= level - 1e-9].max(), abs=1e-7)
-
-    truth = labels[rng.integers(len(labels))]
-    loss = HierarchicalLoss(h) if h.is_tree and rng.random() < 0.5 else Hamming()
-    g, g_const = loss.linear(truth)
-    front = model.oracle().front((c, 0.5), (g, g_const))
-    if kind != "leaf" and not h.is_tree:
-        return
-    if front is None:  # weights without a small common unit are left to the search
-        assert isinstance(loss, HierarchicalLoss)
-        return
-    assert as_set(front) <= as_set(labels)
-    H, G = labels @ c + 0.5, labels @ g + g_const
-    h_front, g_front = front @ c + 0.5, front @ g + g_const
-    for psi in (lambda a, b: a + b, lambda a, b: (a + 10) * b, lambda a, b: np.minimum(a, b), lambda a, b: a, max_g):
-        assert psi(h_front, g_front).max() == pytest.approx(psi(H, G).max(), abs=1e-9)
-
-
-def max_g(h, g):
-    return g
 
 
 def test_front_is_left_to_the_search_where_it_is_too_long_or_not_counting():
@@ -133,7 +88,7 @@ def test_front_is_left_to_the_search_where_it_is_too_long_or_not_counting():
     assert HierarchicalLabels(DIAMOND, "closure").oracle().front((c, 0), (c, 0)) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(instances)
 def test_labels_in_and_out(instance):
     h, kind, seed = instance
@@ -199,71 +154,23 @@ def test_bad_matrices_of_labels():
         batch.truth(["cat"])
 
 
-def _dense(rows):
-    return rows.toarray() if sp.issparse(rows) else rows
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", ["tree", "forest", "dag"])
-@pytest.mark.parametrize("alpha", [False, True])
+@pytest.mark.parametrize("h", [THING, DIAMOND], ids=["tree", "dag"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_batch_equals_loop(kind, shape, alpha, sparse, monkeypatch):
-    monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 30)  # several chunks
+def test_the_laws_of_models_hold_in_chunks(kind, h, sparse, monkeypatch):
+    monkeypatch.setattr("structopt.structures.hierarchy._CHUNK_ENTRIES", 10)
     monkeypatch.setattr("structopt.structures.hierarchy._DENSE_NODES", 0 if sparse else 64)
     monkeypatch.setattr("structopt.structures.hierarchy._TABLE_NODES", 0 if sparse else 128)
     rng = np.random.default_rng(7)
-    h = random_hierarchy(3, 8, shape)
-    scale = rng.random(8) if alpha else None
-    losses = [None, Hamming(rng.random(8)), LeafHamming(h)]
-    losses += [HierarchicalLoss(h)] if h.is_tree else []
-    losses += [Normalized(h, rng.random(8))] if kind == "leaf" else []
-    X = rng.normal(size=(9, 3))
-    for convert, loss in zip([np.asarray, sp.csr_array, np.asarray, np.float32, np.asarray], losses, strict=False):
-        model = HierarchicalLabels(h, kind, alpha=scale, intercept=True, loss=loss)
-        batch = model.batch(convert(X))
-        w = rng.normal(size=batch.n_weights)
-        labels = labels_by_definition(h, kind)
-        rows = labels[rng.integers(0, len(labels), 9)]
-        Y = [model.decode(row) for row in rows]
-        truth = batch.truth(Y)
-        for same in (rows, sp.csr_array(rows)):
-            np.testing.assert_array_equal(_dense(batch.truth(same).native), _dense(truth.native))
-        np.testing.assert_array_equal(_dense(truth.native), rows)
-        assert all(np.array_equal(a, b) for a, b in zip(batch.decode(truth), Y, strict=True))
-
-        tables, form = batch.tables(w), batch.loss(truth)
-        costs = model.scores_batch(w, convert(X))
-        close = {"rtol": 1e-4, "atol": 1e-5} if convert is np.float32 else {"atol": 1e-9}
-        points = [model.encode(y) for y in Y]
-        inputs = [batch.input(i) for i in range(9)]
-        np.testing.assert_allclose(costs, [model.scores(w, x) for x in inputs], **close)
-        scores = [model.joint(x, z) @ w for x, z in zip(inputs, points, strict=True)]
-        np.testing.assert_allclose(batch.dot(tables, truth), scores, **close)
-        weights = rng.normal(size=9)
-        total = sum(a * model.joint(x, z) for a, x, z in zip(weights, inputs, points, strict=True))
-        np.testing.assert_allclose(batch.joint(truth, weights), total, **close)
-        np.testing.assert_allclose(model.joint_batch(convert(X), rows), batch.joint(truth), **close)
-        np.testing.assert_allclose(batch.loss_values(form, truth), 0, atol=1e-7)
-
-        for n_jobs, weight, given_loss in ((1, 0.7, form), (2, 0.7, form), (1, 1.0, None)):
-            best, values = batch.argmax(tables, given_loss, weight, n_jobs=n_jobs)
-            expected = np.empty(9)
-            for i in range(9):
-                coef, const = model.loss(Y[i]) if given_loss else (np.zeros(8), 0.0)
-                expected[i] = (labels @ (costs[i] + weight * coef)).max() + weight * const
-            np.testing.assert_allclose(values, expected, **close)
-            assert as_set(_dense(best.native)) <= as_set(labels)
-            gained = batch.dot(tables, best) + (weight * batch.loss_values(form, best) if given_loss else 0)
-            np.testing.assert_allclose(gained, expected, **close)
-        some = np.array([6, 1, 3])
-        part, part_values = batch.argmax(tables, form, 0.7, examples=some)
-        whole, whole_values = batch.argmax(tables, form, 0.7)
-        np.testing.assert_array_equal(_dense(part.native)[some], _dense(whole.native)[some])
-        np.testing.assert_allclose(part_values[some], whole_values[some], rtol=1e-12)
-        others = np.setdiff1d(np.arange(9), some)
-        assert not part.tables[0].toarray()[others].any() and not part_values[others].any()
-        nothing, _ = batch.argmax(tables, form, examples=np.empty(0, int))
-        assert nothing.tables[0].shape == (9, 8) and nothing.tables[0].nnz == 0
+    model = HierarchicalLabels(h, kind, alpha=rng.random(5), intercept=True)
+    X, labels = rng.normal(size=(6, 3)), labels_by_definition(h, kind)
+    rows = labels[rng.integers(0, len(labels), 6)]
+    report = so.testing.check_model(model, X, [model.decode(row) for row in rows], trials=1)
+    assert report.ok, report
+    batch = model.batch(X)
+    for given_as in (rows, sp.csr_array(rows)):
+        native = batch.truth(given_as).native
+        np.testing.assert_array_equal(native.toarray() if sp.issparse(native) else native, rows)
 
 
 def test_other_solvers_and_relaxation_in_a_batch():
@@ -300,20 +207,6 @@ def test_the_mip_is_called_where_the_relaxation_is_fractional():
     assert len(exact.decode(exact.oracle().maximize(c).z)) == 2
 
 
-def test_exact_slack_rescaling_needs_no_search():
-    rng = np.random.default_rng(0)
-    for kind in KINDS:
-        model = HierarchicalLabels(THING, kind)
-        truth = model.encode("cat")
-        c = rng.normal(size=5)
-        plane = so.plane.Plane(model.oracle(), (c, 1 - c @ truth), model.loss_at(truth))
-        coef, const = model.loss_at(truth)
-        labels = labels_by_definition(THING, kind)
-        expected = ((labels @ c + 1 - c @ truth) * (labels @ coef + const)).max()
-        points = plane.front()
-        assert max(p.h * p.g for p in points) == pytest.approx(expected)
-
-
 def test_examples_of_the_specification():
     h = Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)])
     model = HierarchicalLabels(h, "leaves")
@@ -347,16 +240,10 @@ def test_declarations_are_checked():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pickle_and_repr(kind):
+def test_scores_are_scaled_by_the_root_of_alpha(kind):
     model = HierarchicalLabels(THING, kind, alpha={"thing": 0, "animal": 1, "oak": 2, "cat": 3, "dog": 4})
-    model.oracle()
-    copy = pickle.loads(pickle.dumps(model))
     w = np.array([0.1, 0.3, -1, 0.2, -0.5])
-    assert np.array_equal(copy.predict(w, [1.0]), model.predict(w, [1.0]))
-    oracle = pickle.loads(pickle.dumps(model.oracle()))
-    assert oracle.maximize(w).value == model.oracle().maximize(w).value
     assert f"kind={kind!r}, alpha=..." in repr(model)
-    assert copy_of(model).hierarchy == THING
     np.testing.assert_allclose(model.scores(w, [2.0]), 2 * w * np.sqrt([0, 1, 2, 3, 4]))
 
 

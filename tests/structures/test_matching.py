@@ -1,9 +1,8 @@
-"""Matchings of general graphs, against all matchings, HiGHS and networkx; odd cuts, against all sets."""
+"""Matchings of general graphs compared with networkx and HiGHS; odd cuts compared with all sets."""
 
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import networkx as nx
 import numpy as np
@@ -51,7 +50,7 @@ def random_graph(rng, whole):
 @pytest.mark.parametrize("whole", [True, False])  # whole weights have many equal cuts
 def test_the_cut_tree_has_smallest_cuts(whole):
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(25):
         weights = random_graph(rng, whole)
         sides, values = sides_and_values(weights)
         tree, cut = cut_tree(weights)
@@ -68,7 +67,7 @@ def test_the_cut_tree_has_smallest_cuts(whole):
 @pytest.mark.parametrize("whole", [True, False])
 def test_odd_cuts_equal_all_sets(whole):
     rng = np.random.default_rng(1)
-    for _ in range(60):
+    for _ in range(25):
         weights = random_graph(rng, whole)
         sides, values = sides_and_values(weights)
         marked = rng.random(len(weights)) < 0.7
@@ -86,7 +85,7 @@ def test_odd_sets_are_found_wherever_one_is_violated():
     """At points within the degrees, against the inequalities of all odd sets."""
     rng = np.random.default_rng(2)
     hits = 0
-    for _ in range(80):
+    for _ in range(40):
         n = int(rng.integers(3, 8))
         edge = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.6), 1)
         edge /= max(1.0, (edge + edge.T).sum(axis=1).max())
@@ -102,42 +101,15 @@ def test_odd_sets_are_found_wherever_one_is_violated():
             assert (matrix @ edge.ravel() - upper).max() == pytest.approx(excess, abs=1e-9)  # a smallest cut is found
         elif excess <= 0:
             assert answer is None
-    assert hits >= 20
-
-
-@pytest.mark.parametrize("perfect", [False, True])
-@pytest.mark.parametrize("n", [2, 5, 6])
-def test_labels_and_optima_equal_all_matchings(n, perfect):
-    if perfect and n % 2:
-        with pytest.raises(DeclarationError, match="odd"):
-            Matching(perfect).space(np.zeros((n, n, 1)))
-        return
-    rng = np.random.default_rng(n)
-    model = Matching(perfect)
-    x = np.zeros((n, n, 1))
-    labels = [label for label in all_matchings(n) if not perfect or (label >= 0).all()]
-    points = np.array([model.encode(label, x) for label in labels])
-    space = model.space(x)
-    assert np.array_equal(np.unique(space.enumerate(), axis=0), np.unique(points, axis=0))
-    assert all(np.array_equal(model.decode(z), label) for z, label in zip(points, labels, strict=True))
-    oracle, relaxed = model.oracle(x), so.Oracle(space, integral="relax")
-    # Real weights of either sign, whole ones with ties, and none.
-    for c in (*rng.normal(size=(6, n * n)), *rng.integers(-2, 4, (4, n * n)).astype(float), np.zeros(n * n)):
-        values = points @ c
-        found = oracle.maximize(c)
-        assert found.value == pytest.approx(values.max(), abs=1e-7) and space.contains(found.z)
-        bound = relaxed.maximize(c)
-        assert bound.value == pytest.approx(values.max(), abs=1e-7) and bound.integral  # the polytope of the labels
-        best = np.sort(values)[::-1][:3].tolist()
-        assert [label.value for label in oracle.k_best(c, 3)] == pytest.approx(best, abs=1e-7)
+    assert hits >= 10
 
 
 @pytest.mark.parametrize("perfect", [False, True])
 def test_networkx_and_integer_programs_find_the_same(perfect):
     rng = np.random.default_rng(4)
     found = 0
-    for trial in range(15):
-        n = 2 * int(rng.integers(3, 8))
+    for trial in range(9):
+        n = 2 * int(rng.integers(3, 6))
         ring = [(v, (v + 1) % n) for v in range(n)]  # so that a perfect matching exists
         most = 1.0 if trial % 3 == 2 else 0.3
         edges = np.array(ring + [e for e in itertools.combinations(range(n), 2) if rng.random() < most])
@@ -170,7 +142,7 @@ def test_a_perfect_matching_that_does_not_exist():
     assert Matching(False, triangles).oracle(np.zeros((6, 6, 1))).maximize(np.ones(36)).value == 2.0
 
 
-@pytest.mark.parametrize("n", [4, 5, 6])
+@pytest.mark.parametrize("n", [4, 5])
 def test_the_separation_by_brute_force(n):
     space = Matching(edges=list(itertools.combinations(range(n), 2))[:-1]).space(np.zeros((n, n, 1)))
     assert so.testing.check_separation(space, lambda z: True).ok
@@ -181,7 +153,7 @@ def test_the_loss():
         model = Matching()
         labels = all_matchings(n)
         for loss in (WrongPartners(), WrongPartners(normalize=True)):
-            for truth, label in itertools.product(labels[::3], labels):
+            for truth, label in itertools.product(labels[::5], labels):
                 y, t = model.encode(label), model.encode(truth)
                 coef, const = loss.linear(t)
                 want = (truth != label).sum() / (n if loss.normalize else 1)
@@ -206,6 +178,8 @@ def test_malformed_labels_and_inputs_are_refused():
     ):
         with pytest.raises(LabelNotInSpace, match=what):
             Matching().encode(label, x)
+    with pytest.raises(DeclarationError, match="odd"):
+        Matching(perfect=True).space(np.zeros((5, 5, 1)))
     with pytest.raises(LabelNotInSpace, match="perfect=False"):
         Matching(perfect=True).encode([1, 0, -1, -1], x)
     with pytest.raises(LabelNotInSpace, match="not among the edges"):
@@ -223,14 +197,11 @@ def test_malformed_labels_and_inputs_are_refused():
         Matching().decode(np.zeros(7))
 
 
-def test_the_laws_of_models_and_persistence(tmp_path):
+def test_matchings_are_learned_and_saved(tmp_path):
     rng = np.random.default_rng(6)
     w = np.array([1.0, -1.0])
     X = [rng.normal(size=(n, n, 2)) for n in (3, 4, 4, 5, 6, 6)]
     Y = [Matching().predict(w, x) for x in X]
-    assert so.testing.check_model(pickle.loads(pickle.dumps(Matching())), X, Y, trials=1).ok
-    even = [(x, Matching(perfect=True).predict(w, x)) for x in X if len(x) % 2 == 0]
-    assert so.testing.check_model(Matching(perfect=True), *map(list, zip(*even, strict=True)), trials=1).ok
     svm = so.StructuredSVM(Matching(), lam=0.01, tol=1e-2).fit(X, Y)
     assert np.mean([np.array_equal(a, b) for a, b in zip(svm.predict(X), Y, strict=True)]) >= 0.5
     svm.save(tmp_path / "matchings.npz")

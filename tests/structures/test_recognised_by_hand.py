@@ -162,7 +162,7 @@ def test_the_matrix_alone_gives_the_fast_oracle(case):
         assert fast.algorithm == name
     assert "highs" not in fast.algorithm
     rng = np.random.default_rng(0)
-    C = np.concatenate([rng.normal(size=(15, space.n_variables)), rng.integers(-2, 3, (10, space.n_variables))])
+    C = np.concatenate([rng.normal(size=(4, space.n_variables)), rng.integers(-2, 3, (3, space.n_variables))])
     C = C.astype(float)
     batch = fast.maximize_batch(C)
     for c, in_batch in zip(C, batch, strict=True):
@@ -173,29 +173,6 @@ def test_the_matrix_alone_gives_the_fast_oracle(case):
         assert space.contains(label.z)
     # No solver was asked.
     assert fast.statistics.fast == 2 * len(C)
-
-
-def test_drifting_costs_with_a_kept_state(case):
-    space, _, _ = case
-    fast, reference = so.Oracle(space), so.Oracle(space, "highs")
-    rng = np.random.default_rng(1)
-    c = rng.normal(size=space.n_variables)
-    for _ in range(12):
-        c = c + 0.1 * rng.normal(size=c.size)
-        assert fast.maximize(c, key="example").value == pytest.approx(reference.maximize(c).value, abs=1e-7)
-
-
-def test_side_constraints_and_no_goods_still_work(case):
-    space, _, _ = case
-    fast, reference = so.Oracle(space), so.Oracle(space, "highs")
-    c = np.random.default_rng(2).normal(size=space.n_variables)
-    best = fast.maximize(c)
-    row = [(c, -np.inf, best.value - 0.05)]
-    assert fast.maximize(c, rows=row).value == pytest.approx(reference.maximize(c, rows=row).value, abs=1e-6)
-    if space.compiled.is_binary.all():
-        other = fast.maximize(c, forbid=[best.z])
-        assert other.value == pytest.approx(reference.maximize(c, forbid=[best.z]).value, abs=1e-6)
-        assert not np.allclose(other.z, best.z)
 
 
 @pytest.mark.parametrize("front_end", ["pulp", "pyomo"])

@@ -1,14 +1,12 @@
-"""Segmentations: semi-Markov recursion = HiGHS = brute force; batch = loop; bad input."""
+"""Segmentations: labels, scores and losses by their definitions; entities; bad input."""
 
 from __future__ import annotations
 
-import copy
 import itertools
 import pickle
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import structopt as so
 from structopt.algorithms.segments.algorithm import cover, segment_rows, window_sums
@@ -62,63 +60,31 @@ def by_position(model, label, length):
     )
 
 
-@pytest.mark.parametrize("length", [1, 2, 4])
-def test_oracle_equals_highs_and_brute_force(model, rng, length):
-    x = np.zeros((length, 1))
-    space = model.space(x)
-    points = np.array([model.encode(label, x) for label in labels_of(model, length)])
-    if space.integrality.sum() <= 12:  # listing takes minutes with 27 segments
-        assert sorted(map(tuple, space.enumerate())) == sorted(map(tuple, points))
-    assert all(space.contains(z) for z in points)
-    oracle = model.oracle(x)
-    slow, relaxed = so.Oracle(space, "highs"), so.Oracle(space.relaxed(), "highs")
-    for _ in range(4):
-        c = rng.normal(size=space.n_variables)
-        values = np.sort(points @ c)[::-1]
-        best = oracle.maximize(c)
-        assert best.value == pytest.approx(values[0])
-        assert best.value == pytest.approx(c @ best.z, abs=1e-12)
-        assert space.contains(best.z)
-        assert slow.maximize(c).value == pytest.approx(values[0])
-        assert relaxed.maximize(c).value == pytest.approx(values[0])  # the LP is integral
-        found = oracle.k_best(c, 5)
-        np.testing.assert_allclose([label.value for label in found], values[:5])
-        banned = [label.z for label in found[: len(values) - 1][:2]]
-        # These points are no labels, and must not be rounded to one.
-        others = [np.zeros(space.n_variables), np.ones(space.n_variables), 0.6 * found[-1].z]
-        assert oracle.maximize(c, forbid=banned).value == pytest.approx(values[len(banned)])
-        outside = oracle._algorithm.maximize_outside(c, np.array([*banned, *others]))
-        assert outside.value == pytest.approx(values[len(banned)])
-    with pytest.raises(InfeasibleSpace, match="forbidden"):
-        oracle._algorithm.maximize_outside(c, points)
-    C = rng.normal(size=(5, space.n_variables))
-    for n_jobs in (1, 2):
-        found = oracle.maximize_batch(C, n_jobs)
-        np.testing.assert_allclose([label.value for label in found], (C @ points.T).max(axis=1))
-    assert oracle.statistics.lp == oracle.statistics.mip == 0
-
-
 def test_the_recogniser_proves_the_declared_lp_integral():
     assert Segmentation(2, 3).space(np.zeros((5, 1))).structure.totally_unimodular
 
 
-def test_codec_and_linear_forms(model, rng):
-    x = rng.normal(size=(3, 2))
-    w = rng.normal(size=model.n_weights(x))
-    scores = model.scores(w, x)
+def test_labels_and_losses_by_definition(model):
+    x = np.zeros((3, 1))
     labels = list(labels_of(model, 3))
-    assert model.predict(w, x) == max(labels, key=lambda label: scores @ model.encode(label, x))
+    assert {str(model.decode(z, x)) for z in model.space(x).enumerate()} == {str(label) for label in labels}
     for truth in labels[:: max(1, len(labels) // 5)]:
         coef, const = model.loss(truth, x)
         right = by_position(model, truth, 3)
         for label in labels:
             z = model.encode(label, x)
-            assert model.decode(z, x) == label
-            assert scores @ z == pytest.approx(w @ model.joint(x, z))
             wanted = model._task.value(
                 np.eye(model.n_states)[by_position(model, label, 3)], np.eye(model.n_states)[right]
             )
             assert coef @ z + const == pytest.approx(wanted)
+
+
+def test_the_laws_of_models_hold_in_many_pieces(rng, monkeypatch):
+    model = MODELS["mean"]()
+    X, Y = data(model, rng)
+    monkeypatch.setattr(segmentation, "_PIECE", 20)
+    assert len(model.batch(X).inference._pieces(np.arange(6))) > 1
+    assert so.testing.check_model(model, X, Y, trials=1).ok
 
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
@@ -141,65 +107,6 @@ def test_windows(rng, mean):
     for t, l in zip(start, length, strict=True):
         rows = table[t : t + l]
         np.testing.assert_allclose(sums[t, l - 1], rows.mean(axis=0) if mean else rows.sum(axis=0))
-
-
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
-def test_batch_equals_loop(model, rng, convert, monkeypatch):
-    X, Y = data(model, rng)
-    batch = model.batch([convert(x) for x in X])
-    w = rng.normal(size=batch.n_weights)
-    tables, truth = batch.tables(w), batch.truth(Y)
-    loss = batch.loss(truth)
-    best, values = batch.argmax(tables, loss, 0.5)
-    plain, plain_values = batch.argmax(tables)
-    points = [model.encode(y, x) for x, y in zip(X, Y, strict=True)]
-    for i, x in enumerate(X):
-        c = model.scores(w, x)
-        coef, const = model.loss(Y[i], x)
-        oracle = model.oracle(x)
-        assert values[i] == pytest.approx(oracle.maximize(c + 0.5 * coef).value + 0.5 * const)
-        assert plain_values[i] == pytest.approx(oracle.maximize(c).value)
-        np.testing.assert_allclose(batch.costs(tables)[i], c)
-    assert batch.decode(truth) == Y
-    assert batch.decode(plain) == [model.predict(w, x) for x in X]
-    np.testing.assert_allclose(values, batch.dot(tables, best) + 0.5 * batch.loss_values(loss, best))
-    np.testing.assert_allclose(batch.loss_values(loss, truth), 0, atol=1e-12)
-    wanted = [model.joint(x, z) for x, z in zip(X, points, strict=True)]
-    np.testing.assert_allclose(batch.joint(truth), np.sum(wanted, axis=0), atol=1e-12)
-    folded = batch.fold(points)
-    assert batch.decode(folded) == Y
-    for a, b in zip(folded.tables, truth.tables, strict=True):
-        np.testing.assert_allclose(a.toarray(), b.toarray(), atol=1e-12)
-        assert b.has_canonical_format
-    monkeypatch.setattr(segmentation, "_PIECE", 20)  # many pieces
-    assert len(batch.inference._pieces(np.arange(6))) > 1
-    for n_jobs in (1, 2):
-        again, again_values = batch.argmax(tables, loss, 0.5, n_jobs=n_jobs)
-        assert batch.decode(again) == batch.decode(best)
-        np.testing.assert_allclose(again_values, values)
-
-
-def test_subsets(model, rng):
-    X, Y = data(model, rng)
-    batch = model.batch(X)
-    tables = [np.array(table) for table in batch.tables(rng.normal(size=batch.n_weights))]
-    loss = batch.loss(batch.truth(Y))
-    whole, values = batch.argmax(tables, loss)
-    some, others = np.array([5, 1, 4]), [0, 2, 3]
-    for table, start in zip(tables, batch.starts, strict=True):  # what is not asked for may be out of date
-        for i in others:
-            table[start[i] : start[i + 1]] = np.nan
-    part, part_values = batch.argmax(tables, loss, examples=some)
-    np.testing.assert_allclose(part_values[some], values[some])
-    assert not part_values[others].any()
-    for full, only, start in zip(whole.tables, part.tables, batch.starts, strict=True):
-        for i in range(len(X)):
-            wanted = full[start[i] : start[i + 1]].toarray() * (i in some)
-            np.testing.assert_array_equal(only[start[i] : start[i + 1]].toarray(), wanted)
-    np.testing.assert_allclose((batch.dot(tables, part) + batch.loss_values(loss, part))[some], values[some])
-    assert [label is None for label in batch.decode(part)] == [True, False, True, True, False, False]
-    empty, none = batch.argmax(tables, loss, examples=np.array([], dtype=int))
-    assert not none.any() and not any(table.nnz for table in empty.tables)
 
 
 def test_bad_labels():
@@ -252,16 +159,6 @@ def test_bad_declarations_and_inputs():
         model.batch([np.zeros((0, 1))])
 
 
-def test_pickle_copy_and_repr(model, rng):
-    X, _ = data(model, rng)
-    batch = model.batch(X)
-    w = rng.normal(size=batch.n_weights)
-    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
-        np.testing.assert_array_equal(twin.batch(X).argmax(batch.tables(w))[1], batch.argmax(batch.tables(w))[1])
-        assert twin.space(X[0]).fingerprint == model.space(X[0]).fingerprint
-    assert "Segmentation into" in repr(model) and "6 examples, 18 rows" in repr(batch)
-
-
 def entities_of(label, length):
     ends = [start for start, _ in label[1:]] + [length]
     return {(start, end, state) for (start, state), end in zip(label, ends, strict=True) if state != "O"}
@@ -269,7 +166,7 @@ def entities_of(label, length):
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_entities_are_counted_whole(pooling, rng):
-    """The loss is the number of entities that only one of two labels has, for points, batches and inference."""
+    """The loss is the number of entities that only one of two labels has, for points and batches."""
     model = Segmentation(["PER", "O"], 2, loss="entities", pooling=pooling)
     lengths = (3, 1, 4, 2)
     X, Y = data(model, rng, lengths)
@@ -285,17 +182,6 @@ def test_entities_are_counted_whole(pooling, rng):
         for x, y, label, count in zip(X, Y, chosen, wanted, strict=True):
             coef, const = model.loss(y, x)
             assert coef @ model.encode(label, x) + const == count
-    w = rng.normal(size=batch.n_weights)
-    for some, weight in ((None, 2.0), (np.array([1, 2]), np.array([1.0, 0.5, 3.0, 1.0]))):
-        _, values = batch.argmax(batch.tables(w), loss, weight, examples=some)
-        for i in range(4) if some is None else some:
-            coef, const = model.loss(Y[i], X[i])
-            factor = weight if np.isscalar(weight) else weight[i]
-            scores = [
-                (model.scores(w, X[i]) + factor * coef) @ model.encode(label, X[i]) + factor * const
-                for label in others[i]
-            ]
-            assert values[i] == pytest.approx(max(scores), abs=1e-9)
 
 
 def test_micro_f1_of_entities_is_their_f1(rng):

@@ -1,12 +1,12 @@
-"""Tours, against all permutations; small cuts, against all sets."""
+"""Tours compared with a dynamic program; small cuts compared with all sets."""
 
 from __future__ import annotations
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.sparse.csgraph import maximum_flow
 
 import structopt as so
@@ -14,14 +14,6 @@ from structopt.algorithms.global_cuts import cuts_below
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import Tour
 from structopt.structures.tour import Subtours, WrongEdges
-
-
-def all_tours(n: int, directed: bool) -> np.ndarray:
-    model = Tour(directed)
-    orders = [(0, *rest) for rest in itertools.permutations(range(1, n))]
-    if not directed:
-        orders = [order for order in orders if order[1] < order[-1]]
-    return np.array([model.encode(order) for order in orders])
 
 
 def cut_values(weights: np.ndarray) -> dict[tuple[bool, ...], float]:
@@ -32,7 +24,7 @@ def cut_values(weights: np.ndarray) -> dict[tuple[bool, ...], float]:
 
 def test_cuts_below_a_limit():
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(25):
         n = int(rng.integers(2, 8))
         weights = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.6), 1)
         weights += weights.T
@@ -47,37 +39,9 @@ def test_smallest_cuts_equal_maximum_flows():
     rng = np.random.default_rng(1)
     whole = np.triu(rng.integers(0, 9, (12, 12)), 1)
     whole += whole.T
-    least = min(maximum_flow(so_csr(whole), 0, t).flow_value for t in range(1, 12))
+    graph = sp.csr_array(whole.astype(np.int32))
+    least = min(maximum_flow(graph, 0, t).flow_value for t in range(1, 12))
     assert len(cuts_below(whole.astype(float), least)) == 0 < len(cuts_below(whole.astype(float), least + 0.5))
-
-
-def so_csr(whole):
-    import scipy.sparse as sp
-
-    return sp.csr_array(whole.astype(np.int32))
-
-
-@pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("n", [3, 5, 6])
-def test_labels_and_optima_equal_all_permutations(n, directed):
-    rng = np.random.default_rng(n)
-    tours = all_tours(n, directed)
-    model = Tour(directed)
-    x = np.zeros((n, n, 1))
-    space = model.space(x)
-    assert all(space.contains(z) for z in tours)
-    if n == 5 or not directed:
-        assert np.array_equal(np.unique(space.enumerate(), axis=0), np.unique(tours, axis=0))
-    oracle, bound = model.oracle(x), so.Oracle(space, integral="relax")
-    for c in rng.normal(size=(8, n * n)):
-        values = tours @ c
-        found = oracle.maximize(c)
-        assert found.value == pytest.approx(values.max(), abs=1e-7) and space.contains(found.z)
-        assert np.array_equal(model.encode(model.decode(found.z)), found.z)
-        assert bound.maximize(c).value >= values.max() - 1e-7
-        assert [label.value for label in oracle.k_best(c, 3)] == pytest.approx(
-            np.sort(values)[::-1][:3].tolist(), abs=1e-7
-        )
 
 
 def held_karp(cost: np.ndarray) -> float:
@@ -95,9 +59,9 @@ def held_karp(cost: np.ndarray) -> float:
 @pytest.mark.parametrize("directed", [False, True])
 def test_a_dynamic_program_finds_the_same(directed):
     rng = np.random.default_rng(9)
-    n = 9
+    n = 7
     oracle = Tour(directed).oracle(np.zeros((n, n, 1)))
-    for trial in range(6):
+    for trial in range(4):
         place = rng.random((n, 2)) + 3.0 * (np.arange(n) % 3)[:, None]  # clusters
         cost = -np.linalg.norm(place[:, None] - place[None], axis=2)
         if directed:
@@ -163,11 +127,9 @@ def routes(rng, n, w):
     return X, Y
 
 
-def test_the_laws_of_models_and_persistence(tmp_path):
+def test_tours_are_learned_and_saved(tmp_path):
     rng = np.random.default_rng(5)
     X, Y = routes(rng, 6, np.array([1.0, -1.0]))
-    assert so.testing.check_model(Tour(), X, Y, trials=1).ok
-    assert so.testing.check_model(pickle.loads(pickle.dumps(Tour(directed=True))), X, Y, trials=1).ok
     svm = so.StructuredSVM(Tour(), lam=0.01, tol=1e-2).fit(X, Y)
     assert np.mean([np.array_equal(a, b) for a, b in zip(svm.predict(X), Y, strict=True)]) >= 0.5
     svm.save(tmp_path / "tours.npz")

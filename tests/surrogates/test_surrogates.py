@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from structopt import surrogates
 from structopt.errors import DeclarationError
@@ -53,26 +51,12 @@ def test_table_of_math_4(psi, h, g, value, psi_h, psi_g, lam):
 
 @pytest.mark.parametrize("psi", ALL, ids=repr)
 def test_every_surrogate_passes_its_own_check(psi):
-    check_surrogate(psi)
+    check_surrogate(psi, n_pairs=1000)
     assert eval(repr(psi), vars(surrogates)) == psi
 
 
-@pytest.mark.parametrize("psi", [p for p in ALL if not isinstance(p, MicroF1)], ids=repr)
-def test_floats_and_arrays_agree(psi):
-    h, g = np.array([[-0.5, 1.0], [2.0, -3.0]]), np.array([[0.0, 1.0], [2.5, 4.0]])
-    values = psi.value(h, g)
-    assert values.shape == (2, 2)
-    for at in np.ndindex(2, 2):
-        assert psi.value(h[at], g[at]) == pytest.approx(values[at])
-        assert isinstance(psi.value(h[at], g[at]), float)
-        assert psi.clipped(float(h[at]), float(g[at])) == pytest.approx(max(0.0, values[at]))
-
-
 @pytest.mark.parametrize("psi", ALL, ids=repr)
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-@example(seed=831)  # p + 1.0 (q - p) differs from q by rounding
-@example(seed=1208)  # the compiled ψ differs from NumPy's
+@pytest.mark.parametrize("seed", [0, 831, 1208])  # p + 1.0 (q - p) differs from q; the compiled ψ differs from NumPy's
 def test_segment_maximum_is_attained_and_certified(psi, seed):
     rng = np.random.default_rng(seed)
     ends = np.column_stack([rng.normal(size=2) * 10 ** rng.uniform(-1, 1), rng.exponential(size=2) * 4])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from itertools import product
@@ -139,8 +140,18 @@ def planes(risk):
     return np.array(rows), np.array(levels), np.array(owners)
 
 
+OPTIMA = {}
+
+
 def optimum(risk, lam):
-    """The minimum of ``lam/2 ||w||^2 + risk(w)`` by one constraint per example and label."""
+    """Return the minimum of ``lam/2 ||w||^2 + risk(w)``, by one constraint per example and label; solve it once."""
+    key = json.dumps([risk.identity(), lam], sort_keys=True)
+    if key not in OPTIMA:
+        OPTIMA[key] = _optimum(risk, lam)
+    return OPTIMA[key]
+
+
+def _optimum(risk, lam):
     n = len(risk)
     rows, levels, owners = planes(risk)
     w, xi = cp.Variable(risk.n_features), cp.Variable(n)

@@ -1,4 +1,4 @@
-"""Block ascent over working sets: optimum, bounds, resuming, and odd data."""
+"""Block ascent over working sets: equal features, merged planes, rounds, and the Gram matrix."""
 
 from __future__ import annotations
 
@@ -15,53 +15,13 @@ from structopt.train import block_ascent, n_slack
 LAM = 0.2
 
 
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
-@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
-def test_reaches_the_optimum_of_the_quadratic_program(helpers, kind, surrogate):
-    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
-    best = helpers.optimum(risk, LAM)
-    result = helpers.bounds_hold(lambda callback: block_ascent(risk, lam=LAM, tol=1e-6, callback=callback), best)
-    assert result.converged
-    assert result.objective == pytest.approx(best, rel=1e-6)
-    assert result.lower_bound == pytest.approx(best, rel=1e-6)
-    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bcfw"])
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("surrogate", ["margin", "slack"])
-def test_several_tables_of_features(helpers, trainer, sparse, surrogate):
-    """Nodes and arcs with features of their own, as many as a sentence or a picture has, and tied weights."""
-    risk = helpers.walks(surrogate, sparse)
-    best = helpers.optimum(risk, LAM)
-    loose = trainer == "bcfw"
-    limits = {"lam": LAM, "tol": 2e-2 if loose else 1e-5, "max_passes": 3000}
-    result = helpers.bounds_hold(
-        lambda callback: so.train.get(trainer).function(risk, callback=callback, **limits), best
-    )
-    assert result.converged
-    assert result.objective == pytest.approx(best, rel=3e-2 if loose else 1e-5)
-    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack"])
-@pytest.mark.parametrize("closure", [True, False])
-@pytest.mark.parametrize("surrogate", ["margin", "slack"])
-def test_label_with_equal_features_and_a_loss_is_a_cut(helpers, trainer, closure, surrogate):
-    for seed in range(3):
-        risk = helpers.equal_features(surrogate, seed=seed, closure=closure)
-        best = helpers.optimum(risk, 0.05)
-        result = getattr(so.train, trainer)(risk, lam=0.05, tol=1e-5)
-        assert result.converged
-        assert result.objective == pytest.approx(best, rel=2e-5)
-        assert result.lower_bound <= best * (1 + 1e-9)
-
-
 @pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bmrm"])
-@pytest.mark.parametrize("surrogate", ["margin", "slack"])
-def test_tied_weights_that_cancel_reach_the_optimum(helpers, trainer, surrogate):
-    for seed in range(3):
-        risk = helpers.equal_features(surrogate, seed=seed, closure=False, tied=True)
+@pytest.mark.parametrize(
+    ("surrogate", "closure", "tied"), [("margin", True, False), ("slack", False, False), ("margin", False, True)]
+)
+def test_label_with_equal_features_and_a_loss_is_a_cut(helpers, trainer, surrogate, closure, tied):
+    for seed in range(2):
+        risk = helpers.equal_features(surrogate, seed=seed, closure=closure, tied=tied)
         best = helpers.optimum(risk, 0.05)
         result = getattr(so.train, trainer)(risk, lam=0.05, tol=1e-5)
         assert result.converged
@@ -79,15 +39,14 @@ def test_full_working_sets_keep_the_cut_with_equal_features(helpers):
 @pytest.mark.parametrize("trainer", [block_ascent, n_slack])
 @pytest.mark.parametrize("surrogate", ["margin", "slack"])
 def test_features_of_very_different_sizes_do_not_stall_the_rounds(helpers, trainer, surrogate):
-    for seed in (2, 3):
-        risk = helpers.unscaled_links(surrogate, seed=seed)
-        best = so.train.bmrm(risk, lam=0.1, tol=1e-3)
-        assert best.converged
-        result = trainer(risk, lam=0.1, tol=1e-2)
-        assert result.converged
-        assert result.passes < 60
-        assert best.lower_bound * (1 - 1e-9) <= result.objective <= 1.02 * best.objective
-        assert result.lower_bound <= best.objective * (1 + 1e-9)
+    risk = helpers.unscaled_links(surrogate, seed=2)
+    best = so.train.bmrm(risk, lam=0.1, tol=1e-3)
+    assert best.converged
+    result = trainer(risk, lam=0.1, tol=1e-2)
+    assert result.converged
+    assert result.passes < 60
+    assert best.lower_bound * (1 - 1e-9) <= result.objective <= 1.02 * best.objective
+    assert result.lower_bound <= best.objective * (1 + 1e-9)
 
 
 def test_several_tables_are_trained_by_block_ascent(helpers):
@@ -105,44 +64,6 @@ def test_full_working_sets_merge_planes_and_keep_the_bound(helpers):
         best,
     )
     assert small.converged and small.info["planes"] <= 2 * len(risk)
-
-
-def test_sparse_features_give_the_same_run(helpers):
-    dense = helpers.pairwise()
-    sparse = so.train.StructuredRisk(dense.model, sp.csr_array(dense.X), dense.Y)
-    a, b = (block_ascent(risk, lam=LAM, tol=1e-6) for risk in (dense, sparse))
-    assert a.w == pytest.approx(b.w, abs=1e-6) and a.passes == b.passes
-
-
-@pytest.mark.parametrize("surrogate", ["margin", "slack"])
-def test_killed_and_resumed_ends_at_the_same_weights(helpers, tmp_path, surrogate):
-    risk = helpers.pairwise(surrogate)
-
-    def train(checkpoint, callback):
-        return block_ascent(risk, lam=LAM, tol=0.0, max_passes=8, checkpoint=checkpoint, callback=callback)
-
-    helpers.resumes(train, tmp_path / "run.npz")
-
-
-def test_interruption_failure_and_limits(helpers, monkeypatch):
-    risk = helpers.pairwise()
-    helpers.interrupted(lambda callback: block_ascent(risk, lam=LAM, tol=0.0, callback=callback))
-    assert block_ascent(risk, lam=LAM, tol=0.0, max_seconds=1e-9).stopped == "time"
-    short = block_ascent(risk, lam=LAM, tol=0.0, max_passes=3)
-    assert short.stopped == "passes" and np.isfinite(short.gap)
-    helpers.fails_in_the_middle(lambda failing: block_ascent(failing, lam=LAM, tol=1e-9), monkeypatch, after=40)
-
-
-def test_one_example_duplicates_one_class_and_zero_tolerance(helpers):
-    risk = helpers.pairwise()
-    best = helpers.optimum(one := risk.part(np.array([0])), LAM)
-    assert block_ascent(one, lam=LAM, tol=1e-6).objective == pytest.approx(best, rel=1e-6)
-    twice = risk.part(np.tile(np.arange(len(risk)), 2))
-    assert block_ascent(twice, lam=LAM, tol=1e-6).objective == pytest.approx(helpers.optimum(risk, LAM), rel=1e-6)
-    single = so.train.StructuredRisk(so.structures.Multiclass(["a", "b"]), np.ones((3, 2)), ["a"] * 3)
-    assert block_ascent(single, lam=LAM, tol=1e-6).objective == pytest.approx(helpers.optimum(single, LAM), rel=1e-6)
-    exact = block_ascent(risk, lam=LAM, tol=0.0, max_passes=300)
-    assert exact.gap <= 1e-8 and exact.stopped in ("precision", "tol", "passes")
 
 
 # ---- proximal rounds -----------------------------------------------------------------------------
@@ -168,16 +89,12 @@ def test_equal_examples_of_different_classes(helpers, surrogate, trainer):
 
 
 @pytest.mark.parametrize("trainer", [block_ascent, n_slack])
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
-@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
+@pytest.mark.parametrize(("kind", "surrogate"), [("multiclass", "slack"), ("pairwise", "margin"), ("pairwise", "beta")])
 def test_hardly_any_regularisation(helpers, kind, surrogate, trainer):
-    for seed in range(2):
-        risk = getattr(helpers, kind)(helpers.surrogates[surrogate], seed=seed)
-        best = helpers.optimum(risk, 1e-4)
-        result = helpers.bounds_hold(
-            lambda callback, risk=risk: trainer(risk, lam=1e-4, tol=1e-4, callback=callback), best
-        )
-        assert result.converged and result.objective <= best * (1 + 2e-4) + 1e-9
+    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
+    best = helpers.optimum(risk, 1e-4)
+    result = helpers.bounds_hold(lambda callback: trainer(risk, lam=1e-4, tol=1e-4, callback=callback), best)
+    assert result.converged and result.objective <= best * (1 + 2e-4) + 1e-9
 
 
 def random_classes():
@@ -229,15 +146,7 @@ def test_letters():
     assert 70.4 * (result.objective - result.lower_bound) <= 0.25
 
 
-@pytest.mark.parametrize("lam", [0.0, -1.0, np.nan, np.inf])
-def test_lam_must_be_positive(helpers, lam):
-    with pytest.raises(DeclarationError, match="lam must be"):
-        block_ascent(helpers.multiclass(), lam=lam)
-
-
 def test_wrong_risks_are_refused(helpers):
-    with pytest.raises(DeclarationError, match="not convex"):
-        block_ascent(helpers.multiclass(so.surrogates.ProbLoss()), lam=LAM)
     with pytest.raises(DeclarationError, match="StructuredRisk"):
         block_ascent(object(), lam=LAM)
     with pytest.raises(DeclarationError, match="cached_labels"):

@@ -1,8 +1,7 @@
-"""Dual coordinate descent: its certificate against bmrm and cvxpy, shrinking, resuming and limits."""
+"""Dual coordinate descent: its certificate compared with bmrm, storage, shrinking, and rows of zeros."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 from structopt.errors import DeclarationError
 from structopt.risks import Absolute, Hinge, SquaredHinge
-from structopt.train import Checkpoint, TrainResult, bmrm
+from structopt.train import bmrm
 from structopt.train.coordinate import coordinate_descent
-
-RISKS = [Hinge, SquaredHinge]
 
 
 def data(seed: int, m: int = 60, d: int = 8, density: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
@@ -26,11 +23,10 @@ def data(seed: int, m: int = 60, d: int = 8, density: float = 0.6) -> tuple[np.n
     return X, y
 
 
-@pytest.mark.parametrize("Risk", RISKS)
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array, lambda X: X.astype(np.float32), np.asfortranarray])
-@pytest.mark.parametrize("lam", [1e-3, 0.1])
-def test_agrees_with_the_bundle_method(Risk: Any, storage: Any, lam: float) -> None:
-    X, y = data(0)
+@pytest.mark.parametrize("Risk", [Hinge, SquaredHinge])
+@pytest.mark.parametrize("storage", [sp.csr_array, lambda X: X.astype(np.float32), np.asfortranarray])
+def test_agrees_with_the_bundle_method(Risk: Any, storage: Any) -> None:
+    (X, y), lam = data(0), 1e-3
     risk = Risk(storage(X), y)
     result = coordinate_descent(risk, lam=lam, tol=1e-6)
     reference = bmrm(risk, lam=lam, tol=1e-7)
@@ -40,31 +36,19 @@ def test_agrees_with_the_bundle_method(Risk: Any, storage: Any, lam: float) -> N
     assert result.objective == pytest.approx(lam / 2 * result.w @ result.w + risk(result.w)[0], rel=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1), lam=st.sampled_from([1e-4, 1e-2, 1.0]), squared=st.booleans(), m=st.integers(2, 40)
 )
 def test_every_certificate_on_the_way_holds(seed: int, lam: float, squared: bool, m: int) -> None:
     X, y = data(seed, m, 5, 0.4)  # some rows are zero
-    risk = RISKS[squared](sp.csr_array(X), y)
+    risk = (SquaredHinge if squared else Hinge)(sp.csr_array(X), y)
     result = coordinate_descent(risk, lam=lam, tol=1e-8, random_state=seed)
     optimum = bmrm(risk, lam=lam, tol=1e-9).objective
     slack = 1e-8 * max(1.0, abs(optimum))
     assert (result.history["lower_bound"] <= optimum + slack).all()
     assert (result.history["objective"] >= result.lower_bound - slack).all()
     assert result.converged
-
-
-@pytest.mark.parametrize("Risk", RISKS)
-def test_objective_against_cvxpy(Risk: Any) -> None:
-    cp = pytest.importorskip("cvxpy")
-    X, y = data(3)
-    w = cp.Variable(X.shape[1])
-    slack = cp.pos(1 - cp.multiply(y, X @ w))
-    loss = cp.sum(slack) if Risk is Hinge else cp.sum_squares(slack) / 2
-    problem = cp.Problem(cp.Minimize(0.01 / 2 * cp.sum_squares(w) + loss / len(y)))
-    problem.solve(solver="CLARABEL")
-    assert coordinate_descent(Risk(X, y), lam=0.01, tol=1e-9).objective == pytest.approx(problem.value, rel=1e-6)
 
 
 def test_the_bound_is_that_of_the_dual_point() -> None:
@@ -78,7 +62,7 @@ def test_the_bound_is_that_of_the_dual_point() -> None:
 
 
 def test_shrinking_saves_visits_and_not_accuracy() -> None:
-    X, y = data(7, 4000, 20)
+    X, y = data(7, 2000, 20)
     plain = coordinate_descent(Hinge(X, y), lam=1e-3, tol=1e-4, shrinking=False)
     shrunk = coordinate_descent(Hinge(X, y), lam=1e-3, tol=1e-4)
     assert shrunk.converged and plain.converged
@@ -101,41 +85,6 @@ def test_a_shard_keeps_its_weight() -> None:
     assert coordinate_descent(part, lam=0.01, tol=1e-7).objective == pytest.approx(
         bmrm(part, lam=0.01, tol=1e-7).objective, rel=1e-6
     )
-
-
-def test_a_seed_repeats_the_run() -> None:
-    risk = Hinge(*data(11))
-    first, again, other = (coordinate_descent(risk, lam=1e-3, random_state=seed) for seed in (4, 4, 5))
-    assert np.array_equal(first.w, again.w)
-    assert not np.array_equal(first.w, other.w)
-
-
-@pytest.mark.parametrize("Risk", RISKS)
-def test_resumes_to_the_same_iterates(Risk: Any, tmp_path: Path) -> None:
-    risk = Risk(*data(13, 300, 10))
-    whole = coordinate_descent(risk, lam=1e-4, tol=1e-7)
-    path = tmp_path / "run.npz"
-    part = coordinate_descent(risk, lam=1e-4, tol=1e-7, max_passes=10, checkpoint=Checkpoint(path, every=0))
-    assert part.stopped == "passes" and not part.converged
-    rest = coordinate_descent(risk, lam=1e-4, tol=1e-7, checkpoint=path)
-    assert np.array_equal(rest.w, whole.w)
-    assert rest.oracle_calls == whole.oracle_calls
-    with pytest.raises(DeclarationError, match=r"lam was 0\.0001, now 0\.001"):
-        coordinate_descent(risk, lam=1e-3, checkpoint=path)
-
-
-def test_callback_time_and_interruption() -> None:
-    risk = Hinge(*data(17, 300, 10))
-    seen: list[TrainResult] = []
-    stopped = coordinate_descent(risk, lam=1e-5, tol=0, callback=lambda result: seen.append(result) or len(seen) == 2)
-    assert stopped.stopped == "callback" and len(seen) == 2
-    assert coordinate_descent(risk, lam=1e-5, tol=0, max_seconds=1e-9).stopped == "time"
-
-    def interrupt(_: TrainResult) -> None:
-        raise KeyboardInterrupt
-
-    partial = coordinate_descent(risk, lam=1e-5, tol=0, callback=interrupt)
-    assert partial.stopped == "interrupted" and np.isfinite(partial.gap)
 
 
 def test_runs_to_the_limit_of_float64() -> None:

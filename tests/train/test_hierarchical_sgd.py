@@ -28,8 +28,9 @@ def sparse_data():
     return sp.csr_array(X), y.tolist()
 
 
-@pytest.mark.parametrize("batch_size", [None, 5])
-@pytest.mark.parametrize("margin", ["hamming", "leaf", "normalized", "divided"])
+@pytest.mark.parametrize(
+    ("margin", "batch_size"), [("hamming", 5), ("leaf", None), ("normalized", 5), ("divided", None)]
+)
 def test_weights_by_feature_are_those_of_the_general_sgd(sparse_data, margin, batch_size):
     X, y = sparse_data
     alpha = norms.normalization(TREE)

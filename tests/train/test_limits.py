@@ -61,7 +61,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bcfw", "sgd"])
-@pytest.mark.parametrize("seconds", [90, 170, 250, 333, 800])
+@pytest.mark.parametrize("seconds", [90, 250, 800])
 def test_seconds_hold_inside_a_pass(trainer, seconds, monkeypatch):
     """A pass of 80 seconds, and its certificate, fit into the limit up to one group of examples."""
     model, X, Y = budget()
@@ -110,7 +110,7 @@ def test_shared_svm_refuses_them_too():
         so.SharedSVM(h).fit(np.array([[1e300], [-1e300]]), ["a", "b"])
 
 
-@pytest.mark.parametrize("lam", [1e-6, 1.0, 1e300])
+@pytest.mark.parametrize("lam", [1e-6, 1e300])
 @pytest.mark.parametrize("X", [np.zeros((5, 2)), np.ones((5, 2)), np.arange(10.0).reshape(5, 2)], ids=["0", "1", "x"])
 def test_thresholds_of_ordinal_regression_are_finite(X, lam):
     for y in ([0, 0, 1, 7, 9], [9, 7, 1, 0, 0], [0, 9, 9, 9, 9]):
@@ -123,7 +123,7 @@ def test_the_shared_norm_where_class_vectors_are_zero():
     """94 of 300 tiny hierarchies ended in SolverFailed: the bound compared a gain of 0 with a price of 0."""
     h = so.Hierarchy([("r", "a"), ("r", "b")])
     assert so.norms.shared_frobenius([[1.0], [0.0]], h) == pytest.approx(1.0, rel=1e-7)
-    for seed in range(40):
+    for seed in range(15):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(2, 7))
         h = so.Hierarchy([(f"n{rng.integers(0, k)}", f"n{k}") for k in range(1, n)])

@@ -71,20 +71,20 @@ def test_functions_objects_and_partials(data):
     assert halved.options["tol"] == 1e-3 and halved.options["random_state"] == 0
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_in_every_estimator_that_has_a_trainer(data, sparse):
+@pytest.mark.parametrize(("trainer", "storage"), [(patient, sp.csr_array), (train.get("bmrm"), np.asarray)])
+def test_in_every_estimator_that_has_a_trainer(data, trainer, storage):
     X, Y = data
-    rows = sp.csr_array(X) if sparse else X
+    rows = storage(X)
     y = np.array(["a", "b", "c"])[Y.sum(axis=1) % 3]
     for est in (
-        so.HierarchicalSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1),
-        so.SharedSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=patient, lam=0.1, max_rounds=2, rounds_tol=1.0),
-        so.LinearSVM(trainer=patient, lam=0.1),
-        so.LinearSVM(trainer=patient, lam=0.1, multi_class="crammer_singer"),
+        so.HierarchicalSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=trainer, lam=0.1),
+        so.SharedSVM([("r", "a"), ("r", "b"), ("r", "c")], trainer=trainer, lam=0.1, max_rounds=2, rounds_tol=1.0),
+        so.LinearSVM(trainer=trainer, lam=0.1),
+        so.LinearSVM(trainer=trainer, lam=0.1, multi_class="crammer_singer"),
     ):
         assert est.fit(rows, y).result_.trainer == "bmrm"
     words = [X[:3], X[3:8]]
-    crf = so.CRF(trainer=patient, lam=0.1).fit(words, [list(y[:3]), list(y[3:8])])
+    crf = so.CRF(trainer=trainer, lam=0.1).fit(words, [list(y[:3]), list(y[3:8])])
     assert crf.result_.converged
 
 
@@ -159,15 +159,6 @@ def test_one_need_may_stand_alone(data, own_names):
             train.get(own)
 
 
-def test_an_estimator_takes_a_trainer_of_the_registry(data):
-    X, Y = data
-    fits = [
-        so.StructuredSVM(so.structures.MultiLabel(3), lam=0.1, trainer=trainer).fit(X, Y)
-        for trainer in ("bmrm", train.get("bmrm"))
-    ]
-    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_)
-
-
 def test_what_a_trainer_may_be_is_said():
     X, y = np.eye(4), np.array([0, 1, 0, 1])
     for estimator in (so.LinearSVM(trainer=3), so.StructuredSVM(so.structures.Multiclass(2), trainer=3)):
@@ -175,13 +166,3 @@ def test_what_a_trainer_may_be_is_said():
             DeclarationError, match=r"trainer must be a name \('auto', .*'bmrm'.*\) or a function f\(risk"
         ):
             estimator.fit(X, y)
-
-
-def test_a_trainer_object_is_taken_by_every_estimator():
-    X, y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2
-    bmrm = train.get("bmrm")
-    names = np.array(["a", "b"])[y]
-    assert so.LinearSVM(trainer=bmrm).fit(X, y).result_.converged
-    assert so.StructuredSVM(so.structures.Multiclass(2), trainer=bmrm).fit(X, y).trainer_ == "bmrm"
-    assert so.HierarchicalSVM([("r", "a"), ("r", "b")], trainer=bmrm).fit(X, names).result_.converged
-    assert so.CRF(trainer=bmrm, lam=0.1).fit([X[:4], X[4:]], [y[:4].tolist(), y[4:].tolist()]).result_.converged

