@@ -161,8 +161,8 @@ def chain_and_path(space, upper):
 
 def chain_and_closure(space, upper):
     chain(space, upper)
-    y = space.binary("y", 3)
-    space.subject_to(y[1] <= y[0], y[2] <= y[0])
+    y = space.binary("y", 4)
+    space.subject_to(y[1:] <= y[0])
 
 
 def closure_of_a_dag(space, upper):
@@ -190,10 +190,12 @@ def unused(space, upper):
 CASES: dict[str, Case] = {
     "multiclass": shipped(S.Multiclass(4), BASIC, 4),
     "one class": shipped(S.Multiclass(1), BASIC, 1),
+    "one tag": shipped(S.MultiLabel(1), BASIC, 2),
     "multilabel": shipped(S.MultiLabel(4), BASIC, 16),
     "multilabel at most": shipped(S.MultiLabel(5, at_most=2), BASIC, 16),
     "multilabel between": shipped(S.MultiLabel(5, at_least=1, at_most=2), BASIC, 15),
     "pairwise": shipped(S.PairwiseMRF(4), BASIC, 16),
+    "pairwise of one tag": shipped(S.PairwiseMRF(1), BASIC, 2),
     "pairwise cycle": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (2, 3), (0, 3)]), BASIC, 16),
     "pairwise tree": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (1, 3)]), BASIC, 16),
     "leaf": shipped(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
@@ -216,6 +218,7 @@ CASES: dict[str, Case] = {
     "segments with lengths": shipped(S.Segmentation(2, 2, length_weights=True), LISTS, 16, zeros(3, 1)),
     "segments of length 1": shipped(S.Segmentation(2, 3), BASIC, 2, zeros(1, 1)),
     "arborescence": shipped(S.Arborescence(), BASIC, 16, zeros(4, 4, 1)),
+    "arborescence of length 1": shipped(S.Arborescence(), BASIC, 1, zeros(2, 2, 1)),
     "projective": shipped(S.Arborescence(projective=True), BASIC, 12, zeros(4, 4, 1)),
     "single root": shipped(S.Arborescence(single_root=True), BASIC, 9, zeros(4, 4, 1)),
     "single root projective": shipped(S.Arborescence(True, True), BASIC, 7, zeros(4, 4, 1)),
@@ -225,12 +228,17 @@ CASES: dict[str, Case] = {
     "labelled projective": shipped(
         S.LabelledArborescence(2, single_root=True, projective=True), BASIC, 8, zeros(3, 3, 1)
     ),
+    "labelled arborescence of length 1": shipped(S.LabelledArborescence(2), BASIC, 2, zeros(2, 2, 1)),
     "assignment": shipped(S.Assignment(3), LISTS, 6, zeros(3, 3, 1)),
+    "assignment of length 1": shipped(S.Assignment(), BASIC, 1, zeros(1, 1, 1)),
     "rectangular assignment": shipped(S.Assignment(), LISTS, 12, zeros(2, 4, 1)),
     "unmatched items": shipped(S.Assignment(2, unmatched=True), LISTS, 7, zeros(2, 2, 1)),
     "more rows than columns": shipped(S.Assignment(unmatched=True), LISTS, 13, zeros(3, 2, 1)),
     "matching": shipped(S.Matching(), Q(0), 10, zeros(4, 4, 1)),
+    "matching of one node": shipped(S.Matching(), Q(0), 1, zeros(1, 1, 1)),
+    "matching of two nodes": shipped(S.Matching(), Q(0), 2, zeros(2, 2, 1)),
     "perfect matching": shipped(S.Matching(perfect=True), Q(0), 15, zeros(6, 6, 1)),
+    "one tour": shipped(S.Tour(), Q(0), 1, zeros(3, 3, 1)),
     "tour": shipped(S.Tour(), Q(0), 12, zeros(5, 5, 1)),
     "directed tour": shipped(S.Tour(directed=True), Q(0), 6, zeros(4, 4, 1)),
     "declared choice": declared(one_of, BASIC, 4),
@@ -247,10 +255,22 @@ CASES: dict[str, Case] = {
     "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
     "copied leaves": copied(S.HierarchicalLabels(TREE, "leaves"), BASIC, 7),
     "copied unmatched items": copied(S.Assignment(2, unmatched=True), BASIC, 7, zeros(2, 2, 1)),
+    "copied tags": copied(S.MultiLabel(5, 1, 2), BASIC, 15),
+    "copied pairs": copied(S.PairwiseMRF(4), BASIC | Q.FRONT, 16),
+    "copied closure": copied(S.HierarchicalLabels(TREE, "closure"), BASIC, 16),
+    "copied exclusive": copied(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
+    "copied arborescence": copied(S.Arborescence(), ALL, 16, zeros(4, 4, 1)),
+    "copied labelled arborescence": copied(S.LabelledArborescence(2), ALL, 12, zeros(3, 3, 1)),
+    "copied assignment": copied(S.Assignment(), BASIC, 12, zeros(2, 4, 1)),
+    "copied tour": copied(S.Tour(), Q(0), 12, zeros(5, 5, 1)),
     "diagram of a chain": diagram(S.Chain(2), 8, zeros(3, 1)),
     "diagram of segments": diagram(S.Segmentation(2, 2), 16, zeros(3, 1)),
     "diagram of leaves": diagram(S.HierarchicalLabels(TREE, "leaves"), 7),
     "diagram of an assignment": diagram(S.Assignment(3), 6, zeros(3, 3, 1)),
+    "diagram of classes": diagram(S.Multiclass(4), 4),
+    "diagram of pairs": diagram(S.PairwiseMRF(3), 8),
+    "diagram of a closure": diagram(S.HierarchicalLabels(TREE, "closure"), 16),
+    "diagram of arborescences": diagram(S.Arborescence(), 3, zeros(3, 3, 1)),
     "diagram of tags": diagram(S.MultiLabel(4, at_most=2), 11),
     "diagram of a knapsack": declared(knapsack, ALL, 13, 3, "diagram"),
     "diagram of negative integers": declared(negative, ALL, 26, 1, "diagram"),
@@ -260,7 +280,7 @@ CASES: dict[str, Case] = {
     "product": declared(two_knapsacks, ALL, 25),
     "product of integers": declared(two_knapsacks, ALL, 36, 2),
     "chain and path": declared(chain_and_path, LISTS | Q.FRONT, 24),
-    "chain and closure": declared(chain_and_closure, BASIC, 40),
+    "chain and closure": declared(chain_and_closure, BASIC, 72),
     "union": declared(union, ALL, 6),
     "constants": declared(with_constants, BASIC, 4),
     "repeated entries": declared(with_copies, BASIC, 4),
