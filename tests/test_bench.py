@@ -62,12 +62,14 @@ def test_the_command_runs_parts_with_their_options(checkout):
     assert {one["command"] for one in found.values()} == {"python benchmarks/run.py toy rows --names b c --quick"}
     assert found["toy.rows"]["rows"] == [{"name": "b", "x": 1}, {"name": "c", "x": 1}]
     assert found["toy.rows"]["note"] == "Size 1." and found["toy.rows"]["seeds"] == [0, 1]
-    assert "speed/toy" in run().stdout and "2 tables" in run().stdout
+    listed = run().stdout
+    assert "speed/toy" in listed and "2 tables" in listed
     (folder / "toy.rows.json").unlink()
     again = run("--stored", "toy")
     assert again.returncode == 0 and load_all(folder).keys() == found.keys()
     (folder.parent / "speed" / "toy.py").write_text("raise SystemExit(3)", encoding="utf-8")
-    assert run("--stored").returncode == 1 and "failed: python benchmarks/run.py toy rows" in run("--stored").stderr
+    failed = run("--stored")
+    assert failed.returncode == 1 and "failed: python benchmarks/run.py toy rows" in failed.stderr
 
 
 def test_the_command_names_what_it_does_not_know(checkout):
