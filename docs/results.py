@@ -108,20 +108,21 @@ def _figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Any, name: str) -> None:
+def _save(figure: Any, name: str) -> Path:
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)
     PICTURES.mkdir(parents=True, exist_ok=True)
     path = PICTURES / f"{name}.svg"
     figure.savefig(path, metadata={"Date": None, "Creator": None})
     path.write_text(re.sub(r"[ \t]+$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE), encoding="utf-8")
+    return path
 
 
 #: Columns of text that say how a row was found and not what it is about.
 _NO_NAMES = ("proofs", "peer", "beside")
 
 
-def draw_bars(result: Row) -> None:
+def draw_bars(result: Row) -> Path:
     """Draw the ratios of a result as bars, with a line at 1."""
     column, rows = result["ratio"], [row for row in result["rows"] if row.get(result["ratio"]) is not None]
     texts = [name for name in _columns(rows) if any(isinstance(row.get(name), str) for row in rows)]
@@ -141,10 +142,10 @@ def draw_bars(result: Row) -> None:
     axes.invert_yaxis()
     axes.margins(x=0.12, y=0.01)
     axes.set_xlabel(column)
-    _save(figure, result["name"])
+    return _save(figure, result["name"])
 
 
-def draw_lines(result: Row, how: Row, name: str) -> None:
+def draw_lines(result: Row, how: Row, name: str) -> Path:
     """Draw a figure of a paper from the rows of a result: ``x`` against ``y``, a line per ``by`` in each ``panel``."""
     rows = [row for row in result["rows"] if row.get(how["x"]) is not None and row.get(how["y"]) is not None]
     panels, lines = _grouped(rows, how.get("panel", [])), list(_grouped(rows, how.get("by", [])))
@@ -166,7 +167,7 @@ def draw_lines(result: Row, how: Row, name: str) -> None:
     if "by" in how:
         title = how["by"] if isinstance(how["by"], str) else None
         figure.legend([drawn[line] for line in lines], lines, loc="outside right upper", frameon=False, title=title)
-    _save(figure, name)
+    return _save(figure, name)
 
 
 def _grouped(rows: Sequence[Row], names: str | Sequence[str]) -> dict[str, list[Row]]:
@@ -246,10 +247,7 @@ def reproductions(found: Sequence[Row], results: Mapping[str, Row]) -> str:
                 parts += ["The paper's figures:", _plain_table(table["rows"])] if table.get("rows") else []
                 continue
             text, falls_short = side_by_side(table, result)
-            if table.get("rows"):
-                parts.append(text)
-            elif table.get("show"):  # rows of ours alone
-                parts.append(_plain_table(result["rows"]))
+            parts.append(text if table.get("rows") else _plain_table(result["rows"]) if table.get("show") else "")
             if "why" in table:
                 parts.append(f"{'Why it falls short: ' if falls_short else ''}{table['why']}")
             parts.append(result.get("note", ""))
@@ -379,15 +377,13 @@ def insert(text: str, tables: Mapping[str, str]) -> str:
 def main() -> None:
     """Write the places of all pages, and the pictures."""
     results, found = load_all(), papers()
-    for old in PICTURES.glob("*.svg"):
-        old.unlink()
-    for result in results.values():
-        if result.get("ratio") and len(result["rows"]) > 1:
-            draw_bars(result)
+    drawn = [draw_bars(result) for result in results.values() if result.get("ratio") and len(result["rows"]) > 1]
     for paper in found:
         for table in paper["tables"]:
             if "picture" in table and table.get("result") in results:
-                draw_lines(results[table["result"]], table["picture"], _picture(paper, table))
+                drawn.append(draw_lines(results[table["result"]], table["picture"], _picture(paper, table)))
+    for old in set(PICTURES.glob("*.svg")).difference(drawn):  # last, so an interrupted run does not lose pictures
+        old.unlink()
     tables = made(found, results)
     for page in PAGES:
         page.write_text(insert(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
