@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any, NamedTuple, TypeVar
 
 import highspy
@@ -209,6 +209,12 @@ def timed(work: Callable[[], T], repeats: int = 1, clock: Callable[[], float] = 
         result = work()
         seconds.append(clock() - begun)
     return result, min(seconds)
+
+
+def wall_and_cpu(work: Callable[[], T]) -> tuple[T, float, float]:
+    """Return the result, wall seconds and CPU seconds of this process."""
+    (result, cpu), wall = timed(lambda: timed(work), clock=perf_counter)
+    return result, wall, cpu
 
 
 def best_seconds(work: Callable[[], Any], repeats: int = 5, enough: float = 0.02) -> float:

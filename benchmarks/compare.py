@@ -34,6 +34,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any, Literal
 
+from _threads import ONE_THREAD
+
 __all__ = ["judge", "median_interval"]
 
 HERE = Path(__file__).resolve().parent
@@ -136,8 +138,7 @@ class Worker:
 
     def __init__(self, side: Path, core: int | None) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-        threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
-        environment |= threads | {
+        environment |= ONE_THREAD | {
             "PYTHONPATH": str(side),
             "PYTHONHASHSEED": "0",
             "NUMBA_CACHE_DIR": str(side / "numba_cache"),

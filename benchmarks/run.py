@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from _results import COMMAND, load_all
+from _threads import ONE_THREAD
 
 HERE = Path(__file__).resolve().parent
 
@@ -30,13 +31,10 @@ def benchmarks() -> dict[str, Path]:
 
 def start(path: Path, words: Sequence[str]) -> int:
     """Run a benchmark and return its exit code."""
-    # Threads of BLAS that wait for a core would count as CPU time.
-    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     paths = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     sys.stdout.flush()
-    return subprocess.run(
-        [sys.executable, str(path), *words], env=threads | os.environ | {"PYTHONPATH": paths}
-    ).returncode
+    environment = ONE_THREAD | os.environ | {"PYTHONPATH": paths}
+    return subprocess.run([sys.executable, str(path), *words], env=environment).returncode
 
 
 def repeat(name: str | None) -> int:

@@ -40,7 +40,7 @@ def load_all(folder):
 @pytest.fixture
 def checkout(tmp_path):
     """Return a function that runs the command in a checkout with one benchmark, and its folder of results."""
-    for name in ("run.py", "_results.py", "_bench.py"):
+    for name in ("run.py", "_threads.py", "_results.py", "_bench.py"):
         (tmp_path / "benchmarks" / "speed").mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "benchmarks" / name, tmp_path / "benchmarks" / name)
     (tmp_path / "benchmarks" / "speed" / "toy.py").write_text(TOY, encoding="utf-8")

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(not FILE.exists(), reason="benchmarks are in a c
 
 @pytest.fixture(scope="module")
 def gate():
+    sys.path.append(str(FILE.parent))
     spec = importlib.util.spec_from_file_location("test_compare_gate", FILE)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

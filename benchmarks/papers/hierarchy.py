@@ -20,11 +20,10 @@ the same held-out fifth for all; all test examples are used.
 from __future__ import annotations
 
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from _bench import Row, Rows, installed, load, main, part, peak_gib, timed
+from _bench import Row, Rows, installed, load, main, part, peak_gib, timed, wall_and_cpu
 from _hierarchies import (
     Fit,
     documents,
@@ -53,12 +52,6 @@ GRID = (1000.0, 100.0, 10.0, 1.0, 0.1)
 part("Accuracy on synthetic sets")(synthetic)
 
 
-def both(work: Any) -> tuple[Any, float, float]:
-    """Return the result, wall seconds and CPU seconds."""
-    (result, cpu), wall = timed(lambda: timed(work), clock=perf_counter)
-    return result, wall, cpu
-
-
 # ---- the papers' shapes ----------------------------------------------------------------------------
 
 
@@ -70,7 +63,7 @@ def speed(examples: int = 75_000) -> Rows:
     X = documents(h.closure[leaf], 228_000, 276)
     y = np.array(h.leaves)[leaf]
     X_test, y_test, X, y = X[n:], y[n:], X[:n], y[:n]
-    peer, wall, base = both(lambda: SGDClassifier(alpha=1e-5, max_iter=1, tol=None).fit(X, y))
+    peer, wall, base = wall_and_cpu(lambda: SGDClassifier(alpha=1e-5, max_iter=1, tol=None).fit(X, y))
     row = {"method": "scikit-learn, one-vs-rest over the leaves", "s": wall, "CPU s": base}
     yield row | {"accuracy": peer.score(X_test, y_test), "CPU s / scikit-learn's": 1.0}
     del peer
@@ -79,7 +72,7 @@ def speed(examples: int = 75_000) -> Rows:
             options: dict[str, Any] = {"dtype": dtype, "support": support, "intercept": False}
             est = so.HierarchicalSVM(h, "rho", trainer="sgd", lam=1e-4, max_passes=1, certify=False, **options)
             est.fit(X[:500], y[:500])  # numba compiles
-            _, wall, cpu = both(partial(est.fit, X, y))
+            _, wall, cpu = wall_and_cpu(partial(est.fit, X, y))
             row = {"method": f"HierarchicalSVM, {dtype}, weights {support}", "s": wall, "CPU s": cpu}
             row |= {"accuracy": est.score(X_test, y_test), "CPU s / scikit-learn's": cpu / base}
             yield row | {"peak GiB": peak_gib()}
@@ -104,7 +97,7 @@ def scale(shape: str = "dmoz", fraction: float = 1.0, seconds: float = 0.0) -> R
         h, "rho", kind=kind, margin="leaf", trainer="sgd", support="seen", dtype="float32", lam=1e-5, max_passes=1,
         certify=False, n_jobs=2, verbose=True, max_seconds=seconds or None,
     )  # fmt: skip
-    _, wall, cpu = both(lambda: est.fit(X, rows))
+    _, wall, cpu = wall_and_cpu(lambda: est.fit(X, rows))
     last = est.result_.history[-1]
     seen, steps = last.oracle_calls, sum(last.parts.values())
     row = {"shape": f"{shape}, {len(h):,} nodes", "examples": seen, "share of all": seen / n_full, "s": wall}

@@ -468,5 +468,4 @@ def paired(runs: Sequence[Row], first: str, second: str, keys: Sequence[str]) ->
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main()

@@ -261,5 +261,4 @@ def quadratic_program(model: Any, unary: Any, steps: Any, blocks: Any, layer: Sp
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
     main()

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _bench import Row, Rows, Table, main, ocr_words, part, peak_gib, timed
+from _bench import Row, Rows, Table, main, ocr_words, part, peak_gib, timed, wall_and_cpu
 from _hierarchies import documents, layered_tree, one_leaf_each
 from scipy.optimize import nnls
 
@@ -80,9 +80,8 @@ def chains(k: int, n: int) -> Risk:
 
 def _timed_cut(shard: Shard, w: np.ndarray) -> tuple[int, float, float]:
     """Return process, value and CPU seconds."""
-    begun = time.thread_time()
-    value = shard.risk.cut(w).value
-    return os.getpid(), value, time.thread_time() - begun
+    value, seconds = timed(lambda: shard.risk.cut(w).value, clock=time.thread_time)
+    return os.getpid(), value, seconds
 
 
 @part("One pass over 40,000 chains: this process and two workers")
@@ -92,7 +91,7 @@ def speed() -> Rows:
     for name, client in (("this process", "sequential"), ("2 workers", None)):
         with Workers(client, n_workers=2) as workers, ShardedRisk(chains, 8, workers) as risk:
             risk.shards.map(_timed_cut, w)
-            passes = [clocked(lambda: risk.shards.map(_timed_cut, w)) for _ in range(5)]
+            passes = [wall_and_cpu(lambda: risk.shards.map(_timed_cut, w)) for _ in range(5)]
         found, wall, driver = min(passes, key=lambda one: one[1])
         busy = busy_seconds((process, seconds) for process, _, seconds in found)
         path = driver if client == "sequential" else driver + max(busy)
@@ -100,12 +99,6 @@ def speed() -> Rows:
         yield row | {f"times faster by {key}": first[key] / row[key] for key in ("s", "critical path, CPU s") if first}
         first = row
     yield "Critical path: CPU seconds of driver and scheduler plus those of the busiest worker."
-
-
-def clocked(work: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Return the result, wall seconds and CPU seconds of this process."""
-    (result, cpu), wall = timed(lambda: timed(work), clock=time.perf_counter)
-    return result, wall, cpu
 
 
 def busy_seconds(spent: Any) -> list[float]:
@@ -244,7 +237,7 @@ def _one_pass(folder: str, client: str) -> dict[str, Any]:
                 found = risk.shards.map(_steps, None if here else folder, own=[(weight,) for weight in risk.weights])
                 return found, found[0][0] if here else _mean(folder, [pointer for pointer, _, _ in found])
 
-            (found, W), wall, driver = clocked(train)
+            (found, W), wall, driver = wall_and_cpu(train)
         peaks = [peak_gib()] if here else [*workers.client.run(peak_gib).values(), peak_gib()]
     test = sp.csr_array(sp.load_npz(f"{folder}/X-test.npz"))
     scores = (test @ W.T.tocsr()).toarray() * _model(folder).factor
@@ -327,7 +320,7 @@ def _overhead(workers: Workers, count: int, n_shards: int, d: int) -> dict[str, 
         risk.cut(w)
         for _ in range(7 if d < 10**7 else 4):
             before = sum(workers.client.run(_cpu).values())
-            _, wall, cpu = clocked(lambda: risk.cut(w))
+            _, wall, cpu = wall_and_cpu(lambda: risk.cut(w))
             drivers.append(cpu)
             walls.append(wall)
             others.append(sum(workers.client.run(_cpu).values()) - before)
