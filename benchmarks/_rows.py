@@ -253,6 +253,11 @@ def _list_of(n: int, *shape: int) -> list[np.ndarray]:
     return list(_random("list").normal(size=(n, *shape)))
 
 
+def _exclusive() -> so.structures.ExclusiveLabels:
+    h = so.Hierarchy([((child - 1) // 4, child) for child in range(1, 21)])
+    return so.structures.ExclusiveLabels(h, [(1, 2), (13, 14, 15, 16)])
+
+
 #: Name, model, inputs for margin rescaling and (a part of them) for slack rescaling.
 _SHIPPED: dict[str, tuple[Callable[[], Any], Callable[[], Any], int]] = {
     "multiclass": (lambda: so.structures.Multiclass(10), lambda: _rows_of(300, 8), 150),
@@ -262,9 +267,12 @@ _SHIPPED: dict[str, tuple[Callable[[], Any], Callable[[], Any], int]] = {
     "segmentation": (lambda: so.structures.Segmentation(3, 4), lambda: _list_of(20, 10, 4), 3),
     "leaves": (lambda: so.structures.HierarchicalLabels(_tree(40), "leaves"), lambda: _rows_of(60, 6), 5),
     "closure": (lambda: so.structures.HierarchicalLabels(_tree(40, 2), "closure"), lambda: _rows_of(40, 6), 2),
+    "exclusive": (lambda: _exclusive(), lambda: _rows_of(40, 6), 4),
     "assignment": (lambda: so.structures.Assignment(), lambda: _list_of(40, 6, 6, 8), 25),
     "matching": (lambda: so.structures.Matching(), lambda: _symmetric(12, 6, 4), 4),
     "arborescence": (lambda: so.structures.Arborescence(), lambda: _list_of(40, 7, 7, 6), 25),
+    "relations": (lambda: so.structures.LabelledArborescence(3), lambda: _list_of(30, 6, 6, 5), 15),
+    "tour": (lambda: so.structures.Tour(), lambda: _list_of(8, 6, 6, 4), 3),
     "flow": (lambda: so.structures.Flow(_arcs(30, 120), {0: 1, 29: -1}), lambda: _rows_of(40, 2), 8),
     "ranking": (lambda: so.structures.Ranking(), lambda: _list_of(60, 8, 6), 40),
 }
