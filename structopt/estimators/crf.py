@@ -356,7 +356,7 @@ class CRF(LinearEstimator):
             return label_score(self._batch(X), self.w_, y, self.n_jobs)
         found = self.predict(X)
         truth = [
-            [_present(f"A state of y[{i}]", state) for state in sequence(f"y[{i}]", label)]
+            [_present(f"A state of y[{i}]", state, self.states_) for state in sequence(f"y[{i}]", label)]
             for i, label in enumerate(sequence("y", plain_labels(y)))
         ]
         if [len(label) for label in truth] != [len(label) for label in found]:
@@ -376,9 +376,9 @@ class _Partition:
         return likelihood(self.model, inputs, labels, n_jobs=self.n_jobs, sample_weight=sample_weight)
 
 
-def _present(name: str, state: Any) -> Any:
-    """A state, which need not be known; a missing one could only count as a mistake."""
-    if hashable(name, state) is None or state != state:
+def _present(name: str, state: Any, known: Sequence[Any] = ()) -> Any:
+    """Return a state, known or not; raise if it is missing. None is a state only if it is among the known ones."""
+    if (hashable(name, state) is None and None not in known) or state != state:
         raise DeclarationError(f"{name} is {state!r}; remove the sequences whose states are missing.")
     return state
 
@@ -392,7 +392,14 @@ def _states(y: Iterable[Iterable[Any]]) -> list[Any]:
                 f"Label {i} of y is {label!r:.60}. CRF without a model takes a sequence of states for each input. If "
                 "each row of X has one class, use CRF(structopt.structures.Multiclass(classes))."
             )
-        found.update(label.tolist() if isinstance(label, np.ndarray) else label)
+        states = label.tolist() if isinstance(label, np.ndarray) else label
+        try:
+            new = set(states) - found
+        except TypeError:
+            for state in states:
+                hashable(f"A state of y[{i}]", state)
+            raise
+        found.update(_present(f"A state of y[{i}]", state) for state in new)
     try:
         return sorted(found)
     except TypeError:

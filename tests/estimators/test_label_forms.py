@@ -172,6 +172,25 @@ def test_crf_without_a_model_needs_sequences():
         so.CRF().fit(X, np.arange(12) % 3)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_crf_without_states_rejects_missing_states(missing):
+    with pytest.raises(DeclarationError, match=r"A state of y\[1\] is .*missing"):
+        so.CRF().fit([X[:2], X[2:4]], [[1.0, 2.0], [missing, missing]])
+    with pytest.raises(DeclarationError, match=r"A state of y\[0\] is .*missing"):
+        so.CRF().fit([X[:2]], [[missing, missing]])
+
+
+def test_crf_scores_none_if_it_is_one_of_its_states():
+    crf = so.CRF(states=[None, "a"]).fit([X[:2], X[2:5]], [[None, "a"], ["a", None, "a"]])
+    inputs = [X[:2], X[2:5]]
+    assert crf.score(inputs, crf.predict(inputs)) == 1.0
+
+
+def test_crf_names_a_state_that_is_not_hashable():
+    with pytest.raises(DeclarationError, match=r"A state of y\[0\] must be hashable"):
+        so.CRF().fit([X[:2]], [[[1], [2]]])
+
+
 def test_blocks_may_be_named_self():
     space = so.LabelSpace("odd names")
     space.binary("self", 1)

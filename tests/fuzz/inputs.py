@@ -97,7 +97,7 @@ def case(seed: int) -> str:
     best = [_check_prediction(model, w, x, Z) for x, Z in zip(X, points, strict=True)]
     _check_risks(rng, model, X, y, truths, points, w)
     if rng.random() < 0.3:
-        _check_fit(model, X, y, points)
+        _check_fit(rng, model, X, y, points)
     return f"{form}, {'key' if key else 'shape'}{', empty' if 0 in sizes else ''}{', only empty' * (not any(best))}"
 
 
@@ -133,14 +133,15 @@ def _check_risks(
         assert risk(other)[0] >= value + slope @ (other - w) - 1e-7, f"{surrogate}: the slope is not a subgradient"
 
 
-def _check_fit(model: so.Model, X: Any, y: Any, points: list[Any]) -> None:
+def _check_fit(rng: np.random.Generator, model: so.Model, X: Any, y: Any, points: list[Any]) -> None:
     """Fit an estimator; its predictions lie in the spaces of their inputs and score 1."""
-    svm = so.StructuredSVM(model, lam=0.1, tol=0.1, max_passes=5).fit(X, y)
-    found = svm.predict(X)
+    make: Any = so.StructuredSVM if rng.random() < 0.6 else so.CRF
+    estimator = make(model, lam=0.1, tol=0.1, max_passes=5).fit(X, y)
+    found = estimator.predict(X)
     for x, label, Z in zip(X, found, points, strict=True):
-        c, z = model.scores(svm.coef_, x), model.encode(label, x)
+        c, z = model.scores(estimator.result_.w, x), model.encode(label, x)
         assert _holds(z, Z) and abs(float(c @ z) - float((Z @ c).max())) < 1e-7
-    assert abs(svm.score(X, found) - 1.0) < 1e-9
+    assert abs(estimator.score(X, found) - 1.0) < 1e-9
 
 
 def _check_wrong(rng: np.random.Generator, model: so.Model, X: Any, y: Any, w: Any, key: Any) -> str:

@@ -1,7 +1,8 @@
 """Labels of several blocks and unusual names through every estimator: fit, predict, score, save and load.
 
 Predictions have the form of the labels given to `fit` and the types of the names. `score` takes the predictions and
-gives them full marks. A loaded estimator returns the same predictions.
+gives them full marks. A loaded estimator returns the same predictions. Labels of several blocks also go through
+`model.predict` and `top_k`, and are compared with enumeration.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ def _check_round(rng: np.random.Generator, estimator: Any, X: Any, y: Any, *, be
     """Fit, predict, score the predictions, in some cases save and load; return the predictions."""
     estimator.fit(X, y=y)
     found = estimator.predict(X)
-    if not isinstance(estimator, estimators.RankSVM | estimators.AUCMaximizer):  # their scores judge the order
+    orders = isinstance(estimator, estimators.RankSVM | estimators.AUCMaximizer)  # their scores judge the order
+    if not orders:
         score = estimator.score(X, y=found)
         assert abs(score - best) < 1e-9, f"the predictions score {score}"
     estimator.score(X, y=y)
@@ -135,7 +137,8 @@ def _check_round(rng: np.random.Generator, estimator: Any, X: Any, y: Any, *, be
             again = so.load(path) if again is None else again.load(path)
         assert _is_same(again.predict(X), found), "a loaded estimator predicts something else"
         # Names that equal each other (1 and True) would pass for each other in the comparison of labels only.
-        assert abs(again.score(X, y=found) - estimator.score(X, y=found)) < 1e-9
+        labels = y if orders else found
+        assert abs(again.score(X, y=labels) - estimator.score(X, y=labels)) < 1e-9
     return found
 
 
@@ -205,13 +208,58 @@ def _blocks(rng: np.random.Generator) -> str:
     assert all(space.contains(label) for label in y)
     estimator = _estimator(rng, model)
     found = _check_round(rng, estimator, X, y, best=_best(estimator))
-    shape = first.shape if form == "first" else (space.n_variables,)
+    _check_form(space, found, form, n)
+    if isinstance(estimator, so.StructuredSVM | so.CRF):
+        w = np.ravel(estimator.result_.w)
+        for x, label in zip(X, found, strict=True):
+            _check_best(model, w, x, label, Z)
+        if rng.random() < 0.2:
+            _check_form(space, estimator.predict(X, decision="bayes"), form, n)
+    if rng.random() < 0.3:
+        _check_model(rng, model, X, Z)
+    return f"{type(estimator).__name__}, {form}"
+
+
+def _check_form(space: so.LabelSpace, found: Any, form: str, n: int) -> None:
+    """Raise unless predictions have a form and lie in the space."""
+    shape = next(iter(space)).shape if form == "first" else (space.n_variables,)
     if form == "blocks":
         assert isinstance(found, list) and all(list(label) == list(space.block_names) for label in found), found
+        assert all(label[block.name].shape == block.shape for label in found for block in space), found
     else:
         assert isinstance(found, np.ndarray) and found.shape == (n, *shape), found
-    assert all(space.contains(label) for label in found)
-    return f"{type(estimator).__name__}, {form}"
+    assert len(found) == n and all(space.contains(label) for label in found)
+
+
+def _check_best(model: so.Model, w: Any, x: Any, label: Any, Z: Any) -> None:
+    """Raise unless a label has the largest score of all labels."""
+    c = model.scores(w, x)
+    assert abs(float(c @ model.encode(label, x)) - float((Z @ c).max())) < 1e-7, "the prediction is not the best label"
+
+
+def _check_model(rng: np.random.Generator, model: so.Model, X: Any, Z: Any) -> None:
+    """Compare `model.predict` and `top_k` at random weights with enumeration."""
+    w = rng.normal(size=model.n_weights(X[0]))
+    first = next(iter(model.space()))
+    for x in X:
+        label = model.predict(w, x)
+        if not isinstance(label, dict):  # the first block alone: the other blocks follow from it
+            same = (Z[:, first.slice] == np.ravel(label)).all(axis=1)
+            assert same.sum() == 1, f"{label} is the first block of {same.sum()} labels"
+        _check_best(model, w, x, label, Z)
+    if not _HAS_TORCH:
+        return
+    import torch
+
+    from structopt.torch import top_k
+
+    c = model.scores(w, X[0])
+    tables = {block.name: torch.tensor(c[block.slice]).reshape(1, *block.shape) for block in model.space()}
+    labels, values = top_k(model, tables, 3)
+    best = np.sort(Z @ c)[::-1][:3]
+    assert np.allclose(values[0].numpy(), best), f"{values[0]}, not {best}"
+    assert np.allclose([c @ model.encode(label) for label in labels[0]], best), "top_k: labels and values differ"
+    assert len({model.encode(label).tobytes() for label in labels[0]}) == len(best), "top_k: a label occurs twice"
 
 
 def _drawn_names(rng: np.random.Generator) -> list[Any]:
@@ -250,7 +298,8 @@ def _sequences(rng: np.random.Generator) -> str:
     try:
         found = _check_round(rng, estimator, X, y)
     except DeclarationError as error:
-        assert which == 2 and "cannot be sorted" in str(error), error
+        missing = "states are missing" in str(error) and None in names
+        assert which == 2 and (missing or "cannot be sorted" in str(error)), error
         return "CRF, refused states without an order"
     assert [len(label) for label in found] == lengths.tolist()
     for label in found:
