@@ -123,7 +123,7 @@ def _told(one: _Part) -> str:
 
 
 def _listed(value: Any) -> Sequence[Any]:
-    """Return the words of an option's value; a flag has none."""
+    """Return the words of an option's value, nothing for a flag."""
     return value if isinstance(value, tuple) else () if isinstance(value, bool) else (value,)
 
 
@@ -218,7 +218,7 @@ def wall_and_cpu(work: Callable[[], T]) -> tuple[T, float, float]:
 
 
 def best_seconds(work: Callable[[], Any], repeats: int = 5, enough: float = 0.02) -> float:
-    """Return the fewest CPU seconds of a call; each repetition has so many calls that it takes `enough` seconds."""
+    """Return the fewest CPU seconds of a call; each repetition has enough calls to take `enough` seconds."""
     once = timed(work)[1]
     count = max(1, int(enough / max(once, 1e-7)))
     return min(once, timed(lambda: [work() for _ in range(count)], repeats)[1] / count)

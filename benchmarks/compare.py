@@ -97,7 +97,7 @@ def export(commit: str | None, side: str, folder: Path) -> Path:
     """Return the folder with the package of a commit, or of the working tree if `commit` is None.
 
     The name of the folder has a hash of the files, so a later run with the same files finds its compiled kernels. numba
-    does not notice a change in a kernel that a kernel of another file calls, so other files need another folder.
+    does not notice changes in kernels of other files. Changed files therefore need another folder.
     """
     if commit is None:
         listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PARTS).decode().split("\0")

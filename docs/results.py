@@ -342,7 +342,7 @@ def readme_tables(
         for label, value in table["lines"]:
             own = [[row for row in rows if row[by] == value] for rows in kept]
             if not all(own):
-                raise KeyError(f"README cites {by} {value} of {table['columns']}, of which some have no such row.")
+                raise KeyError(f"README cites {by} {value} of {table['columns']}; some have no such row.")
             yield [label, *(" / ".join(f"{row[figure]:.1f}" for row in rows) for rows in own)]
         label, of = table["of"]
         yield [label, *(_number(rows[0][of] / rows[0][figure]) for rows in kept)]

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import structopt as so
+
 FILE = Path(__file__).parents[1] / "benchmarks" / "compare.py"
 
 pytestmark = pytest.mark.skipif(not FILE.exists(), reason="benchmarks are in a checkout only")
@@ -84,3 +86,10 @@ def test_single_outliers_do_not_decide(gate):
 def test_ratio_at_the_limit_fails(gate):
     assert gate.judge([[1.05] * 10] * 2, 1.05) == "slower"
     assert gate.judge([[1.05] * 10] * 2, 1.10) == "level"
+
+
+def test_every_structure_has_a_row(gate):
+    rows = importlib.import_module("_rows")
+    found = {type(make()) for make, _, _ in rows._SHIPPED.values()}
+    classes = [getattr(so.structures, name) for name in so.structures.__all__]
+    assert found == {one for one in classes if isinstance(one, type) and issubclass(one, so.Model)}
