@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib.util
 import os
 import signal
 import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,3 +96,20 @@ def peak_bytes() -> Callable[[Callable[[], Any]], int]:
             tracemalloc.stop()
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def fuzz() -> Callable[[str], Any]:
+    """Return a function that loads a fuzz job: its random cases and references serve other tests, too."""
+
+    @functools.cache
+    def load(job: str) -> Any:
+        path = Path(__file__).parent / "fuzz" / f"{job}.py"
+        spec = importlib.util.spec_from_file_location(f"structopt_fuzz_{job}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    return load

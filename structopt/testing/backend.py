@@ -262,6 +262,9 @@ def check_extra_rows(subject: Subject) -> None:
         both = sp.csr_array(np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0]]))
         backend.add_rows(both, np.array([0.5, 0.25]), np.array([1.0, 0.25]))  # a range and an equality
         subject.expect(backend.run(), space, costs, 0.75 + 2 * 0.625 + 0.375)
+        backend.set_costs(-costs)  # the lower sides bind
+        subject.expect(backend.run(), space, -costs, -(2 * 0.375 + 0.125))
+        backend.set_costs(costs)
         backend.remove_rows()
         subject.expect(backend.run(), space, costs, 5.0)
     backend.add_rows(no_first, np.array([2.0]), np.array([np.inf]))

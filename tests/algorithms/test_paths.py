@@ -90,24 +90,6 @@ def test_every_answer_equals_the_list_of_all_paths(seed):
     assert report.ok, report
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_slack_of_paths_equals_the_list_of_all_paths(seed):
-    (space, labels), rng = case(seed)
-    n = labels.shape[1]
-    model = so.Model(space, {space.block_names[0]: so.features.Linear()}, so.losses.Hamming())
-    X = rng.normal(size=(7, 3))
-    Y = labels[rng.integers(0, len(labels), 7)]
-    w = rng.normal(size=3 * n)
-    scores = X @ w.reshape(n, 3).T
-    for surrogate in ("margin", "slack", so.surrogates.BetaScaling(0.5)):
-        risk = so.train.StructuredRisk(model, X, Y, surrogate)
-        margin = scores @ labels.T - np.einsum("ij,ij->i", scores, Y)[:, None]
-        loss = np.abs(Y[:, None] - labels[None]).sum(axis=2)
-        psi = so.surrogates.get(surrogate)
-        brute = np.maximum(0.0, [psi.value(h, g) for h, g in zip(margin.ravel(), loss.ravel(), strict=True)])
-        assert risk(w)[0] == pytest.approx(brute.reshape(loss.shape).max(axis=1).mean(), rel=2e-3)
-
-
 def test_of_flows_that_may_be_fractional_only_the_best_is_a_path():
     rng = np.random.default_rng(3)
     (space, labels), _ = case(3)
@@ -177,20 +159,6 @@ def test_near_misses_are_no_paths():
                         one.maximize(c)
             else:
                 assert oracle.maximize(c).value == pytest.approx(slow.maximize(c).value, abs=1e-6), name
-
-
-def test_arcs_that_lead_nowhere_and_fixed_ones():
-    """0 -> 1 -> 3 and 0 -> 2 -> 3; an arc to a node without a way out, one from behind the sink, one that is fixed."""
-    tail = np.array([0, 0, 1, 2, 1, 3])
-    head = np.array([1, 2, 3, 3, 4, 5])
-    rng = np.random.default_rng(1)
-    space, labels = declared(rng, [(tail, head, 0, 3)])
-    assert len(labels) == 2
-    oracle = so.Oracle(space)
-    for c in rng.normal(size=(8, 6)):
-        assert oracle.maximize(c).value == pytest.approx((labels @ c).max())
-        assert oracle.log_partition(c[None])[0] == pytest.approx(np.logaddexp.reduce(labels @ c))
-    assert space.count() == 2
 
 
 def test_a_large_network_is_its_own_diagram():

@@ -15,6 +15,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import scipy.sparse as sp
 
 import structopt as so
 from structopt import structures
@@ -56,6 +57,8 @@ SURROGATES = (
 FAMILIES = (
     "chain",
     "segments",
+    "entities",
+    "multiclass",
     "pairwise",
     "relaxed",
     "multilabel",
@@ -120,6 +123,8 @@ def declared(family: str) -> so.Model:
     return {
         "chain": lambda: structures.Chain(3),
         "segments": lambda: structures.Segmentation(2, max_length=2),
+        "entities": lambda: structures.Segmentation(["O", "A", "B"], 2, loss="entities", length_weights=True),
+        "multiclass": lambda: structures.Multiclass(4),
         "pairwise": lambda: structures.PairwiseMRF(4),
         "relaxed": lambda: structures.PairwiseMRF(4, integral="relax"),
         "multilabel": lambda: structures.MultiLabel(5, at_most=3),
@@ -147,8 +152,8 @@ def data_set(family: str, rng: np.random.Generator) -> tuple[so.Model, Any, Any]
         model = compiled()
     else:
         model = knapsack(bool(rng.random() < 0.5)) if family == "knapsack" else declared(family)
-    if family in ("chain", "segments"):
-        X: Any = [rows(rng, int(t), 2) for t in rng.integers(1, 5, n)]
+    if family in ("chain", "segments", "entities"):
+        X: Any = [rows(rng, int(t), 2) for t in rng.integers(1, 4 if family == "entities" else 5, n)]
     elif family == "tree":
         X = [rows(rng, int(t) + 1, int(t) + 1, 2) for t in rng.integers(1, 4, n)]
     elif family in ("assignment", "partial"):
@@ -175,9 +180,11 @@ def best_labels(risk: StructuredRisk, w: Any) -> np.ndarray:
         h, g = psi.factors(model.scores(w, x), model.loss(risk.Y[i], x), truth, **options)
         H, G = labels @ h[0] + h[1], labels @ g[0] + g[1]
         if psi.counts:  # micro-F1 by its definition
-            counts = np.asarray(options["counted"], dtype=float)
-            margin = np.abs(labels - truth) @ counts + (labels - truth) @ model.scores(w, x)
-            assert np.allclose(H, margin) and np.allclose(G, -(labels + truth) @ counts), "h and g of micro-F1"
+            counts = options["counted"]  # of variables, or a row for each state of a position
+            table = counts.T if sp.issparse(counts) else np.diag(np.asarray(counts, dtype=float))
+            marked, true = labels @ table, truth @ table
+            margin = np.abs(marked - true).sum(axis=1) + (labels - truth) @ model.scores(w, x)
+            assert np.allclose(H, margin) and np.allclose(G, -(marked + true).sum(axis=1)), "h and g of micro-F1"
         defined = G < -1e-9 if psi.counts else np.isfinite(G)
         best[i] = psi.clipped_array(H[defined], G[defined]).max(initial=0.0)
     return best

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import highspy
 import numpy as np
@@ -21,7 +20,7 @@ from structopt.interop.files import read, read_model, write
 from structopt.interop.matrices import assemble
 from structopt.interop.pyomo import read_pyomo
 from structopt.oracle import Oracle
-from structopt.space import LabelSpace, LinearObjective
+from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace
 
 
@@ -252,25 +251,6 @@ def test_case_compression_and_text(tmp_path: Path, space: CompiledSpace, suffix:
     first = raw
     write(space, path)
     assert path.read_bytes() == first
-
-
-@pytest.mark.parametrize("suffix", [".mps", ".lp"])
-def test_files_of_highs(tmp_path: Path, space: CompiledSpace, suffix: str) -> None:
-    """HiGHS rounds to 15 digits, and in LP files splits a double-bounded row; the model is the same."""
-    ours, theirs = tmp_path / "ours.lp", tmp_path / f"theirs{suffix}"
-    single = replace(space, row_upper=np.array([np.inf, np.inf]))
-    write(single, ours)
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    assert highs.readModel(str(ours)) == highspy.HighsStatus.kOk
-    highs.writeModel(str(theirs))
-    found = read(theirs)
-    order = [found.variable_names.index(name) for name in ("y(0)", "y(1)", "a_b")]
-    np.testing.assert_allclose(found.matrix.toarray()[:, order], space.matrix.toarray(), rtol=1e-14)
-    np.testing.assert_array_equal(found.row_lower, space.row_lower)
-    np.testing.assert_array_equal(found.lower[order], space.lower)
-    np.testing.assert_array_equal(found.upper[order], space.upper)
-    np.testing.assert_array_equal(found.integrality[order], space.integrality)
 
 
 def test_files_of_pulp_and_pyomo(tmp_path: Path) -> None:
@@ -524,47 +504,6 @@ def test_mps_of_pulp_with_the_sense_of_its_objective_is_read(tmp_path: Path) -> 
     space = LabelSpace.read(tmp_path / "t.mps")
     assert space.objective is not None and space.objective.sense == "maximize"
     assert space.objective.coef.tolist() == [3, -2]
-
-
-@pytest.mark.parametrize("sense", ["minimize", "maximize"])
-@pytest.mark.parametrize("form", ["mps", "lp", "lp.gz", "pulp", "pyomo"])
-def test_objective_survives_the_round_trip(
-    tmp_path: Path, every_kind: CompiledSpace, form: str, sense: Literal["minimize", "maximize"]
-) -> None:
-    space = LabelSpace.from_compiled(every_kind)
-    space.objective = LinearObjective(np.array([0.1, 0.0, -2.5, 1 / 3]), -1.7, sense)
-
-    def back() -> LabelSpace:
-        if form == "pulp":
-            return LabelSpace.from_pulp(space.to_pulp())
-        if form == "pyomo":
-            return LabelSpace.from_pyomo(space.to_pyomo())
-        space.write(tmp_path / f"m.{form}")
-        return LabelSpace.read(tmp_path / f"m.{form}")
-
-    found = back()
-    assert found.fingerprint == space.fingerprint
-    assert found.objective is not None
-    assert found.objective.coef.tolist() == space.objective.coef.tolist()
-    assert found.objective[1:] == (-1.7, sense)
-    space.objective = None
-    assert back().objective is None
-
-
-@pytest.mark.parametrize("suffix", [".mps", ".lp"])
-def test_highs_reads_the_written_objective(tmp_path: Path, every_kind: CompiledSpace, suffix: str) -> None:
-    space = LabelSpace.from_compiled(every_kind)
-    for objective in (np.arange(4.0), LinearObjective(-np.arange(4.0), 2.5, "minimize")):
-        space.write(tmp_path / f"m{suffix}", objective=objective)
-        highs = highspy.Highs()
-        highs.setOptionValue("output_flag", False)
-        highs.readModel(str(tmp_path / f"m{suffix}"))
-        model = highs.getLp()
-        maximised = model.sense_ == highspy.ObjSense.kMaximize
-        assert maximised == isinstance(objective, np.ndarray)
-        assert list(model.col_cost_) == ([0, 1, 2, 3] if maximised else [0, -1, -2, -3])
-        assert model.offset_ == (0 if maximised else 2.5)
-    assert space.objective is None
 
 
 def test_objective_of_a_space_is_checked_and_grows_with_it() -> None:

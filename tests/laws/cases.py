@@ -18,6 +18,7 @@ ALL = ~Q(0)
 S = so.structures
 TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")])
 DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("b", "d")])
+FOREST = so.Hierarchy([("a", "c"), ("a", "d"), ("b", "e")])
 #: A DAG of many nodes and few sets of leaves.
 LONG = so.Hierarchy([(k, k + 1) for k in range(36)] + [(36, 37), (36, 38), (37, 39), (38, 39), (38, 40), (37, 41)])
 
@@ -143,6 +144,12 @@ def partial_assignment(space, upper):
     space.subject_to(x.sum(axis=0) <= 1, x.sum(axis=1) <= 1)
 
 
+def mixed_assignment(space, upper):
+    """Some rows and columns may stay without a partner."""
+    x = space.binary("x", (3, 3))
+    space.subject_to(x[:2].sum(axis=1) == 1, x[2].sum() <= 1, x[:, 0].sum() == 1, x[:, 1:].sum(axis=0) <= 1)
+
+
 def chain(space, upper):
     """A path through three layers of two states."""
     first, step, last = space.binary("first", 2), space.binary("step", (2, 2, 2)), space.binary("last", 2)
@@ -200,6 +207,7 @@ CASES: dict[str, Case] = {
     "pairwise tree": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (1, 3)]), BASIC, 16),
     "leaf": shipped(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
     "leaves": shipped(S.HierarchicalLabels(TREE, "leaves"), LISTS, 7),
+    "leaves of a forest": shipped(S.HierarchicalLabels(FOREST, "leaves"), LISTS, 7),
     "closure": shipped(S.HierarchicalLabels(TREE, "closure"), BASIC | Q.FRONT, 16),
     "leaf of a dag": shipped(S.HierarchicalLabels(DAG, "leaf"), BASIC, 2),
     "leaves of a dag": shipped(S.HierarchicalLabels(DAG, "leaves"), BASIC, 3),
@@ -248,6 +256,7 @@ CASES: dict[str, Case] = {
     "two chains": declared(two_chains, BASIC, 16),
     "declared assignment": declared(assignment, BASIC, 6),
     "declared partial assignment": declared(partial_assignment, BASIC, 13),
+    "declared mixed assignment": declared(mixed_assignment, BASIC, 10),
     "declared chain": declared(chain, LISTS, 8),
     "declared pairs": declared(pairwise, BASIC, 8),
     "copied chain": copied(S.Chain(3), BASIC, 27, zeros(3, 1)),

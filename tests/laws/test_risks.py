@@ -77,6 +77,16 @@ def g_mean(tp, fp, fn, tn):
     return np.sqrt(tp / (tp + fn) * tn / (fp + tn))
 
 
+def matthews(tp, fp, fn, tn):
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return np.where(product > 0, (tp * tn - fp * fn) / np.sqrt(np.maximum(product, 1)), 0.0)
+
+
+def dear(tp, fp, fn, tn):
+    """A score that is below 1 at the ground truth: the risk has a positive floor."""
+    return 0.75 - 0.1 * fp**2 - 0.2 * fn
+
+
 def of_rankings(measure):
     """The mean over three queries of the worst of all rankings of three documents."""
 
@@ -226,6 +236,8 @@ CASES = {
     "RecallAt": simple(R.RecallAt, SIGN, of_tables(lambda tp, fp, fn, tn: tp / (tp + fn), 5), k=5),
     "BreakEven": simple(R.BreakEven, SIGN, of_tables(precision, 3)),
     "Contingency": simple(R.Contingency, SIGN, of_tables(g_mean), score=g_mean),
+    "Contingency matthews": simple(R.Contingency, SIGN, of_tables(matthews), score=matthews),
+    "Contingency floor": simple(R.Contingency, SIGN, of_tables(dear), score=dear),
     "ChainCRF": of_model(R.ChainCRF, CHAIN, WORDS, STATES),
     "TreeCRF": of_model(R.TreeCRF, FOREST, X, TAGS),
     "SpaceCRF": of_model(R.SpaceCRF, S.MultiLabel(3, at_most=2), X, np.minimum(TAGS, [1, 1, 0])),

@@ -45,7 +45,7 @@ def test_laws_of_trainers(name):
 
 
 def test_every_trainer_has_a_case():
-    ours = {name for name in so.train.names() if so.train.get(name).function.__module__.startswith("structopt")}
+    ours = {name for name in so.train.names() if hasattr(so.train, name)}  # other tests register their own
     assert ours == set(PROBLEMS)
 
 

@@ -62,22 +62,6 @@ def rng():
     return np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, lambda X: X.astype(np.float32)])
-def test_scores_are_joint_features_times_w(rng, convert):
-    model = row_model()
-    X = convert(rng.normal(size=(5, 3)))
-    batch = model.batch(X)
-    w = rng.normal(size=batch.n_weights)
-    labels = model.space().enumerate()
-    for i in range(5):
-        x = batch.input(i)
-        assert model.n_weights(x) == w.size == 4 * 4 + 6
-        c = model.scores(w, x)
-        for z in labels:
-            assert c @ z == pytest.approx(w @ model.joint(x, z), rel=1e-5, abs=1e-5)
-    np.testing.assert_allclose(model.scores_batch(w, X), [model.scores(w, batch.input(i)) for i in range(5)], rtol=1e-6)
-
-
 def test_codec_completes_auxiliary_blocks():
     model = row_model()
     z = model.encode([1, 0, 1, 0])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from structopt import norms
 from structopt.errors import DeclarationError
@@ -24,23 +22,6 @@ def test_example_of_the_specification():
     assert (np.array([1, 4, 9, 1, 4]) / alpha).sum() == pytest.approx(38.32585, abs=5e-6)
     by_name = norms.shared_alpha({0: 1, 1: 4, 2: 9, 3: 1, 4: 4}, TREE)
     np.testing.assert_array_equal(alpha, by_name)
-
-
-@given(seed=st.integers(0, 10**6), root=st.booleans())
-@settings(max_examples=10, deadline=None)
-def test_closed_form_equals_the_interior_point_method_on_trees(kit, seed, root):
-    h = kit.random_hierarchy(seed, 12)
-    rng = np.random.default_rng(seed)
-    squares = rng.exponential(size=len(h)) ** 3 * (rng.random(len(h)) < 0.8)
-    included = included_nodes(h, root)
-    squares[~included] = 0.0
-    if not squares.any():
-        return
-    found = _dag_alpha(h, included, squares)
-    alpha = norms.shared_alpha(squares, h, root=root)
-    used = squares > 0
-    assert found.gap <= 1e-8
-    assert found.lower * (1 - 1e-12) <= (squares[used] / alpha[used]).sum() <= found.value * (1 + 1e-12)
 
 
 def test_norms_of_any_magnitude_on_dags(kit):

@@ -64,12 +64,6 @@ def test_optima_equal_those_of_listed_rows(integral, integral_only):
             assert found.status == "optimal" and found.bound >= want.value - 1e-9
 
 
-def test_labels_are_the_same():
-    for seed in range(6):
-        lazy, full, _ = instance(seed)
-        assert np.array_equal(lazy.enumerate(), full.enumerate())
-
-
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_batches_in_threads(n_jobs):
     for seed in range(2):
@@ -135,31 +129,6 @@ def test_one_that_says_so_is_called_by_several_threads():
     space.lazy(Kernel(), integral_only=True)
     found = so.Oracle(space, "scipy").solve_batch(np.ones((2, 2)), n_jobs=2)
     assert found.values.tolist() == [2.0, 2.0]
-
-
-def test_forbidden_labels():
-    for seed in range(10):
-        lazy, full, rng = instance(seed)
-        labels = full.enumerate()
-        oracle = so.Oracle(lazy)
-        c = rng.normal(size=lazy.n_variables)
-        ranked = labels[np.argsort(-(labels @ c))]
-        for k in (1, 3):
-            if len(ranked) > k:
-                found = oracle.maximize(c, forbid=list(ranked[:k]))
-                assert found.value == pytest.approx(ranked[k] @ c, abs=1e-7) and full.contains(found.z)
-        with pytest.raises(InfeasibleSpace):
-            oracle.maximize(c, forbid=list(labels))
-
-
-def test_other_solvers():
-    lazy, full, rng = instance(5)
-    for solver in ("scipy",):
-        oracle = so.Oracle(lazy, solver)
-        for c in rng.normal(size=(3, lazy.n_variables)):
-            assert oracle.maximize(c).value == pytest.approx((full.enumerate() @ c).max(), abs=1e-7)
-            rows = [(np.ones(c.size), -np.inf, 2.0)]
-            assert oracle.maximize(c, rows).value == pytest.approx(so.Oracle(full).maximize(c, rows).value, abs=1e-7)
 
 
 # ---- a solver with lazy-constraint callbacks -----------------------------------------------------

@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import structopt as so
 from structopt.backends import available_profiles
@@ -34,38 +32,6 @@ def pairwise(n: int, integral: bool = True) -> so.LabelSpace:
     p = s.continuous("pair", len(i), 0, 1)
     s.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
     return s if integral else s.relaxed()
-
-
-@st.composite
-def small_spaces(draw, most_rows: int = 4):
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n = int(rng.integers(2, 7))
-    s = so.LabelSpace("random")
-    y = s.binary("y", n)
-    for _ in range(int(rng.integers(0, most_rows))):
-        a = rng.integers(-2, 3, n).astype(float)
-        if a.any():
-            s.subject_to(a @ y <= float(rng.integers(-1, 4)))
-    return s, rng
-
-
-@pytest.mark.parametrize("solver", IN_PROCESS)
-@settings(max_examples=12, deadline=None)
-@given(case=small_spaces())
-def test_maximize_equals_brute_force(solver, case):
-    space, rng = case
-    labels = space.enumerate()
-    if not len(labels):
-        with pytest.raises(InfeasibleSpace):
-            so.Oracle(space, solver).maximize(np.zeros(space.n_variables))
-        return
-    oracle = so.Oracle(space, solver)
-    for _ in range(3):
-        c = rng.normal(size=space.n_variables)
-        label = oracle.maximize(c)
-        assert label.integral and space.contains(label.z) and label.status == "optimal"
-        assert label.value == pytest.approx((labels @ c).max(), abs=1e-7)
-        assert label.bound == label.value == pytest.approx(c @ label.z)
 
 
 @pytest.mark.parametrize("name", sorted(available_profiles()))

@@ -19,67 +19,48 @@ from structopt.recognize import (
     recognize,
 )
 
-KINDS = (
-    "box", "simplices", "cardinality", "closure", "forest", "pairwise", "assignment", "path", "tree", "flow",
-    "group forest",
-)  # fmt: skip
+#: What the declarations of the fuzz job are recognised as, where they are not simpler by chance.
+KINDS = {
+    name: name
+    for name in ("box", "simplices", "cardinality", "closure", "pairwise", "assignment", "tree", "path", "flow")
+} | {"forest": "closure", "groups": "group forest"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_disguised_declarations_are_recognised(kit, kind):
-    # A block of a small random instance may be simpler than its family: a star below a fixed root is a count, a
-    # matching with one free row a simplex, a flow without room a box.
-    simpler = {
-        "forest": {"closure"},
-        "tree": {"tree", "cardinality", "box"},
-        "assignment": {"assignment", "simplices", "box", "product"},
-        "path": {"path", "simplices", "box"},
-        "flow": {"flow", "path", "box", "product", "simplices"},
-    }
-    seen: dict[str, int] = {}
+@pytest.mark.parametrize("name", KINDS)
+def test_disguised_declarations_are_recognised(kit, name):
+    seen = []
     for seed in range(8):
-        rng = np.random.default_rng([seed, KINDS.index(kind)])
-        space = kit.space(*kit.disguise(rng, kit.declarations[kind](rng)))
-        structure = recognize(space)
-        assert structure.kind in simpler.get(kind, {kind}), structure
-        seen[structure.kind] = seen.get(structure.kind, 0) + 1
-        kit.check(space, structure, rng, objectives=1)
-    name = "closure" if kind == "forest" else kind
-    assert seen[name] >= 3, seen
+        rng = np.random.default_rng([seed, list(KINDS).index(name)])
+        rows = getattr(kit.job, name)(rng)
+        seen.append(recognize(kit.of_rows(rows)).kind)
+        kit.job.disguise(rng, rows)
+        structure = recognize(kit.of_rows(rows))
+        assert structure.kind == seen[-1], structure
+        kit.check(kit.of_rows(rows), rng)
+    assert seen.count(KINDS[name]) >= 2, seen
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_claims_hold_on_mutated_declarations(kit, kind):
-    recognised = 0
-    for seed in range(8):
-        rng = np.random.default_rng([seed, 100 + KINDS.index(kind)])
-        declaration = kit.declarations[kind](rng)
-        for _ in range(int(rng.integers(1, 3))):
-            declaration = kit.mutate(rng, declaration)
-        space = kit.space(*kit.disguise(rng, declaration))
-        structure = recognize(space)
-        kit.check(space, structure, rng, objectives=2)
-        recognised += structure.kind != "general"
-    assert recognised >= 1
+@pytest.mark.parametrize("first", [10, 30, 50, 70])
+def test_claims_hold_on_mutated_declarations(kit, first):
+    found = [kit.job.case(seed) for seed in range(first, first + 20)]
+    assert sum("general" not in word for word in found) >= 5, found
 
 
 def test_blocks_make_a_product(kit):
     products = 0
     for seed in range(20):
         rng = np.random.default_rng([seed, 7])
-        one, two = (kit.declarations[kind](rng) for kind in rng.choice([kind for kind in KINDS if kind != "flow"], 2))
-        if one[0].shape[1] + two[0].shape[1] > 13:
+        one, two = (getattr(kit.job, name)(rng) for name in rng.choice([k for k in KINDS if k != "flow"], 2))
+        rows = kit.job.join(rng, one, two)
+        if rows.n > 13 or len(rows.did) > 2:  # blocks that share a column
             continue
-        A = sp.block_diag([one[0], two[0]]).toarray()
-        stacked = (A, *(np.concatenate(pair) for pair in zip(one[1:], two[1:], strict=True)))
-        space = kit.space(*kit.disguise(rng, stacked))
-        structure = recognize(space)
-        assert structure.kind not in ("general", "flow"), structure
-        kit.check(space, structure, rng, objectives=1)
+        kit.job.disguise(rng, rows)
+        structure = recognize(kit.of_rows(rows))
+        kit.check(kit.of_rows(rows), rng)
         products += structure.kind == "product"
         if structure.kind == "product":
             columns = np.concatenate([structure.fixed_columns, *(part.columns for part in structure.parts)])
-            assert np.array_equal(np.sort(columns), np.arange(space.n_variables))
+            assert np.array_equal(np.sort(columns), np.arange(rows.n))
     assert products >= 3
 
 
@@ -99,7 +80,7 @@ def test_fixed_columns_are_substituted(kit):
     assert structure.fixed_columns.tolist() == [0, 1, 2, 3, 4, 5, 8, 12]
     assert structure.fixed_values.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
     assert isinstance(structure.arrays, Assignment) and structure.arrays.left_ptr.tolist() == [0, 3]
-    kit.check(space, structure, np.random.default_rng(0))
+    kit.check(space, np.random.default_rng(0))
 
 
 def test_closure_below_a_fixed_root_stays_a_closure(kit):
@@ -177,7 +158,7 @@ def test_integer_rows_are_rounded_inwards_and_say_so(kit):
     assert isinstance(structure.arrays, Cardinality) and structure.arrays.upper.tolist() == [2]
     # The LP as declared has the vertex (1, 1, 1/2): nothing may be claimed about it.
     assert not structure.integral and not structure.half_integral
-    kit.check(space, structure, np.random.default_rng(0), objectives=5)
+    kit.check(space, np.random.default_rng(0), objectives=5)
     assert recognize(space.relaxed()).kind != "cardinality"
 
 
@@ -186,7 +167,7 @@ def test_a_bound_within_tolerance_of_an_integer_means_what_contains_says(kit):
     space = kit.space([[0.1] * 4], -np.inf, 0.3)
     structure = recognize(space)
     assert structure.kind == "cardinality" and structure.tightened
-    kit.check(space, structure, np.random.default_rng(0), objectives=5)
+    kit.check(space, np.random.default_rng(0), objectives=5)
     # With terms of both signs the tolerance grows with them, and no integer row says the same.
     structure = recognize(kit.space([[0.1, 0.1, -0.1, -0.1]], -np.inf, 0.1 - 2e-8))
     assert structure.oracle == "mip" and not structure.tightened
@@ -199,7 +180,7 @@ def test_fractional_bounds_beside_other_rows_and_fixed_columns(kit):
     structure = recognize(space)
     assert structure.kind == "simplices" and structure.tightened
     assert structure.fixed_columns.tolist() == [4] and structure.fixed_values.tolist() == [1.0]
-    kit.check(space, structure, np.random.default_rng(0), objectives=20)
+    kit.check(space, np.random.default_rng(0), objectives=20)
 
 
 def test_division_that_would_free_a_row_is_not_made(kit):
@@ -236,7 +217,7 @@ def test_general_but_unimodular_spaces_need_no_mip(kit):
     space = kit.space(A, 1, 2)
     structure = recognize(space)
     assert structure.kind == "general" and structure.totally_unimodular and structure.oracle == "lp"
-    kit.check(space, structure, np.random.default_rng(0), objectives=5)
+    kit.check(space, np.random.default_rng(0), objectives=5)
     fractional = recognize(kit.space(A, 1, 1.5, integrality=False))
     assert fractional.totally_unimodular and not fractional.integral
 
@@ -274,7 +255,7 @@ def test_chain_in_node_arc_form_is_a_path(kit):
     structure = recognize(space)
     assert structure.kind == "path" and structure.oracle == "DAG path"
     assert isinstance(structure.arrays, Path) and structure.arrays.order.size == length * states + 2
-    kit.check(space, structure, rng, objectives=5)
+    kit.check(space, rng, objectives=5)
     # Forbidding a transition by an upper bound of 0 keeps the path; closing a cycle does not.
     upper = np.ones(space.n_variables)
     upper[states] = 0

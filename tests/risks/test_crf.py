@@ -15,7 +15,7 @@ import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.risks import Softmax
 from structopt.risks.crf import ChainCRF, PathSoftmax
-from structopt.risks.tree_crf import TreeCRF, rooted, tree_marginals
+from structopt.risks.tree_crf import TreeCRF
 from structopt.structures.chain import Chain
 
 RULES = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool)
@@ -81,20 +81,6 @@ def test_trees_refuse_circles() -> None:
         TreeCRF(so.structures.PairwiseMRF(4, edges=[(0, 1), (1, 2), (0, 2)]), X, np.zeros((2, 4)))
     with pytest.raises(DeclarationError, match=r"must be a PairwiseMRF, got .*Chain"):
         TreeCRF(Chain(2), X, Y)  # type: ignore[arg-type]
-
-
-def test_a_chain_of_two_states_is_a_tree() -> None:
-    """One position with n labels in a row, and n positions with two states: the same distribution."""
-    rng = np.random.default_rng(4)
-    unary, pair = rng.normal(size=(1, 5)), rng.normal(size=4)
-    tree = so.structures.PairwiseMRF(5, edges=[(k, k + 1) for k in range(4)])
-    log_z, node, both = tree_marginals(unary, pair, *rooted(tree))
-    every = np.array(list(product([0, 1], repeat=5)))
-    scores = every @ unary[0] + (every[:, :-1] * every[:, 1:]) @ pair
-    p = np.exp(scores - logsumexp(scores))
-    assert log_z[0] == pytest.approx(logsumexp(scores), rel=1e-12)
-    assert node[0] == pytest.approx(p @ every, abs=1e-12)
-    assert both[0] == pytest.approx(p @ (every[:, :-1] * every[:, 1:]), abs=1e-12)
 
 
 DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "e"), ("c", "f"), ("c", "g")])

@@ -13,21 +13,6 @@ from structopt.errors import DeclarationError
 from structopt.risks._order import ascending
 
 X4 = np.array([[1.0], [2.0], [0.0], [3.0]])
-seeds = st.integers(0, 2**32 - 1)
-
-
-def by_pairs(f, y, cost):
-    """Value and derivative of the mean over pairs; slopes at corners are not unique, so f should have none."""
-    value, slope, pairs = 0.0, np.zeros(f.size), 0
-    for i in range(f.size):
-        for j in range(f.size):
-            if y[i] < y[j]:
-                pairs += 1
-                if 1 + f[i] - f[j] > 0:
-                    value += cost(y[i], y[j]) * (1 + f[i] - f[j])
-                    slope[i] += cost(y[i], y[j])
-                    slope[j] -= cost(y[i], y[j])
-    return value / pairs, slope / pairs
 
 
 def test_roc_example_of_the_specification():
@@ -41,36 +26,6 @@ def test_ordinal_example_of_the_specification():
         value, slope = risks.Ordinal(X4, [3, 2, 1, 2], cost)(np.array([0.4]))
         assert value == pytest.approx(0.92, abs=1e-12)
         assert slope == pytest.approx([-0.2], abs=1e-12)
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=seeds, m=st.integers(2, 20), levels=st.integers(2, 20))
-def test_ordinal_by_pairs(seed, m, levels):
-    rng = np.random.default_rng(seed)
-    f = rng.normal(size=m)
-    y = rng.integers(0, levels, m) * 1.5
-    y[:2] = 0.0, 1.5
-    grades = np.unique(y)
-    table = rng.random((grades.size, grades.size))
-    position = {grade: k for k, grade in enumerate(grades)}
-    costs = {
-        "constant": lambda a, b: 1.0,
-        "linear": lambda a, b: b - a,
-        "table": lambda a, b: table[position[a], position[b]],
-    }
-    for name, cost in costs.items():
-        value, slope = risks.Ordinal(np.eye(m), y, table if name == "table" else name)(f)
-        expected_value, expected_slope = by_pairs(f, y, cost)
-        assert value == pytest.approx(expected_value, rel=1e-11, abs=1e-12)
-        np.testing.assert_allclose(slope, expected_slope, atol=1e-11)
-
-
-def test_ordinal_of_two_levels_is_roc():
-    rng = np.random.default_rng(0)
-    X, y, w = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.3, 1, -1), rng.normal(size=3)
-    first, second = risks.ROCArea(X, y)(w), risks.Ordinal(X, y)(w)
-    assert first[0] == pytest.approx(second[0], rel=1e-12)
-    np.testing.assert_allclose(first[1], second[1], atol=1e-12)
 
 
 def test_large_roc_equals_its_pairs():

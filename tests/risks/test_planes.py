@@ -9,143 +9,34 @@ import structopt as so
 from structopt.risks.planes import N_NEAR, DataPlanes
 from structopt.search import search_batch
 from structopt.surrogates import (
-    BetaScaling,
-    GeneralizedScaling,
     LogLoss,
     MicroF1,
-    ProbLoss,
-    Product,
     Slack,
-    from_functions,
 )
 from structopt.train import StructuredRisk
 
-RAGGED = [3, 4, 2, 1, 3, 2]
-EVERY = [
-    Slack(),
-    Product(),
-    BetaScaling(0.4),
-    GeneralizedScaling(1.5, 1.0),
-    LogLoss(),
-    ProbLoss(),
-    ProbLoss(convex=True),
-    MicroF1(),
-    from_functions("root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5)),
-]
-
-
-def rows(rng, n, d=3):
-    return rng.normal(size=(n, d))
-
-
-def make(family, rng):
-    """A model and a data set of a few examples."""
-    if family == "mrf":
-        return so.structures.PairwiseMRF(4), rows(rng, 8), rng.integers(0, 2, (8, 4))
-    if family == "mrf relaxed":
-        return so.structures.PairwiseMRF(4, integral="relax"), rows(rng, 8), rng.integers(0, 2, (8, 4))
-    if family == "multi-label":
-        return so.structures.MultiLabel(5, at_most=3), rows(rng, 8), np.eye(5, dtype=int)[rng.integers(0, 5, 8)]
-    if family == "chain":
-        X = [rows(rng, t) for t in RAGGED]
-        return so.structures.Chain(3), X, [rng.integers(0, 3, len(x)) for x in X]
-    if family == "segments":
-        model = so.structures.Segmentation(["O", "PER", "LOC"], max_length=2, loss="entities", length_weights=True)
-        X = [rows(rng, t) for t in RAGGED]
-        return model, X, [model.predict(rng.normal(size=model.n_weights(x)), x) for x in X]
-    if family == "assignment":
-        X = [rng.normal(size=(3, 3, 2)) for _ in range(5)]
-        return so.structures.Assignment(), X, [rng.permutation(3) for _ in range(5)]
-    if family == "partial assignment":
-        X = [rng.normal(size=(3, 2, 2)) for _ in range(5)]
-        columns = [rng.permutation([-1, 0, 1]) for _ in range(4)]
-        return so.structures.Assignment(unmatched=True), X, [*columns, [-1, -1, -1]]
-    if family == "tree":
-        model = so.structures.Arborescence()
-        X = [rng.normal(size=(t + 1, t + 1, 2)) for t in (1, 3, 3, 2)]
-        return model, X, [model.predict(rng.normal(size=2), x) for x in X]
-    if family == "multiclass":
-        return so.structures.Multiclass(4), rows(rng, 6), rng.integers(0, 4, 6)
-    if family == "closure":
-        model = so.structures.HierarchicalLabels(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4), (2, 4)]), "closure")
-        points = model.space().enumerate()
-        return model, rows(rng, 6), points[rng.integers(0, len(points), 6)].astype(int)
-    space = so.LabelSpace("declared")
-    y = space.binary("y", 5)
-    space.subject_to(np.array([2.0, 3, 1, 2, 4]) @ y <= 6)
-    model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming())
-    points = space.enumerate()
-    return model, rows(rng, 6), points[rng.integers(0, len(points), 6)].astype(int)
-
-
-LISTED = {}
-
-
-def labels_of(space):
-    """All labels, listed once."""
-    if space.fingerprint not in LISTED:
-        LISTED[space.fingerprint] = space.enumerate()
-    return LISTED[space.fingerprint]
-
-
-def brute_force(risk, w):
-    """The largest surrogate of every example over all its integral labels."""
-    psi = risk.surrogate
-    values = []
-    for i in range(len(risk)):
-        x = risk.batch.input(i)
-        labels = labels_of(risk.model.space(x))
-        truth = risk.model.encode(risk.Y[i], x)
-        options = {"counted": risk.model.counted(x)} if psi.counts else {}
-        h, g = psi.factors(risk.model.scores(w, x), risk.model.loss(risk.Y[i], x), truth, **options)
-        H, G = labels @ h[0] + h[1], labels @ g[0] + g[1]
-        defined = G < -1e-9 if psi.counts else np.isfinite(G)  # micro-F1 of two empty labels is not
-        values.append(psi.clipped_array(H[defined], G[defined]).max(initial=0.0))
-    return np.array(values)
-
-
 FAMILIES = [
-    "mrf",
-    "multi-label",
-    "chain",
-    "assignment",
-    "partial assignment",
-    "tree",
-    "closure",
-    "segments",
-    "declared",
-]
+    "pairwise", "multilabel", "chain", "assignment", "partial", "tree", "closure", "segments", "entities", "knapsack",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("size", "shift"), [(0.1, 0), (1.0, 4), (4.0, 8)])
-def test_integral_labels(family, size, shift):
-    rng = np.random.default_rng(FAMILIES.index(family))
-    psi = EVERY[(FAMILIES.index(family) + shift) % len(EVERY)]  # each surrogate with three families
-    model, X, Y = make(family, rng)
-    risk = StructuredRisk(model, X, Y, psi, rtol=1e-6)
-    w = size * rng.normal(size=risk.n_features)
-    for _ in range(2):  # the second one starts from the edges of the first
-        found = risk.violations(w)
-        wanted = brute_force(risk, w)
-        np.testing.assert_allclose(found.value, wanted, rtol=2e-6, atol=1e-9)
-        assert (found.upper >= wanted * (1 - 1e-9) - 1e-9).all(), "the bound is a promise"
-        assert sum(risk.statistics.values()) % len(risk) == 0
-        if not risk.is_convex or psi.name == "generalized":
-            continue
-        # the plane of every label lies below the risk elsewhere
-        other = w + size * rng.normal(size=w.size)
-        cut = risk.cut(w)
-        assert cut.plane + cut.subgradient @ (other - w) <= brute_force(risk, other).mean() + 1e-6 * (
-            1 + abs(cut.value)
-        )
-        w = w + 0.1 * size * rng.normal(size=w.size)
+@pytest.fixture(scope="module")
+def job(fuzz):
+    """The fuzz job of batches: data sets of every structure, every surrogate, and the best of all labels."""
+    return fuzz("batches")
 
 
-@pytest.mark.parametrize("psi", EVERY[1::2], ids=repr)
-def test_relaxation_equals_the_search_of_each_plane(psi):
-    rng, size = np.random.default_rng(6), 1.0
-    model, X, Y = make("mrf relaxed", rng)
+@pytest.mark.parametrize("number", range(11))
+def test_every_surrogate_of_random_structures(job, number):
+    psi = job.SURROGATES[number]
+    for seed in range(3):
+        job.structure_case(psi, np.random.default_rng([seed, number]))
+
+
+@pytest.mark.parametrize("number", [3, 5, 7, 8])
+def test_relaxation_equals_the_search_of_each_plane(job, number):
+    rng, size, psi = np.random.default_rng(6), 1.0, job.SURROGATES[number]
+    model, X, Y = job.data_set("relaxed", rng)
     Y[:, 0] = 1  # micro-F1 of an empty ground truth is searched plane by plane
     together = StructuredRisk(model, X, Y, psi, rtol=1e-7)
     alone = StructuredRisk(model, X, Y, psi, rtol=1e-7)
@@ -161,19 +52,19 @@ def test_relaxation_equals_the_search_of_each_plane(psi):
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "multiclass"])
-def test_micro_f1_of_all_examples_takes_few_inferences(family):
+def test_micro_f1_of_all_examples_takes_few_inferences(job, family):
     """Its optimum is a vertex of the hull: no example is searched by itself."""
     rng = np.random.default_rng(4)
-    model, X, Y = make(family, rng)
+    model, X, Y = job.data_set(family, rng)
     risk = StructuredRisk(model, X, Y, "micro_f1", rtol=1e-9)
     for size in (0.0, 0.3, 2.0):
         w = size * rng.normal(size=risk.n_features)
-        np.testing.assert_allclose(risk.violations(w).value, brute_force(risk, w), rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(risk.violations(w).value, job.best_labels(risk, w), rtol=1e-8, atol=1e-9)
     assert set(risk.statistics) == {"vertex"}
 
 
 @pytest.mark.parametrize("search", ["exact", "convex_hull"])
-def test_micro_f1_where_variables_that_do_not_count_are_on(search):
+def test_micro_f1_where_variables_that_do_not_count_are_on(job, search):
     """With an empty ground truth there are labels with nothing on and any margin: they are left out."""
     rng = np.random.default_rng(5)
     space = so.LabelSpace("two blocks")
@@ -185,17 +76,17 @@ def test_micro_f1_where_variables_that_do_not_count_are_on(search):
     Z = labels[rng.integers(0, len(labels), 12)]
     Z[:6, :3] = 0.0
     Y = [{"y": z[:3].astype(int), "free": z[3:].astype(int)} for z in Z]
-    risk = StructuredRisk(model, rows(rng, 12), Y, "micro_f1", search, rtol=1e-9)
+    risk = StructuredRisk(model, rng.normal(size=(12, 3)), Y, "micro_f1", search, rtol=1e-9)
     for size in (0.1, 1.0, 4.0):
         w = size * rng.normal(size=risk.n_features)
-        found, wanted = risk.violations(w), brute_force(risk, w)
+        found, wanted = risk.violations(w), job.best_labels(risk, w)
         np.testing.assert_allclose(found.value, wanted, rtol=1e-6, atol=1e-7)
         assert (found.upper >= wanted * (1 - 1e-9) - 1e-9).all()
 
 
 def test_warm_edges_save_inferences():
     rng = np.random.default_rng(0)
-    model, X, Y = so.structures.PairwiseMRF(6, integral="relax"), rows(rng, 40), rng.integers(0, 2, (40, 6))
+    model, X, Y = so.structures.PairwiseMRF(6, integral="relax"), rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 6))
     batch = model.batch(X)
     truth = batch.truth(Y)
     data = DataPlanes(batch, truth, batch.loss(truth), convex=True)
@@ -211,11 +102,11 @@ def test_warm_edges_save_inferences():
     np.testing.assert_allclose(warm.value, cold.value, rtol=2e-4)
 
 
-@pytest.mark.parametrize("family", ["chain", "mrf", "declared"])
-def test_what_is_kept_is_compact(family):
+@pytest.mark.parametrize("family", ["chain", "pairwise", "knapsack"])
+def test_what_is_kept_is_compact(job, family):
     """Tables of the labels' own parts, that hold on to nothing larger: 3,394 sentences once took 16 GB."""
     rng = np.random.default_rng(1)
-    model, X, Y = make(family, rng)
+    model, X, Y = job.data_set(family, rng)
     risk = StructuredRisk(model, X, Y, LogLoss(), rtol=1e-6)
     if risk._planes is None:
         pytest.skip("compared by enumeration")
@@ -233,9 +124,9 @@ def test_what_is_kept_is_compact(family):
             assert sum(owners.values()) == sum(a.size for a in arrays)
 
 
-def test_proofs_are_counted():
+def test_proofs_are_counted(job):
     rng = np.random.default_rng(2)
-    model, X, Y = make("chain", rng)
+    model, X, Y = job.data_set("chain", rng)
     risk = StructuredRisk(model, X, Y, "slack")
     risk(rng.normal(size=risk.n_features))
     assert sum(risk.statistics.values()) == len(risk) and set(risk.statistics) <= {
@@ -250,16 +141,16 @@ def test_proofs_are_counted():
     assert margin.statistics == {"margin": len(margin)}
 
 
-@pytest.mark.parametrize("family", ["mrf", "declared"])
-def test_sarawagi_trains(family):
+@pytest.mark.parametrize("family", ["pairwise", "knapsack"])
+def test_sarawagi_trains(job, family):
     """Its label is not always the most violated one, but its bound holds, and it is found in the end."""
     rng = np.random.default_rng(3)
-    model, X, Y = make(family, rng)
+    model, X, Y = job.data_set(family, rng)
     risk = StructuredRisk(model, X, Y, "slack", search="sarawagi")
     w = rng.normal(size=risk.n_features)
     before = np.zeros(len(risk))
     for _ in range(3):
-        found, wanted = risk.violations(w), brute_force(risk, w)
+        found, wanted = risk.violations(w), job.best_labels(risk, w)
         assert (found.value <= wanted * (1 + 1e-9) + 1e-9).all()
         assert (found.upper >= wanted * (1 - 1e-9) - 1e-9).all()
         assert (found.value >= before * (1 - 1e-9)).all()
@@ -280,7 +171,7 @@ def test_no_label_has_a_loss():
 
 
 @pytest.mark.parametrize("weight", [0.5, 0.3])
-def test_a_wrong_choice_of_a_group_is_one_step_of_the_loss(weight):
+def test_a_wrong_choice_of_a_group_is_one_step_of_the_loss(job, weight):
     """Two wrong variables of a one-of-many group always come together: half of the levels do not exist."""
     rng = np.random.default_rng(0)
     space = so.LabelSpace("three groups and a free variable")
@@ -297,24 +188,24 @@ def test_a_wrong_choice_of_a_group_is_one_step_of_the_loss(weight):
         values = labels @ risk.loss.coef[i] + risk.loss.const[i]
         np.testing.assert_allclose(np.rint((values - offset[i]) / step[i]) * step[i], values - offset[i], atol=1e-9)
     w = rng.normal(size=risk.n_features)
-    np.testing.assert_allclose(risk.violations(w).value, brute_force(risk, w), atol=1e-7)
+    np.testing.assert_allclose(risk.violations(w).value, job.best_labels(risk, w), atol=1e-7)
 
 
-def test_a_model_whose_loss_is_no_loss_of_blocks():
+def test_a_model_whose_loss_is_no_loss_of_blocks(job):
     rng = np.random.default_rng(3)
     X, Y = [rng.normal(size=(4, 2)) for _ in range(5)], [rng.integers(0, 2, 4) for _ in range(5)]
     risk = StructuredRisk(so.structures.Ranking(), X, Y, Slack(), rtol=1e-9)
     w = rng.normal(size=risk.n_features)
     found = risk.violations(w)
-    np.testing.assert_allclose(found.value, brute_force(risk, w), atol=1e-7)
+    np.testing.assert_allclose(found.value, job.best_labels(risk, w), atol=1e-7)
 
 
 @pytest.mark.parametrize("search", ["exact", "convex_hull"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_single_pass(family, search):
+def test_a_single_pass(job, family, search):
     """If nothing is kept, labels stay in compact form: the same values, planes and gradients."""
     rng = np.random.default_rng(5)
-    model, X, Y = make(family, rng)
+    model, X, Y = job.data_set(family, rng)
     batch = model.private_twin().batch(X)
     surrogate = [Slack(), LogLoss(), MicroF1()][FAMILIES.index(family) % 3]
     kept, once = (StructuredRisk.of_batch(batch, Y, surrogate, search, rtol=1e-6, keep=keep) for keep in (True, False))

@@ -23,31 +23,6 @@ def budget(n=6, integer=False):
     return so.Model(space, features, so.losses.Hamming())
 
 
-def data(model, n=7, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    labels = model.space().enumerate()
-    Z = labels[rng.integers(0, len(labels), n)]
-    return rng.normal(size=(n, d)), Z
-
-
-def test_value_and_gradient_are_those_of_all_labels_listed():
-    model = budget()
-    X, Z = data(model)
-    risk = so.risks.SpaceCRF(model, X, Z)
-    labels = model.space().enumerate()
-    rng = np.random.default_rng(1)
-    for scale in (0.0, 1.0, 30.0):
-        w = scale * rng.normal(size=risk.n_features)
-        terms = [logsumexp(labels @ model.scores(w, x)) - z @ model.scores(w, x) for x, z in zip(X, Z, strict=True)]
-        value, gradient = risk(w)
-        assert value == pytest.approx(np.mean(terms), rel=1e-10, abs=1e-10)
-        for j in range(0, risk.n_features, 3):
-            step = np.zeros_like(w)
-            step[j] = 1e-5
-            slope = (risk(w + step)[0] - risk(w - step)[0]) / 2e-5
-            assert gradient[j] == pytest.approx(slope, abs=1e-5)
-
-
 def test_spaces_of_each_input():
     def space(x):
         space = so.LabelSpace(f"{len(x)} tags")

@@ -8,35 +8,11 @@ from structopt.errors import DeclarationError
 from structopt.risks.ontology import path_shares
 
 
-def test_multiclass_by_definition():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(30, 4)), rng.integers(0, 5, 30)
-    delta, gamma = rng.random((5, 5)) * (1 - np.eye(5)), rng.random((5, 5))
-    W = rng.normal(size=(5, 4))
-    value, slope = risks.Multiclass(X, y, delta, gamma)(W.ravel())
-    f = X @ W.T
-    terms = gamma[y] * (f - f[np.arange(30), y][:, None]) + delta[y]
-    best = terms.argmax(axis=1)
-    G = np.zeros_like(f)
-    G[np.arange(30), best] += gamma[y, best] / 30
-    G[np.arange(30), y] -= gamma[y, best] / 30
-    assert value == pytest.approx(terms.max(axis=1).mean(), rel=1e-13)
-    np.testing.assert_allclose(slope, (G.T @ X).ravel(), atol=1e-13)
-
-
 def test_slack_rescaling_is_gamma_equal_delta():
     """(24) with Gamma = Delta is Delta (1 + margin), not Delta (margin + Delta); see docs/mathematics/risks."""
     delta = np.array([[0.0, 3.0], [3.0, 0.0]])
     risk = risks.Multiclass([[1.0]], [0], delta, "delta")
     assert risk(np.array([0.0, 0.5]))[0] == pytest.approx(3.0 * (1.0 + 0.5))
-
-
-def test_two_classes_are_the_hinge_at_twice_the_margin():
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(20, 3)), rng.integers(0, 2, 20)
-    w = rng.normal(size=3)
-    multi = risks.Multiclass(X, y)(np.concatenate([-w / 2, w / 2]))[0]
-    assert multi == pytest.approx(risks.Hinge(X, 2 * y - 1)(w)[0], rel=1e-13)
 
 
 def test_softmax_by_definition_and_for_large_scores():
@@ -98,33 +74,6 @@ def test_paths_of_the_dag_of_figure_13():
 def test_parents_weigh_by_their_paths():
     edges = [(1, 2), (1, 3), (2, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
     assert phi(edges, 6) == pytest.approx({2: 2 / 3, 3: 1 / 3, 4: 1 / 3, 5: 2 / 3, 6: 1})
-
-
-def test_ontology_by_definition():
-    rng = np.random.default_rng(4)
-    X, W = rng.normal(size=(9, 3)), rng.normal(size=(14, 3))
-    y = rng.integers(8, 16, 9)
-    risk = risks.Ontology(X, y, BINARY_TREE, delta="path")
-    assert risk.nodes == tuple(range(2, 16)) and risk.labels == tuple(range(8, 16))
-    expected = 0.0
-    for x, truth in zip(X, y, strict=True):
-        score, path = {}, {}
-        for leaf in range(8, 16):
-            path[leaf] = {leaf, leaf // 2, leaf // 4}
-            score[leaf] = sum(W[node - 2] @ x for node in path[leaf])
-        terms = [score[k] + len(path[k] ^ path[truth]) - score[truth] for k in path]
-        expected += max(terms) / 9
-    assert risk(W.ravel())[0] == pytest.approx(expected, rel=1e-13)
-
-
-def test_ontology_without_depth_is_multiclass():
-    rng = np.random.default_rng(5)
-    X, y, w = rng.normal(size=(9, 3)), rng.integers(0, 4, 9), rng.normal(size=12)
-    flat = risks.Ontology(X, y, [("root", k) for k in range(4)])
-    value, slope = flat(w)
-    other_value, other_slope = risks.Multiclass(X, y, n_classes=4)(w)
-    assert value == pytest.approx(other_value)
-    np.testing.assert_allclose(slope, other_slope, atol=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -48,24 +48,6 @@ SCALES = pytest.mark.parametrize(("psi", "scale"), [*((psi, 1.0) for psi in EVER
 
 
 @SCALES
-def test_labels_against_enumeration(psi, scale):
-    planes = many(psi, 0, scale=scale)
-    want = best_of(psi, planes)
-    batch = PlaneList(planes)
-    found = search_batch(batch, psi)
-    assert found.value == pytest.approx(want, rel=1e-9, abs=1e-300)
-    assert (found.upper >= want * (1 - 1e-12)).all(), "the bound is a promise"
-    assert found.upper == pytest.approx(want, rel=1e-8, abs=1e-300)
-    for i in np.flatnonzero(found.value > 0.0):
-        label = batch.labels[i][found.numbers[0, i]]
-        assert (planes[i].h[label], planes[i].g[label]) == (found.h[i], found.g[i])
-        assert found.shares[:, i].tolist() == [1.0, 0.0]
-    assert (found.numbers[:, found.value == 0.0] == -1).all()
-    assert set(found.proof) <= {"vertex", "side_constraints"}
-    assert sum(v for k, v in found.statistics.items() if k not in ("rounds", "queries")) == len(planes)
-
-
-@SCALES
 def test_hulls_against_the_search_of_each_plane(psi, scale):
     planes = many(psi, 1, scale=scale, convex=True)
     one_by_one = [search.convex_hull(plane, psi) for plane in many(psi, 1, scale=scale, convex=True)]

@@ -15,8 +15,6 @@ from structopt.plane import Plane
 from structopt.plane.oracle import LinearOracle
 from structopt.surrogates import BetaScaling, LogLoss, MicroF1, Product, Slack
 
-from .test_walk import EVERY
-
 
 def instance(seed: int, hamming: bool = True):
     """A random space, its labels, a score, a loss and a ground truth."""
@@ -42,38 +40,6 @@ def instance(seed: int, hamming: bool = True):
 def values(plane: Plane, psi, labels: np.ndarray) -> np.ndarray:
     points = [plane.evaluate(z) for z in labels]
     return np.array([psi.clipped(p.h, p.g) for p in points if not (isinstance(psi, MicroF1) and p.g >= 0)] + [0.0])
-
-
-@pytest.mark.parametrize("psi", EVERY, ids=repr)
-@settings(max_examples=4, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), hamming=st.booleans())
-def test_exact_equals_enumeration(psi, seed, hamming):
-    space, labels, score, loss, truth = instance(seed, hamming or isinstance(psi, MicroF1))
-    plane = psi.plane(so.Oracle(space, solver="highs"), score, loss, truth)
-    want = values(plane, psi, labels).max()
-    result = search.exact(plane, psi, front=False)
-    assert result.value == pytest.approx(want, rel=1e-9, abs=1e-9)
-    assert result.upper_bound >= want * (1 - 1e-9)
-    assert result.absolute_gap <= 1e-6 * max(1.0, want)
-    assert space.contains(result.label)
-    banned = search.convex_hull(plane, psi, integral=True)
-    assert banned.value == pytest.approx(want, rel=1e-9, abs=1e-9)
-
-
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), hamming=st.booleans())
-def test_angular_with_a_solver(seed, hamming):
-    space, labels, score, loss, truth = instance(seed, hamming)
-    plane = Product().plane(so.Oracle(space, solver="highs"), score, loss, truth)
-    want = values(plane, Product(), labels).max()
-    for rtol in (0.0, 1e-3):
-        result = search.angular(plane, rtol=rtol, max_queries=200)
-        # What the shrunk rays and the floor h_min may lose (docs/mathematics/searches#constrained-queries) is in the
-        # certificate.
-        assert result.value >= want * (1 - rtol - 2e-5) - 1e-3
-        assert result.value <= want * (1 + 1e-9)
-        assert result.upper_bound >= want * (1 - 1e-9)
-        assert result.queries < 60
 
 
 @settings(max_examples=5, deadline=None)

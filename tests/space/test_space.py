@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
@@ -187,60 +184,6 @@ class TestLabels:
             space.contains(np.zeros(3))
         with pytest.raises(DeclarationError, match=r"y\[0,1\]"):
             space.contains(np.where(np.arange(11) == 1, np.nan, 0.0))
-
-
-@st.composite
-def small_spaces(draw):
-    """A random space declared by expressions, and the same constraints as plain numpy for brute force."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_binary, n_integer = int(rng.integers(1, 5)), int(rng.integers(0, 3))
-    s = so.LabelSpace("random")
-    y = s.binary("y", n_binary)
-    lower = rng.integers(-2, 1, n_integer)
-    x = s.integer("x", n_integer, lower, lower + rng.integers(0, 3, n_integer))
-    checks = []
-    for _ in range(int(rng.integers(0, 4))):
-        a, b = rng.integers(-2, 3, n_binary).astype(float), rng.integers(-2, 3, n_integer).astype(float)
-        low, up = sorted(rng.integers(-3, 4, 2).tolist())
-        if not (a.any() or b.any()):
-            continue
-        expression = a @ y + (b * x).sum() if n_integer else (a * y).sum()
-        kind = int(rng.integers(0, 4))
-        if kind == 0:
-            s.subject_to(expression <= up)
-            low = -np.inf
-        elif kind == 1:
-            s.subject_to(low <= expression)
-            up = np.inf
-        elif kind == 2:
-            s.subject_to(expression.between(low, up))
-        else:
-            s.subject_to(expression == low)
-            up = low
-        checks.append((np.r_[a, b], low, up))
-    domains = [range(2)] * n_binary + [range(int(lo), int(hi) + 1) for lo, hi in zip(s.lower, s.upper, strict=True)][
-        n_binary:
-    ]
-    return s, checks, domains
-
-
-def brute_force(checks, domains):
-    points = np.array(list(itertools.product(*domains)), dtype=float)
-    for a, low, up in checks:
-        points = points[(points @ a >= low) & (points @ a <= up)]
-    return points
-
-
-@settings(max_examples=40, deadline=None)
-@given(small_spaces())
-def test_enumerate_equals_brute_force(case):
-    space, checks, domains = case
-    wanted = brute_force(checks, domains)
-    got = space.enumerate()
-    assert got.shape == wanted.shape
-    np.testing.assert_array_equal(got, wanted)  # both in lexicographic order
-    for z in got[:5]:
-        assert space.contains(z)
 
 
 class TestEnumerationLimits:

@@ -7,10 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures.assignment import Assignment, RowLoss
 
@@ -36,20 +33,6 @@ def rng():
     return np.random.default_rng(5)
 
 
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), n_jobs=st.integers(1, 3))
-def test_prices_change_no_value(seed, n_jobs):
-    rng = np.random.default_rng(seed)
-    model = Assignment()
-    oracle = model.oracle((4, 4))
-    labels = np.array([model.encode(list(p)) for p in itertools.permutations(range(4))])
-    C = rng.integers(-3, 4, size=(6, 16)).astype(float)
-    for _ in range(3):
-        found = oracle.maximize_batch(C, n_jobs, keys=range(6))
-        np.testing.assert_allclose([label.value for label in found], (C @ labels.T).max(axis=1))
-        C += rng.normal(size=C.shape).round(1)
-
-
 def test_losses_are_linear(case):
     shape, unmatched = case
     labels = [np.array(label) for label in matchings(shape, unmatched)]
@@ -67,15 +50,6 @@ def test_losses_are_linear(case):
                     assert coef @ z + const == pytest.approx(wanted)
                     assert task.value(z, model.encode(truth, x)) == pytest.approx(wanted)
                     assert wanted == 0 or wanted >= task.smallest
-
-
-def test_footrule_is_the_one_of_losses(rng):
-    truth = rng.permutation(5)
-    model = Assignment(loss="footrule")
-    coef, const = model.loss(truth)
-    wanted, offset = so.losses.Footrule(5).linear(model.encode(truth))
-    np.testing.assert_array_equal(coef, wanted)
-    assert const == offset
 
 
 def test_a_fractional_point_is_rounded_to_a_matching():

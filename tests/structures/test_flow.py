@@ -35,16 +35,6 @@ def test_capacities_split_the_flow(rng):
     assert model.space().structure.totally_unimodular
 
 
-def test_absolute_loss_is_linear_for_paths(rng):
-    model = Flow(ARCS, UNIT)
-    np.testing.assert_array_equal(model.upper, np.ones(6))
-    for truth in PATHS:
-        coef, const = model.loss(truth)
-        for f in rng.dirichlet(np.ones(4), size=10) @ PATHS:
-            assert coef @ f + const == pytest.approx(np.abs(f - truth).sum())
-            assert model.task_loss.value(f, truth) == pytest.approx(np.abs(f - truth).sum())
-
-
 def test_absolute_loss_at_capacity(rng):
     arcs = [("s", "a"), ("s", "a"), ("a", "t")]
     model = Flow(arcs, {"s": 3, "t": -3}, capacity=[2, 3, 5])

@@ -44,33 +44,6 @@ def test_smallest_cuts_equal_maximum_flows():
     assert len(cuts_below(whole.astype(float), least)) == 0 < len(cuts_below(whole.astype(float), least + 0.5))
 
 
-def held_karp(cost: np.ndarray) -> float:
-    """The largest value of a directed tour by the dynamic program over sets of nodes (Held and Karp, 1962)."""
-    n = len(cost)
-    best = {(1 << v, v): cost[0, v] for v in range(1, n)}
-    for size in range(2, n):
-        for nodes in itertools.combinations(range(1, n), size):
-            key = sum(1 << v for v in nodes)
-            for v in nodes:
-                best[key, v] = max(best[key ^ (1 << v), u] + cost[u, v] for u in nodes if u != v)
-    return max(best[(1 << n) - 2, v] + cost[v, 0] for v in range(1, n))
-
-
-@pytest.mark.parametrize("directed", [False, True])
-def test_a_dynamic_program_finds_the_same(directed):
-    rng = np.random.default_rng(9)
-    n = 7
-    oracle = Tour(directed).oracle(np.zeros((n, n, 1)))
-    for trial in range(4):
-        place = rng.random((n, 2)) + 3.0 * (np.arange(n) % 3)[:, None]  # clusters
-        cost = -np.linalg.norm(place[:, None] - place[None], axis=2)
-        if directed:
-            cost = cost + 0.3 * rng.normal(size=(n, n))
-        if trial % 2:
-            cost = np.rint(2.0 * cost)  # ties
-        assert oracle.maximize(cost.ravel()).value == pytest.approx(held_karp(cost), abs=1e-7)
-
-
 def test_the_relaxation_violates_no_subtour_inequality():
     """Of 8 nodes in two clusters, against all sets of nodes."""
     rng = np.random.default_rng(3)

@@ -12,7 +12,6 @@ from structopt.errors import DeclarationError
 from structopt.surrogates import (
     BetaScaling,
     GeneralizedScaling,
-    LogLoss,
     Margin,
     MicroF1,
     ProbLoss,
@@ -20,60 +19,7 @@ from structopt.surrogates import (
     Slack,
     Surrogate,
 )
-from structopt.surrogates.compiled import segment_maximum
 from structopt.testing.surrogate import check_surrogate
-
-# docs/mathematics/surrogates: value, psi_h, psi_g and λ at h = -0.5, g = 4 (micro-F1: h = 2, g = -4).
-TABLE = [
-    (Margin(), -0.5, 4, 3.5, 1, 1, 1),
-    (Slack(), -0.5, 4, 2, 4, 0.5, 0.125),
-    (GeneralizedScaling(1, 0.5), -0.5, 4, 3, 2, 0.875, 0.4375),
-    (GeneralizedScaling(1, 0.25), -0.5, 4, 3.2928932188, 1.4142135624, 0.9558058262, 0.6758567812),
-    (BetaScaling(0.25), -0.5, 4, 3.2928932188, 1.4142135624, 0.9558058262, 0.6758567812),
-    (LogLoss(), -0.5, 4, 1.8963079367, 1.5101626752, 0.4740769842, 0.313924448),
-    (ProbLoss(), -0.5, 4, 3.0161242941, 1.9041958536, 0.8730433144, 0.4584839909),
-    (ProbLoss(convex=True), -0.5, 4, 3.0161242941, 1.9041958536, 0.8730433144, 0.4584839909),
-    (ProbLoss(convex=True), 0.5, 4, 5, 2, 1.125, 0.5625),
-    (ProbLoss(noise=2.0), -1.0, 4, 3.0161242941, 0.9520979268, 0.8730433144, 0.9169679818),
-    (ProbLoss(convex=True, noise=0.5), 0.25, 4, 5, 4, 1.125, 0.28125),
-    (MicroF1(), 2, -4, 0.5, 0.25, 0.125, 0.5),
-    (Product(), 5, 3, 15, 3, 5, 5 / 3),
-]
-ALL = [row[0] for row in TABLE] + [GeneralizedScaling(2, 1.5), GeneralizedScaling(0, 0), LogLoss(bound=True)]
-
-
-@pytest.mark.parametrize(("psi", "h", "g", "value", "psi_h", "psi_g", "lam"), TABLE)
-def test_table_of_math_4(psi, h, g, value, psi_h, psi_g, lam):
-    assert psi.value(h, g) == pytest.approx(value, abs=1e-9)
-    assert psi.gradient(h, g) == pytest.approx((psi_h, psi_g), abs=1e-9)
-    assert psi.direction(h, g) == pytest.approx(lam, abs=1e-9)
-
-
-@pytest.mark.parametrize("psi", ALL, ids=repr)
-def test_every_surrogate_passes_its_own_check(psi):
-    check_surrogate(psi, n_pairs=1000)
-    assert eval(repr(psi), vars(surrogates)) == psi
-
-
-@pytest.mark.parametrize("psi", ALL, ids=repr)
-@pytest.mark.parametrize("seed", [0, 831, 1208])  # p + 1.0 (q - p) differs from q; the compiled ψ differs from NumPy's
-def test_segment_maximum_is_attained_and_certified(psi, seed):
-    rng = np.random.default_rng(seed)
-    ends = np.column_stack([rng.normal(size=2) * 10 ** rng.uniform(-1, 1), rng.exponential(size=2) * 4])
-    if isinstance(psi, MicroF1):
-        ends[:, 1] = -ends[:, 1] - 0.1
-    p, q = (tuple(map(float, end)) for end in ends)
-    t, value, upper = psi.segment_maximum(p, q)
-    assert 0.0 <= t <= 1.0
-    assert psi.clipped(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])) == pytest.approx(value, rel=1e-9, abs=1e-12)
-    grid = np.linspace(0, 1, 2001)
-    best = psi.clipped_array(p[0] + grid * (q[0] - p[0]), p[1] + grid * (q[1] - p[1])).max()
-    assert value >= best * (1 - 1e-7) - 1e-12
-    assert upper >= max(best, value)
-    assert upper <= value * (1 + 1e-6) + 1e-6
-    if (form := psi.compiled_form()) is not None:
-        _, value, upper = segment_maximum(form.numbers, *p, *q)
-        assert upper >= max(best, value)
 
 
 @pytest.mark.parametrize(

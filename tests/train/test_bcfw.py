@@ -46,18 +46,6 @@ def test_converges_at_its_rate_and_its_bounds_hold(helpers, kind, surrogate):
     assert (best - result.history["lower_bound"] <= 2 * n / (steps + 2 * n) * (curvature + best)).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("surrogate", ["margin", "slack", "beta"])
-@pytest.mark.parametrize("kind", ["multiclass", "pairwise"])
-def test_reaches_the_optimum_in_the_end(helpers, kind, surrogate):
-    """Thousands of passes: the gap falls as 1/k."""
-    risk = getattr(helpers, kind)(helpers.surrogates[surrogate])
-    best = helpers.optimum(risk, 1.0)
-    result = bcfw(risk, lam=1.0, tol=1e-6, max_passes=30_000)
-    assert result.converged and result.lower_bound <= best * (1 + 1e-9)
-    assert best * (1 - 1e-9) <= result.objective <= best * (1 + 1e-6)
-
-
 @pytest.mark.parametrize("surrogate", ["margin", "beta"])
 def test_reaches_an_optimum_at_a_vertex(helpers, surrogate):
     """Where the dual optimum has all mass of each example on one label the steps end in it."""

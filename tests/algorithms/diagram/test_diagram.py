@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import pickle
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,21 +14,9 @@ from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
 from structopt.errors import DiagramRefused, InfeasibleSpace
 
 
-def _fuzz():
-    path = Path(__file__).parents[2] / "fuzz" / "diagrams.py"
-    spec = importlib.util.spec_from_file_location("structopt_fuzz_diagrams", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fuzz = _fuzz()
-
-
 @pytest.mark.parametrize("first", range(0, 90, 30))
-def test_random_spaces_against_brute_force(first):
-    kinds = [fuzz.case(seed) for seed in range(first, first + 30)]
+def test_random_spaces_against_brute_force(first, fuzz):
+    kinds = [fuzz("diagrams").case(seed) for seed in range(first, first + 30)]
     # Most are compiled; what is refused is refused for a reason that brute force confirms.
     assert kinds.count("compiled") >= 15
     assert set(kinds) <= {"compiled", "empty", "refused: tolerance", "refused: not determined"}
