@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.data import read as read_data
-from structopt.errors import StructoptError
+from structopt.errors import InfeasibleSpace, StructoptError
 from structopt.interop.files import read, write
 from structopt.interop.lp import _OBJECTIVES, _SECTIONS, _sections, _tokens, read_lp
 from structopt.interop.matrices import assemble
@@ -209,7 +209,13 @@ def _bounds(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarra
 
 
 def _written(space: CompiledSpace, writer: str, path: Path) -> bool:
-    """Write the space with one of four writers; False where the other tool has no way to."""
+    """Write the space with one of four writers; False where it holds no point, or the other tool has no way to."""
+    if (space.lower > space.upper).any():  # bounds of an integer, rounded inwards
+        try:
+            write(space, path)
+        except InfeasibleSpace:
+            return False
+        raise AssertionError("a space with crossed bounds is written")
     if writer == "structopt":
         write(space, path)
         return True

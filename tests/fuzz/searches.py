@@ -274,6 +274,9 @@ def check(result: Any, psi: Surrogate, best: float, labels: float, what: str, ac
     assert result.upper_bound >= labels - slack, f"{what}\nthe bound is below the best label {labels!r}"
     assert result.upper_bound >= best - slack, f"{what}\nthe bound is below the optimum {best!r}"
     assert result.upper_bound >= result.value, what
+    incumbents = [step.incumbent for step in result.trace]
+    assert incumbents == sorted(incumbents), f"{what}\nthe incumbent falls"
+    assert all(step.bound >= labels - slack for step in result.trace), f"{what}\na bound on the way is too low"
     if result.point is not None:
         own = float(clipped(psi, result.point.h, result.point.g))
         assert abs(own - result.value) <= 1e-8 * max(own, result.value), f"{what}\nthe point is worth {own!r}"

@@ -193,26 +193,6 @@ def test_micro_f1_of_every_family_equals_enumeration(family):
             assert micro_f1(z, truth, 0 * score, counted) == pytest.approx(1 - 2 * both / sizes)
 
 
-def test_micro_f1_of_a_declared_space():
-    """Two blocks of tags, one of which has no loss and does not count."""
-    rng = np.random.default_rng(0)
-    space = so.LabelSpace()
-    tag, other = space.binary("tag", 3), space.binary("other", 2)
-    space.subject_to(tag.sum() + other.sum() <= 3)
-    features = {"tag": so.features.Linear(), "other": so.features.Linear()}
-    model = so.Model(space, features, loss={"tag": so.losses.Hamming(weights=[1.0, 2.0, 1.0])})
-    counted = model.counted()
-    assert counted.tolist() == [1.0, 2.0, 1.0, 0.0, 0.0]
-    labels = np.array(list(space.enumerate()), dtype=float)
-    for _ in range(6):
-        score, truth = rng.normal(size=5), labels[rng.integers(len(labels))]
-        plane = MicroF1().plane(so.Oracle(space), score, model.loss_at(truth), truth, counted=counted)
-        want = max(0.0, *(micro_f1(z, truth, score, counted) for z in labels))
-        assert search.exact(plane, "micro_f1").value == pytest.approx(want, rel=1e-6, abs=1e-9)
-    with pytest.raises(so.errors.DeclarationError, match="counted="):
-        MicroF1().plane(so.Oracle(space), score, model.loss_at(truth), truth)
-
-
 def test_micro_f1_is_refused_where_it_means_nothing():
     ranking, segments = so.structures.Ranking(), so.structures.Segmentation(2, 2, loss="normalized")
     costs = so.structures.Multiclass(3, loss=[[0, 1, 2], [1, 0, 1], [2, 1, 0]])

@@ -42,62 +42,6 @@ def values(plane: Plane, psi, labels: np.ndarray) -> np.ndarray:
     return np.array([psi.clipped(p.h, p.g) for p in points if not (isinstance(psi, MicroF1) and p.g >= 0)] + [0.0])
 
 
-@settings(max_examples=5, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_product_searches_find_the_slack_of_a_slack_plane(seed):
-    """Its h is the margin; they maximise (1 + h) g all the same, and the counts are of that plane."""
-    space, labels, score, loss, truth = instance(seed)
-    plane = Slack().plane(so.Oracle(space), score, loss, truth)
-    want = values(plane, Slack(), labels).max()
-    result = search.angular(plane, rtol=0)
-    assert result.value == pytest.approx(want, rel=2e-5, abs=1e-3)
-    assert result.value == pytest.approx(search.exact(plane, "slack").value, rel=2e-5, abs=1e-3)
-    for other in (search.bisecting(plane), search.binary(plane), search.sarawagi(plane, xi=1.0)):
-        assert other.value <= want * (1 + 1e-9) and other.upper_bound >= want * (1 - 1e-9)
-    assert plane.queries >= result.queries > 0
-
-
-@settings(max_examples=6, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 4), solver=st.sampled_from(["highs", "auto"]))
-def test_bounds_hold_at_the_query_limit(seed, limit, solver):
-    """Of every search, over the labels and over their relaxation, which has them all."""
-    space, labels, score, loss, truth = instance(seed)
-    for integral in ("auto", "relax"):
-        oracle = so.Oracle(space, solver=solver, integral=integral)
-
-        def plane(oracle=oracle):
-            return Product().plane(oracle, score, loss, truth)
-
-        want = values(plane(), Product(), labels).max()
-        for result in (
-            search.angular(plane(), max_queries=limit),
-            search.bisecting(plane(), max_queries=limit),
-            search.binary(plane(), max_queries=limit),
-            search.sarawagi(plane(), xi=1.0, max_queries=limit),
-            search.convex_hull(plane(), Product(), max_queries=limit),
-            search.exact(plane(), Product(), max_queries=limit, front=False),
-        ):
-            assert result.upper_bound >= want * (1 - 1e-9), result
-            assert result.queries <= limit, result
-
-
-@settings(max_examples=6, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_a_relaxed_space_attains_its_hull(seed):
-    space, labels, score, loss, truth = instance(seed)
-    plane = Slack().plane(so.Oracle(space, solver="highs", integral="relax"), score, loss, truth)
-    result = search.exact(plane, "slack")
-    assert space.relaxed().contains(result.label)
-    point = plane.evaluate(result.label)
-    assert Slack().clipped(point.h, point.g) == pytest.approx(result.value, rel=1e-6, abs=1e-9)
-    assert result.upper_bound >= values(plane, Slack(), labels).max() * (1 - 1e-9)
-    assert result.absolute_gap <= 1e-5 * max(1.0, result.value)
-    product = Product().plane(plane.oracle, score, loss, truth)
-    for angular in (search.angular(product), search.angular(product, angles_only=True, max_queries=100)):
-        assert angular.value >= 0.998 * result.value - 1e-3
-        assert angular.upper_bound >= result.value * (1 - 1e-6)
-
-
 def test_a_pareto_front_replaces_the_search():
     space, labels, score, loss, truth = instance(3)
 
