@@ -88,7 +88,7 @@ _DEFAULTS: dict[str, Any] = {
     "mip_abs_gap": 1e-9,
 }
 #: Where this HiGHS has them. Its feasibility jump takes longer than all the rest of a small integer program
-#: (benchmarks/mip.py) and finds no label that the tree does not.
+#: (`python benchmarks/run.py overhead jump`) and finds no label that the tree does not.
 _DEFAULTS_IF_KNOWN: dict[str, Any] = {"mip_heuristic_run_feasibility_jump": False}
 #: The presolve of integer programs without its aggregator (rule 12), which runs in circles with doubleton equations on
 #: some tiny mixed programs, for ever and past every time limit (1.15.1).

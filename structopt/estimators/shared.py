@@ -51,7 +51,8 @@ class SharedSVM(HierarchicalEstimator):
     shares : {"optimal", "published"}
         How alpha follows from U; see `structopt.norms.shared_alpha`. The published shares do not minimise the
         objective, which may rise with them, and training ends when they move by less than `rounds_tol`. In deep and
-        unbalanced trees they lean on the upper nodes more, and may predict better for it (`benchmarks/hierarchy.py`).
+        unbalanced trees they lean on the upper nodes more, and may predict better for it
+        (``python benchmarks/run.py hierarchy synthetic``).
     trainer, tol, intercept, dtype, max_memory, max_passes, max_seconds, n_jobs, random_state, verbose, warm_start
         As for `HierarchicalSVM`; limits hold for each round. A warm start begins at the last weights of the nodes, too.
     solver

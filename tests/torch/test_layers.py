@@ -318,7 +318,7 @@ def test_sums_of_a_space_that_has_none_are_refused_by_example():
 
 
 def test_spo_plus_by_its_formula():
-    """Against PyEPO's own loss, see benchmarks/neural.py; here its formula on every label of a knapsack."""
+    """PyEPO is not installed here: compare with its formula on every label of a knapsack."""
     rng = np.random.default_rng(0)
     space = so.LabelSpace("knapsack")
     items = space.binary("item", 6)

@@ -2,8 +2,8 @@
 
 The search is the one for side constraints of a call (`side_constraints`), exact and seldom long: bounds of the
 Lagrangian leave few paths. Over five kinds of rows (upper bounds, tight ones, lower bounds, ranges, signs) and five
-spaces it took 1.2 to 810 times less time than an integer program in the mean (`benchmarks/diagrams.py --coupling`).
-That is no promise, so its time is watched.
+spaces it took 1.2 to 810 times less time than an integer program in the mean
+(`python benchmarks/run.py diagrams coupling`). That is no promise, so its time is watched.
 """
 
 from __future__ import annotations
