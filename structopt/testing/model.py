@@ -86,7 +86,7 @@ def keys(case: _Case) -> None:
 
 
 def codec(case: _Case) -> None:
-    """A label is encoded into its space, and the point decodes to the same point again."""
+    """A label is encoded into its space, the point decodes to the same point again, and predictions are best labels."""
     for i, (x, z) in enumerate(zip(case.inputs, case.points, strict=True)):
         assert case.model.space(x).contains(z), f"the point of label {i} is not in its space"
         again = case.model.encode(case.model.decode(z, x), x)
@@ -94,6 +94,10 @@ def codec(case: _Case) -> None:
         for other in case.others[i]:
             again = case.model.encode(case.model.decode(other, x), x)
             _close(case.scored(i) * again, case.scored(i) * other, f"a point of input {i} before and after decoding")
+    for i, x in enumerate(case.inputs[:3]):
+        c, predicted = case.model.scores(case.w, x), case.model.encode(case.model.predict(case.w, x), x)
+        best = Oracle(case.model.space(x), "highs").maximize(c).value
+        _close(c @ predicted, best, f"the score of the label predicted for input {i} and the best score")
 
 
 def scores(case: _Case) -> None:
