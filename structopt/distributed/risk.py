@@ -64,6 +64,9 @@ class ShardedRisk(Risk):
     True
     """
 
+    #: The workers do not tell which solvers find their labels.
+    value_error = 1e-5
+
     def __init__(
         self,
         load: Any,

@@ -100,6 +100,9 @@ class Risk(ABC):
     #: Whether it is a mean over its examples, queries or pairs, so that a mean of risks of parts is the risk of all.
     is_mean: bool = True
 
+    #: How far below the risk a value may lie, as a share of it: positive if a solver with tolerances finds the values.
+    value_error: float = 0.0
+
     #: Length of the weight vector.
     n_features: int
 

@@ -429,6 +429,10 @@ class StructuredRisk(Risk):
         return Violations(labels, scale, value - scale * margin, value, upper)
 
     @property
+    def value_error(self) -> float:  # type: ignore[override]
+        return self.model.value_error
+
+    @property
     def work(self) -> float:
         """Typical seconds of the work of this risk and its parts so far: counted, so the same in every run."""
         return self.watch.with_solver(*self.model.solver_runs)
@@ -640,6 +644,10 @@ class _Weighted(Risk):
         self.risk, self.weight = risk, weight
         self.n_features = risk.n_features
         self.lower_bound = weight * risk.lower_bound
+
+    @property
+    def value_error(self) -> float:  # type: ignore[override]
+        return self.risk.value_error
 
     def __len__(self) -> int:
         return len(self.risk)

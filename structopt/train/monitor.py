@@ -85,6 +85,8 @@ class Monitor:
         Stop as "stalled" after so many records without a change of objective or bound.
     info : callable, optional
         Returns the `info` of the results that the callback gets.
+    value_error : callable, optional
+        Returns how far an objective may lie below the true one, as a share of it (`structopt.risks.Risk.value_error`).
 
     Examples
     --------
@@ -115,6 +117,7 @@ class Monitor:
         problem: Mapping[str, Any] | None = None,
         patience: int | None = None,
         info: Callable[[], Mapping[str, Any]] | None = None,
+        value_error: Callable[[], float] = float,
     ) -> None:
         check_tol(tol)
         for name, limit in (("max_passes", max_passes), ("max_seconds", max_seconds)):
@@ -135,6 +138,7 @@ class Monitor:
         self.problem = {"trainer": trainer, **(problem or {})}
         self.patience = patience
         self._info = info
+        self._value_error = value_error
 
         self.objective = math.inf
         self._scale = 1.0  # the first objective
@@ -295,14 +299,18 @@ class Monitor:
         return 1e-5 * gap if math.isfinite(gap) else 0.0
 
     def _check_bound(self) -> None:
-        # A bound above an objective means an invalid cut: say so instead of reporting a closed gap. Both are sums over
-        # all examples whose terms cancel; valid runs differed by up to 2e-9.
-        slack = max(1e-8 * max(self._scale, abs(self.objective)), _PRECISION)
-        if self.lower_bound > self.objective + slack:
+        # A bound above an objective means an invalid cut: say so instead of reporting a closed gap.
+        excess = self.lower_bound - self.objective
+        if not excess > 0.0:
+            return
+        size = max(self._scale, abs(self.objective))
+        if excess > max(1e-9 * size, _PRECISION) and excess > self._value_error() * size:
             raise DeclarationError(
                 f"the lower bound {self.lower_bound!r} exceeds an objective {self.objective!r}: the risk is not "
                 "convex, its subgradient or its lower_bound is wrong, or a cut lies above it"
             )
+        # The search missed a little at this point. What no point is below, this point is not below either.
+        self.objective = self.lower_bound
 
     def stop(self, reason: str) -> None:
         """End the run for a reason of the trainer's own.

@@ -133,6 +133,7 @@ def run(method: Method, limits: Limits) -> TrainResult:
             problem=problem,
             patience=method.patience,
             info=lambda: {**method.info(), **method.cut_model()},
+            value_error=lambda: float(getattr(risk, "value_error", 0.0)),
         ) as monitor,
     ):
         state = monitor.resume(method.n_weights)

@@ -97,14 +97,15 @@ def equal_features_risk(surrogate="margin", n=8, seed=0, closure=True, tied=Fals
     return so.train.StructuredRisk(model, X, Y, surrogate, rtol=1e-10)
 
 
-def unscaled_links_risk(surrogate="slack", n=12, seed=0):
+def unscaled_links_risk(surrogate="slack", n=12, seed=0, solver="auto"):
     """One example of a relaxed program with few weights, whose features differ in size by a factor of 10,000."""
     rng = np.random.default_rng(seed)
     space = so.LabelSpace("links")
     node, edge = space.binary("node", n), space.binary("edge", (n, n))
     space.subject_to(edge.sum(axis=0) <= 1, edge.sum(axis=1) == node)
     features = {name: so.features.Shared(name) for name in ("node", "edge")}
-    model = so.Model(space, features, {name: so.losses.Hamming() for name in features}, integral="relax")
+    losses = {name: so.losses.Hamming() for name in features}
+    model = so.Model(space, features, losses, integral="relax", solver=solver)
     a, b = rng.uniform(0, 100, (2, n, 2))
     d = np.linalg.norm(a[:, None] - b, axis=2).ravel()
     x = {

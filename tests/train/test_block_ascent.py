@@ -176,3 +176,20 @@ def test_gram_matrix_has_the_inner_products_of_the_cuts(helpers, kind, sparse):
             sets.rebuild(vectors[k], 1.0)
         np.testing.assert_allclose(sets.gram[i, :count, :count], vectors @ vectors.T, atol=1e-9)
     sets.alpha[:] = alpha
+
+
+@pytest.mark.parametrize("trainer", [block_ascent, n_slack])
+def test_error_of_a_simplex_method_does_not_end_a_fit(helpers, trainer):
+    # HiGHS misses 4e-8 of the risk at a point at which the known labels prove a larger value.
+    risk = helpers.unscaled_links("slack", n=8, seed=9, solver="highs")
+    assert risk.value_error == 0.0
+    result = trainer(risk, lam=0.05, tol=1e-7, max_passes=60)
+    assert result.converged
+    assert 1e-8 < risk.value_error < 1e-5
+    assert result.lower_bound <= result.objective
+
+
+def test_algorithms_make_no_error_in_values(helpers):
+    risk = helpers.equal_features(closure=True)
+    block_ascent(risk, lam=0.05, tol=1e-3)
+    assert risk.value_error == 0.0

@@ -167,3 +167,20 @@ def test_progress_in_a_file_is_a_few_lines(capsys):
             monitor.bound(k / 1000)
             monitor.record()
     assert capsys.readouterr().err.count("oracle calls") <= 4
+
+
+def test_bound_may_exceed_an_objective_by_the_error_of_its_solver():
+    monitor = Monitor("t", value_error=lambda: 1e-6)
+    monitor.offer(np.ones(2), 10.0)
+    assert monitor.bound(10.0 + 5e-6)
+    assert monitor.objective == monitor.lower_bound == 10.0 + 5e-6
+    assert monitor.gap == 0.0
+    with pytest.raises(DeclarationError, match="exceeds an objective"):
+        monitor.bound(10.0 + 3e-5)
+
+
+def test_bound_may_not_exceed_an_exact_objective():
+    monitor = Monitor("t")
+    monitor.offer(np.ones(2), 10.0)
+    with pytest.raises(DeclarationError, match="exceeds an objective"):
+        monitor.bound(10.0 + 5e-8)
