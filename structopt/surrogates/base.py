@@ -16,7 +16,7 @@ from structopt.errors import DeclarationError
 from structopt.plane import Plane
 from structopt.plane.coordinates import Affine
 from structopt.space.compiled import FloatArray
-from structopt.surrogates.compiled import WIDENED, Form, from_python
+from structopt.surrogates.compiled import ROUNDED, WIDENED, Form, from_python
 
 __all__ = ["Affine", "Surrogate", "better_end"]
 
@@ -309,7 +309,8 @@ class Surrogate(ABC):
             if high - low <= 1e-13:
                 break
         t_best = float(t[best])
-        return t_best, float(values[best]), max(float(values[best]), self._corner(p, q, low, high)) * WIDENED
+        upper = max(float(values[best]), self._corner(p, q, low, high))
+        return t_best, float(values[best]), self._widened(p, q, t_best, upper)
 
     def _bracket(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float]:
         """An interval of t that holds the maximum, found even where ψ is positive on a short piece only."""
@@ -361,6 +362,11 @@ class Surrogate(ABC):
             self._refuse_nan(h[unknown], g[unknown])
             values = np.where(unknown, 0.0, values)
         return np.maximum(values, 0.0)
+
+    def _widened(self, p: tuple[float, float], q: tuple[float, float], t: float, upper: float) -> float:
+        """Return a bound that also holds if the best point of a segment, the one at `t`, is rounded."""
+        h, g = (a + t * (b - a) + ROUNDED * (abs(a) + abs(b)) for a, b in zip(p, q, strict=True))
+        return max(upper, self.clipped(h, g)) * WIDENED
 
     def _corner(self, p: tuple[float, float], q: tuple[float, float], low: float, high: float) -> float:
         h = max(p[0] + low * (q[0] - p[0]), p[0] + high * (q[0] - p[0]))
@@ -440,4 +446,5 @@ def _owner(kind: type, name: str) -> type:
 def better_end(surrogate: Surrogate, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
     """Return the maximum on a segment of a ψ that is monotone along every segment."""
     first, last = surrogate.clipped(*p), surrogate.clipped(*q)
-    return (0.0, first, first * WIDENED) if first >= last else (1.0, last, last * WIDENED)
+    t, best = (0.0, first) if first >= last else (1.0, last)
+    return t, best, surrogate._widened(p, q, t, best)

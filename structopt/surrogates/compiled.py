@@ -36,6 +36,7 @@ __all__ = [
     "PROB_CONVEX",
     "PRODUCT",
     "RATIO",
+    "ROUNDED",
     "WIDENED",
     "Form",
     "clipped",
@@ -56,9 +57,11 @@ _CODE, _P, _Q, _G_LOWER, _VALUE_AT, _H_SLOPE_AT, _G_SLOPE_AT, _DIRECTION_AT = ra
 _ROOT_HALF_PI, _ROOT_TWO_PI, _ROOT_HALF = math.sqrt(math.pi / 2.0), math.sqrt(2.0 * math.pi), math.sqrt(0.5)
 #: A bracket of t this narrow is a point.
 FLAT = 1e-13
-#: Factor of a bound on ψ along a segment. The kernels' ψ and NumPy's differ by up to 4.4e-14, and a rounded point of a
-#: segment by up to 8e-14.
+#: Factor of a bound on ψ along a segment: the kernels' ψ and NumPy's differ by up to 4.4e-14.
 WIDENED = 1.0 + 1e-13
+#: A coordinate of a point of a segment is rounded by less than this share of its ends' absolute values, added up. They
+#: may be much larger than the coordinate.
+ROUNDED = 1e-15
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double)
 
 
@@ -343,7 +346,17 @@ def segment_maximum(f: FloatArray, h0: float, g0: float, h1: float, g1: float) -
 
     """
     t, value, upper = segment_search(f, h0, g0, clipped(f, h0, g0), h1, g1, clipped(f, h1, g1), 1e-14)
-    return t, value, upper * WIDENED
+    return t, value, widened(f, t, upper, h0, g0, h1, g1)
+
+
+@inner
+def widened(f: FloatArray, t: float, upper: float, h0: float, g0: float, h1: float, g1: float) -> float:
+    """Return a bound that also holds if the best point of a segment, the one at `t`, is rounded."""
+    h = h0 + t * (h1 - h0) + ROUNDED * (abs(h0) + abs(h1))
+    g = g0 + t * (g1 - g0) + ROUNDED * (abs(g0) + abs(g1))
+    if int(f[_CODE]) == RATIO and g >= 0.0:  # a quotient is infinite there
+        return upper * WIDENED
+    return max(upper, clipped(f, h, g)) * WIDENED
 
 
 @kernel

@@ -13,7 +13,7 @@ from structopt.errors import DeclarationError
 from structopt.plane import Plane
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.base import Affine, Surrogate, better_end
-from structopt.surrogates.compiled import RATIO, Form, form
+from structopt.surrogates.compiled import RATIO, ROUNDED, WIDENED, Form, form
 
 __all__ = ["MicroF1"]
 
@@ -64,6 +64,12 @@ class MicroF1(Surrogate):
 
     def segment_maximum(self, p: tuple[float, float], q: tuple[float, float]) -> tuple[float, float, float]:
         return better_end(self, p, q)
+
+    def _widened(self, p: tuple[float, float], q: tuple[float, float], t: float, upper: float) -> float:
+        rounding = ROUNDED * (abs(p[1]) + abs(q[1]))
+        if p[1] + t * (q[1] - p[1]) + rounding >= 0.0:  # the quotient is infinite there
+            return upper * WIDENED
+        return super()._widened(p, q, t, upper)
 
     def factors(
         self, score: npt.ArrayLike, loss: Affine, truth: npt.ArrayLike, counted: Any = None

@@ -10,7 +10,7 @@ import numpy as np
 from structopt.checks import checked
 from structopt.errors import DeclarationError
 from structopt.surrogates.base import Surrogate, better_end
-from structopt.surrogates.compiled import GENERALIZED, MARGIN, PRODUCT, WIDENED, Form, form
+from structopt.surrogates.compiled import GENERALIZED, MARGIN, PRODUCT, Form, form
 
 __all__ = ["BetaScaling", "GeneralizedScaling", "Margin", "Product", "Slack"]
 
@@ -79,7 +79,7 @@ class Slack(Surrogate):
                 best_h, best_g = h + t * dh, g + t * dg
                 if best_h > 0.0 and best_g > 0.0:
                     value = best_h * best_g
-                    return t, value, value * WIDENED
+                    return t, value, self._widened(p, q, t, value)
         return better_end(self, p, q)
 
 

@@ -206,3 +206,20 @@ def test_risks_check_compiled_surrogates_as_others():
     for psi, slopes in ((compiled_slack, flat), (square, doubled)):
         with pytest.raises(DeclarationError, match=r"differences give|decreases"):
             so.train.StructuredRisk(so.structures.MultiLabel(2), X, Y, from_functions("own", psi, slopes))
+
+
+@pytest.mark.parametrize("psi", SHIPPED, ids=repr)
+def test_bounds_on_segments_hold_at_rounded_points(psi):
+    # A coordinate far below those of an end is rounded by much of itself: of h = 0.05 next to -92, by 2e-13 of it.
+    rng = np.random.default_rng(598)
+    for _ in range(300):
+        h = rng.normal(size=2) * 10 ** rng.uniform(-2, 2, 2)
+        g = np.abs(rng.normal(size=2)) * 10 ** rng.uniform(-2, 2, 2) * (-1 if isinstance(psi, MicroF1) else 1)
+        p, q = (float(h[0]), float(g[0])), (float(h[1]), float(g[1]))
+        t, _, upper = psi.segment_maximum(p, q)
+        fast_t, _, fast_upper = forms.segment_maximum(psi.form.numbers, *p, *q)
+        for best, bound in ((t, upper), (fast_t, fast_upper)):
+            places = np.array([0.0, best, 1.0])
+            moved = psi.clipped_array(h[0] + places * (h[1] - h[0]), g[0] + places * (g[1] - g[0]))
+            mixed = psi.clipped_array((1 - places) * h[0] + places * h[1], (1 - places) * g[0] + places * g[1])
+            assert max(moved.max(), mixed.max()) <= bound
