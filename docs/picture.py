@@ -39,7 +39,7 @@ def main() -> None:
     most = int(np.argmax([result.queries for result in results]))
     labels = [(point.h, point.g) for point in (planes[most].evaluate(z) for z in space.enumerate())]
     so.plot.plane(results[most], labels=labels, ax=left)
-    left.set_title("the labels of one example, and the search for the most violated", fontsize=10)
+    left.set_title("the labels of one example, and the most violated one", fontsize=10)
     left.set_xlabel("h: how far the label outscores the truth")
     left.set_ylabel("g: its loss")
     so.plot.convergence({f"{name} rescaling": svm.result_ for name, svm in runs.items()}, ax=right)
@@ -63,11 +63,11 @@ def tutorial() -> None:
         if "result" in names:
             break
     labels = [(point.h, point.g) for point in map(names["plane"].evaluate, names["space"].enumerate())]
-    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(4.8, 3.2), layout="constrained")
     so.plot.plane(names["result"], labels=labels, ax=axes)
     axes.set_xlabel("h: margin error")
     axes.set_ylabel("g: task loss")
-    figure.savefig(TARGET / "tutorial_plane.png", dpi=110)
+    figure.savefig(TARGET / "tutorial_plane.png", dpi=150)
 
 
 if __name__ == "__main__":
