@@ -280,16 +280,17 @@ def _joined(parts: list[TrainResult]) -> TrainResult:
     """The results of separate problems as that of their sum."""
     objective = math.fsum(part.objective for part in parts)
     lower_bound = math.fsum(part.lower_bound for part in parts)
-    last = [part.history[-1] for part in parts]
     record = Record(
         objective,
         lower_bound,
         relative_gap(objective, lower_bound),
-        sum(end.oracle_calls for end in last),
-        sum(end.passes for end in last) / len(parts),
-        sum(end.seconds for end in last),
+        sum(part.oracle_calls for part in parts),
+        sum(part.passes for part in parts) / len(parts),
+        sum(part.seconds for part in parts),
     )
     unfinished = [part.stopped for part in parts if not part.converged]
+    if "interrupted" in unfinished:  # the classes after it had one pass each
+        unfinished = ["interrupted"]
     return TrainResult(
         w=np.concatenate([part.w for part in parts]),
         objective=objective,

@@ -9,6 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import structopt as so
+from structopt.estimators.linear import _joined
+from structopt.train import History, TrainResult
 from structopt.train.monitor import Monitor
 
 
@@ -54,7 +56,7 @@ def test_interrupted(case, monkeypatch):
     monkeypatch.setattr(Monitor, "record", record)
     with pytest.warns(ConvergenceWarning, match="interrupted by the user; fit again with warm_start=True"):
         est = case.fit(case.make(tol=1e-14))
-    assert est.result_.stopped == "interrupted" or "results" in est.result_.info
+    assert est.result_.stopped == "interrupted"
     assert np.isfinite(est.coef_).all()
 
 
@@ -62,3 +64,27 @@ def test_shared_rounds_are_reported(cases):
     case = cases["SharedSVM"]
     with pytest.warns(ConvergenceWarning, match="max_rounds=1 .*raise max_rounds or rounds_tol"):
         case.fit(case.make(max_rounds=1))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_of_several_classes_is_interrupted_if_one_of_them_is(monkeypatch):
+    calls = []
+    record = Monitor.record
+
+    def one_call(self, *args, **kwargs):
+        calls.append(None)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return record(self, *args, **kwargs)
+
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(Monitor, "record", one_call)
+    svm = so.LinearSVM(lam=1e-3, tol=0.0, max_passes=3).fit(rng.normal(size=(30, 3)), np.arange(30) % 3)
+    assert [part.stopped for part in svm.result_.info["results"]] == ["passes", "interrupted", "passes"]
+    assert svm.result_.stopped == "interrupted"
+
+
+def test_classes_without_a_record_join():
+    part = TrainResult(np.zeros(2), np.inf, -np.inf, np.inf, History(), "interrupted")
+    joined = _joined([TrainResult.of_weights([1.0, 2.0], 0.5, passes=2.0), part])
+    assert joined.stopped == "interrupted" and joined.passes == 1.0 and joined.w.tolist() == [1.0, 2.0, 0.0, 0.0]
