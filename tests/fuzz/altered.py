@@ -8,6 +8,7 @@ is. A forged checkpoint may change it, but no bound may exceed its objective.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -20,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 import structopt as so
 from structopt import _archive
 from structopt.errors import StructoptError
 from structopt.risks import regularizers
 
-CHECKPOINT, ESTIMATOR = "structopt checkpoint 4", "structopt estimator 2"
+CHECKPOINT, ESTIMATOR, NETWORK = "structopt checkpoint 4", "structopt estimator 2", "structopt network 1"
 TOL, PASSES = 1e-3, 25
 
 # ---- what is altered -------------------------------------------------------------------------------
@@ -107,8 +109,56 @@ def _estimators() -> dict[str, tuple[Callable[[], Any], Any]]:
             _X,
         ),
         "CRF": (lambda: so.CRF(lam=0.1, transitions="bio", tol=0.1).fit(_SEQUENCES, _STATES), _SEQUENCES),
+        "CRF, blocks": (lambda: so.CRF(_blocks(), lam=0.1, tol=0.1).fit(_X, _labels_of_blocks()), _X),
+        "SharedSVM": (lambda: so.SharedSVM(_TREE, lam=0.1, tol=0.1, max_rounds=2).fit(_X, _LEAVES), _X),
         "LinearSVM": (lambda: est.LinearSVM(lam=0.1).fit(_X, _LEAVES), _X),
+        "FBetaSVM": (lambda: est.FBetaSVM(lam=0.1).fit(_X, _signs()), _X),
+        "AUCMaximizer": (lambda: est.AUCMaximizer(lam=0.1).fit(_X, _signs()), _X),
+        "RankSVM": (lambda: est.RankSVM(lam=0.1).fit(_X, _CLASSES), _X),
+        "OrdinalRegressor": (lambda: est.OrdinalRegressor(lam=0.1).fit(_X, _CLASSES), _X),
+        "QuantileRegressor": (lambda: est.QuantileRegressor(lam=0.1).fit(_X, _CLASSES), _X),
+        **({"NeuralStructured": (lambda: _neural().fit(_X, _labels_of_blocks()), _X)} if _HAS_TORCH else {}),
     }
+
+
+_HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+
+def _blocks() -> Any:
+    """A model whose labels have two blocks."""
+    space = so.LabelSpace("blocks")
+    tag, both = space.binary("tag", 3), space.binary("both")
+    space.subject_to(both <= tag[0])
+    terms = {"tag": so.features.Linear(intercept=True), "both": so.features.Linear()}
+    return so.Model(space, terms, so.losses.Hamming())
+
+
+def _labels_of_blocks() -> list[dict[str, Any]]:
+    return [{"tag": tag, "both": np.array(tag[0] * tag[1])} for tag in _TAGS]
+
+
+def _neural() -> Any:
+    import torch
+
+    from structopt.torch import NeuralStructured
+
+    class Net(torch.nn.Module):
+        """Scores of both blocks."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tag, self.both = torch.nn.Linear(3, 3), torch.nn.Linear(3, 1)
+            self.norm = torch.nn.BatchNorm1d(3)  # has buffers of floats and of an integer
+
+        def forward(self, X: torch.Tensor) -> dict[str, torch.Tensor]:
+            X = self.norm(X)
+            return {"tag": self.tag(X), "both": self.both(X)[:, 0]}
+
+    return NeuralStructured(_blocks(), Net, epochs=1, random_state=0)
+
+
+def _load(name: str, path: Path) -> Any:
+    return _neural().load(path) if name == "NeuralStructured" else so.load(path)
 
 
 _LEAVES_ABC = np.array(["a", "b", "c"])[_CLASSES]
@@ -147,7 +197,7 @@ def _saved(name: str) -> tuple[bytes, Any]:
         estimator = fit()
         estimator.save(folder / "model.npz")
         # Everything that a loaded estimator imports is imported here.
-        found = so.load(folder / "model.npz").predict(inputs)
+        found = _load(name, folder / "model.npz").predict(inputs)
         _made[name] = (folder / "model.npz").read_bytes(), found
         shutil.rmtree(folder)
     return _made[name]
@@ -318,13 +368,18 @@ def case(seed: int) -> str:
     try:
         path.write_bytes(raw if forged else _damage(raw, rng))
         if forged:
-            _forge(path, CHECKPOINT if is_checkpoint else ESTIMATOR, rng)
+            _forge(path, CHECKPOINT if is_checkpoint else NETWORK if name == "NeuralStructured" else ESTIMATOR, rng)
         modules = set(sys.modules)
         _watched.append(folder)
         try:
             found = (_resumed if is_checkpoint else _predicted)(name, path)
         except StructoptError:
             outcome = "our error"
+        except NotFittedError:
+            # A file without anything learned is the file of an estimator that was not fitted.
+            learned = _archive.read_archive(path, ESTIMATOR, allow_nan=True)[0]["learned"]
+            assert forged and not is_checkpoint and not learned, f"{name}: not fitted, but {sorted(learned)} are there"
+            outcome = "not fitted"
         else:
             outcome = _judged(found, expected, is_checkpoint, forged)
         finally:
@@ -341,7 +396,7 @@ def case(seed: int) -> str:
 
 
 #: Packages that are imported when they are first needed, regardless of the file.
-_OURS = {"structopt", "numpy", "scipy", "sklearn", "numba", "highspy", "piqp", "tqdm", "llvmlite", "encodings"}
+_OURS = {"structopt", "numpy", "scipy", "sklearn", "numba", "highspy", "piqp", "tqdm", "llvmlite", "encodings", "torch"}
 
 
 def _resumed(name: str, path: Path) -> Any:
@@ -349,7 +404,7 @@ def _resumed(name: str, path: Path) -> Any:
 
 
 def _predicted(name: str, path: Path) -> Any:
-    return so.load(path).predict(_estimators()[name][1])
+    return _load(name, path).predict(_estimators()[name][1])
 
 
 def _judged(found: Any, expected: Any, is_checkpoint: bool, forged: bool) -> str:
@@ -368,4 +423,8 @@ def _judged(found: Any, expected: Any, is_checkpoint: bool, forged: bool) -> str
 def _alike(a: Any, b: Any) -> bool:
     if len(a) != len(b):
         return False
+    if isinstance(a, list) and a and isinstance(a[0], dict):
+        return all(
+            x.keys() == y.keys() and _alike(list(x.values()), list(y.values())) for x, y in zip(a, b, strict=True)
+        )
     return all(np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(a, b, strict=True))
