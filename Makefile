@@ -48,7 +48,7 @@ test-all: lint types  ## everything, the slow tests too, with examples that no r
 
 # Compiled code looks at every index, and raises where it would read past an array. numba's cache does not tell code with
 # these checks from code without: it has a folder of its own.
-BOUNDS = algorithms estimators hierarchy jit losses model norms oracle plane recognize risks search structures surrogates train \
+BOUNDS = estimators hierarchy jit kernels losses model norms oracle plane recognize risks search structures surrogates train \
 	test_metrics.py
 test-bounds: $(VENV)/.dev  ## everything that reaches a kernel, with numba's bounds checking
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.numba_bounds $(BIN)/python -m pytest -n 2 --dist worksteal \

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LAWS = ("tests/laws", "tests/backends/test_conformance.py")
 #: Per area: the laws that usually kill a mutant, and the other tests that may. Both are arguments of pytest.
 AREAS = {
-    "algorithms": ("tests/laws/test_laws.py", "tests/oracle tests/algorithms tests/structures"),
+    "algorithms": ("tests/laws/test_laws.py", "tests/oracle tests/kernels tests/structures"),
     "codecs": ("tests/laws/test_models.py", "tests/model tests/structures tests/testing"),
     "search": ("tests/laws/test_searches.py", "tests/search tests/plane"),
     "surrogates": ("tests/laws/test_surrogates.py", "tests/surrogates tests/search"),

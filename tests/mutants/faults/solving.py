@@ -194,16 +194,16 @@ def _nodes(kind: str) -> Callable[[], so.Oracle]:
 
 _misled("multiclass", _shipped("Multiclass", 4), "tests/structures/test_flat.py")
 _misled("multilabel", _shipped("MultiLabel", 5, 1, 2), "tests/structures/test_flat.py")
-_misled("pairwise", _shipped("PairwiseMRF", 4), "tests/algorithms/test_pairwise.py")
+_misled("pairwise", _shipped("PairwiseMRF", 4), "tests/kernels/test_pairwise.py")
 _misled("leaves", _nodes("leaves"), "tests/structures/test_hierarchy.py")
 _misled("closure", _nodes("closure"), "tests/structures/test_hierarchy.py")
 _misled("chain", _shipped("Chain", 3, shape=(3, 1)), "tests/structures/test_chain.py")
 _misled("segments", _shipped("Segmentation", 2, 2, shape=(3, 1)), "tests/structures/test_segmentation.py")
 _misled("arborescence", _shipped("Arborescence", shape=(4, 4, 1)), "tests/structures/test_arborescence.py")
 _misled("assignment", _shipped("Assignment", 3, shape=(3, 3, 1)), "tests/structures/test_assignment.py")
-_misled("diagram", lambda: so.Oracle(_knapsack(), "diagram"), "tests/algorithms/diagram")
+_misled("diagram", lambda: so.Oracle(_knapsack(), "diagram"), "tests/kernels/diagram")
 _misled("enumeration", lambda: so.Oracle(_knapsack()), "tests/oracle", "knapsack")
-_misled("path", _copied("Segmentation", 2, 2, shape=(3, 1)), "tests/algorithms/test_paths.py", "copied")
+_misled("path", _copied("Segmentation", 2, 2, shape=(3, 1)), "tests/kernels/test_paths.py", "copied")
 _misled("forest", _copied("Chain", 3, shape=(3, 1)), "tests/recognize", "copied")
 
 # ---- planes and searches ---------------------------------------------------------------------------
