@@ -95,39 +95,34 @@ def write_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object
         raise DeclarationError(f"{os.fspath(path)!r} is a folder; give the name of a file.")
     if os.path.exists(path) and not os.path.isfile(path):
         raise DeclarationError(f"{os.fspath(path)!r} is a device or a pipe; give the name of a file.")
-    descriptor, temporary = _new_file(target)
+    temporary: Path | None = None
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        while True:
+            temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")
+            try:
+                file = open(temporary, "xb")  # noqa: SIM115
+            except FileExistsError:
+                temporary = None
+                continue
+            if _lock(file.fileno()) and os.path.lexists(temporary):
+                break
+            file.close()  # `remove_leftovers` of another run came between the two
+        with file:
             with suppress(OSError, AttributeError):  # an existing file keeps its permissions
-                os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             write(file)
             file.flush()
-            os.fsync(descriptor)  # the new name must not reach the disk before the bytes do
+            os.fsync(file.fileno())  # the new name must not reach the disk before the bytes do
             if sys.platform != "win32":  # which cannot rename an open file
                 os.replace(temporary, target)
         if sys.platform == "win32":
             os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):  # the folder may have disappeared: the first error is the one to report
-            os.unlink(temporary)
+    except BaseException:  # Ctrl-C may come as soon as the file exists
+        if temporary is not None:
+            with suppress(OSError):  # the folder may have disappeared: the first error is the one to report
+                os.unlink(temporary)
         raise
     _sync_folder(target.parent)
-
-
-def _new_file(target: Path) -> tuple[int, Path]:
-    """Create a file next to `target` under a name that nobody can foresee, and lock it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY", "O_NOINHERIT"):
-        flags |= getattr(os, name, 0)
-    while True:
-        temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            descriptor = os.open(temporary, flags, 0o666)
-        except FileExistsError:
-            continue
-        if _lock(descriptor) and os.path.lexists(temporary):
-            return descriptor, temporary
-        os.close(descriptor)  # `remove_leftovers` of another run came between the two
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
@@ -205,7 +200,7 @@ def read_bytes(path: str | os.PathLike[str], compression: str | None = None, max
     >>> read_bytes(path, "gzip", max_bytes=999)
     Traceback (most recent call last):
         ...
-    structopt.errors.DeclarationError: '...zeros.gz' has more than the 999 bytes allowed; give max_bytes= if you ...
+    structopt.errors.DeclarationError: '...' has more than the 999 bytes allowed; give max_bytes= if you ...
     """
     shown = repr(os.fspath(path))
     too_large = f"{shown} has more than the %d bytes allowed; give max_bytes= if you trust it."
@@ -221,10 +216,12 @@ def read_bytes(path: str | os.PathLike[str], compression: str | None = None, max
             for chunk in _unpacked(file, compression):
                 found += chunk
                 if len(found) > limit:
-                    raise DeclarationError(too_large % limit)
+                    break
         except (OSError, EOFError, ValueError, zlib.error) as error:
             suffix = Path(path).suffix
             raise DeclarationError(f"{shown} ends in {suffix} but is not a {compression} file: {error}.") from error
+        if len(found) > limit:
+            raise DeclarationError(too_large % limit)
     return bytes(found)
 
 
