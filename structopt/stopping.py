@@ -139,7 +139,8 @@ def call_in_thread(function: Callable[[], _B]) -> _B:
     """Call a function that reacts neither to signals nor to a stop flag, and return its result.
 
     The function runs in a thread of its own, so that the caller can react. After Ctrl-C the thread ends by itself, and
-    its result is dropped. The thread does not keep the interpreter from exiting.
+    its result is dropped. The thread does not keep the interpreter from exiting. If the function returns just while
+    the interpreter exits, Python 3.11 aborts the process: compiled code cannot take the GIL back then.
 
     Examples
     --------
