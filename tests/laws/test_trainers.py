@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -47,6 +48,16 @@ def test_laws_of_trainers(name):
 def test_every_trainer_has_a_case():
     ours = {name for name in so.train.names() if hasattr(so.train, name)}  # other tests register their own
     assert ours == set(PROBLEMS)
+
+
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_the_simplex_program_has_the_minimum_of_its_planes(n):
+    rng, lam, w = np.random.default_rng(n), 0.3, cp.Variable(4)
+    A, b = rng.normal(size=(n, 4)), rng.normal(size=n)
+    alpha, found = so.train.solve_simplex_qp(A @ A.T, b, lam, 1e-12)
+    best = cp.Problem(cp.Minimize(lam / 2 * cp.sum_squares(w) + cp.max(A @ w + b))).solve(solver=cp.CLARABEL)
+    assert found.value == pytest.approx(best, rel=1e-6, abs=1e-6)
+    assert found.value == pytest.approx(b @ alpha - np.sum((alpha @ A) ** 2) / (2 * lam), rel=1e-9)
 
 
 # ---- trainers that break a law ---------------------------------------------------------------------
