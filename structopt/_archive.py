@@ -96,6 +96,7 @@ def write_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object
     if os.path.exists(path) and not os.path.isfile(path):
         raise DeclarationError(f"{os.fspath(path)!r} is a device or a pipe; give the name of a file.")
     temporary: Path | None = None
+    before = sys.exc_info()[1]
     try:
         while True:
             temporary = target.with_name(f"{target.name}.{secrets.token_hex(8)}.tmp")
@@ -117,12 +118,27 @@ def write_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object
                 os.replace(temporary, target)
         if sys.platform == "win32":
             os.replace(temporary, target)
-    except BaseException:  # Ctrl-C may come as soon as the file exists
+    except BaseException as error:  # Ctrl-C may come as soon as the file exists
         if temporary is not None:
             with suppress(OSError):  # the folder may have disappeared: the first error is the one to report
                 os.unlink(temporary)
+        if _hides_interrupt(error, before):
+            raise KeyboardInterrupt from error
         raise
     _sync_folder(target.parent)
+
+
+def _hides_interrupt(error: BaseException, before: BaseException | None) -> bool:
+    """Return whether an error replaced Ctrl-C that came after the exception `before`.
+
+    `zipfile` raises ValueError if Ctrl-C comes between a member's first and last byte.
+    """
+    found = error.__context__
+    while found is not None and found is not before:
+        if isinstance(found, KeyboardInterrupt):
+            return True
+        found = found.__context__
+    return False
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -64,6 +64,26 @@ def test_full_disk_leaves_the_old_file_and_no_other(
     assert [(found.name, found.read_bytes()) for found in tmp_path.iterdir()] == [(name, b"precious")] * existing
 
 
+def test_an_error_of_the_writer_does_not_hide_an_interrupt(tmp_path: Path) -> None:
+    def interrupted(file: Any) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise ValueError("there is an open writing handle")
+
+    def full(file: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "numbers", interrupted)
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:  # an error of a save after Ctrl-C is an error
+        with pytest.raises(OSError, match="No space"):
+            write_file(tmp_path / "numbers", full)
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_interrupt_at_any_line_leaves_no_other_file(tmp_path: Path) -> None:
     path, lines = tmp_path / "numbers", 0
 
