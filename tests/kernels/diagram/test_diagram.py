@@ -244,20 +244,3 @@ def test_a_small_excess_in_a_row_of_large_coefficients_is_not_taken_for_rounding
 def test_relative_thresholds_are_those_of_contains():
     space = so.LabelSpace.from_matrices([[1000, 1000]], -np.inf, 1999.999)
     assert compile_diagram(space.compiled).contains([1, 1]) == space.contains([1, 1])
-
-
-@pytest.mark.parametrize("name", sorted(so.available_models()))
-def test_every_model_has_the_values_of_its_oracle(name):
-    loaded = so.load_model(name)
-    X, _ = loaded.data(2, 0)
-    space = loaded.model.space(X[0])
-    try:
-        diagram = compile_diagram(space.compiled)
-    except DiagramRefused as refusal:
-        # Flows and orders of documents are no sets of integer labels, or too many; the rows of tours are not listed.
-        assert refusal.reason in ("no integers", "width", "unbounded", "lazy rows"), refusal
-        return
-    algorithm, oracle = DiagramAlgorithm(diagram), loaded.model.oracle(X[0])
-    C = np.random.default_rng(0).normal(size=(5, space.n_variables))
-    np.testing.assert_allclose(algorithm.maximize_batch(C).values, oracle.solve_batch(C).values, atol=1e-9)
-    assert all(space.contains(z) for z in algorithm.maximize_batch(C).Z)
