@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 
 import numpy as np
@@ -62,3 +63,46 @@ def test_a_forked_process_has_threads_of_its_own():
     process.start()
     process.join(60)
     assert process.exitcode == 0 and queue.get() == 4
+
+
+INTERRUPTED = """
+import sys
+from structopt._jit.threads import in_threads
+
+moment = 0
+def interrupt(frame, event, argument):
+    global moment
+    if frame.f_code.co_name == "work":
+        return None
+    moment -= event == "line"
+    if moment == 0:
+        raise KeyboardInterrupt
+    return interrupt
+
+def call():
+    done = []
+    def work(first, last):
+        done.extend(range(first, last))
+    in_threads(work, 3, 3)
+    return sorted(done)
+
+for at in range(1, 1000):
+    moment = at
+    sys.settrace(interrupt)
+    try:
+        call()
+        sys.settrace(None)
+        break
+    except KeyboardInterrupt:
+        sys.settrace(None)
+    assert call() == [0, 1, 2]
+print("interrupted", at)
+"""
+
+
+def test_an_interrupt_at_any_line_leaves_the_pool_usable():
+    """An interrupt inside a lock of the pool would block the next call for ever."""
+    command = [sys.executable, "-c", INTERRUPTED]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout.split()[1]) > 20
