@@ -39,7 +39,7 @@ from faults import edges, learning, patches, solving  # noqa: E402, F401
 from faults.base import AREAS, LAWS, MUTANTS, ROOT, Patch, Seam  # noqa: E402, F401
 
 #: Seconds after which tests without an end are stopped; this counts as a failure.
-_LONG = 3600
+_LONG = 900
 #: Libraries that every run of pytest needs, in the order in which they can be imported.
 _LIBRARIES = "cvxpy hypothesis matplotlib.pyplot sklearn.utils numba pandas pyomo.environ pulp highspy"
 
