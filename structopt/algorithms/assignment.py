@@ -1,8 +1,7 @@
 """Bipartite assignment: every row to its own column, n <= m (docs/mathematics/oracles#assignment).
 
-`assign_scipy` is the reference, `scipy.optimize.linear_sum_assignment`; `assign` is a shortest-augmenting-path kernel
-that can keep its column prices from call to call. ``-inf`` forbids a pair. Ties: no rule is guaranteed; without kept
-prices the answer depends on the scores only.
+`assign` is a shortest-augmenting-path kernel that can keep its column prices from call to call. ``-inf`` forbids a
+pair. Ties: no rule is guaranteed; without kept prices the answer depends on the scores only.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from structopt.algorithms.base import Algorithm, Solutions
 from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.algorithms.warm_starts import WarmStarts
-from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.errors import DeclarationError
 from structopt.recognize import Assignment, Structure
 
-__all__ = ["BipartiteMatching", "assign", "assign_batch", "assign_scipy", "augment_rows", "k_best", "match"]
+__all__ = ["BipartiteMatching", "assign", "assign_batch", "augment_rows", "k_best", "match"]
 
 _NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
 _EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
@@ -89,21 +88,6 @@ def assign_batch(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[In
     if status:
         fail(status, _NUMBERS, _EMPTY, index)
     return columns, values
-
-
-def assign_scipy(C: npt.ArrayLike) -> tuple[IntArray, float]:
-    """`assign` by scipy: the reference, slower on small matrices by its call overhead."""
-    from scipy.optimize import linear_sum_assignment  # a fifth of a second of imports, which no other function needs
-
-    scores = floats(C, "C", 2)
-    _check_shape(*scores.shape)
-    if not (scores < np.inf).all():
-        raise DeclarationError(f"In C {_NUMBERS}")
-    try:
-        rows, columns = linear_sum_assignment(scores, maximize=True)
-    except ValueError as error:
-        raise InfeasibleSpace(_EMPTY) from error
-    return columns.astype(np.int64), float(scores[rows, columns].sum())
 
 
 def match(

@@ -56,7 +56,7 @@ def graph_batch(**given: Any) -> Any:
 def graph_front(**given: Any) -> Any:
     made = PairwiseGraph(3, [0, 1], [1, 2])
     arguments = given["h"], given["hp"], 1.0, given["g"], given["gp"], 0.0
-    return [*made.front(*arguments), *made.best_product(*arguments)]
+    return made.front(*arguments)
 
 
 def graph_products(**given: Any) -> Any:
@@ -152,7 +152,6 @@ ENTRIES = {
     ),
     "tree.needed_child": Entry(tree.needed_child, {"gain": r(5), "parent": TREE}, ("parent",)),
     "tree.needed_child_batch": Entry(tree.needed_child_batch, {"gain": r(5, 2), "parent": TREE}, ("parent",)),
-    "tree.best_leaf": Entry(tree.best_leaf, {"gain": r(5), "parent": TREE}, ("parent",)),
     "tree.best_leaf_batch": Entry(tree.best_leaf_batch, {"gain": r(5, 2), "parent": TREE}, ("parent",)),
     "tree.k_best": Entry(
         lambda **g: tree.k_best(g["gain"], g["parent"], 2, g["forbid"]),

@@ -288,10 +288,10 @@ def test_product_and_pareto_front(model, seed):
     Y, h = grid_values(graph, (0.0, 1.0), h_unary, h_pair)
     _, g = grid_values(graph, (0.0, 1.0), g_unary, g_pair)
     h = h + 1
-    y, hv, gv = graph.best_product(h_unary, h_pair, 1, g_unary, g_pair, 0)
-    k = np.argmax(h * g)
-    assert_array_equal(y, Y[k])
-    assert (hv, gv) == (h[k], g[k])
+    found, hv, gv = graph.best_product_batch(h_unary[None], h_pair, [1], g_unary[None], [0])
+    k = np.argmax(h * (Y @ g_unary))
+    assert_array_equal(found[0], Y[k])
+    assert (hv[0], gv[0]) == (h[k], Y[k] @ g_unary)
 
     F, fh, fg = graph.front(h_unary, h_pair, 1.0, g_unary, g_pair, 0.0)
     dominated = ((h >= h[:, None]) & (g >= g[:, None]) & ((h > h[:, None]) | (g > g[:, None]))).any(axis=1)
@@ -313,8 +313,8 @@ def test_enumeration_across_blocks(n):
     g = Y @ g_unary
     y = graph.solve_exact(h_unary, h_pair)[0]
     assert_array_equal(y, Y[np.argmax(h)])
-    y = graph.best_product(h_unary, h_pair, 1.0, g_unary, np.zeros(graph.n_edges), 0.0)[0]
-    assert_array_equal(y, Y[np.argmax((1 + h) * g)])
+    y = graph.best_product_batch(h_unary[None], h_pair, [1.0], g_unary[None], [0.0])[0]
+    assert_array_equal(y[0], Y[np.argmax((1 + h) * g)])
     _, fh, fg = graph.front(h_unary, h_pair, 0.0, g_unary, np.zeros(graph.n_edges), 0.0)
     assert fh[0] == pytest.approx(h.max())
     assert fg[-1] == g.max()
@@ -332,21 +332,12 @@ def test_many_points_on_the_pareto_front():
     assert_array_equal(F @ unary, h)
 
 
-def test_forest_and_balance():
+def test_forest():
     path = PairwiseGraph(4, [0, 1, 2], [1, 2, 3])
     assert path.is_forest
     assert PairwiseGraph(4, [], []).is_forest
     assert not full(3).is_forest
     assert not PairwiseGraph(2, [0, 1], [1, 0]).is_forest
-    assert path.is_balanced([1, -1, -1])
-    assert full(3).is_balanced([1, 0, -1])
-    rng = np.random.default_rng(1)
-    flips = rng.integers(0, 2, 8) * 2 - 1
-    graph = full(8)
-    signs = flips[graph.i] * flips[graph.j]
-    assert graph.is_balanced(signs)
-    signs[3] *= -1
-    assert not graph.is_balanced(signs)
 
 
 def test_without_frustration_the_relaxation_is_integral():
@@ -390,7 +381,7 @@ def test_numbers_that_are_not_finite_are_refused(bad):
             graph.solve_exact,
             lambda u, p: graph.solve_warm(state, u, p),
             lambda u, p: graph.front(u, p, 0, good, good, 0),
-            lambda u, p: graph.best_product(good, good, 0, u, p, 0),
+            lambda u, p: graph.best_product_batch([u], p, [0], [good], [0]),
         ):
             with pytest.raises(DeclarationError, match=name):
                 call(unary, pair)

@@ -89,7 +89,7 @@ def test_gains_must_be_finite(value):
     for call in (
         lambda: tree.needed_child(gain, PARENT),
         lambda: tree.needed_child_batch(gain[:, None], PARENT),
-        lambda: tree.best_leaf(gain, PARENT),
+        lambda: tree.best_leaf_batch(gain[:, None], PARENT),
         lambda: tree.k_best(gain, PARENT, 2),
         lambda: loss_front(gain, PARENT, np.ones(5, int)),
     ):

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from structopt._jit.lanes import LANES
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.diagram.fronts import (
-    LEVELS_AT_ONCE,
     DiagramFronts,
     decode_levels,
     front_chunk,
     loss_levels,
-    maximize_levels,
     pareto_front,
     quanta_of,
 )
@@ -175,62 +170,6 @@ class DiagramAlgorithm(Algorithm):
         plan = DiagramFronts(self.diagram, losses, np.asarray(g_const, dtype=np.float64), quanta)
         return None if plan.size > _MOST_ENTRIES else plan
 
-    def maximize_psi(
-        self,
-        psi: Callable[[FloatArray, FloatArray], FloatArray],
-        H: FloatArray,
-        h_const: npt.ArrayLike,
-        G: FloatArray,
-        g_const: npt.ArrayLike,
-    ) -> tuple[FloatArray, FloatArray] | None:
-        """The label with the largest ``psi(h, g)`` for each row of `H` and `G`, or None if a front gets too large.
-
-        Parameters
-        ----------
-        psi : callable
-            Vectorised over arrays of h and g; non-decreasing in h, and where no loss table can be made in g as well.
-        H, G : ndarray, shape (n, n_variables)
-        h_const, g_const : float or ndarray of shape (n,)
-
-        Returns
-        -------
-        Z : ndarray, shape (n, n_variables)
-        values : ndarray, shape (n,)
-            ``psi`` at the labels, which is exact: also a bound.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import structopt as so
-        >>> from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
-        >>> algorithm = DiagramAlgorithm(compile_diagram(so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8).compiled))
-        >>> H, G = np.array([[0.5, -0.2, 0.1, -1.0]]), np.array([[1.0, 1.0, 1.0, 1.0]])
-        >>> Z, values = algorithm.maximize_psi(lambda h, g: (h + 1) * g, H, 0.0, G, 0.0)
-        >>> Z, values
-        (array([[1., 0., 1., 0.]]), array([3.2]))
-        """
-        H, G = _writable(H), _writable(G)
-        h0, g0 = np.broadcast_to(h_const, len(H)), np.broadcast_to(g_const, len(H))
-        Z = np.empty(H.shape)
-        quanta = quanta_of(self._arrays, G)
-        listed = np.flatnonzero(quanta == 0.0)
-        for i in listed.tolist():
-            points = pareto_front(self._arrays, H[i], G[i], _MOST_PAIRS)
-            if not len(points):
-                return None
-            Z[i] = points[np.argmax(psi(points @ H[i] + h0[i], points @ G[i] + g0[i]))]
-        tabled = np.flatnonzero(quanta > 0.0)
-        size = LANES * max(1, LEVELS_AT_ONCE // LANES // max(1, self.diagram.n_arcs))
-        for first in range(0, len(tabled), size):
-            # As views where all examples have tables: copies of the costs take as long as small diagrams.
-            here: Any = tabled[first : first + size] if listed.size else slice(first, first + size)
-            levels = loss_levels(self._arrays, G[here], quanta[here])
-            if levels[3][-1] > _MOST_ENTRIES:
-                return None
-            Z[here] = maximize_levels(self.diagram, psi, H[here], h0[here], G[here], g0[here], quanta[here], levels)[0]
-        values = psi(np.einsum("ij,ij->i", H, Z) + h0, np.einsum("ij,ij->i", G, Z) + g0)
-        return Z, np.asarray(values)
-
     # ---- sums over all labels --------------------------------------------------------------------
 
     def count(self) -> int:
@@ -262,11 +201,6 @@ class DiagramAlgorithm(Algorithm):
         array([[0.5, 0.5, 0.5]])
         """
         return self._expectations(C)[0]
-
-    def entropy(self, C: FloatArray) -> FloatArray:
-        """Entropy of ``p(z) ~ exp(c . z)`` in nats, for every row of `C`: ``log Z - c . E[z]``."""
-        mean, total = self._expectations(C)
-        return np.asarray(total - np.einsum("ij,ij->i", np.atleast_2d(C), mean))
 
     def _expectations(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         costs = _writable(np.atleast_2d(C))

@@ -7,7 +7,7 @@ the winner's path is followed. For a real loss each node keeps its non-dominated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -54,13 +54,11 @@ from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
 from structopt.errors import DeclarationError
 
 __all__ = [
-    "LEVELS_AT_ONCE",
     "DiagramFronts",
     "LossLevels",
     "decode_levels",
     "front_chunk",
     "loss_levels",
-    "maximize_levels",
     "pareto_front",
     "quanta_of",
 ]
@@ -74,13 +72,10 @@ LossLevels = tuple[IntArray, IntArray, FloatArray, IntArray, int]
 
 #: Examples from which on sixteen lanes, some of them idle, take less time than one example after the other.
 _FEW = 5
-#: Instead of the h of no label: a surrogate need not take -inf.
-_LOWEST = -1e300
 #: Numbers in the tables of a chunk of examples (1 MB), where sixteen of them take less.
 _CHUNK = 1 << 17
-#: Numbers of loss levels that a plan keeps (64 MB), and those of a batch that is solved once (8 MB); numbers in the
-#: tables of a chunk, at most (64 MB).
-_KEPT_LEVELS, LEVELS_AT_ONCE, _MOST_ENTRIES = 1 << 24, 1 << 21, 1 << 23
+#: Numbers of loss levels that a plan keeps (64 MB), and numbers in the tables of a chunk (64 MB).
+_KEPT_LEVELS, _MOST_ENTRIES = 1 << 24, 1 << 23
 
 #: The type of numbers by which arrays are indexed; see `structopt.algorithms.diagram.longest_path`.
 _U = np.uint64
@@ -206,46 +201,6 @@ class DiagramFronts(FrontPlan):
             return np.asarray(Z[rank])
 
         return Fronts(ptr, h, g, decode)
-
-
-def maximize_levels(
-    diagram: Diagram,
-    psi: Callable[[FloatArray, FloatArray], FloatArray],
-    H: FloatArray,
-    h_const: FloatArray,
-    G: FloatArray,
-    g_const: FloatArray,
-    quanta: FloatArray,
-    levels: LossLevels,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The label of the largest ``psi(h, g)`` of each example, its h and its g, by tables of losses that have levels.
-
-    Tables are dropped once their winners are decoded: a chunk of them stays in the cache.
-    """
-    arrays, const = diagram.arrays, diagram.const
-    loss, _, least, start, exponent = levels
-    steps_up = np.arange(start[1])
-    Z, h_best, g_best = np.empty(H.shape), np.empty(len(H)), np.empty(len(H))
-    h_base = h_const + H @ const if const.any() else h_const
-    g_base = g_const + G @ const if const.any() else g_const
-    # Lanes are worth more than the cache.
-    max_entries = max(_CHUNK, LANES * int(start[-1]))
-    done = 0
-    while done < len(H):
-        own = (loss[done:], *levels[1:])
-        chunk = front_chunk(arrays, H[done:], own, max_entries)
-        count, tables, places, steps = chunk
-        here = slice(done, done + count)
-        h = tables[places[:, None] + steps_up * steps[:, None]]
-        h += h_base[here, None]
-        g = (least[loss[here], None] + (steps_up << exponent)) * quanta[here, None] + g_base[here, None]
-        values = np.where(h > -np.inf, psi(np.maximum(h, _LOWEST), g), -np.inf)
-        chosen = values.argmax(axis=1)
-        decode_levels(arrays, H[here], own, chunk, chosen, Z[here])
-        winners = np.arange(count)
-        h_best[here], g_best[here] = h[winners, chosen], g[winners, chosen]
-        done += count
-    return Z, h_best, g_best
 
 
 @kernel

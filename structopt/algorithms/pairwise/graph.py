@@ -18,11 +18,10 @@ from structopt._jit import FloatArray, IntArray, floats
 from structopt._jit.threads import in_threads
 from structopt.algorithms.maxflow import FlowState, adjacency, check_arcs
 from structopt.algorithms.pairwise.cycle_relaxation import tighten_rows
-from structopt.algorithms.pairwise.enumeration import MAX_LABELS, best_product_code, code_bits, pareto_codes
+from structopt.algorithms.pairwise.enumeration import MAX_LABELS, pareto_codes
 from structopt.algorithms.pairwise.exact import ENUMERATE_AT, coupling_matrix
 from structopt.algorithms.pairwise.halves import HalfLabels, count_pairs, fill_pairs, half_scores
 from structopt.algorithms.pairwise.loops import (
-    balanced,
     enumerate_rows,
     exact_rows,
     front_rows,
@@ -89,17 +88,6 @@ class PairwiseGraph:
         """Whether the edges form a forest: then the relaxation is integral for all coefficients."""
         # In a graph with a cycle some choice of signs is frustrated, and in a forest none is.
         return bool(n_components(self.n_labels, self.i, self.j) == self.n_labels - self.n_edges)
-
-    def is_balanced(self, pair: npt.ArrayLike) -> bool:
-        """Whether no cycle is frustrated: then the relaxation with fewest halves is integral for all unaries.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
-        >>> graph.is_balanced([1, -1, -1]), graph.is_balanced([1, 1, -1])
-        (True, False)
-        """
-        return bool(balanced(self.n_labels, self.i, self.j, self._vector(pair, self.n_edges, "pair")))
 
     def warm_state(self, n_examples: int = 1) -> FlowState:
         """Room for the flows of ``n_examples`` examples: 17 bytes an edge each."""
@@ -375,31 +363,6 @@ class PairwiseGraph:
         in_threads(work, B, n_jobs)
         return Y, values, proved
 
-    def best_product(
-        self,
-        h_unary: npt.ArrayLike,
-        h_pair: npt.ArrayLike,
-        h_const: float,
-        g_unary: npt.ArrayLike,
-        g_pair: npt.ArrayLike,
-        g_const: float,
-    ) -> tuple[FloatArray, float, float]:
-        """The 0/1 label with the largest ``h(y) g(y)`` and its two factors, by enumeration (at most 20 labels).
-
-        Exact slack rescaling in one call, with h = 1 + margin error and g = loss >= 0; h and g are pairwise functions.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(2, [0], [1])
-        >>> y, h, g = graph.best_product([1, -0.5], [-1], 1, [1, 1], [0], 0)    # Hamming loss from (0, 0)
-        >>> y.tolist(), h, g
-        ([1.0, 0.0], 2.0, 1.0)
-        """
-        two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
-        y = np.empty(self.n_labels)
-        code_bits(best_product_code(*two), self.n_labels, y)
-        return y, float(_values(y, *two[:3])), float(_values(y, *two[3:]))
-
     def best_product_batch(
         self,
         h_unary: npt.ArrayLike,
@@ -409,9 +372,17 @@ class PairwiseGraph:
         g_const: npt.ArrayLike,
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`best_product` for every row of ``h_unary`` and ``g_unary``; the pair coefficients are shared, g has none.
+        """The 0/1 label with the largest ``h(y) g(y)`` for every row of ``h_unary`` and ``g_unary``, by enumeration.
 
-        Returns the labels (B, n_labels) and their h and g.
+        Exact slack rescaling in one call, with h = 1 + margin error and g = loss >= 0. The rows share the pair
+        coefficients of h, and g has none. Returns the labels (B, n_labels) and their h and g.
+
+        Examples
+        --------
+        >>> graph = PairwiseGraph(2, [0], [1])
+        >>> Y, h, g = graph.best_product_batch([[1, -0.5]], [-1], [1], [[1, 1]], [0])    # Hamming loss from (0, 0)
+        >>> Y.tolist(), h.tolist(), g.tolist()
+        ([[1.0, 0.0]], [2.0], [1.0])
         """
         U, G = floats(h_unary, "h_unary", 2), floats(g_unary, "g_unary", 2)
         c = self._vector(h_pair, self.n_edges, "h_pair")

@@ -29,7 +29,6 @@ from structopt.algorithms.pairwise.roof import (
 )
 
 __all__ = [
-    "balanced",
     "enumerate_rows",
     "exact_rows",
     "front_rows",
@@ -259,37 +258,11 @@ def enumerate_rows(i: Any, j: Any, U: Any, P: Any, first: int, last: int, Y: Any
 
 
 @kernel
-def _find(parent: Any, parity: Any, v: int) -> tuple[int, bool]:
-    """Root of ``v`` and whether ``v`` differs from it."""
-    odd = False
+def _find(parent: Any, v: int) -> int:
+    """Root of ``v``."""
     while parent[v] != v:
-        odd ^= parity[v]
         v = parent[v]
-    return v, odd
-
-
-@kernel
-def balanced(n: int, i: Any, j: Any, pair: Any) -> bool:
-    """Two-colour the labels: equal across c > 0, different across c < 0 (docs/mathematics/oracles#roof-duality)."""
-    parent = np.arange(n)
-    parity = np.zeros(n, np.bool_)
-    size = np.ones(n, np.int64)
-    for e in range(pair.size):
-        if pair[e] == 0:
-            continue
-        a, odd_a = _find(parent, parity, i[e])
-        b, odd_b = _find(parent, parity, j[e])
-        differ = (pair[e] < 0) ^ odd_a ^ odd_b
-        if a == b:
-            if differ:
-                return False
-            continue
-        if size[a] > size[b]:
-            a, b = b, a
-        parent[a] = b
-        parity[a] = differ
-        size[b] += size[a]
-    return True
+    return v
 
 
 @kernel
@@ -297,11 +270,9 @@ def n_components(n: int, i: Any, j: Any) -> int:
     """Number of connected components."""
     parent = np.arange(n)
     size = np.ones(n, np.int64)
-    parity = np.zeros(n, np.bool_)
     count = n
     for e in range(i.size):
-        a, _ = _find(parent, parity, i[e])
-        b, _ = _find(parent, parity, j[e])
+        a, b = _find(parent, i[e]), _find(parent, j[e])
         if a != b:
             if size[a] > size[b]:
                 a, b = b, a

@@ -54,8 +54,8 @@ class LeafOracle(Algorithm):
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         if self._parent is None:
             return self._optimum(int((self._paths @ c).argmax()), c)
-        node, _ = tree.best_leaf(c, self._parent)
-        return self._optimum(int(np.searchsorted(self._leaf_index, node)), c)
+        nodes, _ = tree.best_leaf_batch(c[:, None], self._parent)
+        return self._optimum(int(np.searchsorted(self._leaf_index, nodes[0])), c)
 
     def maximize_columns(
         self, gains: FloatArray, keys: Sequence[Hashable] | None = None

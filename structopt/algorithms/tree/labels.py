@@ -22,7 +22,7 @@ from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
-__all__ = ["best_leaf", "best_leaf_batch", "k_best", "needed_child", "needed_child_batch"]
+__all__ = ["best_leaf_batch", "k_best", "needed_child", "needed_child_batch"]
 
 _NUMBERS = "a node's gain is not finite."
 _ORDER = "parent must have one entry a node, with parent[i] < i and -1 at a root: number parents before children."
@@ -92,23 +92,25 @@ def needed_child_batch(
     return chosen, values
 
 
-def best_leaf(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[int, float]:
-    """The leaf whose path from a root has the largest sum of gains, and that sum.
+def best_leaf_batch(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[IntArray, FloatArray]:
+    """Return the leaf whose path from a root has the largest sum of gains, and that sum, for each column of `gain`.
+
+    Parameters
+    ----------
+    gain : array_like, shape (n, n_examples)
+    parent : array_like of int, shape (n,)
+
+    Returns
+    -------
+    leaves : ndarray of int64, shape (n_examples,)
+    values : ndarray, shape (n_examples,)
 
     Examples
     --------
-    >>> best_leaf([0.25, 1, 0, 0.5, 2], [-1, 0, 0, 1, 1])
-    (4, 3.25)
+    >>> leaves, values = best_leaf_batch([[0.25], [1], [0], [0.5], [2]], [-1, 0, 0, 1, 1])
+    >>> leaves.tolist(), values.tolist()
+    ([4], [3.25])
     """
-    r, up = floats(gain, "gain", 1), integers(parent, "parent", 1)
-    leaves, values, status = _best_leaf_batch(r.reshape(-1, 1), up)
-    if status:
-        fail_tree(status)
-    return int(leaves[0]), float(values[0])
-
-
-def best_leaf_batch(gain: npt.ArrayLike, parent: npt.ArrayLike) -> tuple[IntArray, FloatArray]:
-    """`best_leaf` for the columns of `gain`, shape (n, n_examples)."""
     r, up = floats(gain, "gain", 2), integers(parent, "parent", 1)
     leaves, values, status = _best_leaf_batch(r, up)
     if status:
