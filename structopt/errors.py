@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 __all__ = [
     "CheckpointWarning",
@@ -283,6 +283,41 @@ class ClusterLost(StructoptError, RuntimeError):
 
 class CheckpointWarning(RuntimeWarning):
     """A checkpoint could not be written (a full or read-only disk, a folder that is gone); training goes on."""
+
+
+T = TypeVar("T")
+
+
+def removed_name(name: str, instead: str) -> AttributeError:
+    """Return the error for a name that was removed."""
+    return AttributeError(f"{name} was removed: {instead}.")
+
+
+def removed(**instead: str) -> Callable[[type[T]], type[T]]:
+    """Decorate a class whose attributes of these names were removed.
+
+    Examples
+    --------
+    >>> @removed(area="use size * size")
+    ... class Square:
+    ...     size = 2
+    >>> Square().area
+    Traceback (most recent call last):
+        ...
+    AttributeError: Square.area was removed: use size * size.
+    """
+
+    def decorate(owner: type[T]) -> type[T]:
+        def look_up(self: Any, name: str) -> Any:
+            if name in instead:
+                raise removed_name(f"{owner.__name__}.{name}", instead[name])
+            return object.__getattribute__(self, name)  # raises the usual error
+
+        # Set here rather than declared in the class: type checkers would then accept every name.
+        owner.__getattr__ = look_up  # type: ignore[attr-defined]
+        return owner
+
+    return decorate
 
 
 def _check_installation() -> None:

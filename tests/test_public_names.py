@@ -47,6 +47,26 @@ def test_unknown_name():
         so.nope  # noqa: B018
 
 
+def removed_names():
+    model = so.structures.Multiclass(2)
+    return {
+        "TaskLoss.smallest": lambda: so.losses.Hamming().smallest,
+        "Model.scores_batch": lambda: model.scores_batch,
+        "Model.joint_batch": lambda: model.joint_batch,
+    }
+
+
+@pytest.mark.parametrize("name", removed_names())
+def test_a_removed_name_names_its_replacement(name):
+    with pytest.raises(AttributeError, match=rf"{name} was removed: \w+"):
+        removed_names()[name]()
+
+
+def test_an_unknown_attribute_of_a_class_with_removed_names():
+    with pytest.raises(AttributeError, match="'Multiclass' object has no attribute 'nope'"):
+        so.structures.Multiclass(2).nope  # noqa: B018
+
+
 def test_regularizers_before_anything_else():
     """In a new process: other tests have imported the module by then, which hides a name that is missing."""
     code = "import structopt; print(structopt.regularizers.L2.__name__)"

@@ -7,11 +7,13 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
+from structopt.errors import removed
 from structopt.space.compiled import FloatArray
 
 __all__ = ["TaskLoss"]
 
 
+@removed(smallest="searches do not need it; delete your own")
 class TaskLoss(ABC):
     """A loss that is linear in the label, for labels and ground truths of a given 0/1 block."""
 
@@ -110,11 +112,6 @@ class TaskLoss(ABC):
         ndarray or None
         """
         return None
-
-    @property
-    def smallest(self) -> float:
-        """A lower bound on the positive values of the loss (constrained queries require half of it)."""
-        return 1.0
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -155,10 +155,6 @@ class LeafHamming(_AffineLoss):
         differ = self._row(y) != self._row(truth)
         return float(self.scale * np.count_nonzero(differ & self.hierarchy.is_leaf))
 
-    @property
-    def smallest(self) -> float:
-        return self.scale
-
 
 class HierarchicalLoss(_AffineLoss):
     """Weighted number of mistakes whose ancestors are all right, on trees (ECRM 3.0.1).
@@ -240,11 +236,6 @@ class HierarchicalLoss(_AffineLoss):
         sets = self.hierarchy.ancestor_rows(np.arange(places.size + 1), places)
         wrong_above = sets @ wrong.astype(np.float64) - 1
         return float(self.weights_[places] @ (wrong_above == 0))
-
-    @property
-    def smallest(self) -> float:
-        positive = self.weights_[self.weights_ > 0]
-        return float(positive.min()) if positive.size else 1.0
 
     def __repr__(self) -> str:
         weights = repr(self.weights) if isinstance(self.weights, str) else f"array of {len(self.hierarchy)}"
@@ -347,11 +338,6 @@ class Normalized(_HierarchyLoss):
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(np.sqrt(self.alpha_ @ (self._row(y) != self._row(truth))))
-
-    @property
-    def smallest(self) -> float:
-        positive = self.alpha_[self.alpha_ > 0]
-        return float(np.sqrt(positive.min())) if positive.size else 1.0
 
 
 @checked

@@ -64,9 +64,5 @@ class Footrule(TaskLoss):
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(np.abs(self._places(y) - self._places(truth)).sum())
 
-    @property
-    def smallest(self) -> float:
-        return 2.0
-
     def __repr__(self) -> str:
         return f"Footrule({self.n})"

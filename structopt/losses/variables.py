@@ -85,14 +85,6 @@ class Hamming(TaskLoss):
     def counted(self, size: int) -> FloatArray:
         return self._weights(size)
 
-    @property
-    def smallest(self) -> float:
-        if self.weights is None:
-            return 1.0
-        positive = self._weights(self.weights.size)
-        positive = positive[positive > 0]
-        return float(positive.min()) if positive.size else 1.0
-
     def __repr__(self) -> str:
         parts = [f"weights=array of {self.weights.size}"] if self.weights is not None else []
         parts += ["normalize=True"] if self.normalize else []
@@ -162,11 +154,6 @@ class CostMatrix(TaskLoss):
         if row.size != len(self.costs):
             raise DeclarationError(f"A label has {row.size} entries; the cost matrix has {len(self.costs)} classes.")
         return int(np.argmax(row))
-
-    @property
-    def smallest(self) -> float:
-        positive = self.costs[self.costs > 0]
-        return float(positive.min()) if positive.size else 1.0
 
 
 def _refuse_integers(truths: FloatArray) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.checks import checked, converted, floats, function, instance, shown
-from structopt.errors import DeclarationError, SpaceMismatch, StructoptError
+from structopt.errors import DeclarationError, SpaceMismatch, StructoptError, removed
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
 from structopt.model.block_losses import BlockLosses
@@ -37,6 +37,10 @@ _USER = "a Model that is in use"
 _ERROR_OF_VARIABLE, _LARGEST_ERROR = 1e-8, 1e-3
 
 
+@removed(
+    scores_batch="use batch = model.batch(X) and batch.costs(batch.tables(w))",
+    joint_batch="use batch = model.batch(X) and batch.joint(batch.fold(batch.points(Z)))",
+)
 class Model(Probabilities):
     """Everything that training and prediction need to know of a structured output.
 
@@ -753,40 +757,6 @@ class Model(Probabilities):
         from structopt.model.batch import Batch
 
         return Batch(self, X)
-
-    def scores_batch(self, w: npt.ArrayLike, X: Any) -> Any:
-        """`scores` of every input: an array ``(n, n_variables)``, or a list where spaces differ.
-
-        Parameters
-        ----------
-        w : ndarray
-            The weights.
-        X : matrix or list
-            Inputs.
-
-        Returns
-        -------
-        ndarray or list of ndarray
-        """
-        batch = self.batch(X)
-        return batch.costs(batch.tables(floats("w", w)))
-
-    def joint_batch(self, X: Any, Z: Any) -> FloatArray:
-        """The sum of `joint` over a data set (a gradient), as one matrix product.
-
-        Parameters
-        ----------
-        X : matrix or list
-            Inputs.
-        Z : ndarray of shape (n, n_variables)
-            A point for each.
-
-        Returns
-        -------
-        ndarray
-        """
-        batch = self.batch(X)
-        return batch.joint(batch.fold(batch.points(Z)))
 
     def __repr__(self) -> str:
         space = repr(self._declared) if self._declared is not None else "a space for each input"

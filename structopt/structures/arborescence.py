@@ -78,11 +78,6 @@ class WrongHeads(TaskLoss):
     def counted(self, size: int) -> FloatArray | None:
         return None if self.normalize else np.ones(size)
 
-    @property
-    def smallest(self) -> float:
-        # A normalised loss may be as small as one over the longest sentence, which is not known here.
-        return 1e-6 if self.normalize else 1.0
-
     def __repr__(self) -> str:
         return f"WrongHeads({'normalize=True' if self.normalize else ''})"
 

@@ -111,10 +111,6 @@ class RowLoss(TaskLoss):
         errors = np.abs(found - wanted) if self.kind == "footrule" else found != wanted
         return self._scale * float(errors.sum())
 
-    @property
-    def smallest(self) -> float:
-        return self._scale
-
     def __repr__(self) -> str:
         return f"RowLoss({self.shape}, {self.kind!r}{', normalize=True' if self.normalize else ''})"
 

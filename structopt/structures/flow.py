@@ -69,11 +69,6 @@ class AbsoluteFlowLoss(TaskLoss):
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(np.abs(np.asarray(y, dtype=np.float64) - np.asarray(truth, dtype=np.float64)).sum())
 
-    @property
-    def smallest(self) -> float:
-        # Flows are continuous: the loss takes every small value.
-        return FEASIBILITY_TOLERANCE
-
     def __repr__(self) -> str:
         return f"AbsoluteFlowLoss(upper=array of {self.upper.size})"
 
@@ -93,10 +88,6 @@ class SquaredFlowLoss(TaskLoss):
 
     def value(self, y: npt.ArrayLike, truth: npt.ArrayLike) -> float:
         return float(np.square(np.asarray(y, dtype=np.float64) - np.asarray(truth, dtype=np.float64)).sum())
-
-    @property
-    def smallest(self) -> float:
-        return FEASIBILITY_TOLERANCE**2
 
 
 class Flow(Model):

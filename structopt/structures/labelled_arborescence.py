@@ -82,11 +82,6 @@ class WrongArcs(TaskLoss):
     def counted(self, size: int) -> FloatArray | None:
         return None if self.normalize or self.label_cost != 1.0 else np.ones(size)
 
-    @property
-    def smallest(self) -> float:
-        least = self.label_cost if self.label_cost > 0.0 else 1.0
-        return 1e-6 * least if self.normalize else least
-
     def __repr__(self) -> str:
         options = [] if self.label_cost == 1.0 else [f"label_cost={self.label_cost:g}"]
         options += ["normalize=True"] if self.normalize else []

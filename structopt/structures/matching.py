@@ -65,11 +65,6 @@ class WrongPartners(TaskLoss):
         found, wanted = (partners_of(np.asarray(edges, dtype=np.float64).reshape(nodes, nodes)) for edges in (y, truth))
         return self._scale(nodes * nodes) * float((found != wanted).sum())
 
-    @property
-    def smallest(self) -> float:
-        # A normalised loss may be as small as two over the largest number of nodes, which is not known here.
-        return 1e-6 if self.normalize else 1.0
-
     def __repr__(self) -> str:
         return f"WrongPartners({'normalize=True' if self.normalize else ''})"
 

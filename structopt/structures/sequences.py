@@ -242,13 +242,6 @@ class PositionLoss(TaskLoss):
         plain = not self.normalize and np.array_equal(self.costs, 1.0 - np.eye(self.n_states))
         return np.ones(size) if plain else None
 
-    @property
-    def smallest(self) -> float:
-        positive = self.costs[self.costs > 0]
-        if self.normalize:
-            return 0.0  # one mistake in a sequence of any length
-        return float(positive.min()) if positive.size else 1.0
-
     def __repr__(self) -> str:
         return f"PositionLoss({self.n_states}{', normalize=True' if self.normalize else ''})"
 

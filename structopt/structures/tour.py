@@ -55,11 +55,6 @@ class WrongEdges(TaskLoss):
         edges = np.asarray(truth, dtype=np.float64).ravel()
         return self._scale(edges) * float((edges * (np.asarray(y).ravel() < 0.5)).sum())
 
-    @property
-    def smallest(self) -> float:
-        # A normalised loss may be as small as one over the largest number of nodes, which is not known here.
-        return 1e-6 if self.normalize else 1.0
-
     def __repr__(self) -> str:
         return f"WrongEdges({'normalize=True' if self.normalize else ''})"
 
