@@ -3,7 +3,7 @@
 The usual import is ``import structopt as so``. Data flows one way, and each step has its own package or packages:
 
 - declare: `LabelSpace`, `Model`, `structures`, `features`, `losses`, `Hierarchy`, `load_model`
-- solve: `Oracle`, `Question`, `shared_oracle`, `compile_space`, `backends`
+- solve: `Oracle`, `Question`, `compile_space`, `backends`
 - search: `Plane`, `PointPlane`, `surrogates`, `search`
 - learn: `train`, `risks`, `regularizers`, `norms`
 - use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from structopt.hierarchy import Hierarchy
     from structopt.model import Model
     from structopt.model.library import available_models, load_model
-    from structopt.oracle import Oracle, Question, shared_oracle
+    from structopt.oracle import Oracle, Question
     from structopt.oracle.label import Label
     from structopt.plane import Plane, PointPlane
     from structopt.risks import regularizers
@@ -95,7 +95,7 @@ _HOMES = {
     "structopt.hierarchy": "Hierarchy",
     "structopt.model": "Model",
     "structopt.model.library": "available_models load_model",
-    "structopt.oracle": "Oracle Question shared_oracle",
+    "structopt.oracle": "Oracle Question",
     "structopt.oracle.label": "Label",
     "structopt.plane": "Plane PointPlane",
     "structopt.risks": "regularizers",
@@ -103,12 +103,15 @@ _HOMES = {
     "structopt.space.expressions": "Expression concatenate",
     "structopt.space.objective": "LinearObjective",
 }
+_REMOVED = {"shared_oracle": "make one structopt.Oracle and pass it on; a Model shares its own"}
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and so finds a misspelt name
 
     def __getattr__(name: str) -> Any:
+        if name in _REMOVED:
+            raise errors.removed_name(f"structopt.{name}", _REMOVED[name])
         if name not in _HOME:
             raise AttributeError(f"module 'structopt' has no attribute {name!r}")
         home = _HOME[name]
@@ -165,7 +168,6 @@ __all__ = [
     "regularizers",
     "risks",
     "search",
-    "shared_oracle",
     "structures",
     "surrogates",
     "testing",

@@ -48,8 +48,13 @@ def test_unknown_name():
 
 
 def removed_names():
+    space = so.LabelSpace.from_matrices([[1, 1]], 1, 1)
     model = so.structures.Multiclass(2)
     return {
+        "structopt.shared_oracle": lambda: so.shared_oracle,
+        "Oracle.solve_batch": lambda: so.Oracle(space).solve_batch,
+        "LabelSpace.seal": lambda: space.seal,
+        "Model.loss_at": lambda: model.loss_at,
         "TaskLoss.smallest": lambda: so.losses.Hamming().smallest,
         "Model.scores_batch": lambda: model.scores_batch,
         "Model.joint_batch": lambda: model.joint_batch,

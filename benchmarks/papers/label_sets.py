@@ -100,7 +100,7 @@ def rcv1_rows() -> Rows:
         for has, C in product(models, grid):
             w = trained(models[has], surrogate, C, X[few], Y[few], start.get(f"few {has}"))[0]
             tried[has, C] = w
-            score[has, C] = micro_f1(Y[:held], predictions(models[has].integral_twin(), w, X[:held]))
+            score[has, C] = micro_f1(Y[:held], predictions(models[has]._integral_twin(), w, X[:held]))
         for has, model in models.items() if surrogate == "margin" else ():
             C = max(grid, key=lambda C: score[has, C])
             start[f"few {has}"], start[f"all {has}"] = tried[has, C], trained(model, "margin", C, X, Y, None)
@@ -108,7 +108,7 @@ def rcv1_rows() -> Rows:
         w, gap = start[f"all {has}"]
         if surrogate == "slack":
             w, gap = trained(models[has], surrogate, C, X, Y, w)
-        P = predictions(models[has].integral_twin(), w, normalize(test.X))
+        P = predictions(models[has]._integral_twin(), w, normalize(test.X))
         yield table2_row("RCV1, 50 labels", surrogate, truth, P, has, 1.0 / (C * len(Y)), gap)
 
 

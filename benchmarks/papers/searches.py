@@ -167,7 +167,7 @@ class PairwiseRun:
     def accuracy(self, X: Any, Y: Any) -> float:
         """Return the mean overlap of rounded predictions with the labels."""
         unary = np.hstack([X, np.ones((len(X), 1))]) @ self.unary.T
-        Z = self.oracle.solve_batch(np.hstack([unary, np.tile(self.pairs, (len(X), 1))])).Z
+        Z = self.oracle._solve_batch(np.hstack([unary, np.tile(self.pairs, (len(X), 1))])).Z
         return float(jaccard_score(Y, Z[:, : self.labels] > 0.5, average="samples", zero_division=0))
 
     def check_oracle(self, examples: Iterable[int]) -> None:

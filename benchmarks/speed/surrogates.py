@@ -77,7 +77,7 @@ def check(model: so.Model, X: Any, Y: Any, psi: Surrogate, search: str) -> None:
         found = risk.violations(w)
         for i in range(len(risk)):
             x = risk.batch.input(i)
-            labels = model.integral_twin().space(x).enumerate()
+            labels = model._integral_twin().space(x).enumerate()
             truth = model.encode(risk.Y[i], x)
             options = {"counted": model.counted(x)} if psi.counts else {}
             h, g = psi.factors(model.scores(w, x), model.loss(risk.Y[i], x), truth, **options)

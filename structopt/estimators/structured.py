@@ -292,7 +292,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         ndarray or list
         """
         choice("decision", decision, ("best", "bayes"))
-        batch = self._batch(X, self.model.integral_twin)
+        batch = self._batch(X, self.model._integral_twin)
         if decision == "bayes":
             labels = bayes_labels(batch, self.coef_, temperature=temperature, n_jobs=self.n_jobs)
         else:
@@ -327,7 +327,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         -------
         float
         """
-        return label_score(self._batch(X, self.model.integral_twin), self.coef_, y, self.n_jobs)
+        return label_score(self._batch(X, self.model._integral_twin), self.coef_, y, self.n_jobs)
 
     def predict_plane(self, x: Any, y: Any) -> Plane:
         """The plane of margins and losses of one example at the learned weights, for searches and pictures.
@@ -348,7 +348,7 @@ class StructuredSVM(Fitting, Persistent, BaseEstimator):
         psi = self._schedule()[-1]
         options = {"counted": self.model.counted(x)} if psi.counts else {}
         score = self.model.scores(self.coef_, x)
-        return psi.plane(self.model.oracle(x), score, self.model.loss_at(truth, x), truth, **options)
+        return psi.plane(self.model.oracle(x), score, self.model._loss_at(truth, x), truth, **options)
 
     def _batch(self, X: Any, model: Callable[[], Model]) -> Batch:
         check_is_fitted(self, "coef_")

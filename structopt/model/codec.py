@@ -473,7 +473,7 @@ class PointCodec(BatchCodec[Any]):
         forms = []
         for i in range(self.n):
             try:
-                forms.append(model.loss_at(np.asarray(truth[i]), self.batch.input(i)))
+                forms.append(model._loss_at(np.asarray(truth[i]), self.batch.input(i)))
             except DeclarationError as error:
                 raise DeclarationError(f"example {i}: {error}") from None
         return LossBatch(self._rows([c for c, _ in forms]), np.array([k for _, k in forms]))

@@ -184,7 +184,7 @@ class OracleInference(BatchInference):
         else:
             C = rows_or_all(C, some)
         keys = range(batch.n) if some is None else some.tolist()
-        found = batch.model.oracle().solve_batch(C, n_jobs, keys=keys)
+        found = batch.model.oracle()._solve_batch(C, n_jobs, keys=keys)
         return Maxima(found.Z, found.values, found.bounds)
 
     def _by_space(
@@ -210,7 +210,7 @@ class OracleInference(BatchInference):
             C = batch.costs_of_some(own, tables)
             if loss is not None:
                 C += weights[own][:, None] * _stacked(loss.coef, own)
-            found = batch.model.oracle(batch.input(int(own[0]))).solve_batch(C, n_jobs)
+            found = batch.model.oracle(batch.input(int(own[0])))._solve_batch(C, n_jobs)
             at = place[own]
             values[at], bounds[at] = found.values, found.bounds
             for k, z in zip(at.tolist(), found.Z, strict=True):
@@ -229,7 +229,7 @@ class OracleInference(BatchInference):
         batch, found, kept = self.batch, list[_GroupPlan](), 0
         for group in [np.arange(batch.n)] if batch.model.fixed else batch.same_space:
             coef = loss.coef if batch.model.fixed else _stacked(loss.coef, group)
-            plan = batch.model.oracle(batch.input(int(group[0]))).front_plan(coef, loss.const[group])
+            plan = batch.model.oracle(batch.input(int(group[0])))._front_plan(coef, loss.const[group])
             if plan is None:
                 return None
             kept += plan.kept

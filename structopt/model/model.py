@@ -38,6 +38,10 @@ _ERROR_OF_VARIABLE, _LARGEST_ERROR = 1e-8, 1e-3
 
 
 @removed(
+    integral_twin="use predict, which returns integral labels",
+    private_twin="make another model",
+    solves_itself="compare model.solver with 'auto'",
+    loss_at="use loss, or block_losses(x).linear(z)",
     scores_batch="use batch = model.batch(X) and batch.costs(batch.tables(w))",
     joint_batch="use batch = model.batch(X) and batch.joint(batch.fold(batch.points(Z)))",
 )
@@ -123,7 +127,7 @@ class Model(Probabilities):
     def _forget(self) -> None:
         self._spaces: dict[Hashable, LabelSpace] = {}
         self._oracles: dict[Hashable, Oracle] = {}
-        self._label_oracles: dict[Hashable, Oracle] = {}  # of `integral_twin`
+        self._label_oracles: dict[Hashable, Oracle] = {}  # of `_integral_twin`
 
     def __getstate__(self) -> dict[str, Any]:
         # Spaces and oracles are rebuilt on demand: a pickled model is its declaration.
@@ -216,7 +220,7 @@ class Model(Probabilities):
         LabelSpace
         """
         if self._declared is not None:
-            self._declared.seal(_USER)
+            self._declared._seal(_USER)
             return self._declared
         key = self.key(x)
         found = self._spaces.get(key)
@@ -224,7 +228,7 @@ class Model(Probabilities):
             found = cast(Callable[[Any], LabelSpace], self._declare)(x)
             instance("What space(x) returned", found, LabelSpace)
             self._check_blocks(found)
-            found.seal(_USER)
+            found._seal(_USER)
             self._spaces[key] = found
         return found
 
@@ -549,26 +553,14 @@ class Model(Probabilities):
         -------
         coef, const : ndarray and float
         """
-        return self.loss_at(self.encode(label, x), x)
+        return self._loss_at(self.encode(label, x), x)
 
-    def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
-        """`loss` for a ground truth that is encoded already.
-
-        Parameters
-        ----------
-        z : ndarray of shape (n_variables,)
-            The ground truth as a point.
-        x : object, optional
-            Its input.
-
-        Returns
-        -------
-        coef, const : ndarray and float
-        """
+    def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+        """Return `loss` for a ground truth that is encoded already."""
         return self.block_losses(x).linear(z)
 
     def loss_batch(self, Z: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """`loss_at` for every row of points of the one space; None where spaces differ or a subclass has its own.
+        """`loss` for every row of points of the one space; None where spaces differ or a subclass has its own.
 
         Parameters
         ----------
@@ -579,7 +571,7 @@ class Model(Probabilities):
         -------
         tuple of ndarray, or None
         """
-        if self._declared is None or type(self).loss_at is not Model.loss_at:
+        if self._declared is None or type(self)._loss_at is not Model._loss_at:
             return None
         return self.block_losses().linear_batch(Z)
 
@@ -623,15 +615,8 @@ class Model(Probabilities):
         """
         return self.block_losses(x).counted()
 
-    def integral_twin(self) -> Model:
-        """Return the model that predicts: this model, with integral labels if it is trained over a relaxation.
-
-        The twin has the spaces of this model. Its oracles are kept for the next twin.
-
-        Returns
-        -------
-        Model
-        """
+    def _integral_twin(self) -> Model:
+        """Return the model that predicts: this model, with integral labels if it is trained over a relaxation."""
         if self.integral != "relax":
             return self
         twin = object.__new__(type(self))
@@ -640,15 +625,11 @@ class Model(Probabilities):
         twin._oracles = self._label_oracles
         return twin
 
-    def private_twin(self) -> Self:
-        """This model with oracles of its own, which remember nothing of earlier calls; of a twin, the twin itself.
+    def _private_twin(self) -> Self:
+        """Return this model with oracles of its own, which remember nothing of earlier calls.
 
         Solvers start from what they found before. In oracles that a model shares with all its users, a second fit would
         take other ways among equally good labels than the first.
-
-        Returns
-        -------
-        Model
         """
         if self._is_private:
             return self
@@ -675,12 +656,12 @@ class Model(Probabilities):
             The label, as the user writes it. It is integral for every setting of ``integral=``.
         """
         self.check_key(x)
-        return self.decode(self.integral_twin().oracle(x).maximize(self.scores(w, x)).z, x)
+        return self.decode(self._integral_twin().oracle(x).maximize(self.scores(w, x)).z, x)
 
     # ---- whole data sets -------------------------------------------------------------------------
 
     @property
-    def solves_itself(self) -> bool:
+    def _solves_itself(self) -> bool:
         """Whether no solver was chosen, so that a family's own algorithms serve; else it gets every label's program."""
         return isinstance(self.solver, str) and self.solver == "auto"
 

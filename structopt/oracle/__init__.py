@@ -3,6 +3,5 @@
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.oracle import Oracle
 from structopt.oracle.question import Question
-from structopt.oracle.sharing import shared_oracle
 
-__all__ = ["Label", "Oracle", "Question", "Statistics", "shared_oracle"]
+__all__ = ["Label", "Oracle", "Question", "Statistics"]

@@ -29,6 +29,7 @@ from structopt.errors import (
     InfeasibleSpace,
     NoGoodNotExpressible,
     SeparationFailed,
+    removed,
 )
 from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
 from structopt.oracle.diagnosis import explain_call
@@ -64,6 +65,14 @@ _FIRST_LISTING, _LAST_LISTING = 32, 8192
 _NOTHING: tuple[Any, ...] = ()
 
 
+@removed(
+    listed="use enumerate of the space",
+    list_best="use k_best",
+    plain_solver="use maximize",
+    prefers_free_calls="read answers, which may contain Question.SIDE_ROWS",
+    front_plan="use front for each example",
+    solve_batch="use maximize_batch",
+)
 class Oracle(SumsOverLabels):
     """``argmax c . z`` over a space, with side constraints, forbidden labels, k-best and batches.
 
@@ -388,31 +397,11 @@ class Oracle(SumsOverLabels):
         -------
         list of Label
         """
-        found = self.solve_batch(C, n_jobs, keys=keys)
+        found = self._solve_batch(C, n_jobs, keys=keys)
         return [self._label(row) for row in map(found.row, range(len(found.Z))) if row is not None]
 
-    def solve_batch(self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None) -> Solutions:
-        """`maximize_batch` as arrays: labels, values and proved bounds, without a `Label` for each row.
-
-        Parameters
-        ----------
-        C, n_jobs, keys
-            As in `maximize_batch`.
-
-        Returns
-        -------
-        Solutions
-            ``Z`` of shape (n, n_variables), ``values`` and ``bounds`` of shape (n,).
-
-        Examples
-        --------
-        >>> import structopt as so
-        >>> space = so.LabelSpace.from_matrices([[1, 1, 1]], 0, 1)
-        >>> found = so.Oracle(space).solve_batch([[1.0, 3.0, 2.0], [-1.0, -1.0, -1.0]])
-        >>> found.Z, found.values
-        (array([[0., 1., 0.],
-               [0., 0., 0.]]), array([3., 0.]))
-        """
+    def _solve_batch(self, C: npt.ArrayLike, n_jobs: int = 1, *, keys: Sequence[Hashable] | None = None) -> Solutions:
+        """Return the answers of `maximize_batch` as arrays: labels, values and proved bounds."""
         keys = listed(keys)
         self._check_current()
         costs = cost_matrix(self.space, C)
@@ -455,7 +444,7 @@ class Oracle(SumsOverLabels):
         k = whole("k", k, low=0)
         rows = plain_rows("rows", self.space, rows)
         costs = cost_vector(self.space, c)
-        known = self.list_best(costs, k) if not len(rows) else None
+        known = self._list_best(costs, k) if not len(rows) else None
         if known is not None:
             return known
         if not self.space.is_binary[self._integer].all():  # no-goods may not be expressible
@@ -473,20 +462,8 @@ class Oracle(SumsOverLabels):
                 break
         return found
 
-    def list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
-        """`k_best` where the combinatorial algorithm lists labels in order; None where it would take a solver.
-
-        Parameters
-        ----------
-        c : ndarray of shape (n_variables,)
-            Objective coefficients.
-        k : int
-            Number of labels.
-
-        Returns
-        -------
-        list of Label, or None
-        """
+    def _list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
+        """Return `k_best` if the combinatorial algorithm lists labels in order, or None if it would take a solver."""
         self._check_current()
         if self._may_compile:
             self._consider_diagram(2, hard=True)
@@ -501,16 +478,8 @@ class Oracle(SumsOverLabels):
         return [self._label(row) for row in map(known.row, range(len(known.Z))) if row is not None]
 
     @property
-    def listed(self) -> FloatArray | None:
-        """Every label of a space so small that products with all of them take less time than a search; None for others.
-
-        Examples
-        --------
-        >>> import structopt as so
-        >>> so.Oracle(so.LabelSpace.from_matrices([[1, 1]], 1, 1)).listed
-        array([[0., 1.],
-               [1., 0.]])
-        """
+    def _listed_labels(self) -> FloatArray | None:
+        """Every label if products with all of them take less time than a search; None for larger spaces."""
         self._check_current()
         if self._listed is None:
             self._listed = (self._list_labels(),)
@@ -562,25 +531,11 @@ class Oracle(SumsOverLabels):
             return None
         return self._algorithm.front(h_coef, h_const, g_coef, g_const)
 
-    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        """What makes the fronts of many examples whose losses are the rows of `G`; None where it takes a search.
-
-        Few labels are listed; otherwise the algorithm that the structure allows.
-
-        Parameters
-        ----------
-        G : ndarray, shape (n, n_variables)
-            Coefficients of the losses.
-        g_const : ndarray, shape (n,)
-            Their constants.
-
-        Returns
-        -------
-        FrontPlan or None
-        """
+    def _front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
+        """Return the plan of the fronts of examples whose losses are the rows of `G`; None if it takes a search."""
         self._check_current()
-        if self.listed is not None:
-            return ListedFronts(self.listed, G, g_const)
+        if self._listed_labels is not None:
+            return ListedFronts(self._listed_labels, G, g_const)
         own = not self._chooses or type(self).maximize is not Oracle.maximize
         if own or self.integral == "relax":
             return None
@@ -591,21 +546,11 @@ class Oracle(SumsOverLabels):
     # ---- the work --------------------------------------------------------------------------------
 
     @property
-    def plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
-        """A plain call without checks of its answer; None where a combinatorial algorithm, or a subclass, answers.
+    def _plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
+        """The solver's call without checks of its answer; None if a combinatorial algorithm or a subclass answers.
 
-        It takes objective coefficients (a contiguous float64 vector) and their squared norm, and returns the best point
+        It takes objective coefficients (a contiguous float64 vector) and their squared norm. It returns the best point
         as the solver has it, free for the caller to change, with a bound on its value.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import structopt as so
-        >>> space = so.LabelSpace()
-        >>> y = space.continuous("y", 2, 0, 1)
-        >>> solve = so.Oracle(space, "highs").plain_solver
-        >>> solve(np.array([3.0, -4.0]), 25.0)
-        (array([1., 0.]), 3.0)
         """
         self._check_current()
         if self._may_compile:
@@ -722,7 +667,7 @@ class Oracle(SumsOverLabels):
         return found | (Question.SUMS | Question.SAMPLE if self._sums_over_labels else Question(0))
 
     @property
-    def prefers_free_calls(self) -> bool:
+    def _prefers_free_calls(self) -> bool:
         """Whether plain calls have a combinatorial algorithm while side constraints need the solver.
 
         Then several calls without rows take less time than one with side constraints (docs/mathematics/oracles).

@@ -90,7 +90,7 @@ class Branches:
             if not isinstance(plane, Plane) or plane.convex or plane.rows:
                 return None
             kept.append(plane)
-        if not kept or not kept[0].oracle.prefers_free_calls:
+        if not kept or not kept[0].oracle._prefers_free_calls:
             return None
         oracle = kept[0].oracle
         width = oracle.space.upper - oracle.space.lower
@@ -135,7 +135,7 @@ class Branches:
         C = self.costs(owner, lam)
         reach = 2.0 * (np.abs(C) @ (space.upper - space.lower)) + 1e-300
         on, off = fixed == 1, fixed == 0
-        found = self.oracle.solve_batch(C + reach[:, None] * (on.astype(float) - off))
+        found = self.oracle._solve_batch(C + reach[:, None] * (on.astype(float) - off))
         for plane, count in zip(self._planes, np.bincount(owner, minlength=self.n).tolist(), strict=True):
             plane.counts["branches"] = plane.counts.get("branches", 0) + count
         Z = found.Z

@@ -47,7 +47,7 @@ class LinearOracle(Protocol):
         """The best label within side constraints, and none of the forbidden ones; raises `InfeasibleSpace`."""
         ...
 
-    def solve_batch(self, C: npt.ArrayLike) -> Solutions:
+    def _solve_batch(self, C: npt.ArrayLike) -> Solutions:
         """The best label of every row of objective coefficients, with proved bounds."""
         rows = np.asarray(C, dtype=float)
         labels = [self.maximize(c) for c in rows]
@@ -55,16 +55,16 @@ class LinearOracle(Protocol):
         return Solutions(np.array([label.z for label in labels]).reshape(rows.shape), values, bounds)
 
     @property
-    def prefers_free_calls(self) -> bool:
+    def _prefers_free_calls(self) -> bool:
         """Whether several calls without side constraints take less time than one with them."""
         return False
 
     @property
-    def plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
-        """A shorter way for calls without side constraints, or None; see `structopt.Oracle.plain_solver`."""
+    def _plain_solver(self) -> Callable[[FloatArray, float], tuple[FloatArray, float]] | None:
+        """A shorter way for calls without side constraints, or None; see `structopt.Oracle._plain_solver`."""
         return None
 
-    def list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
+    def _list_best(self, c: npt.ArrayLike, k: int) -> list[Label] | None:
         """The `k` best labels in decreasing value, or None where that would take a solver."""
         return None
 

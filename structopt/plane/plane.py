@@ -102,7 +102,7 @@ class Plane:
         self.h_min = h_min
         self.convex = oracle.integral == "relax" or not oracle.space.is_integral
         self.counts = {"free": 0, "constrained": 0, "forbidding": 0}
-        self._plain_solver = oracle.plain_solver
+        self._plain_solver = oracle._plain_solver
         self.update(h, g, truth=truth, rows=rows)
 
     def update(
@@ -292,7 +292,7 @@ class Plane:
         """
         if self.convex or self.rows or (ties and (lam == 0.0 or lam == math.inf)):
             return False
-        return self.oracle.prefers_free_calls
+        return self.oracle._prefers_free_calls
 
     def _query_by_free_calls(
         self, lam: float, sides: Sequence[Halfplane], worth: Callable[[float], bool] | None
@@ -447,7 +447,7 @@ class Plane:
         if self.convex or self.rows:
             return None
         costs, const = self.coordinates.costs(lam)
-        labels = self.oracle.list_best(costs, k)
+        labels = self.oracle._list_best(costs, k)
         if labels is None:
             return None
         self._count("listed")

@@ -135,10 +135,10 @@ def bayes_labels(batch: Batch, w: FloatArray, *, temperature: float = 1.0, n_job
     _, means = means_of(batch, batch.tables(w), temperature)
     coef = [model.expected_loss(np.asarray(means[i]), batch.input(i))[0] for i in range(len(batch))]
     if model.fixed:
-        return batch.fold(model.oracle().solve_batch(-np.array(coef), n_jobs).Z)
+        return batch.fold(model.oracle()._solve_batch(-np.array(coef), n_jobs).Z)
     Z: list[Any] = [None] * len(batch)
     for some in batch.same_space:
-        found = model.oracle(batch.input(int(some[0]))).solve_batch(-np.array([coef[i] for i in some]), n_jobs)
+        found = model.oracle(batch.input(int(some[0])))._solve_batch(-np.array([coef[i] for i in some]), n_jobs)
         for i, z in zip(some, found.Z, strict=True):
             Z[i] = z
     return batch.fold(Z)

@@ -145,7 +145,7 @@ class StructuredRisk(Risk):
         *,
         sample_weight: Any = None,
     ) -> None:
-        self.model = model = model.private_twin()
+        self.model = model = model._private_twin()
         X, y = examples("X", plain_inputs(X)), examples("y", plain_labels(y))
         n_threads(n_jobs)
         self.weight = relative_weights(sample_weight, n_examples(X), "StructuredRisk")
@@ -176,7 +176,7 @@ class StructuredRisk(Risk):
         Parameters
         ----------
         batch : Batch
-            Of a model with oracles of its own (`Model.private_twin`).
+            Of a model with oracles of its own (`Model._private_twin`).
         y, surrogate, search, n_jobs, rtol
             As of the class.
         keep : bool
@@ -508,7 +508,7 @@ class StructuredRisk(Risk):
         if known is None:
             z = self.model.encode(self.Y[i], x)
             own = type(self.model).loss is not Model.loss
-            known = z, self.model.loss(self.Y[i], x) if own else self.model.loss_at(z, x)
+            known = z, self.model.loss(self.Y[i], x) if own else self.model._loss_at(z, x)
             if 2 * len(self._targets) * known[0].nbytes < _TARGET_LIMIT:
                 self._targets[i] = known
         return known

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt.checks import checked, converted, examples, floats, function, instance, number, whole
-from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch
+from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch, removed
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.enumeration import complete, enumerate_labels
 from structopt.space.feasibility import Violation, contains, point_of, violations
@@ -33,6 +33,7 @@ __all__ = ["Block", "LabelSpace"]
 _log = logging.getLogger(__name__)
 
 
+@removed(seal="a Model closes the space that it uses")
 class LabelSpace:
     """A label space ``{z : row_lower <= A z <= row_upper, lower <= z <= upper}``, some ``z`` integer.
 
@@ -305,25 +306,8 @@ class LabelSpace:
         self._compiled = None
         self._structure = None
 
-    def seal(self, user: str) -> None:
-        """Refuse further declarations from now on, because `user` has compiled the space.
-
-        Parameters
-        ----------
-        user : str
-            Who uses it, for the message.
-
-        Examples
-        --------
-        >>> import structopt as so
-        >>> space = so.LabelSpace("tags")
-        >>> y = space.binary("y", 2)
-        >>> space.seal("a table of all its labels")
-        >>> space.subject_to(y.sum() <= 1)
-        Traceback (most recent call last):
-            ...
-        structopt.errors.DeclarationError: a row cannot be added to <LabelSpace 'tags': ...>: a table of all its ...
-        """
+    def _seal(self, user: str) -> None:
+        """Refuse further declarations from now on, because `user` has compiled the space."""
         if not self._sealed:
             self._sealed = user
 

@@ -296,7 +296,7 @@ class Arborescence(Model):
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth."""
-        return self.loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
+        return self._loss_at(self.encode(label, x), len(label) + 1 if x is None else x)
 
     def sizes(self, X: Any) -> IntArray:
         # Numbers of nodes of the inputs, with the root.
@@ -309,11 +309,11 @@ class Arborescence(Model):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Heads.
-        return Heads(batch) if self.solves_itself else super().batch_codec(batch)
+        return Heads(batch) if self._solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # Chu-Liu/Edmonds or Eisner for all sentences.
-        return HeadInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return HeadInference(batch) if self._solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         flags = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]

@@ -313,7 +313,7 @@ class Assignment(Model):
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth."""
-        return self.loss_at(self.encode(label, x), self._shape_for(label, x))
+        return self._loss_at(self.encode(label, x), self._shape_for(label, x))
 
     def sizes(self, X: Any) -> IntArray:
         # Rows and columns of the inputs.
@@ -326,11 +326,11 @@ class Assignment(Model):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # The column of every row.
-        return Columns(batch) if self.solves_itself else super().batch_codec(batch)
+        return Columns(batch) if self._solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # Shortest augmenting paths, shape by shape.
-        return MatchingInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return MatchingInference(batch) if self._solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         parts = [] if self.n is None else [f"n={self.n}"]

@@ -191,7 +191,7 @@ class Chain(SequenceModel):
         """The states of a point."""
         return self.label_of(self._states_at(z))
 
-    def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+    def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
         """The task loss of a ground truth that is encoded already."""
         size = len(self._states_at(z)) * self.n_states
         part, const = self._task.linear(z[:size])
@@ -214,11 +214,11 @@ class Chain(SequenceModel):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # State numbers.
-        return StateSequences(batch) if self.solves_itself else super().batch_codec(batch)
+        return StateSequences(batch) if self._solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # Viterbi for all sequences at once; its loss-indexed form where the loss counts in units.
-        return ChainInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return ChainInference(batch) if self._solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         return f"<Chain of {self._told()}; loss {self._task}>"

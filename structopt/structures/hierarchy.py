@@ -225,7 +225,7 @@ class HierarchicalLabels(Model):
     def _dense_rows(self, n: int) -> bool:
         """Whether dense rows of `n` labels take less time than sparse ones: sets of nodes of small trees."""
         nodes = len(self.hierarchy)
-        if self.kind == "leaf" or not self.hierarchy.is_tree or not self.solves_itself:
+        if self.kind == "leaf" or not self.hierarchy.is_tree or not self._solves_itself:
             return False
         return nodes <= _DENSE_NODES and n * nodes <= _DENSE_ENTRIES
 
@@ -312,7 +312,7 @@ class NodeInference(BatchInference):
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         self.model = model = cast("HierarchicalLabels", batch.model)
-        self._fast = model.algorithm() if model.solves_itself else None
+        self._fast = model.algorithm() if model._solves_itself else None
         self._planned: tuple[LossBatch[_NodeForm], FrontPlan | None] | None = None
 
     def maximize(
@@ -359,7 +359,7 @@ class NodeInference(BatchInference):
         if self._fast is not None:
             rows, values = self._fast.maximize_columns(gains, part.tolist())
             return rows, values, values
-        found = self.model.oracle().solve_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
+        found = self.model.oracle()._solve_batch(np.ascontiguousarray(gains.T), jobs, keys=part.tolist())
         Z = np.where(np.abs(found.Z) < 1e-9, 0.0, found.Z)
         return sp.csr_array(Z), found.values, found.bounds
 

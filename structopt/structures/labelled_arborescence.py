@@ -270,11 +270,11 @@ class LabelledArborescence(Arborescence):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Heads and relations, in one number for each token.
-        return LabelledHeads(batch) if self.solves_itself else super().batch_codec(batch)
+        return LabelledHeads(batch) if self._solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # The best relation of every arc, then the best trees of all sentences.
-        return LabelledHeadInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return LabelledHeadInference(batch) if self._solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         options = super().__repr__()[len("Arborescence(") : -1]

@@ -256,7 +256,7 @@ class Matching(Model):
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth."""
-        return self.loss_at(self.encode(label, x), np.zeros((len(label), len(label), 1)) if x is None else x)
+        return self._loss_at(self.encode(label, x), np.zeros((len(label), len(label), 1)) if x is None else x)
 
     def __repr__(self) -> str:
         options = [f"{name}=True" for name in ("perfect", "intercept") if getattr(self, name)]

@@ -229,7 +229,7 @@ class PairwiseMRF(Model):
         return np.hstack([rows, self._products(rows)])
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
-        if not self.solves_itself:
+        if not self._solves_itself:
             return super().batch_codec(batch)
         halves = self.graph.n_edges and not (self.is_relaxed and self.tightened)
         many = self.n + self.graph.n_edges >= _MANY_VARIABLES
@@ -237,7 +237,7 @@ class PairwiseMRF(Model):
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
-        if not self.solves_itself:
+        if not self._solves_itself:
             return super().batch_inference(batch)
         # Labels without pairwise terms need neither.
         alone = not self.graph.n_edges and not self.is_relaxed

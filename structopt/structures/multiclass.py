@@ -102,11 +102,11 @@ class Multiclass(Model):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Class numbers.
-        return ClassNumbers(batch) if self.solves_itself else super().batch_codec(batch)
+        return ClassNumbers(batch) if self._solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # The largest score.
-        return ClassInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return ClassInference(batch) if self._solves_itself else super().batch_inference(batch)
 
 
 @dataclass(frozen=True, eq=False)

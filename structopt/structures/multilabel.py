@@ -99,7 +99,7 @@ class MultiLabel(Model):
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # The labels of positive score, or the best ones within the limits.
-        return SetInference(batch, self.limits) if self.solves_itself else super().batch_inference(batch)
+        return SetInference(batch, self.limits) if self._solves_itself else super().batch_inference(batch)
 
 
 class SetInference(BatchInference):

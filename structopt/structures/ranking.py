@@ -99,7 +99,7 @@ class Ranking(Model):
     -----
     Documents of equal relevance keep their given order in the ranking of the ground truth. Every order of them has
     loss 0. MRR is an exception, because it looks for the first most relevant document: that one must stay first.
-    The loss depends on the relevances, not only on the ranking of the ground truth: use `loss`, not `loss_at`.
+    The loss depends on the relevances, not only on the ranking of the ground truth: use `loss` with the relevances.
 
     There is no bias, because the bias of a linear score does not change a ranking.
 
@@ -204,7 +204,7 @@ class Ranking(Model):
         a, b = self.weights(relevance)
         return -np.outer(a, b).ravel(), float(a @ b[best_order(relevance)])
 
-    def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+    def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
         """Refused: a ranking does not determine the relevances of its documents."""
         raise DeclarationError(
             "The loss of a ranking depends on the relevances, which its point z does not hold; "
@@ -218,11 +218,11 @@ class Ranking(Model):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Documents from the top.
-        return Orders(batch) if self.solves_itself else _ProgramPoints(batch)
+        return Orders(batch) if self._solves_itself else _ProgramPoints(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # Without a loss one sort; with it, one assignment per query.
-        return RankingInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return RankingInference(batch) if self._solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"

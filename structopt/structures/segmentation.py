@@ -274,7 +274,7 @@ class Segmentation(SequenceModel):
         oracle.check_size(z)
         return oracle.pairs(z)
 
-    def loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
+    def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
         """The task loss of a ground truth that is encoded already: the losses of a segment's positions add up."""
         T = n_positions(x)
         coef, task = np.zeros(len(z)), self._task
@@ -294,11 +294,11 @@ class Segmentation(SequenceModel):
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Rows (start, state).
-        return SegmentRows(batch) if self.solves_itself else super().batch_codec(batch)
+        return SegmentRows(batch) if self._solves_itself else super().batch_codec(batch)
 
     def batch_inference(self, batch: Batch) -> BatchInference:
         # The semi-Markov recursion for all sequences.
-        return SegmentInference(batch) if self.solves_itself else super().batch_inference(batch)
+        return SegmentInference(batch) if self._solves_itself else super().batch_inference(batch)
 
     def __repr__(self) -> str:
         return (

@@ -217,7 +217,7 @@ class Tour(Model):
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth."""
         point = self.encode(label, x)
-        return self.loss_at(point, np.zeros((len(label), len(label), 1)) if x is None else x)
+        return self._loss_at(point, np.zeros((len(label), len(label), 1)) if x is None else x)
 
     def __repr__(self) -> str:
         flags = [f"{name}=True" for name in ("directed", "intercept") if getattr(self, name)]

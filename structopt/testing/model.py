@@ -109,7 +109,7 @@ def scores(case: _Case) -> None:
 
 def loss(case: _Case) -> None:
     """The task loss is 0 at the ground truth, not negative, and equal to its definition at other labels."""
-    defined = type(case.model).loss_at is Model.loss_at
+    defined = type(case.model)._loss_at is Model._loss_at
     for i, (x, truth) in enumerate(zip(case.inputs, case.points, strict=True)):
         coef, const = case.forms[i]
         _close(coef @ truth + const, 0.0, f"the loss of ground truth {i} and 0")

@@ -164,7 +164,7 @@ class NeuralStructured(BaseEstimator):
         rng = np.random.default_rng(self.random_state)
         with _seeded(self.random_state):
             self.module_ = self._made().to(self.device)
-            self._layout = layout_of(self.model.integral_twin())
+            self._layout = layout_of(self.model._integral_twin())
             held: tuple[Any, Any] | None = None
             if self.validation is not None:
                 X, y, held = self._split(X, y, rng)
@@ -409,7 +409,7 @@ class NeuralStructured(BaseEstimator):
         module.load_state_dict(weights)
         module.eval()
         self.module_ = module
-        self._layout = layout_of(self.model.integral_twin())
+        self._layout = layout_of(self.model._integral_twin())
         self.best_epoch_, self.n_iter_, self.history_ = numbers["best_epoch"], numbers["n_iter"], []
         self.label_form_ = form
         return self

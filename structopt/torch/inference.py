@@ -45,7 +45,7 @@ def best(
     """
     oracle = arrangement.oracle(group)
     try:
-        found = oracle.solve_batch(C, n_jobs)
+        found = oracle._solve_batch(C, n_jobs)
     except SolverFailed:
         for i, c in zip(group.examples if examples is None else examples, C, strict=True):
             with naming(int(i)):

@@ -234,7 +234,7 @@ def _kept_layout(model: Model, *, labels: bool = False) -> Layout:
     kept = _LABEL_LAYOUTS if relaxed else _LAYOUTS
     found = kept.get(model)
     if found is None:
-        found = kept[model] = layout_of(model.integral_twin() if relaxed else model)
+        found = kept[model] = layout_of(model._integral_twin() if relaxed else model)
     return found
 
 

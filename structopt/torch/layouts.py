@@ -45,7 +45,7 @@ class Layout(ABC):
     has_padding = True
 
     def __init__(self, model: Model) -> None:
-        self.model = model.private_twin()
+        self.model = model._private_twin()
         self._pointwise: dict[tuple[str, ...], Model] = {}
         self._batches: dict[Hashable, ScoredBatch] = {}
         self._plans: dict[Hashable, tuple[Plan, list[int]]] = {}
@@ -79,7 +79,7 @@ class Layout(ABC):
         tensors = [(tensor.shape, tensor.dtype, tensor.device) for tensor in given]
         # A plan keeps the model and its terms, so that no other ones get their numbers.
         terms = tuple(map(id, model.features.values()))
-        return (id(model), terms, model.solves_itself, model.integral, names, masked, *tensors)
+        return (id(model), terms, model._solves_itself, model.integral, names, masked, *tensors)
 
     @abstractmethod
     def _arrange(self, scores: Any, mask: Any, inputs: Any, points: bool) -> Arrangement:
@@ -128,7 +128,7 @@ class Layout(ABC):
         """The model with a score for every variable of these blocks, in place of its features."""
         key = tuple(names)
         if key not in self._pointwise:
-            twin = self.model.private_twin()
+            twin = self.model._private_twin()
             if twin is self.model:
                 twin = object.__new__(type(self.model))
                 twin.__dict__.update(self.model.__dict__)
@@ -163,7 +163,7 @@ class ChainLayout(Layout):
             first = centred_for_all(first, ~model.rules.initial, np.ones_like(lengths), offsets)
         elif first is not None:
             first = centred(first, (1,), offsets, unused=~model.rules.initial)
-        native = not points and pair.ndim == 2 and (first is None or first.ndim == 1) and model.solves_itself
+        native = not points and pair.ndim == 2 and (first is None or first.ndim == 1) and model._solves_itself
         blocks = {"y": unary, "transition": pair if native else pair.expand(B, T - 1, S, S)}
         if first is not None:
             blocks["initial"] = first if native else first.expand(B, S)
@@ -235,7 +235,7 @@ class TreeLayout(Layout):
         both = None if keep is None else keep[:, :, None] & keep[:, None, :]
         offsets: list[Tensor] = []
         arcs = centred(arcs, (1, 3) if self._last else (1,), offsets, both, none)
-        native = not points and self.model.solves_itself
+        native = not points and self.model._solves_itself
         if not native:
             arcs = arcs.masked_fill(torch.from_numpy(none).to(arcs.device), 0.0)
         plan = Plan(
@@ -327,7 +327,7 @@ class MatchingLayout(Layout):
         offsets: list[Tensor] = []
         if not self.model.unmatched:
             table = centred(table, (2,), offsets, both)
-        native = not points and self.model.solves_itself
+        native = not points and self.model._solves_itself
         plan = Plan(
             self.model if native else self.pointwise(["y"]),
             [Part("y", table.shape, both, rows * columns)],
@@ -355,7 +355,7 @@ class RankingLayout(Layout):
         f = score_tensor("place", given, (None, None))
         B, n = f.shape
         sizes, keep = lengths_of(mask, B, n, "documents")
-        native = not points and self.model.solves_itself
+        native = not points and self.model._solves_itself
 
         def make_input(i: int) -> FloatArray:
             return np.broadcast_to(np.float64(0.0), (int(sizes[i]), 1))

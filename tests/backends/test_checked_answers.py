@@ -51,7 +51,7 @@ def test_in_every_kind_of_call(M):
         labels = oracle.maximize_batch(costs, jobs)
         assert [label.value for label in labels] == pytest.approx([1.5, 3.0, 0.5])
         assert all(contains(space, label.z) for label in labels)
-    solve = oracle.plain_solver
+    solve = oracle._plain_solver
     assert solve is not None
     z, bound = solve(COSTS.copy(), float(COSTS @ COSTS))
     assert contains(space, z) and bound == pytest.approx(1.5)
@@ -70,7 +70,7 @@ def test_a_relaxation_is_not_rounded_out_of_its_rows(M):
     oracle = so.Oracle(space, "highs", integral="relax")
     label = oracle.maximize(COSTS)
     assert contains(space.relaxed(), label.z) and not label.integral
-    z, _ = oracle.plain_solver(COSTS.copy(), 1.25)
+    z, _ = oracle._plain_solver(COSTS.copy(), 1.25)
     assert contains(space.relaxed(), z)
 
 

@@ -105,7 +105,7 @@ def _check(features: Any, loss: Any, tmp_path: Path) -> None:
             one, other = vars(term), vars(again.features[name])
             assert one.keys() == other.keys() and all(np.array_equal(one[key], other[key]) for key in one)
         if loss is not None:
-            for one, other in zip(again.loss_at(truth), model.loss_at(truth), strict=True):
+            for one, other in zip(again._loss_at(truth), model._loss_at(truth), strict=True):
                 assert np.array_equal(one, other)
 
 

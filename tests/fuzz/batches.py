@@ -139,7 +139,7 @@ _LABELS: dict[Any, np.ndarray] = {}
 
 def labels_of(model: so.Model, x: Any) -> np.ndarray:
     """All labels of an input, listed once for each space."""
-    space = model.integral_twin().space(x)
+    space = model._integral_twin().space(x)
     if space.fingerprint not in _LABELS:
         _LABELS[space.fingerprint] = np.array(space.enumerate(), dtype=float)
     return _LABELS[space.fingerprint]
@@ -164,7 +164,7 @@ def data_set(family: str, rng: np.random.Generator) -> tuple[so.Model, Any, Any]
     for x in X:
         labels = labels_of(model, x)
         z = labels[0] if family != "relaxed" and rng.random() < 0.1 else labels[rng.integers(len(labels))]
-        Y.append(model.integral_twin().decode(z, x))
+        Y.append(model._integral_twin().decode(z, x))
     return model, X, Y if isinstance(X, list) else np.array(Y)
 
 

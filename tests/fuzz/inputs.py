@@ -121,7 +121,7 @@ def _check_risks(
     for surrogate in ("margin", "slack"):
         each = []
         for x, z, Z in zip(X, truths, points, strict=True):
-            c, (coef, const) = model.scores(w, x), model.loss_at(z, x)
+            c, (coef, const) = model.scores(w, x), model._loss_at(z, x)
             h, g = (Z - z) @ c, np.maximum(Z @ coef + const, 0.0)
             psi = h + g if surrogate == "margin" else g * (1.0 + h)
             each.append(max(float(psi.max()), 0.0))

@@ -54,7 +54,7 @@ def _planes(model, X, Y, labels, slack):
     planes = []
     for x, y, known in zip(X, Y, labels, strict=True):
         truth = model.encode(y, x)
-        coef, const = model.loss_at(truth, x)
+        coef, const = model._loss_at(truth, x)
         points = np.array([model.encode(label, x) for label in known])
         g = points @ coef + const
         rows = np.array([model.joint(x, z) for z in points]) - model.joint(x, truth)

@@ -119,7 +119,7 @@ def test_the_paths_of_a_flow_are_not_listed_as_its_labels(integral):
     supply = [1, 0, 0, 0, -1]
     space = so.LabelSpace.from_matrices(matrix, supply, supply, 0, 1, integral)
     assert isinstance(path_algorithm(so.Oracle(space)), PathAlgorithm)
-    assert so.Oracle(space).listed is None
+    assert so.Oracle(space)._listed_labels is None
     if any(integral):
         return
     rng = np.random.default_rng(0)

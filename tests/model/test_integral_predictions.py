@@ -37,9 +37,9 @@ def test_training_over_a_relaxation_stays_relaxed():
 def test_oracle_of_predictions_is_kept():
     model = _random_model(0)
     model.predict(np.ones(4), [1.0])
-    first = model.integral_twin().oracle()
+    first = model._integral_twin().oracle()
     model.predict(-np.ones(4), [1.0])
-    assert model.integral_twin().oracle() is first and first.integral == "auto"
+    assert model._integral_twin().oracle() is first and first.integral == "auto"
     assert not model._oracles  # the relaxation is not solved as well
 
 

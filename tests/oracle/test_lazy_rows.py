@@ -71,7 +71,7 @@ def test_batches_in_threads(n_jobs):
         C = rng.normal(size=(40, lazy.n_variables))
         oracle = so.Oracle(lazy)
         for _ in range(2):
-            found = oracle.solve_batch(C, n_jobs, keys=range(40))
+            found = oracle._solve_batch(C, n_jobs, keys=range(40))
             assert found.values == pytest.approx((C @ full.enumerate().T).max(axis=1), abs=1e-7)
 
 
@@ -101,7 +101,7 @@ def test_a_function_with_global_arrays_is_called_by_one_thread_at_a_time(solver)
     separate = Global()
     space.lazy(separate, name="few")
     C = np.random.default_rng(0).normal(size=(60, 6))
-    found = so.Oracle(space, solver).solve_batch(C, n_jobs=4)
+    found = so.Oracle(space, solver)._solve_batch(C, n_jobs=4)
     want = np.maximum(np.sort(C, axis=1)[:, -2:], 0.0).sum(axis=1)
     assert found.values == pytest.approx(want, abs=1e-7)
     assert separate.most == 1
@@ -111,7 +111,7 @@ def test_a_function_with_global_arrays_is_called_by_one_thread_at_a_time(solver)
     outer = so.LabelSpace("outer")
     y = outer.binary("y", 6)
     outer.lazy(lambda z: y.sum() <= 2 if not space.contains(z["y"]) else None, integral_only=True)
-    assert so.Oracle(outer).solve_batch(C, n_jobs=2).values == pytest.approx(want, abs=1e-7)
+    assert so.Oracle(outer)._solve_batch(C, n_jobs=2).values == pytest.approx(want, abs=1e-7)
 
 
 def test_one_that_says_so_is_called_by_several_threads():
@@ -127,7 +127,7 @@ def test_one_that_says_so_is_called_by_several_threads():
     space = so.LabelSpace()
     space.binary("y", 2)
     space.lazy(Kernel(), integral_only=True)
-    found = so.Oracle(space, "scipy").solve_batch(np.ones((2, 2)), n_jobs=2)
+    found = so.Oracle(space, "scipy")._solve_batch(np.ones((2, 2)), n_jobs=2)
     assert found.values.tolist() == [2.0, 2.0]
 
 
@@ -250,10 +250,10 @@ def test_rows_are_kept_for_the_next_call():
     lazy, _, rng = instance(7)
     oracle = so.Oracle(lazy, "highs")
     C = rng.normal(size=(30, lazy.n_variables))
-    oracle.solve_batch(C)
+    oracle._solve_batch(C)
     before = oracle.lazy_rows.found
     assert len(oracle.lazy_rows) > 0
-    oracle.solve_batch(C)
+    oracle._solve_batch(C)
     assert oracle.lazy_rows.found == before
     copy = pickle.loads(pickle.dumps(oracle))
     assert len(copy.lazy_rows) == 0 and copy.maximize(C[0]).value == pytest.approx(oracle.maximize(C[0]).value)
@@ -366,8 +366,8 @@ def test_failing_and_many_rows():
 
     oracle, C = so.Oracle(one_of(3, fails_once)), rng.normal(size=(30, 3))
     with pytest.raises(SeparationFailed, match="no disk"):
-        oracle.solve_batch(C, n_jobs=3)
-    assert oracle.solve_batch(C, n_jobs=3).values == pytest.approx(np.maximum(C.max(axis=1), 0.0), abs=1e-7)
+        oracle._solve_batch(C, n_jobs=3)
+    assert oracle._solve_batch(C, n_jobs=3).values == pytest.approx(np.maximum(C.max(axis=1), 0.0), abs=1e-7)
 
 
 def test_rows_that_exclude_everything_are_named():

@@ -282,13 +282,13 @@ def test_a_gap_that_the_user_allows_is_in_the_bound():
 
 def test_listing_is_offered_where_an_algorithm_lists():
     c = np.array([3.0, -1.0, 2.0, 0.0, 0.0, 0.0])
-    assert so.Oracle(pairwise(3), "highs").list_best(c, 3) is None
+    assert so.Oracle(pairwise(3), "highs")._list_best(c, 3) is None
     s = so.LabelSpace("few labels")
     y = s.binary("y", 4)
     s.subject_to(y[0] + 2 * y[1] - 3 * y[2] <= 1, y[1] + y[3] >= 1)
     oracle = so.Oracle(s)
-    assert oracle.algorithm == "enumeration" and not oracle.prefers_free_calls
-    listed = oracle.list_best([1.0, 2.0, -1.0, 0.5], 3)
+    assert oracle.algorithm == "enumeration" and not oracle._prefers_free_calls
+    listed = oracle._list_best([1.0, 2.0, -1.0, 0.5], 3)
     assert [label.value for label in listed] == sorted(s.enumerate() @ [1.0, 2.0, -1.0, 0.5])[::-1][:3]
 
 
@@ -304,10 +304,8 @@ def test_a_backend_class_is_a_solver():
     assert so.Oracle(pairwise(3), Highs).maximize(np.ones(6)).value == pytest.approx(6)
 
 
-def test_shared_oracle_and_views():
-    first = so.shared_oracle(pairwise(4), "highs")
-    assert first is so.shared_oracle(pairwise(4), "highs")
-    assert first is not so.shared_oracle(pairwise(4), "scipy")
+def test_views():
+    first = so.Oracle(pairwise(4), "highs")
     first.maximize(np.ones(10))
     assert "highs" in repr(first) and "calls" in first._repr_html_()
 
@@ -345,7 +343,7 @@ def test_arrays_of_a_batch_are_its_labels(solver):
         oracle = so.Oracle(space, solver)
         C = rng.normal(size=(6, space.n_variables)) * scale
         labels = oracle.maximize_batch(C)
-        found = oracle.solve_batch(C)
+        found = oracle._solve_batch(C)
         assert np.allclose(found.values, [label.value for label in labels], atol=1e-9)
         assert np.allclose(found.values, np.einsum("ij,ij->i", C, found.Z))
         assert (found.bounds >= found.values - 1e-9).all()
@@ -356,13 +354,13 @@ def test_labels_are_listed_where_products_with_all_are_cheap():
     space = so.LabelSpace("budget")
     z = space.binary("z", 5)
     space.subject_to(z @ np.array([1.0, 2.0, 3.0, 1.0, 2.0]) <= 4)
-    listed = so.Oracle(space).listed
+    listed = so.Oracle(space)._listed_labels
     assert {tuple(row) for row in listed} == {tuple(row) for row in space.enumerate()}
-    assert so.Oracle(space, "highs").listed is None  # a chosen solver is asked
-    assert so.Oracle(space, integral="relax").listed is None
+    assert so.Oracle(space, "highs")._listed_labels is None  # a chosen solver is asked
+    assert so.Oracle(space, integral="relax")._listed_labels is None
     large = so.LabelSpace("box")
     large.binary("y", 40)
-    assert so.Oracle(large).listed is None
+    assert so.Oracle(large)._listed_labels is None
 
 
 @pytest.mark.parametrize("integral", ["auto", "force"])

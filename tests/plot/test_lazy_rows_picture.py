@@ -26,7 +26,7 @@ def tours(nodes):
 
 def test_what_is_drawn():
     oracle = tours(6)
-    oracle.solve_batch(np.random.default_rng(0).normal(size=(30, 36)))
+    oracle._solve_batch(np.random.default_rng(0).normal(size=(30, 36)))
     pool = oracle.lazy_rows
     assert len(pool.history) == 30 and pool.history.sum() == pool.found
     ax = so.plot.lazy_rows(oracle)
@@ -49,7 +49,7 @@ def test_several_oracles_by_name_and_one_that_was_not_called():
 
 def test_calls_in_threads_are_all_counted():
     oracle = tours(6)
-    oracle.solve_batch(np.random.default_rng(1).normal(size=(40, 36)), n_jobs=3)
+    oracle._solve_batch(np.random.default_rng(1).normal(size=(40, 36)), n_jobs=3)
     assert len(oracle.lazy_rows.history) == 40 and oracle.lazy_rows.history.sum() == oracle.lazy_rows.found
 
 

@@ -206,7 +206,7 @@ def test_a_single_pass(job, family, search):
     """If nothing is kept, labels stay in compact form: the same values, planes and gradients."""
     rng = np.random.default_rng(5)
     model, X, Y = job.data_set(family, rng)
-    batch = model.private_twin().batch(X)
+    batch = model._private_twin().batch(X)
     surrogate = [Slack(), LogLoss(), MicroF1()][FAMILIES.index(family) % 3]
     kept, once = (StructuredRisk.of_batch(batch, Y, surrogate, search, rtol=1e-6, keep=keep) for keep in (True, False))
     for scale in (0.3, 3.0):

@@ -66,7 +66,7 @@ def test_expected_losses_are_means_over_all_labels():
     p = np.exp(labels @ model.scores(w, x) - model.log_partition(w, x))
     coef, const = model.expected_loss(model.marginals(w, x), x)
     for z in labels[:20]:
-        mean = sum(q * (model.loss_at(t)[0] @ z + model.loss_at(t)[1]) for q, t in zip(p, labels, strict=True))
+        mean = sum(q * (model._loss_at(t)[0] @ z + model._loss_at(t)[1]) for q, t in zip(p, labels, strict=True))
         assert coef @ z + const == pytest.approx(mean, abs=1e-10)
 
 

@@ -126,7 +126,7 @@ def test_larger_closures_against_constrained_queries():
 class Listing(LinearOracle):
     """An oracle of one's own: it has `maximize`, and says that it is cheap."""
 
-    prefers_free_calls = True
+    _prefers_free_calls = True
 
     def __init__(self, space):
         self.space, self.labels = space.compiled, np.array(space.enumerate(), dtype=float)

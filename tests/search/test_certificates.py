@@ -181,7 +181,7 @@ def test_micro_f1_of_every_family_equals_enumeration(family):
         truth = labels[rng.integers(len(labels))]
         counted = model.counted(x)
         score = model.scores(rng.normal(size=model.n_weights(x)), x)
-        plane = MicroF1().plane(model.oracle(x), score, model.loss_at(truth, x), truth, counted=counted)
+        plane = MicroF1().plane(model.oracle(x), score, model._loss_at(truth, x), truth, counted=counted)
         want = max(0.0, *(micro_f1(z, truth, score, counted) for z in labels))
         result = search.exact(plane, "micro_f1")
         assert result.value == pytest.approx(want, rel=1e-6, abs=1e-9)

@@ -60,7 +60,7 @@ def test_an_own_algorithm_trains_by_slack_rescaling_without_a_list():
     model = Intervals()
     X = [rng.normal(size=(n, 3)) for n in (24, 26, 28)]
     Y = [model.algorithm(x).labels[k] for k, x in zip((40, 80, 120), X, strict=True)]
-    assert model.oracle(X[0]).listed is None
+    assert model.oracle(X[0])._listed_labels is None
     svm = so.StructuredSVM(model, "slack", lam=0.5, tol=0.05).fit(X, Y)
     assert svm.result_.gap <= 0.05
 

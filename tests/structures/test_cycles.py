@@ -150,7 +150,7 @@ def test_models_with_cycle_inequalities(edges):
     oracle = listed(4, plain.graph.i, plain.graph.j)
     by_rows = so.Oracle(relaxed.space(), "highs", integral="relax")
     C = np.array([np.concatenate(coefficients(rng, 4, m, k % 2 == 0)) for k in range(10)])
-    found = relaxed.oracle().solve_batch(C)
+    found = relaxed.oracle()._solve_batch(C)
     for c, value in zip(C, found.values, strict=True):
         best = plain.oracle().maximize(c).value
         assert whole.oracle().maximize(c).value == pytest.approx(best, abs=1e-9)

@@ -231,7 +231,7 @@ def test_losses_are_added_in_a_batch(integral, every):
 def test_where_it_is_used():
     h = layered(120)
     model = HierarchicalLabels(h, "leaves", integral="relax")
-    assert model.algorithm().relaxed and not model.integral_twin().algorithm().relaxed
+    assert model.algorithm().relaxed and not model._integral_twin().algorithm().relaxed
     assert HierarchicalLabels(layered(30), "leaves").algorithm() is None
     assert HierarchicalLabels(h, "leaves", options={"time_limit": 5.0}).algorithm() is None
     assert HierarchicalLabels(h, "leaves", solver="highs").oracle().algorithm == "highs"

@@ -116,7 +116,7 @@ def test_bad_inputs(rng):
     with pytest.raises(DeclarationError, match="matrix of documents"):
         Ranking().space(np.zeros(3))
     with pytest.raises(DeclarationError, match="use loss"):
-        Ranking().loss_at(Ranking().encode([1, 0]))
+        Ranking()._loss_at(Ranking().encode([1, 0]))
     batch = Ranking().batch([np.ones((2, 1)), np.ones((3, 1))])
     with pytest.raises(
         LabelNotInSpace, match="1 of 2 labels cannot be used:\n  example 1: A ground truth has one relevance"

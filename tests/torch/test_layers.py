@@ -336,9 +336,9 @@ def test_spo_plus_by_its_formula():
 
 def test_spo_solves_each_row_of_true_costs_once(monkeypatch):
     rows = []
-    solve = so.Oracle.solve_batch
+    solve = so.Oracle._solve_batch
     monkeypatch.setattr(
-        so.Oracle, "solve_batch", lambda self, C, *a, **k: rows.append(len(C)) or solve(self, C, *a, **k)
+        so.Oracle, "_solve_batch", lambda self, C, *a, **k: rows.append(len(C)) or solve(self, C, *a, **k)
     )
     rng = np.random.default_rng(0)
     model = so.structures.Multiclass(4)

@@ -131,7 +131,7 @@ def planes(risk):
     for i in range(len(risk)):
         x = risk.X[i]
         truth = model.encode(risk.Y[i], x)
-        coef, const = model.loss_at(truth, x)
+        coef, const = model._loss_at(truth, x)
         for z in all_labels(model, x):
             g = float(coef @ z + const)
             slope = float(risk.surrogate.gradient(0.0, g)[0])

@@ -146,7 +146,7 @@ class LinearRisk(RiskProgram):
     @cached_property
     def oracle(self) -> Oracle:
         """The oracle of integral labels that solves the programs."""
-        model = self.model.integral_twin()
+        model = self.model._integral_twin()
         if isinstance(self.solver, str) and self.solver == "auto":
             return model.oracle(self.template)
         return Oracle(model.space(self.template), self.solver, integral=model.integral, **model.options)
@@ -175,7 +175,7 @@ class LinearRisk(RiskProgram):
         return np.asarray(shares + (self.targets[:, -1:] - shares.sum(axis=1, keepdims=True)) / shares.shape[1])
 
     def solve(self, averages: FloatArray, n_jobs: int = 1) -> RiskSolution:
-        found = self.oracle.solve_batch(-averages[:, :-1], n_jobs)
+        found = self.oracle._solve_batch(-averages[:, :-1], n_jobs)
         return RiskSolution(found.Z, averages[:, -1] - found.values, averages[:, -1] - found.bounds)
 
     def losses(self, Z: FloatArray, truths: Any) -> FloatArray:
@@ -294,7 +294,7 @@ def _is_binary(space: Any, name: str) -> bool:
 
 def _block_losses(model: Model, template: Any) -> Mapping[str, TaskLoss] | None:
     """The task losses by block, or None where a model makes its forms in its own way."""
-    if type(model).loss_at is not Model.loss_at:
+    if type(model)._loss_at is not Model._loss_at:
         return None
     space = model.space(template)
     # Between 0/1 labels the absolute and the squared loss both count the differences.
@@ -307,7 +307,7 @@ def _block_losses(model: Model, template: Any) -> Mapping[str, TaskLoss] | None:
 def _linear_forms(model: Model, template: Any, truths: FloatArray) -> tuple[FloatArray, FloatArray]:
     losses = _block_losses(model, template)
     if losses is None:
-        forms = [model.loss_at(z, template) for z in truths]
+        forms = [model._loss_at(z, template) for z in truths]
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
     space = model.space(template)
     coef, const = np.zeros_like(truths), np.zeros(len(truths))

@@ -171,7 +171,7 @@ def largest_loss(model: Model, template: Any = None) -> float:
     In closed form for the losses of this package, by listing all pairs of a small space otherwise.
     """
     space = model.space(template)
-    if type(model).loss_at is Model.loss_at:
+    if type(model)._loss_at is Model._loss_at:
         known = [_largest(loss, space[name].size) for name, loss in model.block_losses(template).items()]
         if None not in known:
             return float(sum(value for value in known if value is not None))
@@ -182,7 +182,7 @@ def largest_loss(model: Model, template: Any = None) -> float:
             "The largest loss between two labels is not known for this model, and its space is too large to list; "
             "give loss_bound=."
         ) from None
-    forms = [model.loss_at(z, template) for z in labels]
+    forms = [model._loss_at(z, template) for z in labels]
     return float(max((labels @ coef).max() + const for coef, const in forms))
 
 

@@ -121,16 +121,6 @@ def oracle_calls(rng: Rng) -> Call:
 
 
 @recipe
-def shared_oracle(rng: Rng) -> Call:
-    space = space_of(rng)
-    return Call(
-        lambda **v: so.shared_oracle(**v).maximize(np.ones(5)),
-        {"space": A(space, k.thing), "solver": A("highs", k.option)},
-        feasible(space),
-    )
-
-
-@recipe
 def backends(rng: Rng) -> Call:
     space = space_of(rng)
     which = int(rng.integers(3))
