@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,18 @@ import scipy.sparse as sp
 from structopt._jit import kernel
 from structopt._jit.csr import checked_csr
 from structopt.checks import checked, floats, numeric, shown
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, removed_name
 from structopt.space.compiled import FloatArray
 
-__all__ = ["Linear", "Scaled", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
+__all__ = ["Linear", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
+
+if not TYPE_CHECKING:  # a type checker would accept every name
+
+    def __getattr__(name: str) -> Any:
+        if name == "Scaled":
+            raise removed_name("structopt.features.Scaled", "use Linear(factor=...)")
+        raise AttributeError(f"module 'structopt.features' has no attribute {name!r}")
+
 
 Matrix = Any  # a dense (R, d) array or a CSR matrix
 
@@ -168,6 +176,11 @@ class Term(ABC):
         """
         return table.reshape(n, size)
 
+    @property
+    def _keeps_entries(self) -> bool:
+        """Whether the scores of the variables are the entries of the table, in their order."""
+        return type(self).unfold is Term.unfold
+
     def __repr__(self) -> str:
         parts = [f"field={self.field!r}"] if self.field is not None else []
         parts += ["intercept=True"] if self.intercept else []
@@ -176,6 +189,13 @@ class Term(ABC):
 
 class Linear(Term):
     """Every variable of the block has a weight vector of its own; the input is one feature row.
+
+    Parameters
+    ----------
+    field, intercept
+        As for every term.
+    factor : ndarray, shape (size of the block,), optional
+        What the features of each variable are multiplied by: variable j scores ``factor_j <W_j, x>``.
 
     Examples
     --------
@@ -187,45 +207,35 @@ class Linear(Term):
     array([2., 5., 7.])
     """
 
-    def n_columns(self, shape: tuple[int, ...]) -> int:
-        return int(np.prod(shape, dtype=np.int64))
-
-    def n_rows(self, shape: tuple[int, ...]) -> int | None:
-        return 1
-
-
-class Scaled(Linear):
-    """`Linear`, with a fixed factor on the features of each variable: variable j scores ``factor_j <W_j, x>``.
-
-    Parameters
-    ----------
-    factor : ndarray, shape (size of the block,)
-    field, intercept
-        As for every term.
-    """
-
     @checked
-    def __init__(self, factor: npt.ArrayLike, field: Any = None, intercept: bool = False) -> None:
+    def __init__(self, field: Any = None, intercept: bool = False, factor: npt.ArrayLike | None = None) -> None:
         super().__init__(field, intercept)
-        self.factor = np.array(floats("factor", factor, ndim=1))
+        self.factor = None if factor is None else np.array(floats("factor", factor, ndim=1))
 
     def n_columns(self, shape: tuple[int, ...]) -> int:
-        size = super().n_columns(shape)
-        if self.factor.shape != (size,):
-            raise DeclarationError(f"Scaled has {self.factor.size} factors for a block of {size} variables.")
+        size = int(np.prod(shape, dtype=np.int64))
+        if self.factor is not None and self.factor.shape != (size,):
+            raise DeclarationError(f"Linear has {self.factor.size} factors for a block of {size} variables.")
         return size
 
     def fold(self, x: Any, block: FloatArray) -> FloatArray:
-        return (block.ravel() * self.factor)[None, :]
+        return super().fold(x, block) if self.factor is None else (block.ravel() * self.factor)[None, :]
 
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return np.asarray(table.ravel() * self.factor).reshape(shape)
+        return super().unfold(x, table if self.factor is None else table.ravel() * self.factor, shape)
 
     def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
-        return blocks * self.factor
+        return super().fold_rows(blocks, columns) if self.factor is None else blocks * self.factor
 
     def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
-        return table * self.factor
+        return super().unfold_rows(table, n, size) if self.factor is None else table * self.factor
+
+    @property
+    def _keeps_entries(self) -> bool:
+        return self.factor is None and type(self).unfold is Linear.unfold
+
+    def n_rows(self, shape: tuple[int, ...]) -> int | None:
+        return 1
 
 
 class Table(Term):

@@ -53,6 +53,7 @@ def removed_names():
     return {
         "structopt.shared_oracle": lambda: so.shared_oracle,
         "Oracle.solve_batch": lambda: so.Oracle(space).solve_batch,
+        "features.Scaled": lambda: so.features.Scaled,
         "LabelSpace.seal": lambda: space.seal,
         "Model.loss_at": lambda: model.loss_at,
         "TaskLoss.smallest": lambda: so.losses.Hamming().smallest,

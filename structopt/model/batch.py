@@ -439,7 +439,7 @@ class Batch:
         if self.model.fixed:
             costs: FloatArray = self.costs(tables)
             return costs if len(some) == self.n else costs[some]
-        if not all(type(term).unfold is Term.unfold for term in self.model.features.values()):
+        if not all(term._keeps_entries for term in self.model.features.values()):
             return np.array([self.costs_of(i, tables) for i in some.tolist()])
         space = self.model.space(self.input(int(some[0])))
         found = np.zeros((len(some), space.n_variables))

@@ -20,7 +20,7 @@ from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
 from structopt.algorithms.tree.algorithm import ClosureOracle, LeafOracle, NeededChildOracle
 from structopt.checks import checked, floats
 from structopt.errors import DeclarationError
-from structopt.features import Linear, Scaled
+from structopt.features import Linear
 from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
 from structopt.hierarchy.leaf_tree import LeafTree
@@ -144,7 +144,7 @@ class HierarchicalLabels(Model):
         self.complete = complete
         self.intercept = intercept
         self.factor = None if alpha is None else np.sqrt(node_values(hierarchy, alpha, "alpha"))
-        term = Linear(intercept=intercept) if self.factor is None else Scaled(self.factor, intercept=intercept)
+        term = Linear(intercept=intercept, factor=self.factor)
         self.codec = LabelCodec(hierarchy, kind, complete)
         self._algorithm: Algorithm | None = None
         super().__init__(

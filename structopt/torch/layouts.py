@@ -21,7 +21,7 @@ from structopt.algorithms import arborescence as trees
 from structopt.algorithms.chain.viterbi import marginals_batch
 from structopt.checks import sequence, shown
 from structopt.errors import DeclarationError
-from structopt.features import Linear, Scaled, Shared, Table, Term, Tied
+from structopt.features import Linear, Shared, Table, Term, Tied
 from structopt.model import Model
 from structopt.space.compiled import FloatArray
 from structopt.structures import Arborescence, Assignment, Chain, LabelledArborescence, Ranking
@@ -521,7 +521,9 @@ def _is_identity(term: Term) -> bool:
     """Whether the table of a term holds the scores of its block's variables themselves."""
     if isinstance(term, Tied):
         return term._index is None
-    return isinstance(term, Linear | Table | Shared) and not isinstance(term, Scaled)
+    if isinstance(term, Linear):
+        return term.factor is None
+    return isinstance(term, Table | Shared)
 
 
 def _sizes(arrangement: Arrangement) -> IntArray:

@@ -106,7 +106,7 @@ def test_losses_and_terms_own_their_tables() -> None:
     costs, weights, factor = np.array([[0.0, 1], [2, 0]]), np.array([1.0, 2.0]), np.array([1.0, 3.0])
     index = np.array([0, 1])
     losses = so.losses.CostMatrix(costs), so.losses.Hamming(weights)
-    terms = so.features.Scaled(factor), so.features.Tied(index)
+    terms = so.features.Linear(factor=factor), so.features.Tied(index)
     chain = so.structures.Chain(2, loss=costs)
     for table in (costs, weights, factor, index):
         table[...] = 5

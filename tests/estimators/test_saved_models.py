@@ -61,7 +61,7 @@ def test_a_space_comes_back_whole(tmp_path: Path) -> None:
 
 FEATURES = {
     "linear": {"y": so.features.Linear(intercept=True)},
-    "scaled": {"y": so.features.Scaled([1.0, 2.0, 0.5, 1.0], field=0)},
+    "scaled": {"y": so.features.Linear(0, factor=[1.0, 2.0, 0.5, 1.0])},
     "table": {"y": so.features.Table(field="rows")},
     "shared": {"y": so.features.Shared(("a", 1), intercept=True)},
     "tied": {"y": so.features.Linear(), "p": so.features.Tied([0, 1, 1])},

@@ -258,7 +258,7 @@ def features(rng: Rng) -> Call:
 
     if which == 0:
         return Call(
-            lambda factor, intercept: scores(so.features.Scaled(factor, intercept=intercept), 10),
+            lambda factor, intercept: scores(so.features.Linear(intercept=intercept, factor=factor), 10),
             {"factor": A(eighths(rng, 5), k.array), "intercept": A(False, k.flag)},
         )
     if which == 1:
