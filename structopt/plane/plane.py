@@ -29,6 +29,11 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["Bounds", "Plane", "Point", "PointPlane", "Precision", "SearchPlane"]
 
+#: Relative shrink of open rays and corners, clearly above the feasibility tolerance of solvers.
+_SHRINK = 1e-5
+#: Stands for h > 0, in units of the largest coefficient of h.
+_H_MIN = 1e-5
+
 
 class Plane:
     """The λ-oracles over a label space, with h and g affine in z.
@@ -43,10 +48,6 @@ class Plane:
         The true label as a vector; a search that finds no violated label returns it.
     rows : sequence of comparisons or of (a, lower, upper)
         Rows that hold in every query.
-    shrink : float
-        Relative shrink of open rays and corners; must be clearly above the solver's feasibility tolerance.
-    h_min : float
-        Stands for h > 0, in units of the largest coefficient of h.
     product_shift : float
         The searches for the largest product maximise ``(h + product_shift) g``: 1 for slack rescaling, where h is
         the margin.
@@ -92,14 +93,10 @@ class Plane:
         *,
         truth: npt.ArrayLike | None = None,
         rows: Sequence[tuple[npt.ArrayLike, float, float]] = (),
-        shrink: float = 1e-5,
-        h_min: float = 1e-5,
         product_shift: float = 0.0,
     ) -> None:
         self.oracle = oracle
         self.product_shift = product_shift
-        self.shrink = shrink
-        self.h_min = h_min
         self.convex = oracle.integral == "relax" or not oracle.space.is_integral
         self.counts = {"free": 0, "constrained": 0, "forbidding": 0}
         self._plain_solver = oracle._plain_solver
@@ -158,8 +155,6 @@ class Plane:
             (axes.g, axes.g0),
             truth=self.truth,
             rows=self.rows,
-            shrink=self.shrink,
-            h_min=self.h_min,
         )
         moved.counts = self.counts
         return moved
@@ -188,8 +183,8 @@ class Plane:
         """What a restricted query may miss. A loss on a lattice is never missed."""
         if self._precision is None:
             h_scale, g_scale = self.coordinates.scales()
-            g_step = 0.0 if self.lattice_step else self.shrink * g_scale
-            self._precision = Precision(self.shrink, self.h_min * h_scale, g_step, self.shrink * h_scale, g_step)
+            g_step = 0.0 if self.lattice_step else _SHRINK * g_scale
+            self._precision = Precision(_SHRINK, _H_MIN * h_scale, g_step, _SHRINK * h_scale, g_step)
         return self._precision
 
     def query(
@@ -242,7 +237,7 @@ class Plane:
                 return self._query_freely(lam)
             return self._query_solver(lam, [], forbid, "free", ties)
         sides = self._sides(
-            bottom, top, open_bottom, open_top, above, self.shrink if shrink is None else number("shrink", shrink)
+            bottom, top, open_bottom, open_top, above, _SHRINK if shrink is None else number("shrink", shrink)
         )
         kind = "forbidding" if len(forbid) else "constrained" if sides else "free"
         if above is None and kind == "constrained" and self._tries_free_calls(lam, ties):

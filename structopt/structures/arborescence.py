@@ -136,7 +136,7 @@ class Arborescence(Model):
         Whether exactly one token has the root as its head.
     projective : bool
         Whether arcs must not cross, with the tokens on a line and the root in front.
-    flow : {"single", "multi", "cuts"}
+    flow : {"single", "cuts"}
         How the declared program forbids cycles; see Notes.
     loss : TaskLoss, optional
         A loss on the arcs; `WrongHeads` by default.
@@ -153,12 +153,11 @@ class Arborescence(Model):
 
     - ``flow="single"``: the root sends one unit to every token along the chosen arcs, ``arc <= flow <= n arc``. It has
       ``2 (n + 1)^2`` variables. Its LP relaxation is *not* integral; the MIP is exact.
-    - ``flow="multi"``: every token has a unit of its own, ``path[k] <= arc``. It has ``(n + 1)^3`` variables; its LP
-      relaxation is integral in `arc`, with and without `single_root` (Edmonds' branching polytope and a face of it).
     - ``flow="cuts"``: an arc enters every set of tokens. These rows, one for each set, are lazy (`LabelSpace.lazy`),
-      found by maximum flows. It has ``(n + 1)^2`` variables; its LP relaxation is integral as that of ``"multi"`` is.
+      found by maximum flows. It has ``(n + 1)^2`` variables. Its LP relaxation is integral, with and without
+      `single_root` (Edmonds' branching polytope and a face of it).
 
-    Rows for `projective` break the integrality of all of them.
+    Rows for `projective` break this integrality.
 
     Examples
     --------
@@ -186,8 +185,10 @@ class Arborescence(Model):
         self.projective = projective
         self.flow = flow
         self.intercept = intercept
-        if flow not in ("single", "multi", "cuts"):
-            raise DeclarationError(f"flow must be 'single', 'multi' or 'cuts', got {flow!r}.")
+        if flow == "multi":
+            raise DeclarationError("flow='multi' was removed: use 'cuts', whose relaxation is integral, too.")
+        if flow not in ("single", "cuts"):
+            raise DeclarationError(f"flow must be 'single' or 'cuts', got {flow!r}.")
         super().__init__(
             self._program, self._arc_features(intercept), loss or WrongHeads(), key=_n_nodes, solver=solver
         )
@@ -206,12 +207,10 @@ class Arborescence(Model):
         space.subject_to(arc[:, 1:].sum(axis=0) == 1, name="one head")
         if self.single_root:
             space.subject_to(arc[0].sum() == 1, name="one root")
-        if self.flow == "single":
-            _one_commodity(space, arc, exists)
-        elif self.flow == "cuts":
+        if self.flow == "cuts":
             space.lazy(DirectedCuts(nodes), name="directed cuts")
         else:
-            _many_commodities(space, arc, exists)
+            _one_commodity(space, arc, exists)
         if self.projective:
             rows = _crossings(nodes)
             if rows.shape[0]:
@@ -273,21 +272,20 @@ class Arborescence(Model):
         ndarray
         """
         nodes = len(heads) + 1
-        multi = self.flow == "multi"
         if self.flow == "cuts":
             arcs = np.zeros((nodes, nodes))
             arcs[heads, np.arange(1, nodes)] = 1.0
             return arcs.ravel()
-        z = np.zeros(nodes**3 if multi else 2 * nodes * nodes)
-        fill(heads, z[: nodes * nodes].reshape(nodes, nodes), z[nodes * nodes :].reshape(-1, nodes, nodes), multi)
-        return z
+        arc, flow = np.zeros((2, nodes, nodes))
+        fill(heads, arc, flow)
+        return np.concatenate([arc.ravel(), flow.ravel()])
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The heads of a point; for a fractional one, the tree that agrees with it most."""
         point = floats("z", z, ndim=1)
-        copies = {"single": 2, "cuts": 1}.get(self.flow)
-        nodes = round(point.size ** (1 / 3)) if copies is None else math.isqrt(point.size // copies)
-        if nodes < 2 or point.size != (nodes if copies is None else copies) * nodes**2:
+        copies = 1 if self.flow == "cuts" else 2
+        nodes = math.isqrt(point.size // copies)
+        if nodes < 2 or point.size != copies * nodes**2:
             raise DeclarationError(f"A point with {point.size} entries is not one of a dependency tree.")
         arcs = point[: nodes * nodes].reshape(nodes, nodes)
         if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
@@ -437,17 +435,6 @@ def _one_commodity(space: LabelSpace, arc: Expression, exists: npt.NDArray[np.bo
     space.subject_to(flow[:, 1:].sum(axis=0) - flow[1:].sum(axis=1) == 1, name="one unit each")
 
 
-def _many_commodities(space: LabelSpace, arc: Expression, exists: npt.NDArray[np.bool_]) -> None:
-    nodes = len(exists)
-    allowed = np.repeat(exists[None], nodes - 1, axis=0)
-    allowed[np.arange(nodes - 1), np.arange(1, nodes)] = False  # the unit for token k stays there
-    path = space.continuous("path", allowed.shape, 0, allowed)
-    k, head, token = np.nonzero(allowed)
-    space.subject_to(path[k, head, token] <= arc[head, token], name="path on arcs")
-    arriving, leaving = path[:, :, 1:].sum(axis=1), path[:, 1:].sum(axis=2)
-    space.subject_to(arriving - leaving == np.eye(nodes - 1), name="a path to each")
-
-
 def _crossings(nodes: int) -> sp.csr_array:
     """Rows ``arcs between i and j + arcs into v across them <= 1``, for every span i < j and token v off its ends.
 
@@ -543,12 +530,12 @@ def complaint(heads: IntArray, code: int, first: int, second: int) -> LabelNotIn
 
 
 @kernel
-def fill(heads: IntArray, arc: FloatArray, flow: FloatArray, multi: bool) -> None:
+def fill(heads: IntArray, arc: FloatArray, flow: FloatArray) -> None:
     """Arcs of a tree and the flow on them: one unit from the root to every token."""
     for k in range(1, heads.size + 1):
         arc[heads[k - 1], k] = 1.0
         v = k
         while v:
             h = heads[v - 1]
-            flow[k - 1 if multi else 0, h, v] += 1.0
+            flow[h, v] += 1.0
             v = h

@@ -103,8 +103,6 @@ class LabelledArborescence(Arborescence):
         Whether exactly one token has the root as its head.
     projective : bool
         Whether arcs must not cross, with the tokens on a line and the root in front.
-    flow : {"single", "multi"}
-        How the declared program forbids cycles; see `Arborescence`.
     loss : TaskLoss, optional
         A loss on the arcs ``(n + 1, n + 1, R)``; `WrongArcs` by default, the number of tokens with a wrong head or
         relation. ``WrongArcs(R, label_cost=0.5)`` makes a wrong relation at the right head half an error.
@@ -136,7 +134,6 @@ class LabelledArborescence(Arborescence):
         labels: int | Sequence[Hashable],
         single_root: bool = False,
         projective: bool = False,
-        flow: str = "single",
         loss: TaskLoss | None = None,
         intercept: bool = False,
         solver: Any = "auto",
@@ -149,7 +146,7 @@ class LabelledArborescence(Arborescence):
         self.n_labels = self.labels if isinstance(self.labels, int) else len(self.labels)
         if not self.n_labels or (self._names is not None and len(self._places) < self.n_labels):
             raise DeclarationError(f"Relations need names that differ, at least one of them; got {shown(labels)}.")
-        super().__init__(single_root, projective, flow, loss or WrongArcs(self.n_labels), intercept, solver)
+        super().__init__(single_root, projective, "single", loss or WrongArcs(self.n_labels), intercept, solver)
 
     def _arc_features(self, intercept: bool) -> dict[str, Term]:
         return {"arc": Table(intercept=intercept)}
@@ -266,7 +263,7 @@ class LabelledArborescence(Arborescence):
         )
 
     def _point_size(self, nodes: int) -> int:
-        return nodes * nodes * (self.n_labels + (nodes - 1 if self.flow == "multi" else 1))
+        return nodes * nodes * (self.n_labels + 1)
 
     def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
         # Heads and relations, in one number for each token.

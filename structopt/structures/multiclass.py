@@ -69,15 +69,13 @@ class Multiclass(Model):
         space.subject_to(y.sum() == 1, name="one class")
         super().__init__(space, {"y": Linear(intercept=intercept)}, _task_loss(loss, len(names)), solver=solver)
 
-    def place(self, label: Hashable, example: int | None = None) -> int:
+    def place(self, label: Hashable) -> int:
         """The number of a class.
 
         Parameters
         ----------
         label : object
             A class.
-        example : int, optional
-            Its number, for the message.
 
         Returns
         -------
@@ -86,9 +84,8 @@ class Multiclass(Model):
         try:
             return self._place[label]
         except (KeyError, TypeError):
-            where = "" if example is None else f"example {example}: "
             shown = ", ".join(map(repr, self.names[:10])) + (", ..." if len(self.names) > 10 else "")
-            raise LabelNotInSpace(f"{where}{label!r} is not one of the classes {shown}.", (str(label),)) from None
+            raise LabelNotInSpace(f"{label!r} is not one of the classes {shown}.", (str(label),)) from None
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The one-hot vector of a class."""

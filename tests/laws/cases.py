@@ -230,7 +230,6 @@ CASES: dict[str, Case] = {
     "projective": shipped(S.Arborescence(projective=True), BASIC, 12, zeros(4, 4, 1)),
     "single root": shipped(S.Arborescence(single_root=True), BASIC, 9, zeros(4, 4, 1)),
     "single root projective": shipped(S.Arborescence(True, True), BASIC, 7, zeros(4, 4, 1)),
-    "arborescence by many flows": shipped(S.Arborescence(flow="multi"), BASIC, 3, zeros(3, 3, 1)),
     "arborescence by cuts": shipped(S.Arborescence(flow="cuts"), BASIC, 16, zeros(4, 4, 1)),
     "labelled arborescence": shipped(S.LabelledArborescence(2), BASIC, 12, zeros(3, 3, 1)),
     "labelled projective": shipped(

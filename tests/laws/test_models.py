@@ -148,8 +148,7 @@ ARRAYS = {
     "trees with one root": (lambda: S.Arborescence(single_root=True), SQUARES),
     "projective trees": (lambda: S.Arborescence(projective=True), SQUARES),
     "projective trees with one root": (lambda: S.Arborescence(single_root=True, projective=True), SQUARES),
-    "trees by many flows": (lambda: S.Arborescence(flow="multi", single_root=True), SQUARES),
-    "trees by cuts": (lambda: S.Arborescence(flow="cuts"), SQUARES),
+    "trees by cuts": (lambda: S.Arborescence(flow="cuts", single_root=True), SQUARES),
     "labelled trees": (lambda: S.LabelledArborescence(2), SQUARES),
     "labelled projective trees": (
         lambda: S.LabelledArborescence(["x", "y"], single_root=True, projective=True), SQUARES,
