@@ -94,7 +94,6 @@ def match(
     C: npt.ArrayLike,
     rows_required: npt.ArrayLike | bool = False,
     columns_required: npt.ArrayLike | bool = False,
-    prices: FloatArray | None = None,
 ) -> tuple[IntArray, float]:
     """The best matching in which required rows and columns are matched and the others at most once.
 
@@ -106,8 +105,6 @@ def match(
     C : array_like, shape (n, m)
         Scores of the pairs, any n and m.
     rows_required, columns_required : bool or array_like of bool
-    prices : ndarray, shape (n + m,), optional
-        As in `assign`.
 
     Returns
     -------
@@ -130,7 +127,7 @@ def match(
     square[n:, m:] = 0.0
     square[np.arange(n), m + np.arange(n)] = np.where(rows, -np.inf, 0.0)
     square[n + np.arange(m), np.arange(m)] = np.where(columns, -np.inf, 0.0)
-    chosen, _ = assign(square, prices)
+    chosen, _ = assign(square)
     of_row = np.where(chosen[:n] < m, chosen[:n], -1)
     paired = np.flatnonzero(of_row >= 0)
     return of_row, float(scores[paired, of_row[paired]].sum())

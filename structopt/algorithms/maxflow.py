@@ -275,16 +275,6 @@ class FlowState:
     def __len__(self) -> int:
         return self.exponent.size
 
-    def take(self, rows: Any) -> FlowState:
-        """A copy of some rows, for a batch of some examples; give it back with `put`."""
-        part = FlowState.__new__(FlowState)
-        part.flow, part.negative, part.exponent = self.flow[rows], self.negative[rows], self.exponent[rows]
-        return part
-
-    def put(self, rows: Any, part: FlowState) -> None:
-        """Write back what `take` gave."""
-        self.flow[rows], self.negative[rows], self.exponent[rows] = part.flow, part.negative, part.exponent
-
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""

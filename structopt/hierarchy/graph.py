@@ -540,7 +540,7 @@ def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 _MOST_LINES = 40
 
 
-def hierarchy_text(hierarchy: Hierarchy, most: int = _MOST_LINES) -> str:
+def hierarchy_text(hierarchy: Hierarchy) -> str:
     """One line a node, indented below its first parent; further parents are named on the line.
 
     Examples
@@ -555,7 +555,7 @@ def hierarchy_text(hierarchy: Hierarchy, most: int = _MOST_LINES) -> str:
     """
     lines: list[str] = []
     stack: list[tuple[Hashable, int]] = [(root, 0) for root in reversed(hierarchy.roots)]
-    while stack and len(lines) < most:
+    while stack and len(lines) < _MOST_LINES:
         node, depth = stack.pop()
         parents = hierarchy.parents(node)
         others = f" (also under {', '.join(map(str, parents[1:]))})" if len(parents) > 1 else ""
@@ -563,7 +563,7 @@ def hierarchy_text(hierarchy: Hierarchy, most: int = _MOST_LINES) -> str:
         own = [child for child in hierarchy.children(node) if hierarchy.parents(child)[0] == node]
         stack.extend((child, depth + 1) for child in reversed(own))
     if stack:
-        lines.append(f"... and {len(hierarchy) - most} more")
+        lines.append(f"... and {len(hierarchy) - _MOST_LINES} more")
     return "\n".join(lines)
 
 

@@ -115,12 +115,10 @@ class _ExclusiveCodec(LabelCodec):
         both = [self.hierarchy.nodes[k] for k in closed if self._member[[k], [group]][0] > 0][:2]
         return f"has {both[0]!r} and {both[1]!r}, which exclude each other."
 
-    def _suspects(
-        self, ptr: IntArray, nodes: IntArray, is_row: npt.NDArray[np.bool_], closed: sp.csr_array
-    ) -> npt.NDArray[np.bool_]:
+    def _suspects(self, ptr: IntArray, nodes: IntArray, closed: sp.csr_array) -> npt.NDArray[np.bool_]:
         counts = sp.csr_array(closed @ self._member)
         worst = np.asarray(counts.max(axis=1).todense()).ravel() if counts.shape[1] else np.zeros(counts.shape[0])
-        return np.asarray(super()._suspects(ptr, nodes, is_row, closed) | (worst > 1))
+        return np.asarray(super()._suspects(ptr, nodes, closed) | (worst > 1))
 
 
 def _groups(hierarchy: Hierarchy, exclusive: list[list[Hashable]]) -> list[IntArray]:

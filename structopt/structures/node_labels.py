@@ -127,7 +127,7 @@ class LabelCodec:
         Y = labels_given(Y, n)
         ptr, nodes, is_row, refused = self._read_many(Y)
         closed = self.hierarchy.ancestor_rows(ptr, nodes)
-        for i in np.flatnonzero(self._suspects(ptr, nodes, is_row, closed)).tolist():
+        for i in np.flatnonzero(self._suspects(ptr, nodes, closed)).tolist():
             own = closed.indices[closed.indptr[i] : closed.indptr[i + 1]]
             problem = None if i in refused else self._problem(nodes[ptr[i] : ptr[i + 1]], bool(is_row[i]), own)
             if problem:
@@ -173,7 +173,7 @@ class LabelCodec:
         ptr = np.concatenate([[0], np.cumsum([part.size for part in parts])])
         return ptr, np.concatenate(parts), is_row, refused
 
-    def _suspects(self, ptr: IntArray, nodes: IntArray, is_row: BoolArray, closed: sp.csr_array) -> BoolArray:
+    def _suspects(self, ptr: IntArray, nodes: IntArray, closed: sp.csr_array) -> BoolArray:
         """Labels that may have a problem; no other has."""
         h = self.hierarchy
         leaf_ptr = np.concatenate([[0], np.cumsum(h.is_leaf[nodes])])[ptr]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.algorithms.chain import by_loss
+from structopt.algorithms.chain import by_loss, sums
 from structopt.algorithms.chain import viterbi as chain
 from structopt.errors import DeclarationError, InfeasibleSpace
 
@@ -51,14 +51,14 @@ def test_the_example():
     labels, values = chain.k_best(U0, T0, 4)
     assert labels.tolist() == [[0, 0, 0], [1, 1, 1], [1, 1, 0], [0, 1, 1]]
     np.testing.assert_allclose(values, [2.2, 1.1, 1.0, 0.8], atol=1e-15)
-    log_z, node, _ = chain.marginals(U0, T0)
-    assert log_z == pytest.approx(3.136237783, abs=5e-10)
+    log_z, node, _ = chain.marginals_batch(U0, [0, 3], T0)
+    assert log_z[0] == pytest.approx(3.136237783, abs=5e-10)
     assert node[0, 0] == pytest.approx(0.6479106, abs=5e-8)
 
 
 def test_marginals_of_scores_far_apart_stay_finite():
-    log_z, node, pair = chain.marginals([[2000.0, 0], [0, -3000]], [[-1500.0, 0], [0, 0]])
-    assert log_z == pytest.approx(500.0)
+    log_z, node, pair = chain.marginals_batch([[2000.0, 0], [0, -3000]], [0, 2], [[-1500.0, 0], [0, 0]])
+    assert log_z[0] == pytest.approx(500.0)
     np.testing.assert_allclose(node, [[1, 0], [1, 0]], atol=1e-12)
     assert np.isfinite(pair).all()
 
@@ -109,7 +109,6 @@ def test_nan_and_infinity_are_refused(where, value):
     for call in (
         lambda: chain.viterbi(**given),
         lambda: chain.k_best(k=2, **given),
-        lambda: chain.marginals(**given),
         lambda: chain.loss_front(loss=[0, 0, 0], **given),
         lambda: chain.viterbi_batch(ptr=[0, 1, 3], **given),
         lambda: chain.marginals_batch(ptr=[0, 1, 3], **given),
@@ -194,8 +193,10 @@ def test_scaled_sums_of_a_batch_are_those_of_the_log_domain(size):
             continue
         for i in range(3):
             one = slice(ptr[i], ptr[i + 1])
-            value, states, steps = chain.marginals(U[one], T, init)
-            assert log_z[i] == pytest.approx(value, rel=1e-12, abs=1e-12)
+            value, states = np.empty(1), np.empty(U[one].shape)
+            steps = np.zeros((lengths[i] - 1, n_states, n_states))
+            sums.marginals_of_steps(U[one], lengths[i], np.tile(T, (len(steps), 1, 1)), init, value, states, steps)
+            assert log_z[i] == pytest.approx(value[0], rel=1e-12, abs=1e-12)
             np.testing.assert_allclose(node[one], states, rtol=0, atol=1e-9)
             np.testing.assert_allclose(pairs[i], steps.sum(axis=0), rtol=0, atol=1e-9)
 

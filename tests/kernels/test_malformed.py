@@ -99,7 +99,6 @@ ENTRIES = {
         lambda **given: chain.k_best(given["U"], given["T"], 2, forbid=given["forbid"]),
         {"U": r(4, 3), "T": r(3, 3), "forbid": [[0, 0, 0, 0]]}, ("forbid",),
     ),
-    "chain.marginals": Entry(lambda **g: chain.marginals(g["U"], g["T"]), {"U": r(4, 3), "T": r(3, 3)}),
     "chain.marginals_batch": Entry(
         lambda **g: chain.marginals_batch(g["U"], g["ptr"], g["T"]),
         {"U": r(5, 3), "ptr": [0, 2, 5], "T": r(3, 3)}, ("ptr",),

@@ -14,7 +14,7 @@ import numpy as np
 
 from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, assign, kernel, unusable
 
-__all__ = ["marginals", "marginals_batch", "marginals_of_steps", "sample", "tangents_of_steps"]
+__all__ = ["marginals_batch", "marginals_of_steps", "sample", "tangents_of_steps"]
 
 # Factors of one step are at least e^-115 = 1e-50 of the largest, and numbers at least 1e-200: no product underflows.
 _SPREAD, _SMALL = 115.0, 1e-200
@@ -84,25 +84,6 @@ def _pair(
             continue
         for k in range(n_states):
             out[s, k] += math.exp(A[t, s] + step[s, k] + U[first + t + 1, k] + B[t + 1, k] - log_z)
-
-
-@kernel
-def marginals(U: FloatArray, T: FloatArray, stride: int, init: FloatArray) -> tuple[float, FloatArray, FloatArray, int]:
-    length, n_states = U.shape
-    node = np.empty((length, n_states))
-    pair = np.zeros((length - 1, n_states, n_states))
-    if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
-        return np.nan, node, pair, BAD_NUMBER
-    A, B = np.empty((length, n_states)), np.empty((length, n_states))
-    log_z = _sums(U, 0, length, T, stride, 0, init, A, B)
-    if log_z == -np.inf:
-        return log_z, node, pair, INFEASIBLE
-    for t in range(length):
-        for s in range(n_states):
-            node[t, s] = math.exp(A[t, s] + B[t, s] - log_z)
-    for t in range(length - 1):
-        _pair(U, 0, t, T[stride * t], A, B, log_z, pair[t])
-    return log_z, node, pair, SOLVED
 
 
 @kernel
@@ -285,7 +266,6 @@ def marginals_of_steps(
 def _tangents(
     U: FloatArray,
     T: FloatArray,
-    init: FloatArray,
     dU: FloatArray,
     dT: FloatArray,
     A: FloatArray,
@@ -345,7 +325,7 @@ def tangents_of_steps(
         log_z = _sums(U, first, length, T, 1, t0, init, A, B)
         if log_z == -np.inf:
             return INFEASIBLE
-        slope = _tangents(U[first:last], T[t0:end], init, dU[first:last], dT[t0:end], A, B, dA, dB)
+        slope = _tangents(U[first:last], T[t0:end], dU[first:last], dT[t0:end], A, B, dA, dB)
         for t in range(length):
             for s in range(n_states):
                 p = math.exp(A[t, s] + B[t, s] - log_z)

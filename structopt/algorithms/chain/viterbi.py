@@ -17,7 +17,7 @@ from structopt._jit import FloatArray, IntArray, as_array, check_front, fail, fl
 from structopt.algorithms.chain import loops, sums
 from structopt.errors import DeclarationError
 
-__all__ = ["in_units", "k_best", "loss_front", "marginals", "marginals_batch", "viterbi", "viterbi_batch"]
+__all__ = ["in_units", "k_best", "loss_front", "marginals_batch", "viterbi", "viterbi_batch"]
 
 NUMBERS = "a chain score is NaN or +inf; scores are finite, or -inf where a state or transition is forbidden."
 # Losses that are multiples of one of these fractions of the smallest loss are counted in whole units.
@@ -134,43 +134,24 @@ def k_best(
     return labels[order], values[order]
 
 
-def marginals(
-    U: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
-) -> tuple[float, FloatArray, FloatArray]:
-    """Log-partition function and marginals of the distribution proportional to exp(score).
-
-    Returns
-    -------
-    log_z : float
-    node : ndarray, shape (L, S)
-        ``P(y_t = s)``.
-    pair : ndarray, shape (L - 1, S, S)
-        ``P(y_t = s, y_{t+1} = k)``.
-
-    Examples
-    --------
-    >>> log_z, node, pair = marginals([[1, 0], [0, 0.5], [0.2, 0]], [[0.5, -1], [0, 0.3]])
-    >>> round(log_z, 9), round(float(node[0, 0]), 7)
-    (3.136237783, 0.6479106)
-    """
-    unary, steps, stride, start = _check(U, T, init)
-    log_z, node, pair, status = sums.marginals(unary, steps, stride, start)
-    if status:
-        fail(status, NUMBERS, EMPTY)
-    return log_z, node, pair
-
-
 def marginals_batch(
     U: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """`marginals` of many chains, with the pairs summed over the steps of each chain.
+    """Return log-partition functions and marginals of the distributions proportional to exp(score) of many chains.
 
     Returns
     -------
     log_z : ndarray, shape (n,)
     node : ndarray, shape (sum of lengths, S)
+        ``P(y_t = s)``.
     transitions : ndarray, shape (n, S, S)
         Expected number of times that each transition is used.
+
+    Examples
+    --------
+    >>> log_z, node, _ = marginals_batch([[1, 0], [0, 0.5], [0.2, 0]], [0, 3], [[0.5, -1], [0, 0.3]])
+    >>> round(float(log_z[0]), 9), round(float(node[0, 0]), 7)
+    (3.136237783, 0.6479106)
     """
     unary, bounds, steps, stride, start = _check_batch(U, ptr, T, init)
     log_z, node, transitions, status, index = sums.marginals_batch(unary, bounds, steps, stride, start)
