@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from structopt.checks import converted
 from structopt.errors import DeclarationError, StructoptError
+from structopt.space import LabelSpace
+from structopt.space.compiled import FloatArray
+from structopt.space.enumeration import complete
 
 if TYPE_CHECKING:
     from structopt.model.model import Model
 
-__all__ = ["LABEL_FORMS", "LabelForm", "check_codec", "common_form", "has_user_codec", "label_form"]
+__all__ = ["LABEL_FORMS", "LabelForm", "check_codec", "common_form", "has_user_codec", "label_form", "points_of"]
 
 LabelForm = Literal["first", "blocks", "vector"]
 LABEL_FORMS = ("first", "blocks", "vector")
@@ -34,6 +38,35 @@ def label_form(model: Model, y: Any, inputs: Callable[[int], Any] | None = None)
         for i, label in enumerate(y)
     }
     return common_form(forms)
+
+
+def points_of(space: LabelSpace, labels: Any) -> FloatArray | None:
+    """Return the points of labels that all have one form, or None if `LabelSpace.point` must take them one by one."""
+    blocks, first = list(space), next(iter(space))
+    try:
+        if all(isinstance(label, Mapping) for label in labels):
+            names = {block.name for block in blocks}
+            if not all(label.keys() == names for label in labels):
+                return None
+            parts = [_stacked([label[block.name] for label in labels], block.shape) for block in blocks]
+            return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+        given = converted("y", labels)
+        if given.shape[1:] == (space.n_variables,):
+            points = np.array(given)  # a copy: the batch owns its labels
+        else:
+            values = _stacked(given, first.shape).reshape(len(given), -1)
+            points = complete(space.compiled, np.arange(first.slice.start, first.slice.stop), values)
+    except (DeclarationError, ValueError):
+        return None
+    return points if np.isfinite(points).all() else None
+
+
+def _stacked(values: Any, shape: tuple[int, ...]) -> FloatArray:
+    """Return values of one block, one per label; raise ValueError if one has another shape."""
+    array = converted("y", values)
+    if array.shape[1:] != shape or not np.isfinite(array).all():
+        raise ValueError
+    return array
 
 
 def common_form(forms: Any) -> LabelForm:

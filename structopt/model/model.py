@@ -10,13 +10,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.checks import checked, converted, floats, function, instance, shown
+from structopt.checks import checked, floats, function, instance, shown
 from structopt.errors import DeclarationError, SpaceMismatch, StructoptError, removed
 from structopt.features import Term, checked_rows
 from structopt.losses import TaskLoss
 from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec, PointCodec
-from structopt.model.forms import LabelForm
+from structopt.model.forms import LabelForm, points_of
 from structopt.model.inference import BatchInference, OracleInference
 from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
@@ -412,9 +412,9 @@ class Model(Probabilities):
             raise
 
     def encode_batch(self, labels: Any) -> FloatArray | None:
-        """Points of labels that are arrays over all variables of the one space, checked in one product.
+        """Return the points of all labels of a data set of one space, checked in one product.
 
-        None where labels are something else, or one of them is not in the space: `encode` then says which, and why.
+        Returns None if a label has a form of its own or is not in the space. `encode` then raises the error.
 
         Parameters
         ----------
@@ -427,18 +427,9 @@ class Model(Probabilities):
         """
         if self._declared is None or self._encode is not None or type(self).encode is not Model.encode:
             return None
-        space, first = self._declared, next(iter(self._declared))
-        if first.size != space.n_variables and first.shape != (space.n_variables,):
-            return None
-        try:
-            points = np.array(converted("y", labels))  # a copy: the batch owns its labels
-        except DeclarationError:
-            return None
-        if points.shape[1:] not in (first.shape, (space.n_variables,)):
-            return None
-        points = points.reshape(len(points), space.n_variables)
-        sound = bool(np.isfinite(points).all()) and bool(rows_in(space.compiled, points).all())
-        return points if sound else None
+        space = self._declared
+        points = points_of(space, labels)
+        return points if points is not None and rows_in(space.compiled, points).all() else None
 
     @property
     def has_plain_labels(self) -> bool:

@@ -20,6 +20,8 @@ __all__ = ["complete", "enumerate_labels", "propagated_bounds"]
 
 # Partial assignments expanded at once, and row activities of the expansion; the others wait for their turn.
 _CHUNK, _MOST_ACTIVITIES = 1 << 14, 1 << 19
+#: Points times matrix entries of one call of bound propagation, whose temporary arrays then fit into the cache.
+_MOST_ENTRIES = 1 << 16
 #: Integers are exact in float64 up to this.
 _LARGEST = 2.0**53
 #: Rounds of bound propagation, and the width (of 1 or of the value) at which two bounds have met.
@@ -65,44 +67,54 @@ def enumerate_labels(space: CompiledSpace, limit: int = 100_000, work: float = n
 
 
 def complete(space: CompiledSpace, known: np.ndarray, values: FloatArray) -> FloatArray:
-    """The only point of the space with the given values at the indices `known`, by bound propagation.
+    """Return the only points of the space with the given values at the indices `known`, by bound propagation.
+
+    `values` has one row per point.
 
     Raises
     ------
     DeclarationError
         If a variable's value does not follow from the known ones.
     """
-    point = np.zeros((1, space.n_variables))
-    point[0, known] = values
+    points = np.zeros((len(values), space.n_variables))
+    points[:, known] = values
     free = np.setdiff1d(np.arange(space.n_variables), known)
-    if free.size:
-        low, up = _propagate(space, free, point, space.integrality[free])
-        loose = up[0] - low[0] > FEASIBILITY_TOLERANCE
-        if loose.any():
-            k = int(np.argmax(loose))
+    for first, low, up in _free_bounds(space, free, points):
+        loose = np.argwhere(up - low > FEASIBILITY_TOLERANCE)
+        if loose.size:
+            i, k = loose[0]
             raise DeclarationError(
                 f"{space.variable_names[free[k]]} does not follow from the values given (it may be anything in "
-                f"[{low[0, k]:g}, {up[0, k]:g}]); give the whole point, or an encode= function."
+                f"[{low[i, k]:g}, {up[i, k]:g}]); give the whole point, or an encode= function."
             )
-        middle = (low[0] + up[0]) / 2
-        point[0, free] = np.where(np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle)
-    return np.asarray(point[0])
+        middle = (low + up) / 2
+        points[first : first + len(low), free] = np.where(
+            np.abs(middle - np.rint(middle)) < 1e-9, np.rint(middle), middle
+        )
+    return points
 
 
 def follow_from(space: CompiledSpace, known: np.ndarray, points: FloatArray) -> bool:
     """Return whether `complete` finds every one of the points from its entries at the indices `known`."""
     free = np.setdiff1d(np.arange(space.n_variables), known)
-    if not free.size:
-        return True
-    for first in range(0, len(points), _CHUNK):
-        own = points[first : first + _CHUNK]
-        given = np.zeros_like(own)
-        given[:, known] = own[:, known]
-        low, up = _propagate(space, free, given, space.integrality[free])
-        wrong = np.abs((low + up) / 2 - own[:, free]) > 1e-6 * np.maximum(1.0, np.abs(own[:, free]))
+    given = np.zeros_like(points)
+    given[:, known] = points[:, known]
+    for first, low, up in _free_bounds(space, free, given):
+        own = points[first : first + len(low), free]
+        wrong = np.abs((low + up) / 2 - own) > 1e-6 * np.maximum(1.0, np.abs(own))
         if (up - low > FEASIBILITY_TOLERANCE).any() or wrong.any():
             return False
     return True
+
+
+def _free_bounds(
+    space: CompiledSpace, free: np.ndarray, points: FloatArray
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Bounds of the free variables, in pieces of points that fit into the processor's cache."""
+    size = max(1, _MOST_ENTRIES // max(1, space.matrix.nnz))
+    for first in range(0, len(points) if free.size else 0, size):
+        low, up = _propagate(space, free, points[first : first + size], space.integrality[free], True)
+        yield first, low, up
 
 
 def _assignments(space: CompiledSpace, integer: np.ndarray, work: float) -> Iterator[FloatArray]:
@@ -210,37 +222,42 @@ def propagated_bounds(space: CompiledSpace) -> tuple[FloatArray, FloatArray]:
 
 
 def _propagate(
-    space: CompiledSpace, continuous: np.ndarray, labels: FloatArray, integer: np.ndarray | None = None
+    space: CompiledSpace,
+    continuous: np.ndarray,
+    labels: FloatArray,
+    integer: np.ndarray | None = None,
+    until_met: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds of some variables implied by the rows, to a fixed point, for all labels at once.
 
-    `integer` marks those of them that are integers: their bounds are, too. A label whose bounds cross has no
-    completion and keeps them crossed.
+    `integer` marks the integers among them, whose bounds are rounded. A label whose bounds cross has no completion and
+    keeps them crossed. `until_met` stops as soon as all bounds have met, before the rows refute a label.
     """
-    part = space.matrix[:, continuous].tocoo()
-    rows, columns, values = part.coords[0], part.coords[1], part.data
-    fixed = np.asarray((space.matrix @ labels.T).T)  # continuous entries of `labels` are still 0
+    part = space.matrix[:, continuous].tocsr()
+    columns, values = part.indices, part.data
+    counts = np.diff(part.indptr)
+    used = np.flatnonzero(counts)
+    rows, row_starts, row_of = (
+        np.repeat(np.arange(space.n_rows), counts),
+        part.indptr[used],
+        np.repeat(np.arange(len(used)), counts[used]),
+    )
     low = np.tile(space.lower[continuous], (len(labels), 1))
     up = np.tile(space.upper[continuous], (len(labels), 1))
-    n_rows = space.n_rows
-    membership = sp.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), n_rows))
+    if not len(values):
+        return low, up
+    fixed = np.asarray((space.matrix @ labels.T).T)[:, rows]  # continuous entries of `labels` are still 0
+    row_upper, row_lower = space.row_upper[rows] - fixed, space.row_lower[rows] - fixed
+    positive = values > 0
     order = np.argsort(columns, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(columns[order]) > 0]) if len(order) else np.empty(0, dtype=int)
-    touched = columns[order][starts] if len(order) else np.empty(0, dtype=int)
+    starts = np.flatnonzero(np.r_[True, np.diff(columns[order]) > 0])
+    touched = columns[order][starts]
     empty = np.zeros(len(labels), dtype=np.bool_)
     for _ in range(_MOST_ROUNDS):
-        ends = (
-            np.where(values > 0, low[:, columns], up[:, columns]) * values,
-            np.where(values > 0, up[:, columns], low[:, columns]) * values,
-        )
-        rest_low, rest_up = (_rest(end, membership, rows) for end in ends)
-        base = fixed[:, rows]
-        most = space.row_upper[rows] - base - rest_low
-        least = space.row_lower[rows] - base - rest_up
-        new_up = np.where(values > 0, most / values, least / values)
-        new_low = np.where(values > 0, least / values, most / values)
-        if not len(order):
-            break
+        ends = low[:, columns] * values, up[:, columns] * values
+        most = (row_upper - _rest(np.minimum(*ends), row_starts, row_of)) / values
+        least = (row_lower - _rest(np.maximum(*ends), row_starts, row_of)) / values
+        new_up, new_low = np.where(positive, most, least), np.where(positive, least, most)
         tighter_up = np.minimum(up[:, touched], np.minimum.reduceat(new_up[:, order], starts, axis=1))
         tighter_low = np.maximum(low[:, touched], np.maximum.reduceat(new_low[:, order], starts, axis=1))
         if integer is not None:
@@ -260,18 +277,19 @@ def _propagate(
         empty |= crossed.any(axis=1)
         moved = ((tighter_up < was_up - _MET) | (tighter_low > was_low + _MET))[~empty].any()
         up[:, touched], low[:, touched] = tighter_up, tighter_low
-        if not moved:
+        if not moved or (until_met and (up - low <= _MET).all()):
             break
     return low, up
 
 
-def _rest(contribution: FloatArray, membership: sp.csr_array, rows: np.ndarray) -> FloatArray:
+def _rest(contribution: FloatArray, starts: np.ndarray, row_of: np.ndarray) -> FloatArray:
     """Sum of the other entries' contributions in the same row; infinite if another one is."""
     infinite = ~np.isfinite(contribution)
-    finite = np.where(infinite, 0.0, contribution)
-    total = np.asarray(finite @ membership)[:, rows] - finite
-    if not infinite.any():
+    some = infinite.any()
+    finite = np.where(infinite, 0.0, contribution) if some else contribution
+    total = np.add.reduceat(finite, starts, axis=1)[:, row_of] - finite
+    if not some:
         return np.asarray(total)
     signed = np.where(infinite, np.sign(contribution), 0.0)
-    others = np.asarray(signed @ membership)[:, rows] - signed
+    others = np.add.reduceat(signed, starts, axis=1)[:, row_of] - signed
     return np.asarray(np.where(others > 0, np.inf, np.where(others < 0, -np.inf, total)))

@@ -529,7 +529,8 @@ class LabelSpace:
                 f"{given.shape}; a model takes other labels with encode=."
             )
         known = floats("A label", given)
-        return complete(self.compiled, np.arange(first.slice.start, first.slice.stop), known.ravel())
+        own = np.arange(first.slice.start, first.slice.stop)
+        return np.asarray(complete(self.compiled, own, known.reshape(1, -1))[0])
 
     def contains(self, z: Any, tol: float = FEASIBILITY_TOLERANCE) -> bool:
         """Return whether ``z`` is a label: rows, bounds and integrality hold within `tol`.
