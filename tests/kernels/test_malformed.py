@@ -107,10 +107,11 @@ ENTRIES = {
         lambda **g: chain.loss_front(g["U"], g["T"], g["truth"]), {"U": r(4, 3), "T": r(3, 3), "truth": [0, 1, 2, 1]},
         ("truth",),
     ),
-    "segments.viterbi": Entry(segments.viterbi, {"seg": r(4, 2, 3), "T": r(3, 3), "init": r(3)}),
-    "segments.viterbi, T by step": Entry(segments.viterbi, {"seg": r(4, 2, 3), "T": r(3, 3, 3)}),
     "segments.viterbi_batch": Entry(
-        segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3)}, ("ptr",)
+        segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3), "init": r(3)}, ("ptr",)
+    ),
+    "segments.viterbi_batch, T by step": Entry(
+        segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3, 3)}, ("ptr",)
     ),
     "segments.k_best": Entry(
         lambda **g: segments.k_best(g["seg"], g["T"], 2, forbid=[g["forbid"]]),

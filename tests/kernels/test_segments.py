@@ -14,8 +14,14 @@ SEG[:2, 1] = [[1.2, 0.4], [0.1, 1.5]]
 T0 = np.array([[0.5, -1], [0, 0.3]])
 
 
+def viterbi(seg, T, init=None):
+    """The best segmentation of one sequence, and its score."""
+    label, _, values = segments.viterbi_batch(seg, [0, len(seg)], T, init)
+    return label, float(values[0])
+
+
 def test_the_example():
-    label, value = segments.viterbi(SEG, T0)
+    label, value = viterbi(SEG, T0)
     assert label.tolist() == [[0, 0], [1, 0], [2, 0]] and value == pytest.approx(2.2, abs=1e-15)
 
 
@@ -24,16 +30,16 @@ def test_bad_numbers_and_shapes_are_refused(value):
     seg = SEG.copy()
     seg[1, 1, 0] = value
     for call in (
-        lambda: segments.viterbi(seg, T0),
+        lambda: viterbi(seg, T0),
         lambda: segments.k_best(seg, T0, 2),
         lambda: segments.viterbi_batch(seg, [0, 3], T0),
-        lambda: segments.viterbi(SEG, np.where(T0 > 0.4, value, T0)),
-        lambda: segments.viterbi(SEG, T0, [value, 0]),
+        lambda: viterbi(SEG, np.where(T0 > 0.4, value, T0)),
+        lambda: viterbi(SEG, T0, [value, 0]),
     ):
         with pytest.raises(DeclarationError, match="NaN"):
             call()
     with pytest.raises(DeclarationError, match="at least one"):
-        segments.viterbi(np.zeros((0, 1, 1)), [[0.0]])
+        viterbi(np.zeros((0, 1, 1)), [[0.0]])
 
 
 def test_an_excluded_label_that_is_no_segmentation_is_refused():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt.algorithms.base import Capability, Optimum, RowAlgorithm, Solutions
+from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.segments import viterbi as segments
+from structopt.algorithms.segments.viterbi import viterbi_points
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
@@ -49,7 +51,7 @@ def window_sums(table: FloatArray, max_length: int, mean: bool = False) -> Float
     return sums
 
 
-class SegmentOracle(RowAlgorithm):
+class SegmentOracle(Algorithm):
     """Points are ``segment (R, S)``, ``transition (T - 1, S, S)``, if wanted ``initial (S,)``, ``length (L, S)``.
 
     Parameters
@@ -83,11 +85,12 @@ class SegmentOracle(RowAlgorithm):
         self._start, self._span = segment_rows(length, max_length)
         sizes = [len(self._start) * S, (length - 1) * S * S, S * first_block, max_length * S * length_block]
         self._at = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+        self._ends = np.array(self._at[1:])
         self.n_variables = int(self._at[-1])
         # Number of the first segment that begins at each position.
         self._row = np.concatenate([[0], np.cumsum(np.minimum(max_length, length - np.arange(length)))])
         self._place = self._start * max_length + self._span - 1
-        self._forbidden = None if transitions.all() else np.where(transitions, 0.0, -np.inf)
+        self._forbidden = np.where(transitions, 0.0, -np.inf)
         self._initial = np.where(initial, 0.0, -np.inf)
 
     def _tables(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -97,9 +100,7 @@ class SegmentOracle(RowAlgorithm):
         scores.reshape(-1, S)[self._place] = c[: at[1]].reshape(-1, S)
         if self.length_block:
             scores += c[at[3] : at[4]].reshape(1, self.max_length, S)
-        steps = c[at[1] : at[2]].reshape(-1, S, S)
-        if self._forbidden is not None:
-            steps = steps + self._forbidden
+        steps = c[at[1] : at[2]].reshape(-1, S, S) + self._forbidden
         return scores, steps, self._initial + c[at[2] : at[3]] if self.first_block else self._initial
 
     def point(self, pairs: IntArray) -> FloatArray:
@@ -123,9 +124,18 @@ class SegmentOracle(RowAlgorithm):
         row, state = np.nonzero(z[: self._at[1]].reshape(-1, self.n_states) > 0.5)
         return np.stack([self._start[row], state], axis=1)
 
-    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        pairs, value = segments.viterbi(*self._tables(c))
-        return Optimum(self.point(pairs), value, value)
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        Z, values = np.zeros((len(C), self.n_variables)), np.zeros(len(C))
+
+        def work(first: int, last: int) -> None:
+            own = slice(first, last)
+            if not viterbi_points(
+                C[own], self.max_length, self._ends, self._forbidden, self._initial, Z[own], values[own]
+            ):
+                raise InfeasibleSpace("Every segmentation is forbidden; allow a transition or an initial state.")
+
+        in_threads(work, len(C), n_jobs)
+        return Solutions(Z, values, values)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions:
         return self._best(c, k, []) if k > 0 else Solutions.stacked([], self.n_variables)

@@ -32,48 +32,27 @@ from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.errors import DeclarationError
 
-__all__ = ["k_best", "viterbi", "viterbi_batch"]
+__all__ = ["k_best", "viterbi_batch", "viterbi_points"]
 
 _NUMBERS = "a segment or transition score is NaN or +inf; scores are finite, or -inf where forbidden."
 _EMPTY = "every segmentation is forbidden; allow a longer segment, a transition or an initial state."
 
 
-def viterbi(seg: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None) -> tuple[IntArray, float]:
-    """The best segmentation and its score.
-
-    Parameters
-    ----------
-    seg : array_like, shape (n, max_length, S)
-        ``seg[t, l - 1, s]`` is the score of a segment of state s over the positions t .. t + l - 1.
-    T : array_like, shape (S, S) or (n - 1, S, S)
-        Scores of neighbouring states; ``T[t - 1]`` at a boundary before position t if there is one per boundary.
-    init : array_like, shape (S,), optional
-        Scores of the first segment's state.
-
-    Returns
-    -------
-    segments : ndarray of int64, shape (m, 2)
-        Start and state of each segment.
-    value : float
-
-    Examples
-    --------
-    >>> seg = [[[1, 0], [1.2, 0.4]], [[0, 0.5], [0.1, 1.5]], [[0.2, 0], [0, 0]]]
-    >>> segments, value = viterbi(seg, [[0.5, -1], [0, 0.3]])
-    >>> segments.tolist(), round(value, 12)
-    ([[0, 0], [1, 0], [2, 0]], 2.2)
-    """
-    scores, steps, stride, start = _check(seg, T, init)
-    segments, value, status = _viterbi(scores, steps, stride, start)
-    if status:
-        fail(status, _NUMBERS, _EMPTY)
-    return segments, value
-
-
 def viterbi_batch(
     seg: npt.ArrayLike, ptr: npt.ArrayLike, T: npt.ArrayLike, init: npt.ArrayLike | None = None
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """`viterbi` for many sequences: ``seg[ptr[i]:ptr[i + 1]]`` is sequence i.
+    """Return the best segmentation and its score for each of many sequences.
+
+    Parameters
+    ----------
+    seg : array_like, shape (positions of all sequences, max_length, S)
+        ``seg[ptr[i]:ptr[i + 1]]`` is sequence i. ``seg[t, l - 1, s]`` is the score of a segment of state s over the
+        positions t .. t + l - 1.
+    ptr : array_like of int, shape (n + 1,)
+    T : array_like, shape (S, S) or (number of boundaries, S, S)
+        Scores of neighbouring states, one matrix for all boundaries between positions or one per boundary.
+    init : array_like, shape (S,), optional
+        Scores of the first segment's state.
 
     Returns
     -------
@@ -82,8 +61,17 @@ def viterbi_batch(
     segment_ptr : ndarray of int64, shape (n + 1,)
         The segments of sequence i are ``segments[segment_ptr[i]:segment_ptr[i + 1]]``.
     values : ndarray, shape (n,)
+
+    Examples
+    --------
+    >>> seg = [[[1, 0], [1.2, 0.4]], [[0, 0.5], [0.1, 1.5]], [[0.2, 0], [0, 0]]]
+    >>> segments, _, values = viterbi_batch(seg, [0, 3], [[0.5, -1], [0, 0.3]])
+    >>> segments.tolist(), values.round(12).tolist()
+    ([[0, 0], [1, 0], [2, 0]], [2.2])
     """
     scores = floats(seg, "seg", 3)
+    if not scores.size:
+        raise DeclarationError("A segmentation needs at least one position, one length and one state.")
     bounds = check_ptr(ptr, len(scores))
     steps, stride = check_transitions(T, scores.shape[2], len(scores) - len(bounds) + 1)
     start = check_init(init, scores.shape[2])
@@ -105,7 +93,7 @@ def k_best(
     Parameters
     ----------
     seg, T, init :
-        As in `viterbi`.
+        As in `viterbi_batch`, for one sequence.
     k : int
     forbid : list of array_like of int, shape (m, 2), optional
         Segmentations to leave out.
@@ -298,19 +286,6 @@ def _list(code: IntArray, n_states: int, out: IntArray) -> int:
 
 
 @kernel
-def _viterbi(seg: FloatArray, T: FloatArray, stride: int, init: FloatArray) -> tuple[IntArray, float, int]:
-    n = seg.shape[0]
-    segments = np.empty((n, 2), np.int64)
-    B, _, chosen, status = _tables(seg, T, stride, init)
-    value = np.nan
-    code = np.empty(n, np.int64)
-    if status == SOLVED:
-        value, status = _first(seg, T, stride, init, B, chosen, code)
-    m = _list(code, init.size, segments) if status == SOLVED else 0
-    return segments[:m], value, status
-
-
-@kernel
 def _viterbi_batch(
     seg: FloatArray, ptr: IntArray, T: FloatArray, stride: int, init: FloatArray
 ) -> tuple[IntArray, IntArray, FloatArray, int, int]:
@@ -338,6 +313,63 @@ def _viterbi_batch(
         values[i] = _score(seg, first, T, stride, t0, init, code)
         segment_ptr[i + 1] = segment_ptr[i] + _list(code, init.size, segments[segment_ptr[i] :])
     return segments[: segment_ptr[count]], segment_ptr, values, SOLVED, -1
+
+
+@kernel
+def viterbi_points(
+    C: FloatArray,
+    max_length: int,
+    at: IntArray,
+    forbidden: FloatArray,
+    init: FloatArray,
+    Z: FloatArray,
+    values: FloatArray,
+) -> bool:
+    """Write the best points and their values for the objectives in the rows of C; False if no label is allowed.
+
+    ``at`` has the ends of the blocks segment, transition, initial and length. An absent block is empty.
+    """
+    n_states = init.size
+    n = 1 + (at[1] - at[0]) // (n_states * n_states)
+    seg, T = np.empty((n, max_length, n_states)), np.empty((max(1, n - 1), n_states, n_states))
+    TT, M = workspace(T, 1, n + 1)
+    B, chosen = np.empty((n, TT.shape[0])), np.empty((n, n_states), np.int64)
+    code = np.empty(n, np.int64)
+    has_initial, has_length = at[2] > at[1], at[3] > at[2]
+    for i in range(C.shape[0]):
+        q = 0
+        for t in range(n):
+            for l in range(min(max_length, n - t)):
+                for s in range(n_states):
+                    seg[t, l, s] = C[i, q]
+                    if has_length:
+                        seg[t, l, s] += C[i, at[2] + l * n_states + s]
+                    if has_initial and t == 0:
+                        seg[t, l, s] += C[i, at[1] + s]
+                    q += 1
+        for t in range(n - 1):
+            for before in range(n_states):
+                for s in range(n_states):
+                    T[t, before, s] = C[i, q] + forbidden[before, s]
+                    q += 1
+        _fill(seg, 0, n, T, 1, 0, TT, B, M, chosen)
+        if not _follow(T, 1, 0, init, B, chosen, 0, code):
+            return False
+        values[i] = _score(seg, 0, T, 1, 0, init, code)
+        row, before, q = 0, -1, 0
+        for t in range(n):
+            if code[t] >= 0:
+                l, s = code[t] // n_states, code[t] % n_states
+                Z[i, (row + l) * n_states + s] = 1.0
+                if before >= 0:
+                    Z[i, at[0] + ((t - 1) * n_states + before) * n_states + s] = 1.0
+                elif has_initial:
+                    Z[i, at[1] + s] = 1.0
+                if has_length:
+                    Z[i, at[2] + l * n_states + s] += 1.0
+                before = s
+            row += min(max_length, n - t)
+    return True
 
 
 @kernel
