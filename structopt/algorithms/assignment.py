@@ -32,7 +32,10 @@ from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
 from structopt.recognize import Assignment, Structure
 
-__all__ = ["BipartiteMatching", "assign", "assign_batch", "augment_rows", "k_best", "match"]
+__all__ = ["BipartiteMatching", "assign", "assign_batch", "augment_rows", "k_best", "match_batch"]
+
+#: Entries of the padded score matrices that are solved in one call.
+_PIECE = 1 << 17
 
 _NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
 _EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
@@ -90,47 +93,47 @@ def assign_batch(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[In
     return columns, values
 
 
-def match(
-    C: npt.ArrayLike,
-    rows_required: npt.ArrayLike | bool = False,
-    columns_required: npt.ArrayLike | bool = False,
-) -> tuple[IntArray, float]:
-    """The best matching in which required rows and columns are matched and the others at most once.
+def match_batch(
+    C: npt.ArrayLike, rows_required: npt.ArrayLike | bool = False, columns_required: npt.ArrayLike | bool = False
+) -> IntArray:
+    """The best matchings in which required rows and columns are matched and the others at most once.
 
-    Solved as an assignment of size n + m: row i may go to a dummy column of its own if it is not required, and column j
-    to its own dummy row; pairs of dummies score 0.
+    Each is an assignment of larger matrices: row i may go to a dummy column of its own if it is not required, and
+    column j to its own dummy row. Pairs of dummies score 0. If no column is required, there are no dummy rows.
 
     Parameters
     ----------
-    C : array_like, shape (n, m)
+    C : array_like, shape (N, n, m)
         Scores of the pairs, any n and m.
     rows_required, columns_required : bool or array_like of bool
 
     Returns
     -------
-    columns : ndarray of int64, shape (n,)
+    columns : ndarray of int64, shape (N, n)
         The column of each row, or -1.
-    value : float
 
     Examples
     --------
-    >>> columns, value = match([[-1.0, 2], [-3, -2]], rows_required=[True, False])
-    >>> columns.tolist(), value
-    ([1, -1], 2.0)
+    >>> match_batch([[[-1.0, 2], [-3, -2]]], rows_required=[True, False])
+    array([[ 1, -1]])
     """
-    scores = floats(C, "C", 2)
-    n, m = scores.shape
+    scores = floats(C, "C", 3)
+    count, n, m = scores.shape
     rows = np.broadcast_to(np.asarray(rows_required, dtype=np.bool_), (n,))
     columns = np.broadcast_to(np.asarray(columns_required, dtype=np.bool_), (m,))
-    square = np.full((n + m, n + m), -np.inf)
-    square[:n, :m] = scores
-    square[n:, m:] = 0.0
-    square[np.arange(n), m + np.arange(n)] = np.where(rows, -np.inf, 0.0)
-    square[n + np.arange(m), np.arange(m)] = np.where(columns, -np.inf, 0.0)
-    chosen, _ = assign(square)
-    of_row = np.where(chosen[:n] < m, chosen[:n], -1)
-    paired = np.flatnonzero(of_row >= 0)
-    return of_row, float(scores[paired, of_row[paired]].sum())
+    dummies = m if columns.any() else 0
+    wide = np.full((n + dummies, m + n), -np.inf)
+    wide[n:, m:] = 0.0
+    wide[np.arange(n), m + np.arange(n)] = np.where(rows, -np.inf, 0.0)
+    wide[n + np.arange(dummies), np.arange(dummies)] = np.where(columns[:dummies], -np.inf, 0.0)
+    chosen = np.empty((count, n), dtype=np.int64)
+    size = max(1, _PIECE // max(1, wide.size))
+    for first in range(0, count, size):
+        own = slice(first, first + size)
+        padded = np.tile(wide, (len(scores[own]), 1, 1))
+        padded[:, :n, :m] = scores[own]
+        chosen[own] = assign_batch(padded)[0][:, :n]
+    return np.where(chosen < m, chosen, -1)
 
 
 def k_best(C: npt.ArrayLike, k: int, forbid: npt.ArrayLike | None = None) -> tuple[IntArray, FloatArray]:
@@ -385,8 +388,7 @@ class _Block(NamedTuple):
         if self.takes_all_rows:
             chosen[part], _ = assign_batch(scores[part], prices[part])
         else:
-            for i in range(first, last):
-                chosen[i], _ = match(scores[i], self.left_required, self.right_required)
+            chosen[part] = match_batch(scores[part], self.left_required, self.right_required)
 
 
 def _no_prices(width: int, n: int) -> FloatArray:

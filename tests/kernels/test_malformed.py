@@ -126,7 +126,7 @@ ENTRIES = {
     ),
     "assign": Entry(assignment.assign, {"C": r(3, 3), "prices": np.zeros(3)}),
     "assign_batch": Entry(assignment.assign_batch, {"C": r(2, 3, 3), "prices": np.zeros((2, 3))}),
-    "match": Entry(assignment.match, {"C": r(3, 2)}),
+    "match_batch": Entry(assignment.match_batch, {"C": r(2, 3, 2)}),
     "assignment.k_best": Entry(
         lambda **g: assignment.k_best(g["C"], 2, g["forbid"]), {"C": r(3, 3), "forbid": [[0, 1, 2]]}, ("forbid",),
     ),
