@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt._jit import IntArray
+from structopt._jit import IntArray, kernel
 from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, converted, floats, hashable
 from structopt.errors import DeclarationError, LabelNotInSpace
@@ -19,7 +19,7 @@ from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, labels_given, spread_rows
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -220,20 +220,23 @@ class ClassInference(BatchInference):
             scores = rows_or_all(tables[0], some)
             best = scores.argmax(axis=1)
             return Maxima(best, scores[np.arange(len(best)), best])
+        coef = loss.coef
+        if isinstance(coef, OneHotLosses):
+            # The base is the same for all classes: it moves the maximum and not the maximiser.
+            base, own, truth = (rows_or_all(array, some) for array in (coef.base, coef.own, coef.truth))
+            base, own = weighed(base, weight, some), weighed(own, weight, some)
+            best, values = np.empty(len(truth), dtype=np.int64), np.empty(len(truth))
+            _best_classes(np.ascontiguousarray(rows_or_all(tables[0], some)), truth, own, best, values)
+            return Maxima(best, values + base)
         chosen = np.arange(self.batch.n) if some is None else some
-        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)
         best, values = np.empty(len(chosen), dtype=np.int64), np.empty(len(chosen))
         first = 0
         for block in blocks(chosen, tables[0].shape[1]):
             rows, last = np.arange(len(block)), first + len(block)
-            if isinstance(loss.coef, OneHotLosses):
-                # The base is the same for all classes: it moves the maximum and not the maximiser.
-                sums, base = np.asarray(tables[0][block], dtype=np.float64), weights[block] * loss.coef.base[block]
-                sums[rows, loss.coef.truth[block]] += weights[block] * loss.coef.own[block]
-            else:
-                sums, base = tables[0][block] + weights[block][:, None] * loss.coef[block], np.zeros(len(block))
+            whole = None if len(block) == self.batch.n else block
+            sums = rows_or_all(tables[0], whole) + weighed(rows_or_all(coef, whole), weight, whole)
             best[first:last] = sums.argmax(axis=1)
-            values[first:last] = sums[rows, best[first:last]] + base
+            values[first:last] = sums[rows, best[first:last]]
             first = last
         return Maxima(best, values)
 
@@ -256,6 +259,24 @@ class ClassInference(BatchInference):
                 return np.where(places < 0, own, places - ptr[:-1])
 
             yield BatchFronts(block, Fronts(ptr, h.ravel(), g.ravel(), decode))
+
+
+@kernel
+def _best_classes(scores: Any, truth: Any, own: Any, best: Any, values: Any) -> None:
+    """Write the first largest entry of each row, ``own_i`` being added at the class ``truth_i``, and its value.
+
+    Nothing is copied: the scores of a thousand classes take longer to copy than to read.
+    """
+    for i in range(best.size):
+        row, t = scores[i], truth[i]
+        place, top = 0, -np.inf
+        for k in range(row.size):
+            value = row[k] + own[i] if k == t else row[k]
+            if not value <= top:
+                place, top = k, value
+                if value != value:  # as numpy: NaN is the largest
+                    break
+        best[i], values[i] = place, top
 
 
 def _one_hot(classes: IntArray, n_classes: int) -> FloatArray:

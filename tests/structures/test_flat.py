@@ -137,6 +137,31 @@ def test_implicit_zero_one_loss_equals_listed_coefficients(surrogate, rng):
         assert results[0].objective == pytest.approx(results[1].objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("weight", [1.0, -0.5, "each"])
+def test_implicit_zero_one_loss_breaks_ties_as_listed_coefficients_do(weight, rng):
+    X, y = rng.normal(size=(40, 3)), rng.integers(0, 4, 40)
+    implicit, listed = (
+        so.train.StructuredRisk(so.structures.Multiclass(4, loss=loss), X, y) for loss in ("zero-one", _ListedZeroOne())
+    )
+    factors = rng.integers(-2, 3, 40).astype(float) if weight == "each" else weight
+    scores = rng.integers(0, 3, (40, 4)).astype(float)
+    scores[5], scores[6, 2] = -np.inf, np.nan
+    for some in (None, np.array([0, 5, 6, 30])):
+        for table in (scores, np.asfortranarray(scores), scores.astype(np.float32)):
+            (a, best), (b, expected) = (
+                risk.batch.argmax([table], risk.loss, factors, examples=some) for risk in (implicit, listed)
+            )
+            assert np.array_equal(a.native, b.native)
+            assert np.array_equal(best, expected, equal_nan=True)
+
+
+def test_inference_under_the_zero_one_loss_does_not_copy_the_scores(rng, peak_bytes):
+    risk = so.train.StructuredRisk(so.structures.Multiclass(2000), rng.normal(size=(50, 2)), rng.integers(0, 2000, 50))
+    tables = risk.batch.tables(rng.normal(size=risk.n_features))
+    risk.batch.argmax(tables, risk.loss)  # kernels are compiled
+    assert peak_bytes(lambda: risk.batch.argmax(tables, risk.loss)) < 0.1 * tables[0].nbytes
+
+
 @pytest.mark.parametrize("what", ["structured risk", "block ascent", "vector risk"])
 def test_zero_one_loss_allocates_no_table_of_pairs_of_classes(what, rng, peak_bytes):
     K = 3000
