@@ -248,6 +248,10 @@ def sums(case: _Case) -> None:
         variance = own @ (case.labels - mean) ** 2 / own.sum()
         far = np.abs(drawn.mean(axis=0) - mean) > 6.0 * np.sqrt(variance / 400) + 1.0 / 40
         assert not far.any(), "the mean of 400 samples is far from the marginals"
+        same, other = (case.oracle.sample(c, 400, random_state=seed) for seed in (0, 1))
+        assert np.array_equal(same, drawn), "the same seed gives other samples"
+        if own.max() < 0.9 * own.sum():
+            assert not np.array_equal(other, drawn), "another seed gives the same samples"
 
 
 def copies(case: _Case) -> None:
