@@ -87,8 +87,8 @@ def judge(task: tuple[str, bool]) -> Verdict:
     stages = [("laws", found.laws), ("laws", " ".join(LAWS))] + [("other tests", found.tests)] * (not laws_only)
     for killer, arguments in stages:
         test = run_pytest(arguments, found.name)
-        if test is not None:
-            return Verdict(killer, test)
+        if test is not None:  # 3 and 4: pytest itself failed, as where structopt cannot be imported at all
+            return Verdict("not run" if re.match("pytest ended with [34]:", test) else killer, test)
     return Verdict("none")
 
 
