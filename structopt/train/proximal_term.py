@@ -18,8 +18,9 @@ from structopt.train.checkpoint import Saved
 __all__ = ["ProximalTerm"]
 
 # The term is right where the model promises about half of the gap by a better point: a smaller one lets the bound catch
-# up; a larger one, after so many points that were no better, the points.
-_PROMISE, _SMALL_PROMISE, _FAILURES = 0.5, 0.1, 3
+# up; a larger one, after so many points that were no better, the points. Where features differ much in size, a label
+# found far above the model may change its minimum by nothing: after so many such points a smaller term is tried, too.
+_PROMISE, _SMALL_PROMISE, _FAILURES, _MANY_FAILURES = 0.5, 0.1, 3, 10
 # A term far below the regulariser is none.
 _LEAST = 1e-3
 # The model is minimised to this share of what it promises, to half of that after each point that was no better, and to
@@ -83,6 +84,8 @@ class ProximalTerm:
                 self.kappa *= 0.5
             elif self.failures % _FAILURES == _FAILURES - 1 and self.promised > _PROMISE * gap:
                 self.kappa *= 2.0
+            elif self.failures % _MANY_FAILURES == _MANY_FAILURES - 1 and self.promised <= _PROMISE * gap:
+                self.kappa *= 0.25
         self.kappa = max(self.kappa, _LEAST * self.lam)
 
     @property

@@ -49,6 +49,25 @@ def test_features_of_very_different_sizes_do_not_stall_the_rounds(helpers, train
     assert result.lower_bound <= best.objective * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("trainer", [block_ascent, n_slack])
+def test_a_model_whose_minimum_stands_still_does_not_stall_the_rounds(trainer):
+    # The model promised a tenth of the gap: too much for a smaller proximal term, and new labels did not change it.
+    rng = np.random.default_rng(0)
+    space = so.LabelSpace()
+    on = space.binary("on", 40)
+    A = rng.integers(0, 3, size=(12, 40))
+    space.subject_to(A @ on <= A.sum(axis=1) * 0.5)
+    scale = 10.0 ** rng.uniform(-2, 4, 10)
+    X = [rng.normal(size=(40, 10)) * scale]
+    model = so.Model(space, {"on": so.features.Shared()}, so.losses.Hamming(), integral="relax")
+    risk = so.train.StructuredRisk(model, X, [so.Oracle(space).maximize(rng.normal(size=40)).z], "slack")
+    result = trainer(risk, lam=1e-3, tol=1e-2, cached_labels=20)
+    assert result.converged
+    best = so.train.bmrm(risk, lam=1e-3, tol=1e-2, max_passes=100)
+    assert result.lower_bound <= best.objective * (1 + 1e-9)
+    assert best.lower_bound <= result.objective * (1 + 1e-9)
+
+
 def test_several_tables_are_trained_by_block_ascent(helpers):
     risk = helpers.walks()
     svm = so.StructuredSVM(risk.model, lam=LAM, tol=1e-4).fit(risk.X, risk.Y)
