@@ -10,8 +10,10 @@ import name ``structopt``, too, and replaces ``structopt/__init__.py`` when it i
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 __all__ = [
@@ -54,6 +56,49 @@ class StructoptError(Exception):
         super().__init__(*arguments)
         if self.guide:
             self.add_note(f"See docs/howto/errors.md#{self.guide}.")
+
+
+# An algorithm calls a row of its batch so; the row is not an example of a data set.
+_EXAMPLE = re.compile(r"\b([Ee]xample) (\d+)\b(?! of the batch)")
+
+
+@contextmanager
+def numbered(numbers: Sequence[int] | Any) -> Iterator[None]:
+    """Let errors about part of a data set name its examples by their numbers in the whole.
+
+    Code that sees only the part counts from 0. The message, `LabelNotInSpace.violations` and `LabelNotInSpace.examples`
+    are changed in the error itself, which may have notes and attributes of its own.
+
+    Parameters
+    ----------
+    numbers : sequence of int
+        The number in the whole of each example of the part.
+
+    Examples
+    --------
+    >>> with numbered([4, 7]):
+    ...     raise LabelNotInSpace("example 1: no label.", examples=(1,))
+    Traceback (most recent call last):
+    structopt.errors.LabelNotInSpace: example 7: no label.
+    See docs/howto/errors.md#labelnotinspace.
+    """
+
+    def number(i: int) -> int:
+        return int(numbers[i]) if i < len(numbers) else i
+
+    def whole(text: Any) -> Any:
+        return (
+            _EXAMPLE.sub(lambda found: f"{found[1]} {number(int(found[2]))}", text) if isinstance(text, str) else text
+        )
+
+    try:
+        yield
+    except StructoptError as error:
+        error.args = tuple(map(whole, error.args))
+        if isinstance(error, LabelNotInSpace):
+            error.violations = tuple(map(whole, error.violations))
+            error.examples = tuple(map(number, error.examples))
+        raise
 
 
 class DeclarationError(StructoptError, ValueError):

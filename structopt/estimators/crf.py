@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from structopt.checks import check_parameters, choice, hashable, instance, sequence
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, numbered
 from structopt.estimators._base import FloatArray, LinearEstimator
 from structopt.estimators._fitting import is_collection, lazily, named_inputs, on_engine, taken, used_examples
 from structopt.estimators._labels import as_array
@@ -167,7 +167,11 @@ class CRF(LinearEstimator):
         rows, weights = used_examples(sample_weight, n_examples(X), self)
         if rows is not None and n_examples(y) != n_examples(X):
             raise DeclarationError(f"{n_examples(X)} inputs but {n_examples(y)} labels.")
-        X, y = taken(X, rows), taken(y, rows)
+        with numbered(range(n_examples(X)) if rows is None else rows):
+            return self._fit_examples(taken(X, rows), taken(y, rows), weights)
+
+    def _fit_examples(self, X: Any, y: Any, weights: Any) -> Self:
+        """Learn from the examples of positive weight."""
         self._begin_fit()
         self.model_ = self._chain(y) if self.model is None else self._given(self.model)
         risk = likelihood(self.model_, X, y, n_jobs=self.n_jobs, sample_weight=weights)

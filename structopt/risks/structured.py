@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from structopt import search as searches
 from structopt import surrogates
 from structopt.checks import checked, examples, n_threads
-from structopt.errors import DeclarationError, SolverFailed, StructoptError
+from structopt.errors import DeclarationError, SolverFailed, StructoptError, numbered
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
@@ -155,9 +155,11 @@ class StructuredRisk(Risk):
                 raise DeclarationError(f"{len(self.weight)} inputs but {n_examples(y)} labels.")
             X, y = _taken(X, kept), _taken(y, kept)
             self.weight = relative_weights(self.weight[kept], len(kept), "StructuredRisk")
-        self._prepare(model.batch(X), y, *checked_options(surrogate, search), n_jobs, rtol)
-        self._check_losses()
         self.examples = kept  # their numbers in the data set, of which this may be a part
+        options = checked_options(surrogate, search)
+        with numbered(kept):
+            self._prepare(model.batch(X), y, *options, n_jobs, rtol)
+            check_losses(self.batch, self.truth, self.loss)
 
     @classmethod
     def of_batch(
@@ -227,9 +229,6 @@ class StructuredRisk(Risk):
     def __len__(self) -> int:
         return self.batch.n
 
-    def _check_losses(self) -> None:
-        check_losses(self.batch, self.truth, self.loss)
-
     def _plane_batch(self) -> DataPlanes | None:
         """The planes of all examples, where one inference can query them all; None where each is searched by itself."""
         if self.surrogate.form.numbers[0] == MARGIN or self._effective_search() not in ("exact", "convex_hull"):
@@ -274,8 +273,11 @@ class StructuredRisk(Risk):
         at = 0
         for numbers in groups:
             own = slice(at, at + len(numbers))
-            part = _Part(self.model, X[own], y[own], self.surrogate, self.search, self.n_jobs, self.rtol)
-            part.examples = self.examples[numbers]
+            known = self.examples[numbers]
+            with numbered(known):  # losses are checked already
+                batch = self.model._private_twin().batch(X[own])
+                part = self._of_checked(batch, y[own], self.surrogate, self.search, self.n_jobs, self.rtol, True)
+            part.examples = known
             part.weight = None if self.weight is None else self.weight[numbers]
             part.watch, part.statistics = self.watch, self.statistics
             found.append(part)
@@ -315,8 +317,9 @@ class StructuredRisk(Risk):
         -------
         Violations
         """
-        self._check_scores(tables)
-        return self._most_violated(tables).times(self.weight)
+        with numbered(self.examples):
+            self._check_scores(tables)
+            return self._most_violated(tables).times(self.weight)
 
     def _check_scores(self, tables: Sequence[FloatArray]) -> None:
         """Refuse scores that are NaN or infinite: no comparison with them is true, and nothing would seem violated."""
@@ -329,7 +332,7 @@ class StructuredRisk(Risk):
             wrong = ~np.isfinite(scores)
             if wrong.any():
                 row, part = np.argwhere(wrong)[0]
-                i = int(self.examples[np.searchsorted(start, row, side="right") - 1])
+                i = int(np.searchsorted(start, row, side="right")) - 1
                 raise DeclarationError(
                     f"The score of part {part} of example {i} is {scores[row, part]}: weights that are not finite, or "
                     "too large for the features."
@@ -492,9 +495,9 @@ class StructuredRisk(Risk):
             try:
                 visit(i)
             except SolverFailed as error:
-                raise type(error)(f"example {self.examples[i]}: {error}", error.status, error.partial) from error
+                raise type(error)(f"example {i}: {error}", error.status, error.partial) from error
             except StructoptError as error:
-                raise type(error)(f"example {self.examples[i]}: {error}") from error
+                raise type(error)(f"example {i}: {error}") from error
 
         if self.n_jobs == 1:
             for i in examples.tolist():
@@ -626,13 +629,6 @@ def _expanded(label: _CompactLabel) -> FloatArray:
 
 def _taken(data: Any, examples: npt.NDArray[np.intp]) -> Any:
     return data[examples] if hasattr(data, "shape") else [data[i] for i in examples]
-
-
-class _Part(StructuredRisk):
-    """A part of a risk whose losses are checked already."""
-
-    def _check_losses(self) -> None:
-        pass
 
 
 class _Weighted(Risk):

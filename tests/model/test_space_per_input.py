@@ -134,3 +134,14 @@ def test_key_of_lazy_rows_in_a_closure_is_accepted() -> None:
     assert keyed.batch(X).n == 3
     with pytest.raises(DeclarationError, match=r"Model\(key="):
         so.Model(declare, {"tag": so.features.Shared()}, so.losses.Hamming()).batch(X)
+
+
+@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "sgd"])
+def test_a_wrong_space_found_by_a_trainer_is_named_by_its_number_in_the_data_set(trainer: str) -> None:
+    # The check of a data set is of a sample; those of groups of examples, in another order, are of all.
+    X = [{"most": 3, "features": np.ones(1)} for _ in range(1000)]
+    X[613]["most"] = 1
+    model = so.Model(budget, TERMS, so.losses.Hamming(), key=lambda x: 0)
+    svm = so.StructuredSVM(model, trainer=trainer, max_passes=3)
+    with pytest.raises(DeclarationError, match=r"^Example 613 of X has another label space"):
+        svm.fit(X, [LABELS[0]] * 1000)
