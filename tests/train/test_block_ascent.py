@@ -50,9 +50,10 @@ def test_features_of_very_different_sizes_do_not_stall_the_rounds(helpers, train
 
 
 @pytest.mark.parametrize("trainer", [block_ascent, n_slack])
-def test_a_model_whose_minimum_stands_still_does_not_stall_the_rounds(trainer):
+@pytest.mark.parametrize("seed", [0, 5])  # rounding decides which of them stalled
+def test_a_model_whose_minimum_stands_still_does_not_stall_the_rounds(trainer, seed):
     # The model promised a tenth of the gap: too much for a smaller proximal term, and new labels did not change it.
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     space = so.LabelSpace()
     on = space.binary("on", 40)
     A = rng.integers(0, 3, size=(12, 40))
@@ -63,7 +64,7 @@ def test_a_model_whose_minimum_stands_still_does_not_stall_the_rounds(trainer):
     risk = so.train.StructuredRisk(model, X, [so.Oracle(space).maximize(rng.normal(size=40)).z], "slack")
     result = trainer(risk, lam=1e-3, tol=1e-2, cached_labels=20)
     assert result.converged
-    best = so.train.bmrm(risk, lam=1e-3, tol=1e-2, max_passes=100)
+    best = so.train.bmrm(risk, lam=1e-3, tol=1e-2, max_passes=50)
     assert result.lower_bound <= best.objective * (1 + 1e-9)
     assert best.lower_bound <= result.objective * (1 + 1e-9)
 
