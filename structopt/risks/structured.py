@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from structopt import search as searches
 from structopt import surrogates
 from structopt.checks import checked, examples, n_threads
-from structopt.errors import DeclarationError, SolverFailed, StructoptError, numbered
+from structopt.errors import DeclarationError, SolverFailed, StructoptError, number_examples, numbered
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
@@ -317,9 +317,12 @@ class StructuredRisk(Risk):
         -------
         Violations
         """
-        with numbered(self.examples):
+        try:
             self._check_scores(tables)
             return self._most_violated(tables).times(self.weight)
+        except StructoptError as error:
+            number_examples(error, self.examples)
+            raise
 
     def _check_scores(self, tables: Sequence[FloatArray]) -> None:
         """Refuse scores that are NaN or infinite: no comparison with them is true, and nothing would seem violated."""
