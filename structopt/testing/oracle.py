@@ -230,7 +230,7 @@ def searches(case: _Case) -> None:
 
 
 def sums(case: _Case) -> None:
-    """Log-partition, marginals and samples are those of the enumerated distribution."""
+    """Log-partition, marginals, covariances and samples are those of the enumerated distribution."""
     case.needs(Question.SUMS)
     products = case.C @ case.labels.T
     top = products.max(axis=1, keepdims=True)
@@ -241,6 +241,11 @@ def sums(case: _Case) -> None:
     for found in (both, (case.oracle.log_partition(case.C), case.oracle.marginals(case.C))):
         close(found[0], log_partition, "the log-partition function")
         close(found[1], marginals, "the marginals")
+    V = case.rng.normal(size=case.C.shape)
+    mixed = weights * (V @ case.labels.T)
+    along = mixed.sum(axis=1, keepdims=True) * marginals
+    covariances = (mixed @ case.labels - along) / weights.sum(axis=1, keepdims=True)
+    close(case.ask(Question.SUMS, case.oracle.covariance_products, case.C, V), covariances, "covariances times V")
     for c, mean, own in zip(case.C[:3], marginals, weights, strict=False):
         drawn = case.ask(Question.SAMPLE, case.oracle.sample, c, 400, random_state=0)
         assert drawn.shape == (400, case.size), f"400 samples have shape {drawn.shape}"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import structopt as so
+from structopt.algorithms.base import Algorithm, Capability, Solutions
 from structopt.oracle import Question as Q
 
 BASIC = Q.ARGMAX
@@ -59,6 +60,34 @@ def copied(model, answers, n_labels, x=None):
         return so.Oracle(so.LabelSpace.from_compiled(model.space(x).compiled))
 
     return Case(make, answers, n_labels)
+
+
+class Listed(Algorithm):
+    """An algorithm of a user, which lists its labels and has sums without a formula for covariances."""
+
+    capabilities = Capability.SUMS
+
+    def __init__(self, labels):
+        self.labels = labels
+
+    def maximize_batch(self, C, *, n_jobs=1, keys=None):
+        return Solutions.of_labels(C, self.labels[(C @ self.labels.T).argmax(axis=1)])
+
+    def log_partition(self, C):
+        return np.logaddexp.reduce(C @ self.labels.T, axis=1)
+
+    def marginals(self, C):
+        return np.exp(C @ self.labels.T - self.log_partition(C)[:, None]) @ self.labels
+
+    def sample(self, c, size, rng):
+        p = np.exp(self.labels @ c - self.log_partition(c[None]))
+        return self.labels[rng.choice(len(p), size, p=p / p.sum())]
+
+
+def listed():
+    space = so.LabelSpace()
+    space.subject_to(space.binary("y", 4).sum() <= 2)
+    return so.Oracle(space, algorithm=Listed(space.enumerate()))
 
 
 # ---- declarations ------------------------------------------------------------------------------------
@@ -258,6 +287,7 @@ CASES: dict[str, Case] = {
     "declared mixed assignment": declared(mixed_assignment, BASIC, 10),
     "declared chain": declared(chain, LISTS, 8),
     "declared pairs": declared(pairwise, BASIC, 8),
+    "algorithm of a user": Case(listed, BASIC | SUMS, 11),
     "copied chain": copied(S.Chain(3), BASIC, 27, zeros(3, 1)),
     "copied segments": copied(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
     "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),

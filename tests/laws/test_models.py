@@ -54,11 +54,13 @@ def blocks():
     return so.Model(space, features, {"y": L.Hamming(), "mark": L.Hamming([1, 2])})
 
 
-def groups():
-    """One of three states per position, with tied weights of transitions."""
+def groups(known=False):
+    """One of three states per position, with tied weights of transitions; the first state may be known."""
     space = so.LabelSpace("chain")
     y, p = space.binary("y", (4, 3)), space.continuous("transition", (3, 3, 3), 0, 1)
     space.subject_to(y.sum(axis=1) == 1, p.sum(axis=2) == y[:-1], p.sum(axis=1) == y[1:])
+    if known:
+        space.subject_to(y[0, 1] == 1)
     tied = so.features.Tied(np.tile(np.arange(9), 3))
     return so.Model(space, {"y": so.features.Table(), "transition": tied}, L.Hamming(np.full(12, 0.5)))
 
@@ -165,6 +167,7 @@ ARRAYS = {
     "ranking": (lambda: S.Ranking(), LENGTHS),
     "ranking by another measure": (lambda: S.Ranking("mrr", decay=lambda n: 1 / np.log2(np.arange(n) + 2)), LENGTHS),
     "declared chain": (groups, ((4, 2),) * 4),
+    "declared chain with a known state": (lambda: groups(known=True), ((4, 2),) * 4),
     "declared blocks": (two_blocks, LENGTHS),
 }  # fmt: skip
 #: Laws that do not concern a model, and why.
