@@ -106,6 +106,11 @@ def test_hamming_loss_of_steps_is_the_absolute_difference():
         np.testing.assert_allclose(thermometers @ coef + const, np.abs(counts - count).sum(axis=1))
 
 
+def test_siblings_share_the_weight_of_their_parent():
+    weights = dict(zip(TREE.nodes, HierarchicalLoss(TREE).weights_, strict=True))
+    assert weights == {"r": 1.0, "a": 0.5, "b": 0.5, "c": 0.25, "d": 0.25, "e": 0.5}
+
+
 class FreeMistakes(Hamming):
     def value(self, y, truth):
         return super().value(y, truth) - 1.0
