@@ -30,7 +30,7 @@ from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
-from structopt.recognize import Assignment, Structure
+from structopt.recognize import Assignment, Record
 
 __all__ = ["BipartiteMatching", "assign", "assign_batch", "augment_rows", "k_best", "match_batch"]
 
@@ -426,10 +426,9 @@ class BipartiteMatching(Algorithm):
         self._prices = [WarmStarts(partial(_no_prices, block.shape[1])) for block in self._blocks]
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> BipartiteMatching:
-        """The algorithm for the free columns of a recognised assignment."""
-        assert isinstance(structure.arrays, Assignment)
-        return cls(structure.arrays)
+    def of_record(cls, record: Record, n: int) -> BipartiteMatching:
+        assert isinstance(record, Assignment)
+        return cls(record)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         Z = np.zeros((len(C), self._n))

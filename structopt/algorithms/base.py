@@ -19,6 +19,7 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.fronts import FrontPlan
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
+from structopt.recognize.records import Record
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
 __all__ = ["Algorithm", "Capability", "Optimum", "RowAlgorithm", "Solutions"]
@@ -147,6 +148,11 @@ class Algorithm(ABC):
     capabilities: Capability = Capability.NOTHING
     #: Whether the integer variables are integral in every answer (all variables, in a space without integer ones).
     integral: bool = True
+
+    @classmethod
+    def of_record(cls, record: Record, n: int) -> Algorithm:
+        """Return the algorithm for a record over `n` variables; see `structopt.algorithms.registry.ALGORITHMS`."""
+        raise NotImplementedError(f"{cls.__name__} is not made from a record.")
 
     @abstractmethod
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:

@@ -8,7 +8,7 @@ import numpy as np
 
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.recognize import Box, Structure
+from structopt.recognize import Box, Record
 from structopt.space.compiled import FloatArray
 
 __all__ = ["BoxAlgorithm"]
@@ -37,11 +37,9 @@ class BoxAlgorithm(Algorithm):
         self.integral = bool((ends == np.rint(ends)).all())
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> BoxAlgorithm:
-        """The algorithm for the free columns of a recognised box."""
-        arrays = structure.arrays
-        assert isinstance(arrays, Box)
-        return cls(arrays.lower, arrays.upper)
+    def of_record(cls, record: Record, n: int) -> BoxAlgorithm:
+        assert isinstance(record, Box)
+        return cls(record.lower, record.upper)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         z = np.where(c > 0, self._upper, self._lower)

@@ -15,7 +15,7 @@ from structopt._jit import FloatArray, IntArray, integers, kernel
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.lawler import BoolArray
 from structopt.errors import DeclarationError, InfeasibleSpace
-from structopt.recognize import Cardinality, Simplices, Structure
+from structopt.recognize import Cardinality, Record, Simplices
 
 __all__ = ["CardinalityAlgorithm", "choose_rows"]
 
@@ -51,15 +51,13 @@ class CardinalityAlgorithm(Algorithm):
         self._groups = (starts, members, low, high)
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> CardinalityAlgorithm:
-        """The algorithm for the free columns of recognised simplices or cardinality groups."""
-        arrays = structure.arrays
-        if isinstance(arrays, Simplices):
-            lower, upper = arrays.required.astype(np.int64), np.ones(len(arrays.required), dtype=np.int64)
+    def of_record(cls, record: Record, n: int) -> CardinalityAlgorithm:
+        if isinstance(record, Simplices):
+            lower, upper = record.required.astype(np.int64), np.ones(len(record.required), dtype=np.int64)
         else:
-            assert isinstance(arrays, Cardinality)
-            lower, upper = arrays.lower, arrays.upper
-        return cls(structure.columns.size, arrays.ptr, arrays.order, lower, upper)
+            assert isinstance(record, Cardinality)
+            lower, upper = record.lower, record.upper
+        return cls(n, record.ptr, record.order, lower, upper)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         Z, values = self._choose(c[None, :])

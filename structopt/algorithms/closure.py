@@ -33,7 +33,7 @@ from structopt.algorithms.maxflow import (
 from structopt.algorithms.tree.front import TreeFrontPlan, closure_forest
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
-from structopt.recognize import Closure, Structure
+from structopt.recognize import Closure, Record
 
 __all__ = ["ClosureAlgorithm", "ClosureGraph"]
 
@@ -342,11 +342,9 @@ class ClosureAlgorithm(Algorithm):
         self._flows = WarmStarts(graph.warm_state)
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> ClosureAlgorithm:
-        """The algorithm for the free columns of a recognised closure."""
-        arrays = structure.arrays
-        assert isinstance(arrays, Closure)
-        return cls(ClosureGraph(structure.columns.size, arrays.child, arrays.parent))
+    def of_record(cls, record: Record, n: int) -> ClosureAlgorithm:
+        assert isinstance(record, Closure)
+        return cls(ClosureGraph(n, record.child, record.parent))
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         z = self.graph.solve(c) if key is None else self.graph.solve_warm(self._flows[key], c)

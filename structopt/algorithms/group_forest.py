@@ -19,7 +19,7 @@ from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.errors import InfeasibleSpace
-from structopt.recognize import GroupForest, Structure
+from structopt.recognize import GroupForest, Record
 
 __all__ = ["GroupForestAlgorithm", "best_states"]
 
@@ -118,10 +118,9 @@ class GroupForestAlgorithm(Algorithm):
             self.capabilities = listing | Capability.FRONT
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> GroupForestAlgorithm:
-        """The algorithm for the free columns of a recognised forest of groups."""
-        assert isinstance(structure.arrays, GroupForest)
-        return cls(structure.arrays, structure.columns.size)
+    def of_record(cls, record: Record, n: int) -> GroupForestAlgorithm:
+        assert isinstance(record, GroupForest)
+        return cls(record, n)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         Z = np.zeros((len(C), self._n))

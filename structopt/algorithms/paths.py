@@ -14,7 +14,7 @@ from structopt.algorithms.base import Capability
 from structopt.algorithms.diagram import DiagramAlgorithm
 from structopt.algorithms.diagram.path_networks import path_diagram
 from structopt.algorithms.fronts import FrontPlan
-from structopt.recognize import Path, Structure
+from structopt.recognize import Path, Record
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.naming import ArrayNames
 
@@ -55,10 +55,9 @@ class PathAlgorithm(DiagramAlgorithm):
         self.capabilities = DiagramAlgorithm.capabilities if path.integer else Capability.K_BEST
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> PathAlgorithm:
-        """The algorithm for the free columns of recognised paths."""
-        assert isinstance(structure.arrays, Path)
-        return cls(structure.arrays)
+    def of_record(cls, record: Record, n: int) -> PathAlgorithm:
+        assert isinstance(record, Path)
+        return cls(record)
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         return super().front_plan(G, g_const) if Capability.FRONT in self.capabilities else None

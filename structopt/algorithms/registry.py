@@ -1,8 +1,8 @@
-"""The registry of algorithms: recognised structure to algorithm."""
+"""The table of algorithms: one class for each type of record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -18,23 +18,65 @@ from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.paths import PathAlgorithm
 from structopt.algorithms.product import Product
 from structopt.algorithms.tree.needed_child import NeededChildForest
-from structopt.recognize import Structure, recognize
+from structopt.errors import DeclarationError
+from structopt.recognize import (
+    Assignment,
+    Box,
+    Cardinality,
+    Closure,
+    GroupForest,
+    Pairwise,
+    Path,
+    Record,
+    Simplices,
+    Structure,
+    Tree,
+    recognize,
+)
 from structopt.space.compiled import CompiledSpace
 
-__all__ = ["ALGORITHMS", "fast_algorithm"]
+__all__ = ["ALGORITHMS", "algorithm_of", "fast_algorithm"]
 
-#: The algorithm for the free columns of each kind of `structopt.recognize.Structure`.
-ALGORITHMS: dict[str, Callable[[Structure], Algorithm]] = {
-    "box": BoxAlgorithm.of_structure,
-    "simplices": CardinalityAlgorithm.of_structure,
-    "cardinality": CardinalityAlgorithm.of_structure,
-    "closure": ClosureAlgorithm.of_structure,
-    "pairwise": PairwiseAlgorithm.of_structure,
-    "assignment": BipartiteMatching.of_structure,
-    "path": PathAlgorithm.of_structure,
-    "group forest": GroupForestAlgorithm.of_structure,
-    "tree": NeededChildForest.of_structure,
+#: The algorithm that solves each type of record.
+ALGORITHMS: dict[type[Record], type[Algorithm]] = {
+    Box: BoxAlgorithm,
+    Simplices: CardinalityAlgorithm,
+    Cardinality: CardinalityAlgorithm,
+    Closure: ClosureAlgorithm,
+    Pairwise: PairwiseAlgorithm,
+    Assignment: BipartiteMatching,
+    Path: PathAlgorithm,
+    GroupForest: GroupForestAlgorithm,
+    Tree: NeededChildForest,
 }
+
+
+def algorithm_of(record: Record, n: int) -> Algorithm:
+    """Return the algorithm for a record over `n` variables.
+
+    Parameters
+    ----------
+    record : Record
+    n : int
+        Number of variables of the space that the record describes.
+
+    Returns
+    -------
+    Algorithm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structopt.recognize import Box
+    >>> algorithm_of(Box(lower=np.zeros(2), upper=np.ones(2)), 2)
+    <BoxAlgorithm: signs>
+    """
+    if type(record) not in ALGORITHMS:
+        known = ", ".join(sorted(kind.__name__ for kind in ALGORITHMS))
+        raise DeclarationError(
+            f"No algorithm solves a record of type {type(record).__name__}; those with one: {known}."
+        )
+    return ALGORITHMS[type(record)].of_record(record, n)
 
 
 def fast_algorithm(
@@ -68,12 +110,13 @@ def fast_algorithm(
 
 
 def _of_free_columns(structure: Structure) -> Algorithm | None:
-    """The algorithm for the free columns, or None for what only a solver can do."""
-    if structure.kind != "product":
-        make = ALGORITHMS.get(structure.kind)
-        return None if make is None else make(structure)
-    if any(part.kind not in ALGORITHMS for part in structure.parts):
+    """Return the algorithm for the free columns, or None if only a solver can do it."""
+    parts = structure.parts if structure.kind == "product" else (structure,)
+    if any(type(part.record) not in ALGORITHMS for part in parts):
         return None
+    found = [algorithm_of(cast("Record", part.record), part.columns.size) for part in parts]
+    if structure.kind != "product":
+        return found[0]
     place = np.empty(int(structure.columns.max(initial=-1)) + 1, dtype=np.int64)
     place[structure.columns] = np.arange(structure.columns.size)
-    return Product([(place[part.columns], ALGORITHMS[part.kind](part)) for part in structure.parts])
+    return Product([(place[part.columns], algorithm) for part, algorithm in zip(parts, found, strict=True)])

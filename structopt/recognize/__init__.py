@@ -10,13 +10,14 @@ is an exact comparison, and an unproved guess is not used. The steps, one file e
 ``trees``       a chosen node needs a chosen child (docs/mathematics/hierarchies#sets-of-leaves)
 ``forests``     one-of-many groups joined to chains and trees: local marginal polytopes, forbidden pairs
 ``unimodular``  proof of total unimodularity, computed on demand
-``structure``   the answer: `Structure` and the index arrays of every kind
+``records``     the index arrays of every kind
+``structure``   the answer: `Structure`, with a record
 """
 
 from __future__ import annotations
 
 from structopt.recognize.recognizer import recognize, recognize_paths
-from structopt.recognize.structure import (
+from structopt.recognize.records import (
     Assignment,
     Box,
     Cardinality,
@@ -25,16 +26,18 @@ from structopt.recognize.structure import (
     GroupForest,
     Pairwise,
     Path,
+    Record,
     Simplices,
-    Structure,
     Tree,
 )
+from structopt.recognize.structure import Structure
 from structopt.recognize.unimodular import prove_totally_unimodular
 
 __all__ = [
     "recognize",
     "recognize_paths",
     "Structure",
+    "Record",
     "Box",
     "Simplices",
     "Cardinality",

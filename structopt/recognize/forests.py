@@ -30,7 +30,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from structopt.recognize._kernels import components, signed_components
 from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.recognize.normalize import NormalForm
-from structopt.recognize.structure import GroupForest
+from structopt.recognize.records import GroupForest
 from structopt.space.compiled import FloatArray
 
 __all__ = ["build_forest", "forest_blocks"]

@@ -11,7 +11,7 @@ from structopt.recognize._kernels import reachable
 from structopt.recognize.classes import row_classes, two_ends
 from structopt.recognize.grouping import BoolArray, IntArray, group_by, pattern, repeated_in_rows
 from structopt.recognize.normalize import NormalForm
-from structopt.recognize.structure import Assignment, Flow, Path
+from structopt.recognize.records import Assignment, Flow, Path
 from structopt.space.compiled import FloatArray
 
 __all__ = [

@@ -19,7 +19,7 @@ from structopt.recognize.grouping import (
     repeated_in_rows,
 )
 from structopt.recognize.normalize import NormalForm
-from structopt.recognize.structure import Box, Cardinality, Closure, Pairwise, Simplices
+from structopt.recognize.records import Box, Cardinality, Closure, Pairwise, Simplices
 
 __all__ = [
     "box_blocks",

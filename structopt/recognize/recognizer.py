@@ -10,7 +10,8 @@ import numpy as np
 from structopt.recognize import forests, networks, patterns, trees
 from structopt.recognize.grouping import BoolArray
 from structopt.recognize.normalize import NormalForm, Normalized, normalize
-from structopt.recognize.structure import Arrays, Assignment, Closure, GroupForest, Pairwise, Path, Structure
+from structopt.recognize.records import Assignment, Closure, GroupForest, Pairwise, Path, Record
+from structopt.recognize.structure import Structure
 from structopt.space.compiled import CompiledSpace
 
 __all__ = ["recognize", "recognize_paths"]
@@ -19,7 +20,7 @@ __all__ = ["recognize", "recognize_paths"]
 class _Kind(NamedTuple):
     name: str
     test: Callable[[NormalForm], BoolArray]
-    build: Callable[[NormalForm], Arrays]
+    build: Callable[[NormalForm], Record]
 
 
 #: In the order of the time of their tests; a block gets the first kind that it passes.
@@ -67,7 +68,7 @@ def recognize(space: CompiledSpace) -> Structure:
     >>> structure = recognize(space)
     >>> structure.kind, structure.oracle, structure.integral, structure.totally_unimodular
     ('closure', 'forest dynamic program', True, True)
-    >>> structure.arrays
+    >>> structure.record
     Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0])
     """
     if space.separations:
@@ -148,15 +149,15 @@ def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
     parts = []
     for group in groups:
         inner = form.select(group)
-        arrays = kind.build(inner)
+        record = kind.build(inner)
         parts.append(
             Structure(
                 kind.name,
-                _why(kind.name, arrays, inner),
+                _why(kind.name, record, inner),
                 inner.columns,
                 nothing,
                 np.zeros(0),
-                arrays,
+                record,
                 has_integers=bool(inner.integer.any()),
                 _declared=inner.matrix,
             )
@@ -165,12 +166,12 @@ def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
 
 
 def _whole(space: CompiledSpace, found: Normalized, kind: _Kind, form: NormalForm) -> Structure:
-    arrays = kind.build(form)
-    return _structure(kind.name, _why(kind.name, arrays, form), space, found, form, arrays)
+    record = kind.build(form)
+    return _structure(kind.name, _why(kind.name, record, form), space, found, form, record)
 
 
 def _flow(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
-    arrays = networks.build_flow(form)
+    record = networks.build_flow(form)
     whole = form.whole_rows.all() and form.whole_columns.all()
     tail = (
         "bounds and supplies are integral, so every vertex is"
@@ -181,7 +182,7 @@ def _flow(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structur
         f"{form.n_rows} conservation rows and {form.n_columns} arcs: at most two entries +-1 a column, which become "
         f"one tail and one head after negating some rows (Heller-Tompkins); {tail}"
     )
-    return _structure("flow", reason, space, found, form, arrays, (), form)
+    return _structure("flow", reason, space, found, form, record, (), form)
 
 
 def _general(
@@ -201,7 +202,7 @@ def _structure(
     space: CompiledSpace,
     found: Normalized,
     form: NormalForm | None,
-    arrays: Arrays | None,
+    record: Record | None,
     parts: tuple[Structure, ...] = (),
     rest: NormalForm | None = None,
 ) -> Structure:
@@ -212,7 +213,7 @@ def _structure(
         columns,
         found.fixed_columns,
         found.fixed_values,
-        arrays,
+        record,
         parts,
         found.tightened,
         space.is_integral,
@@ -221,35 +222,35 @@ def _structure(
     )
 
 
-def _why(name: str, arrays: Arrays, form: NormalForm) -> str:
+def _why(name: str, record: Record, form: NormalForm) -> str:
     """What was found and why the oracle is exact."""
     n, m = form.n_columns, form.n_rows
-    if isinstance(arrays, Closure):
-        shape = "a DAG or digraph" if arrays.forest_order is None else "a forest"
+    if isinstance(record, Closure):
+        shape = "a DAG or digraph" if record.forest_order is None else "a forest"
         return (
-            f"{n} columns in [0, 1] and {arrays.child.size} rows y_child <= y_parent on {shape}: the transpose "
+            f"{n} columns in [0, 1] and {record.child.size} rows y_child <= y_parent on {shape}: the transpose "
             "is a network matrix, so every vertex is integral"
         )
-    if isinstance(arrays, Pairwise):
-        exact = "the pairs form a forest, so integral" if arrays.forest else "half-integral, solved by roof duality"
+    if isinstance(record, Pairwise):
+        exact = "the pairs form a forest, so integral" if record.forest else "half-integral, solved by roof duality"
         return (
-            f"{arrays.label.size} labels and {arrays.pair.size} pairs with p <= y_j, p <= y_k, p >= y_j + y_k - 1: "
+            f"{record.label.size} labels and {record.pair.size} pairs with p <= y_j, p <= y_k, p >= y_j + y_k - 1: "
             f"the local polytope, {exact}"
         )
-    if isinstance(arrays, Assignment):
+    if isinstance(record, Assignment):
         return (
-            f"{n} columns in [0, 1], {arrays.left_required.size} x {arrays.right_required.size} nodes used at most "
+            f"{n} columns in [0, 1], {record.left_required.size} x {record.right_required.size} nodes used at most "
             "once: rows split into two sides and every column joins them, a network matrix"
         )
-    if isinstance(arrays, Path):
+    if isinstance(record, Path):
         return (
-            f"{n} arcs over {arrays.order.size} nodes carry one unit from source to sink, without cycles: every "
+            f"{n} arcs over {record.order.size} nodes carry one unit from source to sink, without cycles: every "
             "unit flow is a mixture of paths"
         )
-    if isinstance(arrays, GroupForest):
-        exact = "the rows describe the hull of the labels" if arrays.hull else "the states are integer variables"
+    if isinstance(record, GroupForest):
+        exact = "the rows describe the hull of the labels" if record.hull else "the states are integer variables"
         return (
-            f"{arrays.parent.size} groups with one state each, joined to a forest by {arrays.pair.size} pairs of "
+            f"{record.parent.size} groups with one state each, joined to a forest by {record.pair.size} pairs of "
             f"states that may meet: chosen from the leaves to the roots; {exact}"
         )
     return {

@@ -1,196 +1,21 @@
-"""The result of recognition: the kind of a space, its proof, and the index arrays that its algorithm needs."""
+"""The result of recognition: the kind of a space, its proof, and its record."""
 
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.recognize.grouping import BoolArray, IntArray
+from structopt.recognize.grouping import IntArray
 from structopt.recognize.normalize import NormalForm
+from structopt.recognize.records import Box, Closure, GroupForest, Pairwise, Record
 from structopt.recognize.unimodular import prove_totally_unimodular
 from structopt.space.compiled import FloatArray
 
-__all__ = [
-    "Arrays",
-    "Assignment",
-    "Box",
-    "Cardinality",
-    "Closure",
-    "Flow",
-    "GroupForest",
-    "Pairwise",
-    "Path",
-    "Simplices",
-    "Structure",
-    "Tree",
-]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Arrays:
-    """Index arrays of one kind. Columns are numbered as in `Structure.columns`."""
-
-    def __repr__(self) -> str:
-        shown = (f"{f.name}={_short(getattr(self, f.name))}" for f in fields(self))
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Box(Arrays):
-    """No rows: column j is at `upper` where its coefficient is positive, else at `lower`; all bounds are finite."""
-
-    lower: FloatArray
-    upper: FloatArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Simplices(Arrays):
-    """Disjoint groups of 0/1 columns, exactly one (`required`) or at most one of each is 1.
-
-    ``order[ptr[i]:ptr[i + 1]]`` are the columns of group i, ascending; `group` is -1 for a column in no group.
-    """
-
-    group: IntArray
-    ptr: IntArray
-    order: IntArray
-    required: BoolArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Cardinality(Arrays):
-    """Disjoint groups of 0/1 columns; between `lower` and `upper` of group i are 1 (docs/mathematics/oracles#groups).
-
-    ``0 <= lower <= upper <= size``. `group`, `ptr`, `order` as in `Simplices`.
-    """
-
-    group: IntArray
-    ptr: IntArray
-    order: IntArray
-    lower: IntArray
-    upper: IntArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Closure(Arrays):
-    """``y[child] <= y[parent]`` for every arc (docs/mathematics/oracles#closures); cycles and repeated arcs may occur.
-
-    If every node has at most one parent and there is no cycle, `forest_order` lists the nodes parents first
-    and ``forest_parent[i]`` is the position in that list of the parent of node ``forest_order[i]`` (-1 at
-    roots); otherwise both are None.
-    """
-
-    child: IntArray
-    parent: IntArray
-    forest_order: IntArray | None
-    forest_parent: IntArray | None
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Pairwise(Arrays):
-    """Local polytope of a binary pairwise model (docs/mathematics/oracles#roof-duality).
-
-    Label i is column ``label[i]``; pair e is column ``pair[e]`` and joins labels ``first[e] < second[e]``
-    (positions in `label`), each pair of labels at most once. `integer`: labels must be 0/1, not halves.
-    `forest`: the pairs form a forest, so that the relaxation is integral for all objectives.
-    """
-
-    label: IntArray
-    pair: IntArray
-    first: IntArray
-    second: IntArray
-    integer: bool
-    forest: bool
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Assignment(Arrays):
-    """Bipartite matching: column j joins ``left[j]`` with ``right[j]``; absent pairs are forbidden.
-
-    A node is used at most once, exactly once where `left_required` or `right_required` is set. Nodes are
-    numbered block by block: block b owns left nodes ``left_ptr[b]:left_ptr[b + 1]`` and right nodes
-    ``right_ptr[b]:right_ptr[b + 1]``; left is the side with fewer nodes. A pair occurs at most once.
-    """
-
-    left: IntArray
-    right: IntArray
-    left_required: BoolArray
-    right_required: BoolArray
-    left_ptr: IntArray
-    right_ptr: IntArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Path(Arrays):
-    """One unit from ``sources[b]`` to ``sinks[b]`` in an acyclic graph, for every block b (docs/mathematics/oracles).
-
-    Column j is the arc ``tail[j] -> head[j]``; ``arc[ptr[v]:ptr[v + 1]]`` are the arcs that leave v, ascending;
-    `order` lists the nodes tails first. Every sink can be reached from its source. `integer` says whether all arcs
-    are integer variables: a label is then a path, and otherwise any mixture of paths.
-    """
-
-    tail: IntArray
-    head: IntArray
-    order: IntArray
-    ptr: IntArray
-    arc: IntArray
-    sources: IntArray
-    sinks: IntArray
-    integer: bool
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Flow(Arrays):
-    """Flow on arcs ``tail -> head`` with ``lower <= flow <= upper`` and bounds on the net outflow of every node.
-
-    The last `n_roots` nodes stand for the ends that a column with one entry lacks; their outflow is free. A column
-    in no row is a loop there.
-    """
-
-    tail: IntArray
-    head: IntArray
-    supply_lower: FloatArray
-    supply_upper: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    n_roots: int
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tree(Arrays):
-    """A chosen node has its parent chosen and, if internal, at least one chosen child.
-
-    Node i is column ``column[i]``; -1 is a virtual root with gain 0, which is always chosen (it stands for the
-    fixed root, or for "at least one of the tops"). Parents come before children; ``parent[i]`` is -1 at a root.
-    """
-
-    column: IntArray
-    parent: IntArray
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupForest(Arrays):
-    """One state of every group, and pairs of states that may meet; the groups form a forest.
-
-    Groups are numbered with parents before children; ``parent[g]`` is -1 at a root. Group g has the states
-    ``column[state_ptr[g]:state_ptr[g + 1]]``. The states of g and of its parent that may meet are the pairs
-    ``pair_ptr[g]:pair_ptr[g + 1]``: state `above` of the parent and state `below` of g, each counted within its group,
-    with the pair variable ``pair`` (-1 where there is none). `hull` says whether the rows describe the convex hull of
-    the labels, `integer` whether all states are integer variables, by which labels are distinguished.
-    """
-
-    state_ptr: IntArray
-    column: IntArray
-    parent: IntArray
-    pair_ptr: IntArray
-    above: IntArray
-    below: IntArray
-    pair: IntArray
-    hull: bool
-    integer: bool
+__all__ = ["Structure"]
 
 
 _ORACLES = {
@@ -217,10 +42,10 @@ class Structure:
         solved as an LP), or "general".
     reason : str
         What was found and why it is exact, or what stood in the way.
-    arrays : Arrays or None
-        The index arrays of this kind; None for "product" and "general".
+    record : Record or None
+        The index arrays of this kind. None for "product" and "general".
     columns : ndarray of int
-        The free columns, in the numbering that `arrays` uses: solve with ``c[columns]``, write ``z[columns]``.
+        The free columns, in the numbering that `record` uses: solve with ``c[columns]``, write ``z[columns]``.
     fixed_columns, fixed_values : ndarray
         The columns that can take only one value.
     parts : tuple of Structure
@@ -237,7 +62,7 @@ class Structure:
     columns: IntArray
     fixed_columns: IntArray
     fixed_values: FloatArray
-    arrays: Arrays | None = None
+    record: Record | None = None
     parts: tuple[Structure, ...] = ()
     tightened: bool = False
     has_integers: bool = False
@@ -266,9 +91,9 @@ class Structure:
             return False
         if self.kind in ("general", "flow", "product"):
             return all(part.integral for part in self.parts) and self._rest_is_integral()
-        if isinstance(self.arrays, GroupForest) and not self.arrays.hull:
+        if isinstance(self.record, GroupForest) and not self.record.hull:
             return False
-        return self._fixed_are_whole() and (not isinstance(self.arrays, Pairwise) or self.arrays.forest)
+        return self._fixed_are_whole() and (not isinstance(self.record, Pairwise) or self.record.forest)
 
     @property
     def half_integral(self) -> bool:
@@ -281,10 +106,10 @@ class Structure:
     @property
     def oracle(self) -> str:
         """The fastest exact oracle that is known: a combinatorial one by name, else "lp" or "mip" (a solver)."""
-        if isinstance(self.arrays, Closure):
-            return "min cut" if self.arrays.forest_order is None else "forest dynamic program"
-        if isinstance(self.arrays, Pairwise):
-            exact = self.arrays.integer and not self.arrays.forest
+        if isinstance(self.record, Closure):
+            return "min cut" if self.record.forest_order is None else "forest dynamic program"
+        if isinstance(self.record, Pairwise):
+            exact = self.record.integer and not self.record.forest
             return "persistency" if exact else "roof duality"
         if self.kind in _ORACLES:
             return _ORACLES[self.kind]
@@ -294,8 +119,8 @@ class Structure:
 
     def _fixed_are_whole(self) -> bool:
         whole = bool((self.fixed_values == np.rint(self.fixed_values)).all())
-        if isinstance(self.arrays, Box):
-            bounds = np.concatenate([self.arrays.lower, self.arrays.upper])
+        if isinstance(self.record, Box):
+            bounds = np.concatenate([self.record.lower, self.record.upper])
             whole &= bool((bounds == np.rint(bounds)).all())
         return whole
 
@@ -328,9 +153,3 @@ class Structure:
             for head, text in rows
         )
         return f"<table>{cells}</table>"
-
-
-def _short(value: object) -> str:
-    if isinstance(value, np.ndarray) and value.size > 8:
-        return f"<{value.size} {value.dtype}>"
-    return repr(value.tolist()) if isinstance(value, np.ndarray) else repr(value)

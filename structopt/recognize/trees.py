@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from structopt.recognize.grouping import BoolArray, IntArray, differing_rows, pattern
 from structopt.recognize.normalize import NormalForm
 from structopt.recognize.patterns import closure_arcs, closure_rows
-from structopt.recognize.structure import Tree
+from structopt.recognize.records import Tree
 
 __all__ = ["build_tree", "tree_blocks"]
 

@@ -45,7 +45,7 @@ def test_marginal_polytopes(edges, sums):
     space = tree(edges, 3, sums=sums, kind="continuous" if sums == "first" else "binary")
     structure = space.structure
     assert structure.kind == "group forest"
-    assert isinstance(structure.arrays, GroupForest)
+    assert isinstance(structure.record, GroupForest)
     assert structure.integral
     same_as_highs(space)
 

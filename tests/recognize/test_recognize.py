@@ -79,7 +79,7 @@ def test_fixed_columns_are_substituted(kit):
     assert structure.kind == "assignment"
     assert structure.fixed_columns.tolist() == [0, 1, 2, 3, 4, 5, 8, 12]
     assert structure.fixed_values.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
-    assert isinstance(structure.arrays, Assignment) and structure.arrays.left_ptr.tolist() == [0, 3]
+    assert isinstance(structure.record, Assignment) and structure.record.left_ptr.tolist() == [0, 3]
     kit.check(space, np.random.default_rng(0))
 
 
@@ -87,7 +87,7 @@ def test_closure_below_a_fixed_root_stays_a_closure(kit):
     A = np.array([[-1.0, 1, 0, 0], [-1, 0, 1, 0], [0, -1, 0, 1], [0, 0, -1, 1]])  # a diamond
     structure = recognize(kit.space(A, -np.inf, 0, [1, 0, 0, 0], 1))
     assert structure.kind == "closure" and structure.columns.tolist() == [1, 2, 3]
-    assert isinstance(structure.arrays, Closure) and structure.arrays.forest_order is None
+    assert isinstance(structure.record, Closure) and structure.record.forest_order is None
     assert structure.oracle == "min cut"
 
 
@@ -104,7 +104,7 @@ def test_the_tree_of_the_mathematical_specification(kit):
     space = kit.space(A, lower, upper, [1, 0, 0, 0, 0], 1)
     structure = recognize(space)
     assert structure.kind == "tree" and structure.integral
-    assert isinstance(structure.arrays, Tree)
+    assert isinstance(structure.record, Tree)
     for gains, value, label in (
         ([-1, 0.5, -2, -0.3, -0.4], -0.8, [1, 1, 0, 1, 0]),
         ([0.2, -3, 1, 1, 2], 1.2, [1, 0, 1, 0, 0]),
@@ -142,7 +142,7 @@ def test_pairwise_integrality_decides_the_oracle(kit):
     assert recognize(kit.space(triangle, low, high, integrality=[False] * 3 + [True] * 3)).kind == "general"
     forest = recognize(kit.space(A, *bounds, integrality=[True, False, False]))
     assert forest.kind == "pairwise" and forest.integral and forest.oracle == "roof duality"
-    assert isinstance(forest.arrays, Pairwise) and forest.arrays.forest and forest.arrays.integer
+    assert isinstance(forest.record, Pairwise) and forest.record.forest and forest.record.integer
 
 
 def test_two_variables_for_one_pair_are_not_recognised(kit):
@@ -155,7 +155,7 @@ def test_integer_rows_are_rounded_inwards_and_say_so(kit):
     space = kit.space([[2.0, 2.0, 2.0]], -np.inf, 5.0)
     structure = recognize(space)
     assert structure.kind == "cardinality" and structure.tightened
-    assert isinstance(structure.arrays, Cardinality) and structure.arrays.upper.tolist() == [2]
+    assert isinstance(structure.record, Cardinality) and structure.record.upper.tolist() == [2]
     # The LP as declared has the vertex (1, 1, 1/2): nothing may be claimed about it.
     assert not structure.integral and not structure.half_integral
     kit.check(space, np.random.default_rng(0), objectives=5)
@@ -254,7 +254,7 @@ def test_chain_in_node_arc_form_is_a_path(kit):
     space = kit.space(A, supply, supply)
     structure = recognize(space)
     assert structure.kind == "path" and structure.oracle == "DAG path"
-    assert isinstance(structure.arrays, Path) and structure.arrays.order.size == length * states + 2
+    assert isinstance(structure.record, Path) and structure.record.order.size == length * states + 2
     kit.check(space, rng, objectives=5)
     # Forbidding a transition by an upper bound of 0 keeps the path; closing a cycle does not.
     upper = np.ones(space.n_variables)
@@ -287,7 +287,7 @@ def test_ten_thousand_blocks_are_not_a_loop(kit, count_calls):
     assert count_calls(lambda: found.append(recognize(space))) < blocks
     structure = found[0]
     assert [part.kind for part in structure.parts] == ["pairwise", "path"]
-    assert structure.parts[1].arrays.sources.size == blocks
+    assert structure.parts[1].record.sources.size == blocks
 
 
 def test_claims_survive_pickling_and_print_well(kit):
@@ -296,7 +296,7 @@ def test_claims_survive_pickling_and_print_well(kit):
     assert again.kind == "closure" and again.totally_unimodular and again.integral
     assert repr(structure).startswith("<Structure closure: 3 variables")
     assert "y_child &lt;= y_parent" in structure._repr_html_()
-    assert "child=[1]" in repr(structure.arrays)
+    assert "child=[1]" in repr(structure.record)
 
 
 def test_repeated_and_implied_rows_do_no_harm(kit):

@@ -27,13 +27,13 @@ def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
     if not space.is_integral or space.separations:
         return None
     structure = recognize(space)
-    if isinstance(structure.arrays, GroupForest):
+    if isinstance(structure.record, GroupForest):
         structure = recognize_paths(space) or structure
-    if not isinstance(structure.arrays, Path) or not structure.arrays.integer:
+    if not isinstance(structure.record, Path) or not structure.record.integer:
         return None
     const = np.zeros(space.n_variables)
     const[structure.fixed_columns] = structure.fixed_values
-    return path_diagram(structure.arrays, space, structure.columns, const)
+    return path_diagram(structure.record, space, structure.columns, const)
 
 
 def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64], const: FloatArray) -> Diagram:

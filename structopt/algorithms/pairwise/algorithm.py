@@ -12,7 +12,7 @@ from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.warm_starts import WarmStarts
-from structopt.recognize import Pairwise, Structure
+from structopt.recognize import Pairwise, Record
 from structopt.space.compiled import FloatArray
 
 __all__ = ["PairwiseAlgorithm"]
@@ -57,12 +57,10 @@ class PairwiseAlgorithm(Algorithm):
             self.capabilities = Capability.FRONT
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> PairwiseAlgorithm:
-        """The algorithm for the free columns of a recognised pairwise model."""
-        arrays = structure.arrays
-        assert isinstance(arrays, Pairwise)
-        graph = PairwiseGraph(len(arrays.label), arrays.first, arrays.second)
-        return cls(graph, arrays.label, arrays.pair, arrays.integer, arrays.forest)
+    def of_record(cls, record: Record, n: int) -> PairwiseAlgorithm:
+        assert isinstance(record, Pairwise)
+        graph = PairwiseGraph(len(record.label), record.first, record.second)
+        return cls(graph, record.label, record.pair, record.integer, record.forest)
 
     def _join(self, y: FloatArray, p: FloatArray) -> FloatArray:
         values = np.empty((*y.shape[:-1], len(self._label) + len(self._pair)))

@@ -13,7 +13,7 @@ from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan
 from structopt.algorithms.tree.front import TreeFrontPlan
 from structopt.algorithms.tree.labels import k_best, needed_child, needed_child_batch
-from structopt.recognize import Structure, Tree
+from structopt.recognize import Record, Tree
 from structopt.space.compiled import FloatArray
 
 __all__ = ["NeededChildForest"]
@@ -43,11 +43,9 @@ class NeededChildForest(Algorithm):
         self._n = n
 
     @classmethod
-    def of_structure(cls, structure: Structure) -> NeededChildForest:
-        """The algorithm for the free columns of a recognised tree."""
-        arrays = structure.arrays
-        assert isinstance(arrays, Tree)
-        return cls(arrays.parent, arrays.column, structure.columns.size)
+    def of_record(cls, record: Record, n: int) -> NeededChildForest:
+        assert isinstance(record, Tree)
+        return cls(record.parent, record.column, n)
 
     def _gains(self, C: FloatArray) -> FloatArray:
         gains = np.zeros((len(self._parent), *C.shape[1:]))
