@@ -359,16 +359,22 @@ def removed(**instead: str) -> Callable[[type[T]], type[T]]:
     """
 
     def decorate(owner: type[T]) -> type[T]:
-        def look_up(self: Any, name: str) -> Any:
-            if name in instead:
-                raise removed_name(f"{owner.__name__}.{name}", instead[name])
-            return object.__getattribute__(self, name)  # raises the usual error
-
-        # Set here rather than declared in the class: type checkers would then accept every name.
-        owner.__getattr__ = look_up  # type: ignore[attr-defined]
+        for name, remedy in instead.items():
+            setattr(owner, name, _Removed(f"{owner.__name__}.{name}", remedy))
         return owner
 
     return decorate
+
+
+class _Removed:
+    """Attribute that raises, so that `hasattr` is false. A `__getattr__` would slow every attribute of its class."""
+
+    def __init__(self, name: str, instead: str) -> None:
+        self.name = name
+        self.instead = instead
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        raise removed_name(self.name, self.instead)
 
 
 def _check_installation() -> None:

@@ -68,6 +68,21 @@ def test_a_removed_name_names_its_replacement(name):
         removed_names()[name]()
 
 
+def test_a_removed_name_is_no_attribute_and_may_be_used_by_a_subclass():
+    class Own(so.structures.Multiclass):
+        loss_at = 3
+
+    assert not hasattr(so.Model, "loss_at")
+    assert not hasattr(so.structures.Multiclass(2), "loss_at")
+    assert Own(2).loss_at == 3
+
+
+def test_removed_names_leave_the_look_up_of_attributes_to_python():
+    """CPython looks up the attributes of a class that has `__getattr__` in a slower way."""
+    classes = (so.Oracle, so.Model, so.LabelSpace, so.losses.TaskLoss)
+    assert not [owner for owner in classes if hasattr(owner, "__getattr__")]
+
+
 def test_an_unknown_attribute_of_a_class_with_removed_names():
     with pytest.raises(AttributeError, match="'Multiclass' object has no attribute 'nope'"):
         so.structures.Multiclass(2).nope  # noqa: B018

@@ -276,9 +276,10 @@ class Arborescence(Model):
             arcs = np.zeros((nodes, nodes))
             arcs[heads, np.arange(1, nodes)] = 1.0
             return arcs.ravel()
-        arc, flow = np.zeros((2, nodes, nodes))
-        fill(heads, arc, flow)
-        return np.concatenate([arc.ravel(), flow.ravel()])
+        z = np.zeros(2 * nodes * nodes)
+        parts = z.reshape(2, nodes, nodes)
+        fill(heads, parts[0], parts[1])
+        return z
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> IntArray:
         """The heads of a point; for a fractional one, the tree that agrees with it most."""
