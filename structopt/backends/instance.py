@@ -13,7 +13,7 @@ from structopt.backends.base import Backend, Capability, SideConstraints, Soluti
 from structopt.backends.checking import HOLDS, Checker
 from structopt.errors import SolverFailed
 from structopt.space.compiled import CompiledSpace, FloatArray
-from structopt.space.exact_rows import with_exact_rows
+from structopt.space.exact_rows import exact_side_rows, with_exact_rows
 from structopt.space.tightening import with_tight_coefficients
 from structopt.stopping import time_left
 
@@ -23,9 +23,10 @@ __all__ = ["SolverInstance"]
 class SolverInstance:
     """The LP and, where needed, the MIP of one space, used by one thread at a time.
 
-    The tolerances of solvers are absolute, that of `contains` grows with the terms of a row. So that both mean the same
-    labels, solvers get the rows where it matters with the tolerance built in (`with_exact_rows`), and without constants
-    that are beyond their precision (`with_tight_coefficients`), except where the relaxation is what was asked for.
+    The tolerances of solvers are absolute, that of `contains` grows with the terms of a row. If the difference matters,
+    solvers get rows with the tolerance of `contains` built in (`with_exact_rows`), side constraints included. The rows
+    of the space have no constants beyond the solver's precision (`with_tight_coefficients`). A relaxation has the rows
+    as they were declared.
 
     After an exception that is not structopt's own (Ctrl-C above all) its models may hold rows of the call that was
     interrupted: whoever owns the instance drops it then (`structopt.oracle.pool`).
@@ -71,15 +72,16 @@ class SolverInstance:
         basis: tuple[Any, Any] | None,
         start: FloatArray | None,
     ) -> tuple[Solution, int, int]:
-        """LP first; the MIP only if its answer is no label. Returns the solution and how many of each ran."""
+        """Solve the LP, and the MIP if the LP's optimum is no label; return how many of each ran, too."""
+        rows = None if extra is None else self._loadable(extra)
         if self._mip_only:
-            exact = self._run(self._mip_backend(), costs, extra, None, start)
-            return self._checked(self._without_label(exact, costs, extra), costs, extra), 0, 1
-        relaxation = self._run(self._lp_backend(), costs, extra, basis, None)
+            exact = self._run(self._mip_backend(), costs, rows, None, start)
+            return self._checked(self._without_label(exact, costs, rows), costs, extra), 0, 1
+        relaxation = self._run(self._lp_backend(), costs, rows, basis, None)
         if self._relax_only:
             return self.verified(costs, relaxation, extra), 1, 0
         if relaxation.status is Status.UNBOUNDED:
-            return self._without_label(relaxation, costs, extra), 1, 1
+            return self._without_label(relaxation, costs, rows), 1, 1
         if relaxation.status not in (Status.OPTIMAL, Status.FAILED):
             return relaxation, 1, 0
         # A relaxation that failed (a file that rounds 2e-9 to 0 will do) proves nothing, and the MIP may yet answer.
@@ -89,21 +91,25 @@ class SolverInstance:
             and self._checker.snap(costs, relaxation.z, extra) == HOLDS
         ):
             return relaxation, 1, 0
-        exact = self._checked(self._run(self._mip_backend(), costs, extra, None, start), costs, extra)
+        exact = self._checked(self._run(self._mip_backend(), costs, rows, None, start), costs, extra)
         if exact.status is Status.TIME_LIMIT and exact.z is None:
             exact = replace(exact, z=self._rounded(costs, relaxation.z, extra))
         if exact.z is not None and relaxation.status is Status.OPTIMAL and exact.bound > relaxation.bound:
             exact = replace(exact, bound=relaxation.bound)
         return exact, 1, 1
 
-    def _without_label(self, solution: Solution, costs: FloatArray, extra: SideConstraints | None) -> Solution:
+    def _loadable(self, rows: SideConstraints) -> SideConstraints:
+        """Return side constraints as the solver gets them: with the tolerance of `contains`, except in a relaxation."""
+        return rows if self._relax_only else exact_side_rows(self._space, *rows)
+
+    def _without_label(self, solution: Solution, costs: FloatArray, rows: SideConstraints | None) -> Solution:
         """An unbounded answer, unless no label exists: a ray of the LP says nothing of the integer points.
 
         With one label and a ray the objective is unbounded over the labels, too (the data are rational).
         """
         if solution.status is not Status.UNBOUNDED or not self._space.is_integral:
             return solution
-        some = self._run(self._mip_backend(), np.zeros_like(costs), extra, None, None)
+        some = self._run(self._mip_backend(), np.zeros_like(costs), rows, None, None)
         return some if some.status is Status.INFEASIBLE else solution
 
     def _rounded(self, costs: FloatArray, z: FloatArray | None, extra: SideConstraints | None) -> FloatArray | None:
@@ -163,7 +169,7 @@ class SolverInstance:
     def _run(
         backend: Backend,
         costs: FloatArray,
-        extra: SideConstraints | None,
+        rows: SideConstraints | None,
         basis: tuple[Any, Any] | None,
         start: FloatArray | None,
     ) -> Solution:
@@ -172,10 +178,10 @@ class SolverInstance:
             backend.set_basis(basis[0])
         if start is not None and not Capability.MIP_START & backend.capabilities:
             start = None
-        if extra is None:
+        if rows is None:
             return backend.run(start)
         try:
-            backend.add_rows(*extra)
+            backend.add_rows(*rows)
             return backend.run(start)
         finally:
             backend.remove_rows()

@@ -322,9 +322,10 @@ class RowPool:
 class _Loaded:
     """A backend with rows of the pool below those of its space."""
 
-    def __init__(self, backend: Backend, pool: RowPool) -> None:
+    def __init__(self, backend: Backend, pool: RowPool, loadable: Callable[[SideConstraints], SideConstraints]) -> None:
         self.backend = backend
         self.pool = pool
+        self._loadable = loadable
         self.rows: list[PooledRow] = []
         self._version = -1
         self._matrix: SideConstraints | None = None
@@ -348,7 +349,7 @@ class _Loaded:
         held = {row.number for row in self.rows}
         new = [row for row in {row.number: row for row in rows}.values() if row.number not in held]
         if new:
-            self.backend.add_rows(*self.pool.matrix(new))
+            self._load(new)
             self.rows += new
             self._matrix = None
             self.stamp = hash((self.stamp, *(row.number for row in new)))
@@ -368,18 +369,21 @@ class _Loaded:
             yield
             return
         before, basis = list(self.rows), self.backend.get_basis()
-        self.backend.add_rows(*extra)
+        self.backend.add_rows(*self._loadable(extra))
         try:
             yield
         finally:
             since = self.rows[len(before) :]
             self.backend.remove_rows()
             if before:
-                self.backend.add_rows(*self.pool.matrix(before))
+                self._load(before)
             if basis is not None:
                 self.backend.set_basis(basis)
             if since:
-                self.backend.add_rows(*self.pool.matrix(since))
+                self._load(since)
+
+    def _load(self, rows: Sequence[PooledRow]) -> None:
+        self.backend.add_rows(*self._loadable(self.pool.matrix(rows)))
 
     def finish(self, z: FloatArray) -> None:
         """Note which rows are tight at the optimum of a call."""
@@ -540,7 +544,7 @@ class LazyInstance(SolverInstance):
     def _violated(self, z: FloatArray) -> SideConstraints | None:
         """The rows that a point violates, for a backend that asks during its search."""
         rows = self._separate(z)
-        return self._pool.matrix(rows) if rows else None
+        return self._loadable(self._pool.matrix(rows)) if rows else None
 
     def _separate(self, z: FloatArray) -> list[PooledRow]:
         rows = self._pool.separate(z)
@@ -561,7 +565,7 @@ class LazyInstance(SolverInstance):
     def _load(self, backend: Backend) -> _Loaded:
         loaded = self._loaded.get(id(backend))
         if loaded is None:
-            loaded = self._loaded[id(backend)] = _Loaded(backend, self._pool)
+            loaded = self._loaded[id(backend)] = _Loaded(backend, self._pool, self._loadable)
         return loaded
 
     def _joined(self, loaded: _Loaded, extra: SideConstraints | None) -> SideConstraints | None:

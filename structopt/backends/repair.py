@@ -20,6 +20,7 @@ from structopt.backends.highs import Highs
 from structopt.backends.no_goods import no_good_rows
 from structopt.errors import NoGoodNotExpressible, SolverFailed
 from structopt.space.compiled import VALUE_TOLERANCE, CompiledSpace, FloatArray
+from structopt.space.exact_rows import exact_side_rows
 
 __all__ = ["repaired", "solved_tightly"]
 
@@ -66,9 +67,8 @@ def repaired(
         Naming the row, if no label could be proved best.
     """
     assert found.z is not None
-    added = [] if extra is None else [extra]
-    rows = with_rows(program, added)
-    checker = Checker(with_rows(space, added))
+    rows = with_rows(program, [] if extra is None else [exact_side_rows(space, *extra)])
+    checker = Checker(with_rows(space, [] if extra is None else [extra]))
     if found.status is Status.TIME_LIMIT:
         label = _best_completion(rows, checker, costs, found.z)
         return replace(found, z=label, bound=found.bound if label is not None else math.inf)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from structopt._jit import kernel
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.naming import ChainedNames, ChosenNames
 
@@ -31,6 +32,7 @@ __all__ = [
     "UNBOUNDED",
     "ExactRows",
     "exact_rows",
+    "exact_side_rows",
     "only_rows",
     "small_integers",
     "with_exact_rows",
@@ -225,8 +227,8 @@ def with_exact_rows(space: CompiledSpace, *, certified_only: bool = False) -> Co
     Returns
     -------
     CompiledSpace
-        The rows in their order; if terms have different signs, the lower sides of rows that are not certified follow
-        as rows of their own.
+        The rows in their order. The lower side of a row that has two sides, has terms of both signs and is not
+        certified follows as a row of its own.
 
     Examples
     --------
@@ -258,7 +260,7 @@ def with_exact_rows(space: CompiledSpace, *, certified_only: bool = False) -> Co
     if not in_question.any():
         return space
     rows = np.flatnonzero(in_question)
-    exact = exact_rows(only_rows(space, rows), lower, upper)
+    exact = exact_rows(space if rows.size == n_rows else only_rows(space, rows), lower, upper)
     free_size = np.bincount(row_of, np.where(in_question[row_of] & ~fixed[column], reach, 0.0), n_rows)[rows]
     empty = exact.lower > exact.upper  # as it was declared, no label meets such a row either
     sure = exact.certified & ~empty & (free_size * exact.scale <= _LARGEST_SUM)
@@ -272,36 +274,94 @@ def with_exact_rows(space: CompiledSpace, *, certified_only: bool = False) -> Co
     integers[in_question[row_of]] = exact.coefficients  # their entries come in the same order
     coefficients[certified[row_of]] = integers[certified[row_of]]
     changed = sp.csr_array((coefficients, column.copy(), matrix.indptr.copy()), shape=matrix.shape)
-    changed.eliminate_zeros()  # of fixed variables
-    found = replace(space, matrix=changed, row_lower=row_lower, row_upper=row_upper)
     unsure = rows[~sure & ~empty]
-    if certified_only or not unsure.size:
+    lower_sides = None
+    if unsure.size and not certified_only:
+        lower_sides = _build_tolerance_in(space, unsure, size, row_of, coefficients, row_lower, row_upper)
+    if sure.any():
+        changed.eliminate_zeros()  # of fixed variables
+    found = replace(space, matrix=changed, row_lower=row_lower, row_upper=row_upper)
+    if lower_sides is None:
         return found
-    return _with_tolerance(found, space, unsure, lower, upper, size)
+    below, of_rows, least = lower_sides
+    return replace(
+        found,
+        matrix=sp.csr_array(sp.vstack([changed, below], format="csr")),
+        row_lower=np.concatenate([row_lower, least]),
+        row_upper=np.concatenate([row_upper, np.full(of_rows.size, np.inf)]),
+        row_names=ChainedNames([space.row_names, ChosenNames(space.row_names, of_rows)]),
+    )
 
 
-def _with_tolerance(
-    found: CompiledSpace, space: CompiledSpace, rows: IntArray, lower: FloatArray, upper: FloatArray, size: FloatArray
-) -> CompiledSpace:
-    """`found` with the tolerance of `contains` built into some rows, which are those of `space` still."""
+def exact_side_rows(
+    space: CompiledSpace, matrix: sp.csr_array, lower: FloatArray, upper: FloatArray
+) -> tuple[sp.csr_array, FloatArray, FloatArray]:
+    """Return rows of one call, changed as `with_exact_rows` changes the rows of the space."""
+    if not _depend_on_tolerance(matrix.indptr, matrix.indices, matrix.data, lower, upper, space.lower, space.upper):
+        return matrix, lower, upper
+    # Views, because a space makes its arrays read-only.
+    rows = sp.csr_array((matrix.data.view(), matrix.indices.view(), matrix.indptr.view()), shape=matrix.shape)
+    found = with_exact_rows(
+        replace(space, matrix=rows, row_lower=lower.view(), row_upper=upper.view(), row_names=[""] * len(lower))
+    )
+    return found.matrix, found.row_lower, found.row_upper
+
+
+@kernel
+def _depend_on_tolerance(
+    indptr: IntArray,
+    indices: IntArray,
+    data: FloatArray,
+    row_lower: FloatArray,
+    row_upper: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+) -> bool:
+    """Return whether any row is none of `small_integers`."""
+    for i in range(len(row_lower)):
+        size = 0.0
+        whole = (np.isinf(row_lower[i]) or row_lower[i] == np.rint(row_lower[i])) and (
+            np.isinf(row_upper[i]) or row_upper[i] == np.rint(row_upper[i])
+        )
+        for k in range(indptr[i], indptr[i + 1]):
+            size += abs(data[k]) * max(abs(lower[indices[k]]), abs(upper[indices[k]]))
+            whole = whole and data[k] == np.rint(data[k])
+        if not (whole and 4.0 * FEASIBILITY_TOLERANCE * size < 1.0):
+            return True
+    return False
+
+
+def _build_tolerance_in(
+    space: CompiledSpace,
+    rows: IntArray,
+    size: FloatArray,
+    row_of: IntArray,
+    coefficients: FloatArray,
+    row_lower: FloatArray,
+    row_upper: FloatArray,
+) -> tuple[sp.csr_array, IntArray, FloatArray] | None:
+    """Build the tolerance of `contains` into some `rows`, in place.
+
+    A row with terms of both signs has other coefficients for its lower side than for its upper side. The lower sides of
+    such rows, if the upper ones are finite, are returned: coefficients, the rows' numbers and the bounds.
+    """
     tol, units, matrix = FEASIBILITY_TOLERANCE, space.row_units, space.matrix
-    row_of = np.repeat(np.arange(space.n_rows), np.diff(matrix.indptr))
-    low_end, up_end = _ends(matrix.data, lower[matrix.indices], upper[matrix.indices])
+    low_end, up_end = _ends(matrix.data, space.lower[matrix.indices], space.upper[matrix.indices])
     sign = np.where(low_end >= 0.0, 1.0, np.where(up_end <= 0.0, -1.0, 0.0))
 
     def every(entries: BoolArray) -> BoolArray:
         return np.asarray(np.bincount(row_of[~entries], minlength=space.n_rows) == 0)
 
     positive, negative = every(low_end >= 0.0), every(up_end <= 0.0)
-    row_lower, row_upper = found.row_lower.copy(), found.row_upper.copy()
     # Terms of one sign: their sum is their size, and what is accepted has a threshold.
     simple = rows[(positive | negative)[rows]]
-    counts = np.diff(matrix.indptr)
-    row_upper[simple] = _thresholds(space.row_upper, units, size, positive, negative, counts)[0][simple]
-    row_lower[simple] = -_thresholds(-space.row_lower, units, size, negative, positive, counts)[0][simple]
+    if simple.size:
+        counts = np.diff(matrix.indptr)
+        row_upper[simple] = _thresholds(space.row_upper, units, size, positive, negative, counts)[0][simple]
+        row_lower[simple] = -_thresholds(-space.row_lower, units, size, negative, positive, counts)[0][simple]
     mixed = rows[~(positive | negative)[rows] & every(sign != 0.0)[rows]]
     if not mixed.size:
-        return replace(found, row_lower=row_lower, row_upper=row_upper)
+        return None
 
     least = np.full(space.n_rows, np.inf)
     np.minimum.at(least, row_of, np.abs(matrix.data))
@@ -311,29 +371,18 @@ def _with_tolerance(
         small = (least < units) | ((bound < 0.0) & (bound + tol * units >= 0.0))
         return np.where(small, tol * units, 0.0)[mixed]
 
-    below = sp.csr_array((matrix.data * (1.0 + tol * sign), matrix.indices, matrix.indptr), shape=matrix.shape)[mixed]
-    above = sp.csr_array((matrix.data * (1.0 - tol * sign), matrix.indices, matrix.indptr), shape=matrix.shape)[mixed]
-    # The upper sides instead of the rows, the lower sides after all others.
-    kept = np.ones(space.n_rows)
-    kept[mixed] = 0.0
-    place = sp.csr_array((np.ones(mixed.size), (mixed, np.arange(mixed.size))), shape=(space.n_rows, mixed.size))
-    bounded = np.flatnonzero(np.isfinite(space.row_lower[mixed]))
-    lower_sides = (space.row_lower[mixed] - room(-space.row_lower))[bounded]
+    row_lower[mixed] -= room(-space.row_lower)
     row_upper[mixed] += room(space.row_upper)
-    row_lower[mixed] = -np.inf
-    sides = sp.vstack(
-        [sp.csr_array(found.matrix.multiply(kept[:, None]) + place @ above), below[bounded]], format="csr"
-    )
-    sides = sp.csr_array(sides)
-    sides.sum_duplicates()
-    sides.eliminate_zeros()
-    return replace(
-        found,
-        matrix=sides,
-        row_lower=np.concatenate([row_lower, lower_sides]),
-        row_upper=np.concatenate([row_upper, np.full(bounded.size, np.inf)]),
-        row_names=ChainedNames([space.row_names, ChosenNames(space.row_names, mixed[bounded])]),
-    )
+    above = np.zeros(space.n_rows)
+    above[mixed] = np.where(np.isfinite(space.row_upper[mixed]), -tol, tol)
+    coefficients *= 1.0 + above[row_of] * sign
+    ranged = mixed[np.isfinite(space.row_upper[mixed]) & np.isfinite(space.row_lower[mixed])]
+    if not ranged.size:
+        return None
+    below = sp.csr_array((matrix.data * (1.0 + tol * sign), matrix.indices, matrix.indptr), shape=matrix.shape)
+    bounds = row_lower[ranged]
+    row_lower[ranged] = -np.inf
+    return sp.csr_array(below[ranged]), ranged, bounds
 
 
 def only_rows(space: CompiledSpace, rows: IntArray) -> CompiledSpace:

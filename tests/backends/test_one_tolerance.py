@@ -16,6 +16,7 @@ from structopt.backends import available_profiles
 from structopt.space.compiled import FEASIBILITY_TOLERANCE
 from structopt.space.exact_rows import with_exact_rows
 from structopt.space.feasibility import contains
+from structopt.space.tolerance import broken_rows
 from structopt.testing.instances import space_of
 
 SOLVERS = sorted(name for name, profile in available_profiles().items() if profile.unavailable() is None)
@@ -144,3 +145,40 @@ def test_exact_rows_hold_all_labels(kind):
 def test_the_relaxation_that_was_asked_for_is_that_of_the_rows_as_declared():
     space = so.LabelSpace.from_matrices([[2.0, 2.0, 3.0]], -np.inf, 3.5)
     assert so.Oracle(space, "highs", integral="relax").maximize([2.0, 2.0, 3.0]).value == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("integral", ["auto", "force"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_side_rows_sent_to_a_solver_follow_the_rule(kind, integral):
+    """A row of one call and a lazy row leave the labels that the row would leave in the space."""
+    rng = np.random.default_rng(80 + KINDS.index(kind))
+    for _ in range(12):
+        space = near_miss(rng, kind)
+        labels = every_label(space)
+        if len(labels) != len(every_label(space, 1e-9)) and ((space.lower < 0) & (space.upper > 0)).any():
+            continue  # as in `check`
+
+        def cut(z, y, space=space):
+            broken = broken_rows(space.matrix, space.row_lower, space.row_upper, z, FEASIBILITY_TOLERANCE)
+            return row_of(y, space) if broken.any() else None
+
+        free, lazy = so.LabelSpace(), so.LabelSpace()
+        y = free.integer("y", space.n_variables, lower=space.lower, upper=space.upper)
+        x = lazy.integer("y", space.n_variables, lower=space.lower, upper=space.upper)
+        lazy.lazy(lambda z, x=x, cut=cut: cut(z["y"], x))
+        for asked, rows in ((free, [row_of(y, space)]), (lazy, [])):
+            oracle = so.Oracle(asked, "highs", integral=integral)
+            for c in rng.normal(size=(3, space.n_variables)):
+                try:
+                    found = oracle.maximize(c, rows=rows)
+                except so.errors.InfeasibleSpace:
+                    assert not len(labels), labels
+                    continue
+                assert len(labels), found
+                assert found.value == pytest.approx((labels @ c).max(), rel=1e-9, abs=1e-9), (space.matrix, c)
+                assert (labels == found.z).all(axis=1).any()
+
+
+def row_of(y, space):
+    """The only row of a compiled space, over the variables of another one."""
+    return (space.matrix.toarray()[0] @ y).between(float(space.row_lower[0]), float(space.row_upper[0]))
