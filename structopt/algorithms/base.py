@@ -2,12 +2,11 @@
 
 An `Algorithm` answers ``argmax c . z`` for the rows of a matrix of objective coefficients. Recognised structures,
 enumeration, the algorithms of the shipped structures, solver instances behind a backend and a user's own algorithm all
-implement it. What else an algorithm can do it announces in `Algorithm.capabilities`.
+implement it. It announces the questions that it answers in `Algorithm.answers`.
 """
 
 from __future__ import annotations
 
-import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
@@ -17,12 +16,13 @@ import numpy.typing as npt
 
 from structopt._jit.threads import in_threads
 from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.question import Question
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.recognize.records import Record
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
-__all__ = ["Algorithm", "Capability", "Optimum", "RowAlgorithm", "Solutions"]
+__all__ = ["Algorithm", "Optimum", "RowAlgorithm", "Solutions"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -108,25 +108,11 @@ class Solutions(NamedTuple):
         return cls(Z, values, bounds, None if solved.all() else solved, None if optimal.all() else optimal)
 
 
-class Capability(enum.Flag):
-    """What an algorithm can do besides `Algorithm.maximize_batch`."""
-
-    NOTHING = 0
-    K_BEST = enum.auto()
-    """Lists the labels of one row in decreasing value: `Algorithm.k_best`, `Algorithm.maximize_outside`."""
-    SIDE_CONSTRAINTS = enum.auto()
-    """Takes linear rows that hold for one call: `Algorithm.maximize_constrained`."""
-    FRONT = enum.auto()
-    """Lists the Pareto front of two criteria: `Algorithm.front`."""
-    SUMS = enum.auto()
-    """Sums over all labels: `Algorithm.log_partition`, `Algorithm.marginals`, `Algorithm.sample`."""
-
-
 class Algorithm(ABC):
     """An exact way to maximise a linear objective over one label space.
 
     A subclass writes `maximize_batch` (or derives from `RowAlgorithm` and writes `maximize`), and announces in
-    `capabilities` which of the other methods it implements. None means "not solved in this call": the
+    `answers` which of the other methods it implements. None means "not solved in this call": the
     oracle then uses a solver.
 
     Examples
@@ -144,8 +130,8 @@ class Algorithm(ABC):
 
     #: What it is called in reprs and statistics.
     name: str = "combinatorial"
-    #: Which methods it implements besides `maximize_batch`.
-    capabilities: Capability = Capability.NOTHING
+    #: Questions that its methods answer. A subclass that implements more methods than `maximize_batch` adds them.
+    answers: Question = Question.ARGMAX
     #: Whether the integer variables are integral in every answer (all variables, in a space without integer ones).
     integral: bool = True
 
@@ -174,11 +160,11 @@ class Algorithm(ABC):
         return self.maximize_batch(c[None, :], keys=None if key is None else [key]).row(0)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions | None:
-        """The `k` best labels, the best first; fewer if there are fewer (`Capability.K_BEST`)."""
-        raise NotImplementedError(f"{self!r} does not announce Capability.K_BEST.")
+        """The `k` best labels, the best first; fewer if there are fewer (`Question.K_BEST`)."""
+        raise NotImplementedError(f"{self!r} does not announce Question.K_BEST.")
 
     def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
-        """The best label that is none of the rows of `no_goods` (`Capability.K_BEST`).
+        """The best label that is none of the rows of `no_goods` (`Question.OUTSIDE`).
 
         Found among the first ``len(no_goods) + 1`` labels in decreasing value
         (docs/mathematics/oracles#the-k-best-labels).
@@ -197,14 +183,14 @@ class Algorithm(ABC):
         raise InfeasibleSpace("Every label of the space is forbidden.")
 
     def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
-        """The best label within rows that hold for this call (`Capability.SIDE_CONSTRAINTS`).
+        """The best label within rows that hold for this call (`Question.SIDE_ROWS`).
 
         Raises
         ------
         InfeasibleSpace
             If no label satisfies them.
         """
-        raise NotImplementedError(f"{self!r} does not announce Capability.SIDE_CONSTRAINTS.")
+        raise NotImplementedError(f"{self!r} does not announce Question.SIDE_ROWS.")
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         """What makes the fronts of many examples whose losses are the rows of `G`; None where there is no such plan.
@@ -217,35 +203,35 @@ class Algorithm(ABC):
         return None
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
-        """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both (`Capability.FRONT`).
+        """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both (`Question.FRONT`).
 
         The Pareto front of ``h . z + h_const`` and ``g . z + g_const``, and perhaps more labels; None where it is too
         large to list.
         """
-        raise NotImplementedError(f"{self!r} does not announce Capability.FRONT.")
+        raise NotImplementedError(f"{self!r} does not announce Question.FRONT.")
 
     def log_partition(self, C: FloatArray) -> FloatArray:
-        """``log sum_z exp(c . z)`` over all labels, for every row of `C` (`Capability.SUMS`)."""
-        raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
+        """``log sum_z exp(c . z)`` over all labels, for every row of `C` (`Question.SUMS`)."""
+        raise NotImplementedError(f"{self!r} does not announce Question.SUMS.")
 
     def marginals(self, C: FloatArray) -> FloatArray:
-        """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C` (`Capability.SUMS`)."""
-        raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
+        """The mean label under ``p(z) ~ exp(c . z)``, for every row of `C` (`Question.SUMS`)."""
+        raise NotImplementedError(f"{self!r} does not announce Question.SUMS.")
 
     def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`log_partition` and `marginals` together, where one pass gives both (`Capability.SUMS`)."""
+        """`log_partition` and `marginals` together, where one pass gives both (`Question.SUMS`)."""
         return self.log_partition(C), self.marginals(C)
 
     def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
-        """The covariance of the labels under ``p(z) ~ exp(c . z)`` times a vector, row by row (`Capability.SUMS`).
+        """The covariance of the labels under ``p(z) ~ exp(c . z)`` times a vector, row by row (`Question.SUMS`).
 
         The derivative of the marginals along the vector; unless a subclass has a formula, `directional_derivative`.
         """
         return directional_derivative(self.marginals, C, V)
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-        """`size` labels drawn from ``p(z) ~ exp(c . z)``, one a row (`Capability.SUMS`)."""
-        raise NotImplementedError(f"{self!r} does not announce Capability.SUMS.")
+        """`size` labels drawn from ``p(z) ~ exp(c . z)``, one per row (`Question.SAMPLE`)."""
+        raise NotImplementedError(f"{self!r} does not announce Question.SAMPLE.")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.name}>"

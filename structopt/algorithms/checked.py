@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.question import Question
 from structopt.backends.base import SideConstraints
 from structopt.checks import shown
 from structopt.errors import DeclarationError
@@ -21,10 +22,12 @@ __all__ = ["CheckedAlgorithm", "checked_algorithm"]
 #: Relative error of the values and bounds that an algorithm states.
 _TOLERANCE = 1e-6
 _METHODS = {
-    Capability.K_BEST: ("k_best",),
-    Capability.SIDE_CONSTRAINTS: ("maximize_constrained",),
-    Capability.FRONT: ("front",),
-    Capability.SUMS: ("log_partition", "marginals", "sample"),
+    Question.K_BEST: ("k_best",),
+    Question.OUTSIDE: ("k_best",),
+    Question.SIDE_ROWS: ("maximize_constrained",),
+    Question.FRONT: ("front",),
+    Question.SUMS: ("log_partition", "marginals"),
+    Question.SAMPLE: ("sample",),
 }
 
 
@@ -41,12 +44,12 @@ def checked_algorithm(algorithm: Algorithm, space: CompiledSpace, *, relaxed: bo
     """
     if type(algorithm).__module__.split(".")[0] == "structopt":
         return algorithm
-    for capability, methods in _METHODS.items():
+    for question, methods in _METHODS.items():
         for method in methods:
-            if capability in algorithm.capabilities and getattr(type(algorithm), method) is getattr(Algorithm, method):
+            if question in algorithm.answers and getattr(type(algorithm), method) is getattr(Algorithm, method):
                 raise DeclarationError(
-                    f"{algorithm!r} announces {capability} but does not implement {method}(): write the method, or "
-                    "leave the capability out."
+                    f"{algorithm!r} announces {question} but does not implement {method}(): write the method, or "
+                    "leave the question out."
                 )
     return CheckedAlgorithm(algorithm, space.relaxed() if relaxed or not algorithm.integral else space)
 
@@ -77,7 +80,7 @@ class CheckedAlgorithm(Algorithm):
 
     def __init__(self, algorithm: Algorithm, space: CompiledSpace) -> None:
         self._algorithm, self._space = algorithm, space
-        self.name, self.capabilities, self.integral = algorithm.name, algorithm.capabilities, algorithm.integral
+        self.name, self.answers, self.integral = algorithm.name, algorithm.answers, algorithm.integral
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         # A copy: what the algorithm does to it must not change the caller's coefficients.

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from structopt._jit import IntArray
 from structopt._jit.choices import LevelChoice
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
+from structopt.algorithms.question import Question
 from structopt.backends.base import SideConstraints
 from structopt.recognize import Structure
 from structopt.space.compiled import FloatArray
@@ -34,7 +35,7 @@ def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np
     algorithm.integral = structure.has_integers or algorithm.integral
     mixed = bool(integer.any() and not integer.all())
     whole = np.array_equal(structure.columns, np.arange(integer.size))
-    if whole and not (mixed and Capability.K_BEST in algorithm.capabilities):
+    if whole and not (mixed and Question.K_BEST in algorithm.answers):
         return algorithm
     return Embedding(algorithm, structure, integer)
 
@@ -44,7 +45,7 @@ class Embedding(Algorithm):
 
     def __init__(self, algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> None:
         self.name, self.integral = algorithm.name, algorithm.integral
-        self.capabilities = algorithm.capabilities
+        self.answers = algorithm.answers
         self._algorithm = algorithm
         self._integer = integer
         self._columns = structure.columns

@@ -8,7 +8,8 @@ import numpy as np
 
 from structopt._jit import IntArray, kernel
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.question import Question
 from structopt.backends.arrays import holding_rows
 from structopt.backends.base import SideConstraints
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -38,7 +39,7 @@ class Enumeration(Algorithm):
     """
 
     name = "enumeration"
-    capabilities = Capability.K_BEST | Capability.SIDE_CONSTRAINTS | Capability.FRONT | Capability.SUMS
+    answers = ~Question(0)
 
     def __init__(self, labels: FloatArray) -> None:
         self.labels = labels

@@ -14,10 +14,11 @@ import numpy as np
 
 from structopt._jit import FloatArray, IntArray, kernel
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Capability, Solutions
+from structopt.algorithms.base import Algorithm, Solutions
 from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.fronts import FrontPlan, Fronts
+from structopt.algorithms.question import Question
 from structopt.errors import InfeasibleSpace
 from structopt.recognize import GroupForest, Record
 
@@ -114,8 +115,8 @@ class GroupForestAlgorithm(Algorithm):
         self._chain = _ChainLayout.of(arrays, n)
         if self._chain is not None:
             # Labels with the same integer variables are one: only integer states distinguish all sequences.
-            listing = Capability.K_BEST if arrays.integer else Capability.NOTHING
-            self.capabilities = listing | Capability.FRONT
+            listing = Question.K_BEST | Question.OUTSIDE if arrays.integer else Question.ARGMAX
+            self.answers = Question.ARGMAX | listing | Question.FRONT
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> GroupForestAlgorithm:

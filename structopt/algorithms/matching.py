@@ -10,7 +10,8 @@ import numpy as np
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms import assignment as kernels
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.question import Question
 from structopt.space.compiled import FloatArray
 
 __all__ = ["AssignmentAlgorithm", "assign_in_threads", "matrix_of"]
@@ -27,7 +28,7 @@ class AssignmentAlgorithm(Algorithm):
     """
 
     name = "assignment"
-    capabilities = Capability.K_BEST
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
 
     def __init__(self, rows: int, columns: int, unmatched: bool = False) -> None:
         self.rows, self.columns, self.unmatched = rows, columns, unmatched

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.algorithms.base import Capability
 from structopt.algorithms.diagram import DiagramAlgorithm
 from structopt.algorithms.diagram.path_networks import path_diagram
 from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.question import Question
 from structopt.recognize import Path, Record
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.naming import ArrayNames
@@ -52,7 +52,9 @@ class PathAlgorithm(DiagramAlgorithm):
         super().__init__(path_diagram(path, _unit_flow(path), np.arange(n_arcs), np.zeros(n_arcs)))
         # Of flows that may be fractional the paths are the vertices only: they are no list of what a side constraint
         # leaves, nor of the points at which a surrogate may be largest.
-        self.capabilities = DiagramAlgorithm.capabilities if path.integer else Capability.K_BEST
+        self.answers = (
+            DiagramAlgorithm.answers if path.integer else Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
+        )
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> PathAlgorithm:
@@ -60,7 +62,7 @@ class PathAlgorithm(DiagramAlgorithm):
         return cls(record)
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        return super().front_plan(G, g_const) if Capability.FRONT in self.capabilities else None
+        return super().front_plan(G, g_const) if Question.FRONT in self.answers else None
 
     def __repr__(self) -> str:
         return f"<PathAlgorithm: {self.diagram.n_arcs} arcs over {self.diagram.n_nodes} nodes>"

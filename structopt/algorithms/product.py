@@ -8,7 +8,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from structopt._jit import IntArray
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.question import Question
 from structopt.space.compiled import FloatArray
 
 __all__ = ["Product"]
@@ -44,9 +45,9 @@ class Product(Algorithm):
         self._parts = list(parts)
         self._size = sum(columns.size for columns, _ in parts)
         self.integral = all(algorithm.integral for _, algorithm in parts)
-        self.capabilities = Capability.K_BEST | Capability.FRONT
+        self.answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE | Question.FRONT
         for _, algorithm in parts:
-            self.capabilities &= algorithm.capabilities
+            self.answers &= algorithm.answers
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
         z = np.empty(self._size)

@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.checked import checked_algorithm
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, coupled_diagram
 from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.fronts import FrontPlan, ListedFronts
+from structopt.algorithms.question import Question
 from structopt.algorithms.registry import fast_algorithm
 from structopt.backends import make_backend
 from structopt.backends.arrays import with_rows
@@ -35,7 +36,6 @@ from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_cl
 from structopt.oracle.diagnosis import explain_call
 from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
-from structopt.oracle.question import Question
 from structopt.oracle.side_constraints import Row, plain_rows, row_names, side_constraints_of
 from structopt.oracle.sums import SumsOverLabels
 from structopt.space import LabelSpace
@@ -349,9 +349,9 @@ class Oracle(SumsOverLabels):
         if algorithm is not self._solvers:
             begun = perf_counter()
             found = None
-            if not len(rows) and Capability.K_BEST in algorithm.capabilities:
+            if not len(rows) and Question.K_BEST in algorithm.answers:
                 found = algorithm.maximize_outside(costs, np.asarray(forbid, dtype=np.float64))
-            if found is None and Capability.SIDE_CONSTRAINTS in algorithm.capabilities:
+            if found is None and Question.SIDE_ROWS in algorithm.answers:
                 found = algorithm.maximize_constrained(costs, constraints)
             if found is not None:
                 self._count_fast(1, perf_counter() - begun)
@@ -363,7 +363,7 @@ class Oracle(SumsOverLabels):
         space = self.space
         if not space.is_integral or self.integral == "relax":
             return None
-        if not len(rows) and Capability.K_BEST in self._algorithm.capabilities:
+        if not len(rows) and Question.K_BEST in self._algorithm.answers:
             return self._algorithm
         if not self._chooses:
             return None
@@ -468,7 +468,7 @@ class Oracle(SumsOverLabels):
         if self._may_compile:
             self._consider_diagram(2, hard=True)
         algorithm = self._algorithm
-        if Capability.K_BEST not in algorithm.capabilities:
+        if Question.K_BEST not in algorithm.answers:
             return None
         begun = perf_counter()
         known = algorithm.k_best(cost_vector(self.space, c), whole("k", k, low=0))
@@ -495,7 +495,7 @@ class Oracle(SumsOverLabels):
             return self._algorithm.labels
         space = self.space
         # Without sums its labels are not all: those of paths whose flows may be fractional are the vertices.
-        if isinstance(self._algorithm, DiagramAlgorithm) and Capability.SUMS in self._algorithm.capabilities:
+        if isinstance(self._algorithm, DiagramAlgorithm) and Question.SUMS in self._algorithm.answers:
             diagram, most = self._algorithm.diagram, max(1, _LISTED_ENTRIES // space.n_variables)
             return diagram.labels() if diagram.count() <= most else None
         if self._algorithm is self._solvers or not space.is_integral or int(space.integrality.sum()) > _LISTED_INTEGERS:
@@ -527,7 +527,7 @@ class Oracle(SumsOverLabels):
         g_coef, g_const = affine_costs(self.space, "g", g)
         if self._may_compile:
             self._consider_diagram(2, hard=True)
-        if Capability.FRONT not in self._algorithm.capabilities:
+        if Question.FRONT not in self._algorithm.answers:
             return None
         return self._algorithm.front(h_coef, h_const, g_coef, g_const)
 
@@ -651,15 +651,11 @@ class Oracle(SumsOverLabels):
             self._consider_diagram(2, hard=True)
         found = Question(0)
         if self._algorithm is not self._solvers:
-            found |= Question.ARGMAX
-            can = self._algorithm.capabilities
-            # A label that no-good rows forbid is left out by side rows, too.
-            if Capability.SIDE_CONSTRAINTS in can:
-                found |= Question.SIDE_ROWS | Question.OUTSIDE | Question.K_BEST
-            if Capability.K_BEST in can:
+            can = self._algorithm.answers & ~(Question.SUMS | Question.SAMPLE)
+            found |= Question.ARGMAX | can
+            # No-good rows are side rows, and a list of labels leaves out those that are forbidden.
+            if can & (Question.SIDE_ROWS | Question.K_BEST):
                 found |= Question.OUTSIDE | Question.K_BEST
-            if Capability.FRONT in can:
-                found |= Question.FRONT
         if not self.space.is_binary[self._integer].all() and self._listing(()) is not None:
             found |= Question.K_BEST
         if self.integral == "relax":
@@ -672,7 +668,7 @@ class Oracle(SumsOverLabels):
 
         Then several calls without rows take less time than one with side constraints (docs/mathematics/oracles).
         """
-        return Capability.SIDE_CONSTRAINTS not in self._algorithm.capabilities
+        return Question.SIDE_ROWS not in self._algorithm.answers
 
     def __repr__(self) -> str:
         return f"<Oracle by {self.algorithm} on {self.space!r}>"

@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.question import Question
 from structopt.backends.base import Backend, SideConstraints, Solution, Status
 from structopt.backends.instance import SolverInstance
 from structopt.backends.lazy import LazyInstance, RowPool
@@ -71,7 +72,7 @@ class SolverPool(Algorithm):
         The solver's profile, or its class.
     """
 
-    capabilities = Capability.SIDE_CONSTRAINTS
+    answers = Question.ARGMAX | Question.SIDE_ROWS
 
     def __init__(
         self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend], name: str = "solver"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.algorithms.base import Algorithm, Capability
+from structopt.algorithms.base import Algorithm
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm
 from structopt.algorithms.enumeration import Enumeration
+from structopt.algorithms.question import Question
 from structopt.checks import seed, whole
 from structopt.errors import DeclarationError, DiagramRefused
 from structopt.oracle.costs import cost_matrix, cost_vector
@@ -185,7 +186,7 @@ class SumsOverLabels(ABC):
                 "Sums over all labels need integral labels: declare the variables integer, and leave out "
                 "integral='relax'."
             )
-        if Capability.SUMS in self._algorithm.capabilities:
+        if Question.SUMS in self._algorithm.answers:
             return self._algorithm
         found = Enumeration.of_space(self.space)
         if found is not None:

@@ -13,8 +13,9 @@ import scipy.sparse as sp
 from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
 from structopt.algorithms import arborescence as kernels
-from structopt.algorithms.base import Algorithm, Capability, Optimum, RowAlgorithm, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.directed_cuts import rooted_cuts_below
+from structopt.algorithms.question import Question
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
@@ -323,7 +324,7 @@ class Arborescence(Model):
 class TreeAlgorithm(RowAlgorithm):
     """Best trees of one size; objectives on the flow are left to the solver."""
 
-    capabilities = Capability.K_BEST
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
 
     def __init__(self, nodes: int, model: Arborescence) -> None:
         self.nodes = nodes

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 import structopt as so
-from structopt.algorithms.base import Capability
 from structopt.algorithms.paths import PathAlgorithm
 from structopt.errors import DeclarationError, InfeasibleSpace
+from structopt.oracle import Question
 
 
 def graph(rng, n, n_arcs):
@@ -96,7 +96,7 @@ def test_of_flows_that_may_be_fractional_only_the_best_is_a_path():
     relaxed = so.Oracle(space, integral="relax")
     declared_so = so.Oracle(space.relaxed())
     for oracle in (relaxed, declared_so):
-        assert oracle._algorithm.capabilities in (Capability.K_BEST, Capability.NOTHING)
+        assert oracle._algorithm.answers in (Question.K_BEST | Question.OUTSIDE, Question.ARGMAX)
         c = rng.normal(size=labels.shape[1])
         assert oracle.maximize(c).value == pytest.approx((labels @ c).max())
         # A mixture of two paths meets the row, and no path need.

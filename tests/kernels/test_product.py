@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from structopt.algorithms.base import Capability, Optimum, RowAlgorithm, Solutions
+from structopt.algorithms.base import Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.product import Product
+from structopt.oracle import Question
 
 
-def test_capabilities_are_those_of_all_parts():
+def test_answers_are_those_of_all_parts():
     class Plain(RowAlgorithm):
         def maximize(self, c, key=None):
             return None
 
     both = Product([(np.array([0]), Enumeration(np.eye(1))), (np.array([1]), Plain())])
-    assert both.capabilities is Capability.NOTHING
+    assert both.answers is Question.ARGMAX
     assert both.maximize(np.ones(2)) is None
     assert both.maximize_batch(np.ones((2, 2))).solved.tolist() == [False, False]
     with pytest.raises(NotImplementedError, match="K_BEST"):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import structopt as so
-from structopt.algorithms.base import Algorithm, Capability, Solutions
+from structopt.algorithms.base import Algorithm, Solutions
 from structopt.oracle import Question as Q
 
 BASIC = Q.ARGMAX
@@ -65,7 +65,7 @@ def copied(model, answers, n_labels, x=None):
 class Listed(Algorithm):
     """An algorithm of a user, which lists its labels and has sums without a formula for covariances."""
 
-    capabilities = Capability.SUMS
+    answers = Q.ARGMAX | Q.SUMS | Q.SAMPLE
 
     def __init__(self, labels):
         self.labels = labels

@@ -30,7 +30,7 @@ def test_a_relaxed_oracle_does_not_sum_or_forbid():
     assert not relaxed.answers & (Question.K_BEST | Question.OUTSIDE | Question.SUMS | Question.SAMPLE)
 
 
-def test_claims_of_an_own_algorithm_are_its_capabilities():
+def test_claims_of_an_own_algorithm_are_its_answers():
     class Signs(so.algorithms.base.RowAlgorithm):
         def maximize(self, c, key=None):
             z = (c > 0).astype(float)

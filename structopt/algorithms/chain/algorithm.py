@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from structopt._jit import IntArray, fail
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.chain import sums
 from structopt.algorithms.chain import viterbi as chain
+from structopt.algorithms.question import Question
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
@@ -38,7 +39,7 @@ class ChainOracle(Algorithm):
     """
 
     name = "Viterbi"
-    capabilities = Capability.K_BEST | Capability.FRONT | Capability.SUMS
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE | Question.FRONT | Question.SUMS | Question.SAMPLE
 
     def __init__(self, length: int, transitions: BoolArray, initial: BoolArray, first_block: bool) -> None:
         self.length = length

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.diagram.fronts import (
     DiagramFronts,
@@ -22,6 +22,7 @@ from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
 from structopt.algorithms.diagram.sums import covariances, expectations, log_sums, sample_labels
 from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.question import Question
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
@@ -56,7 +57,7 @@ class DiagramAlgorithm(Algorithm):
     """
 
     name = "decision diagram"
-    capabilities = Capability.K_BEST | Capability.SIDE_CONSTRAINTS | Capability.FRONT | Capability.SUMS
+    answers = ~Question(0)
 
     def __init__(self, diagram: Diagram) -> None:
         self.diagram = diagram

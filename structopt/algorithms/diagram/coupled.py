@@ -15,10 +15,11 @@ from time import thread_time
 import numpy as np
 import scipy.sparse as sp
 
-from structopt.algorithms.base import Capability, Optimum, RowAlgorithm
+from structopt.algorithms.base import Optimum, RowAlgorithm
 from structopt.algorithms.diagram.algorithm import DiagramAlgorithm
 from structopt.algorithms.diagram.cache import DIAGRAMS, DiagramCache
 from structopt.algorithms.diagram.diagram import Diagram
+from structopt.algorithms.question import Question
 from structopt.backends.arrays import holding_rows
 from structopt.backends.base import SideConstraints
 from structopt.errors import DiagramRefused, InfeasibleSpace
@@ -59,7 +60,7 @@ class CoupledDiagram(RowAlgorithm):
     """
 
     name = "decision diagram and a row"
-    capabilities = Capability.SIDE_CONSTRAINTS
+    answers = Question.ARGMAX | Question.SIDE_ROWS
 
     def __init__(self, diagram: Diagram, row: SideConstraints, worth: float) -> None:
         self.diagram = diagram

@@ -8,9 +8,10 @@ import numpy as np
 
 from structopt._jit import IntArray
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.pairwise.graph import PairwiseGraph
+from structopt.algorithms.question import Question
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.recognize import Pairwise, Record
 from structopt.space.compiled import FloatArray
@@ -54,7 +55,7 @@ class PairwiseAlgorithm(Algorithm):
         self._exact = integer and not forest
         self._cycles = cycles and not self.integral
         if self.integral and len(label) <= _FRONT_LABELS:
-            self.capabilities = Capability.FRONT
+            self.answers = Question.ARGMAX | Question.FRONT
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> PairwiseAlgorithm:
@@ -104,7 +105,7 @@ class PairwiseAlgorithm(Algorithm):
         return self._join(Y, self._products(Y))
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        if Capability.FRONT not in self.capabilities or G[:, self._pair].any():
+        if Question.FRONT not in self.answers or G[:, self._pair].any():
             return None
         return _PairwiseFronts(self, G[:, self._label], g_const)
 

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.question import Question
 from structopt.algorithms.segments import viterbi as segments
 from structopt.algorithms.segments.viterbi import viterbi_points
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -66,7 +67,7 @@ class SegmentOracle(Algorithm):
     """
 
     name = "semi-Markov Viterbi"
-    capabilities = Capability.K_BEST
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
 
     def __init__(
         self,

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.closure import ClosureAlgorithm, ClosureGraph
 from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.question import Question
 from structopt.algorithms.tree import labels as tree
 from structopt.algorithms.tree.front import TreeFrontPlan, closure_forest, common_unit, loss_front
 from structopt.backends.arrays import holding_rows
@@ -38,7 +39,7 @@ class LeafOracle(Algorithm):
     """
 
     name = "best leaf"
-    capabilities = Capability.K_BEST | Capability.SIDE_CONSTRAINTS | Capability.FRONT
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE | Question.SIDE_ROWS | Question.FRONT
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._paths = hierarchy.closure
@@ -95,7 +96,7 @@ class NeededChildOracle(Algorithm):
     """Sets of leaves with their ancestors on a tree or forest, by a dynamic program in O(M)."""
 
     name = "tree, needed child"
-    capabilities = Capability.K_BEST | Capability.FRONT
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE | Question.FRONT
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._parent = hierarchy.parent_of.copy()
@@ -137,7 +138,7 @@ class ClosureOracle(Algorithm):
         self._closure = ClosureAlgorithm(ClosureGraph(len(hierarchy), hierarchy.child, hierarchy.parent))
         self._forest = hierarchy.is_tree
         self._n = len(hierarchy)
-        self.capabilities = Capability.FRONT if self._forest else Capability.NOTHING
+        self.answers = Question.ARGMAX | Question.FRONT if self._forest else Question.ARGMAX
         if self._forest:
             self._padded = closure_forest(hierarchy.parent_of)
 

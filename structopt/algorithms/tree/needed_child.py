@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from structopt._jit import IntArray
 from structopt._jit.products import dot
-from structopt.algorithms.base import Algorithm, Capability, Optimum, Solutions
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.question import Question
 from structopt.algorithms.tree.front import TreeFrontPlan
 from structopt.algorithms.tree.labels import k_best, needed_child, needed_child_batch
 from structopt.recognize import Record, Tree
@@ -34,7 +35,7 @@ class NeededChildForest(Algorithm):
     """
 
     name = "tree dynamic program"
-    capabilities = Capability.K_BEST
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
 
     def __init__(self, parent: IntArray, column: IntArray, n: int) -> None:
         self._parent = np.ascontiguousarray(parent, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""`Question`: what an oracle can be asked about a label space."""
+"""`Question`: the questions about a label space."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Question"]
 
 
 class Question(enum.Flag):
-    """Questions that an `Oracle` answers, as `Oracle.answers` lists them.
+    """Questions about a label space, as `Oracle.answers` and `Algorithm.answers` list them.
 
     Examples
     --------
