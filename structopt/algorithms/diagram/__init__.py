@@ -1,4 +1,4 @@
-"""Decision diagrams: the labels of a declared space as paths of a graph, compiled once for many objectives."""
+"""Decision diagrams: graphs whose paths are the labels of a space, compiled once for many objectives."""
 
 from structopt.algorithms.diagram.algorithm import DiagramAlgorithm
 from structopt.algorithms.diagram.cache import DIAGRAMS, DiagramCache

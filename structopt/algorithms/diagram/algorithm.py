@@ -1,4 +1,4 @@
-"""`DiagramAlgorithm`: the algorithm protocol over the arrays of a decision diagram."""
+"""Algorithm that answers queries by a decision diagram."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from structopt.space.tolerance import row_units
 
 __all__ = ["DiagramAlgorithm"]
 
-#: Numbers in the table of a front (64 MB), pairs of a front of real losses, paths of a constrained search.
+#: Most numbers in the table of a front (64 MB), pairs of a front of real losses, and paths of a constrained search.
 _MOST_ENTRIES, _MOST_PAIRS, _MOST_PATHS = 1 << 23, 2_000_000, 300_000
-#: Examples of a batch below which threads do not pay.
+#: Fewest examples per thread.
 _PIECE = 64
 
 
 class DiagramAlgorithm(Algorithm):
-    """A label space by its decision diagram: exact, and linear in the number of arcs.
+    """Algorithm that solves a label space by its decision diagram, exactly and in time linear in the number of arcs.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class DiagramAlgorithm(Algorithm):
         self._packed = diagram.packed
 
     def seconds_per_call(self, batch: bool) -> float:
-        """What a call takes, by a fit over many spaces: one by itself, or one of a large batch."""
+        """Return the estimated time of one call, alone or in a large batch, as fitted on many spaces."""
         arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
         if batch:
             return 1e-7 + 0.3e-9 * arcs + 0.5e-9 * pairs
@@ -74,15 +74,15 @@ class DiagramAlgorithm(Algorithm):
     # ---- the best label --------------------------------------------------------------------------
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
-        """The best label; of equal ones that of the first arcs."""
-        if not c.flags.carray:  # contiguous and writable, as `_writable` makes it
+        """Return a best label; ties go to the first arcs."""
+        if not c.flags.carray:  # contiguous and writable
             c = _writable(c)
         z = np.empty(c.size)
         value = best_label(*self._packed, c, z)
         return Optimum(z, value, value)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        """The best label for every row of `C`, sixteen rows side by side through the diagram."""
+        """Return a best label for each row of `C`; the diagram is traversed for sixteen rows at a time."""
         costs = _writable(C)
         Z, values = np.empty(costs.shape), np.empty(len(costs))
 
@@ -93,17 +93,17 @@ class DiagramAlgorithm(Algorithm):
         return Solutions(Z, values, values.copy())
 
     def k_best(self, c: FloatArray, k: int) -> Solutions:
-        """The `k` best labels, fewer if there are fewer."""
+        """Return the `k` best labels, or all labels if there are fewer."""
         if k < 1:
             return Solutions(np.empty((0, len(c))), np.empty(0), np.empty(0))
         Z = k_best_labels(self._arrays, _writable(c), k)
         values = Z @ c
-        # Values are c . z; a path found later may be better in the last bit.
+        # A later path may have a larger c . z in the last bit.
         order = np.argsort(-values, kind="stable")
         return Solutions(Z[order], values[order], values[order])
 
     def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
-        """The best label that is none of the rows of `no_goods`: among the ``len(no_goods) + 1`` best, by label."""
+        """Return the best label that is not a row of `no_goods`."""
         k = 2
         while True:
             k = min(k, len(no_goods) + 1)
@@ -118,7 +118,7 @@ class DiagramAlgorithm(Algorithm):
     def maximize_constrained(
         self, c: FloatArray, side_constraints: SideConstraints, max_paths: int = _MOST_PATHS
     ) -> Optimum | None:
-        """The best label within side constraints; None if the search has not found it after `max_paths` paths."""
+        """Return the best label within side constraints, or None if the search stops after `max_paths` paths."""
         matrix, lower, upper = side_constraints
         rows = matrix.toarray()
         z = np.empty(len(c))
@@ -143,15 +143,15 @@ class DiagramAlgorithm(Algorithm):
     # ---- two criteria ----------------------------------------------------------------------------
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
-        """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both, by falling h, or None."""
+        """Return the Pareto front of h and g by decreasing h, or None if it is too large."""
         h, g = _writable(h), _writable(g)
         quanta = quanta_of(self._arrays, g[None])
         if quanta[0] > 0.0:
             levels = loss_levels(self._arrays, g[None], quanta)
             chunk = front_chunk(self._arrays, h[None], levels, _MOST_ENTRIES)
             if chunk[0]:
-                best = chunk[1][: levels[3][1]]  # of one example, which is in no lane
-                # From the largest loss down, a level counts if its h exceeds all before it.
+                best = chunk[1][: levels[3][1]]  # a single example is not stored in lanes
+                # From the largest loss downwards, a level counts if its h exceeds the h of all levels before it.
                 places = np.arange(len(best))[::-1]
                 before = np.concatenate([[-np.inf], np.maximum.accumulate(best[::-1])[:-1]])
                 places = places[best[::-1] > before][::-1]
@@ -163,7 +163,7 @@ class DiagramAlgorithm(Algorithm):
         return Z if len(Z) else None
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        """Tables of the best h by levels of the loss; None for losses that are no multiples of one number."""
+        """Return tables of the best h by level of the loss, or None if losses are not multiples of one number."""
         losses = _writable(G)
         quanta = quanta_of(self._arrays, losses)
         if (quanta == 0.0).any():
@@ -174,23 +174,23 @@ class DiagramAlgorithm(Algorithm):
     # ---- sums over all labels --------------------------------------------------------------------
 
     def count(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return self.diagram.count()
 
     def log_partition(self, C: FloatArray) -> FloatArray:
-        """``log sum_z exp(c . z)`` for every row of `C`."""
+        """Return ``log sum_z exp(c . z)`` for each row of `C`."""
         costs = _writable(np.atleast_2d(C))
         out = np.empty(len(costs))
         log_sums(self._arrays, costs, out)
         return out
 
     def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """`log_partition` and `marginals` in one pass."""
+        """Return `log_partition` and `marginals` from one pass."""
         mean, total = self._expectations(C)
         return total, mean
 
     def marginals(self, C: FloatArray) -> FloatArray:
-        """Expected labels under ``p(z) ~ exp(c . z)``, for every row of `C`: probabilities, for 0/1 variables.
+        """Return the expected label under ``p(z) ~ exp(c . z)`` for each row of `C`.
 
         Examples
         --------
@@ -216,7 +216,7 @@ class DiagramAlgorithm(Algorithm):
         return out
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-        """`size` independent labels drawn from ``p(z) ~ exp(c . z)``; uniform ones for c = 0."""
+        """Draw `size` independent labels from ``p(z) ~ exp(c . z)``."""
         Z = np.empty((size, len(c)))
         sample_labels(self._arrays, _writable(c), rng, Z)
         return Z
@@ -226,6 +226,6 @@ class DiagramAlgorithm(Algorithm):
 
 
 def _writable(array: FloatArray) -> FloatArray:
-    """Contiguous and writable: another type for numba would be compiled for seconds."""
+    """Return a contiguous, writable array: numba would compile kernels again for other layouts."""
     array = np.ascontiguousarray(array, dtype=np.float64)
     return array if array.flags.writeable else array.copy()

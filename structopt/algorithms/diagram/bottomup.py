@@ -1,4 +1,4 @@
-"""Bottom-up reduction: dead ends removed, equal nodes merged, nodes with one short arc spliced into those before."""
+"""Bottom-up reduction, which removes dead ends, merges equal nodes, and splices nodes with one short arc."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from structopt._jit import kernel
-from structopt.algorithms.diagram.labels import grown, joined_label
+from structopt.algorithms.diagram.labels import grown, joined_label, rehashed
 from structopt.algorithms.diagram.propagation import NO_VALUE
 
 __all__ = ["bottom_up"]
 
-#: Pairs that splicing a node may add to the labels of the arcs before it: more of them take longer than its own arc.
+#: Most pairs that splicing a node may add to the labels of arcs; copying more takes longer than keeping the node.
 _MOST_COPIES = 4
 
 _HASH_1, _HASH_2 = -4658895280553007687, -7723592293110705685
@@ -20,24 +20,13 @@ _HASH_1, _HASH_2 = -4658895280553007687, -7723592293110705685
 
 @kernel
 def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: Any) -> Any:
-    """The reduced diagram of a layered one whose last node is the terminal.
-
-    Returns
-    -------
-    n_nodes : int
-        0 if no path reaches the terminal; -1 if labels get too long; -2 if a continuous variable is not determined, and
-        -3 if a tolerance decides about it, on some path.
-    culprit : int
-        That variable.
-    ptr, head, label : arrays
-        Node 0 is the root, node ``n_nodes - 1`` the terminal, heads have larger numbers than tails.
-    label_ptr, label_variable, label_value : arrays
-        The labels that are in use, in the order in which arcs name them; the last one is the root's.
-    """
+    """Reduce a layered diagram whose last node is the terminal."""
+    # The first result is the number of nodes, or a failure: 0 without a path, -1 if labels get too long. -2 and -3 mean
+    # that the second result is a variable that is undetermined, or determined by a tolerance only.
     label_hash, label_ptr, label_variable, label_value, label_counts = store
     n_nodes = len(arc_ptr) - 1
-    # A node stands for (label, node of the reduced diagram): itself, or where its only arc leads. Reduced nodes are
-    # numbered from the terminal.
+    # A node stands for a label and a node of the reduced diagram: itself, or the head of its only arc. Reduced nodes
+    # are numbered from the terminal.
     goes_to, by_label = np.full(n_nodes, -1, np.int32), np.zeros(n_nodes, np.int32)
     goes_to[n_nodes - 1] = 0
     ptr = np.empty(n_nodes + 1, np.int64)
@@ -106,18 +95,13 @@ def bottom_up(arc_ptr: Any, arc_head: Any, arc_label: Any, store: Any, table: An
         n_reduced += 1
         ptr[n_reduced] = n_arcs
         if 2 * n_reduced > len(node_table):
-            size = 4 * len(node_table)
-            node_table = np.full(size, -1, np.int32)
-            for k in range(1, n_reduced):
-                slot = node_hash[k] & (size - 1)
-                while node_table[slot] >= 0:
-                    slot = (slot + 1) & (size - 1)
-                node_table[slot] = k
+            node_table = rehashed(node_hash, 1, n_reduced, 4 * len(node_table))
     if goes_to[0] < 0:
         return 0, 0, ptr[:1], head[:0], label[:0], label_ptr[:1], label_variable[:0], label_value[:0]
 
-    # From the root on; labels by first use.
-    n_kept = goes_to[0] + 1  # all reduced nodes are reached from the root, which is the last of them
+    # Number the nodes from the root, and the labels by first use. Heads get larger numbers than tails. The last label
+    # is the root's.
+    n_kept = goes_to[0] + 1  # the root is the last reduced node, and all others are reached from it
     out_ptr = np.empty(n_kept + 1, np.int64)
     out_head, out_label = np.empty(ptr[n_kept], np.int32), np.empty(ptr[n_kept], np.int32)
     number = np.full(label_counts[0], -1, np.int32)

@@ -1,4 +1,4 @@
-"""The cache of diagrams: one for each fingerprint; the least recently used are dropped when memory is short."""
+"""Cache of diagrams and refusals by fingerprint of the space; drops the least recently used if memory is short."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DIAGRAMS", "DiagramCache"]
 
 
 class _Entry:
-    """What is known about one fingerprint; its lock is held while the space is compiled."""
+    """Stored result for one fingerprint; its lock is held during the compilation."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -28,7 +28,7 @@ class _Entry:
 
 
 class DiagramCache:
-    """Diagrams by fingerprint, and refusals, so that neither is found out twice; shared between threads.
+    """Thread-safe cache of diagrams, and of refusals to compile a space.
 
     Parameters
     ----------
@@ -52,23 +52,23 @@ class DiagramCache:
         self.max_bytes, self.budget = max_bytes, budget
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._balance = 0  # refusals less diagrams, lately
+        self._balance = 0  # refusals minus diagrams, never below 0
 
     def _uses_needed(self) -> int:
         return 2 << min(max(self._balance - 3, 0), 12)
 
     def get(self, space: CompiledSpace) -> Diagram:
-        """The diagram of a space, compiled now if it has to be.
+        """Return the diagram of a space, compiled if necessary.
 
         Raises
         ------
         DiagramRefused, InfeasibleSpace
-            As `compile_diagram`; the same again at the next call.
+            See `compile_diagram`. Later calls raise the stored error.
         """
         entry = self._entry(space)
         with entry.lock:
             if entry.diagram is None and entry.refusal is None:
-                # Ctrl-C leaves the entry as it was: the next one who asks compiles.
+                # After Ctrl-C the entry is unchanged, and the next caller compiles.
                 try:
                     entry.diagram = compile_diagram(space, **self.budget)
                 except (DiagramRefused, InfeasibleSpace) as refusal:
@@ -82,10 +82,9 @@ class DiagramCache:
         return entry.diagram
 
     def used(self, space: CompiledSpace, calls: int) -> Diagram | None:
-        """The diagram of a space that is solved `calls` more times; None at its first use, and if it is refused.
+        """Return the diagram of a space that is solved `calls` more times, or None at its first use or after a refusal.
 
-        Compiling takes as long as many calls of a solver, and many spaces are solved once. Where space after space is
-        refused (a space for each input, all too wide), more and more uses are waited for.
+        Compiling takes as long as many calls of a solver. After several refusals in a row, more uses are required.
         """
         entry = self._entry(space)
         with entry.lock:
@@ -98,26 +97,26 @@ class DiagramCache:
             return None
 
     def known(self, space: CompiledSpace) -> Diagram | None:
-        """The diagram of a space if there is one already."""
+        """Return the diagram of a space if it has been compiled."""
         with self._lock:
             # The fingerprint of a large space takes milliseconds.
             entry = self._entries.get(space.fingerprint) if self._entries else None
         return None if entry is None else entry.diagram
 
     def refusal(self, space: CompiledSpace) -> DiagramRefused | InfeasibleSpace | None:
-        """Why the space was refused before; None if it was not."""
+        """Return the stored refusal of a space, or None."""
         with self._lock:
             entry = self._entries.get(space.fingerprint)
         return None if entry is None else entry.refusal
 
     @property
     def nbytes(self) -> int:
-        """Memory of what is kept."""
+        """Memory of all entries in bytes."""
         with self._lock:
             return sum(entry.nbytes for entry in self._entries.values())
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
             self._balance = 0
@@ -135,5 +134,5 @@ class DiagramCache:
                 total -= self._entries.popitem(last=False)[1].nbytes
 
 
-#: The diagrams of this process.
+#: Diagrams of this process.
 DIAGRAMS = DiagramCache()

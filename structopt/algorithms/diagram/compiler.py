@@ -29,18 +29,17 @@ __all__ = ["MAX_ARCS", "MAX_NODES", "MAX_WIDTH", "MAX_WORK", "compile_diagram", 
 
 IntArray = npt.NDArray[np.int64]
 
-#: The budget of one diagram. Work is counted in steps and not in seconds: the same space gives the same diagram.
+#: Budget of one diagram. Work is counted in steps, so a space gives the same diagram on every machine.
 MAX_NODES, MAX_WIDTH, MAX_ARCS, MAX_WORK = 200_000, 60_000, 2_000_000, 15_000_000
-#: Compilations that run at the same time, whatever the number of threads, each with some 60 MB for its layers: together
-#: less than the diagrams that are kept may take. Other threads wait.
+#: Compilations that run at the same time; other threads wait. Each needs about 60 MB for its layers.
 _AT_ONCE = 4
 _turns = threading.Semaphore(_AT_ONCE)
-#: The largest budget that may be asked for: room for its arcs is reserved before anything is known.
+#: Largest `max_nodes` that a user can set: the memory of the arcs is reserved in advance.
 MAX_NODES_BY_HAND = 10_000_000
 
 
 class Block(NamedTuple):
-    """The reduced diagram of items that hang together."""
+    """Reduced diagram of items that share rows."""
 
     n_nodes: int
     ptr: IntArray
@@ -53,7 +52,7 @@ class Block(NamedTuple):
     layered_nodes: int
 
     def root_pairs(self) -> tuple[Any, Any]:
-        """What all labels have in common."""
+        """Return the variables that are the same in all labels, and their values."""
         last = slice(int(self.label_ptr[-2]), int(self.label_ptr[-1]))
         return self.label_variable[last], self.label_value[last]
 
@@ -66,11 +65,11 @@ def compile_diagram(
     max_arcs: int = MAX_ARCS,
     max_work: int = MAX_WORK,
 ) -> Diagram:
-    """Compile the labels of a space into a diagram whose paths they are.
+    """Compile the labels of a space into a diagram whose paths are the labels.
 
-    Rows become exact integers; items are decided in the better of two orders; blocks of items that no row connects
-    follow one another, so that sizes add up. The same space always gives the same diagram. Where the labels are the
-    paths of a graph, the graph is the diagram.
+    The coefficients of rows are converted to exact integers. Items are decided in the better of two orders. Blocks of
+    items that share no row are compiled separately and then joined, so their sizes add up. The same space always gives
+    the same diagram. If the labels are the paths of a graph, that graph is the diagram.
 
     Parameters
     ----------
@@ -83,8 +82,8 @@ def compile_diagram(
     Raises
     ------
     DiagramRefused
-        If the budget is spent, a tolerance decides about a label, or a continuous variable does not follow from the
-        integer ones.
+        If the budget is spent, a tolerance decides about a label, or the integer variables do not determine a
+        continuous one.
     InfeasibleSpace
         If the space has no label.
 
@@ -108,7 +107,7 @@ def compile_diagram(
 
 
 def _all_turns_free() -> None:
-    """In a forked process: the threads that were compiling are not there."""
+    """Reset the semaphore in a forked process, which does not have the threads that were compiling."""
     global _turns
     _turns = threading.Semaphore(_AT_ONCE)
 
@@ -122,7 +121,7 @@ def _compiled(program: Program, max_nodes: int, max_width: int, max_arcs: int, m
     _fix_constant_components(program, const)
     blocks: list[Block] = []
     left = max_nodes
-    # Equal blocks (a week of equal days, a sentence of equal words) are compiled once.
+    # Equal blocks, such as the days of a week, are compiled once.
     known: dict[Hashable, tuple[Block, IntArray]] = {}
     place = np.empty(program.space.n_variables, dtype=np.int32)
     for items in program.blocks:
@@ -148,9 +147,10 @@ def _compiled(program: Program, max_nodes: int, max_width: int, max_arcs: int, m
 
 @checked
 def compile_space(space: LabelSpace | CompiledSpace, *, max_nodes: int = MAX_NODES) -> Diagram:
-    """Compile a label space into a decision diagram, or say why that is refused.
+    """Compile a label space into a decision diagram.
 
-    ``so.Oracle(space)`` does so by itself where it pays, and ``so.Oracle(space, solver="diagram")`` always.
+    ``so.Oracle(space)`` compiles a diagram if it is faster than a solver. ``so.Oracle(space, solver="diagram")`` always
+    does.
 
     Parameters
     ----------
@@ -165,8 +165,8 @@ def compile_space(space: LabelSpace | CompiledSpace, *, max_nodes: int = MAX_NOD
     Raises
     ------
     DiagramRefused
-        With the widths of the layers and the rows that keep them wide; or if a tolerance decides about a label, or a
-        continuous variable does not follow from the integer ones.
+        If the diagram is too large, a tolerance decides about a label, or the integer variables do not determine a
+        continuous one. The error lists the widths of the layers and the rows that keep them wide.
     InfeasibleSpace
         If the space has no label.
 
@@ -191,13 +191,13 @@ def compile_space(space: LabelSpace | CompiledSpace, *, max_nodes: int = MAX_NOD
 
 
 def compiled_of(space: LabelSpace | CompiledSpace) -> CompiledSpace:
-    """The matrix form of a space."""
+    """Return the matrix form of a space."""
     instance("space", space, (LabelSpace, CompiledSpace))
     return space.compiled if isinstance(space, LabelSpace) else space
 
 
 def _fix_constant_components(program: Program, const: FloatArray) -> None:
-    """Continuous components whose rows no item touches have their values, or none, at once."""
+    """Set the continuous components whose rows contain no free integer variable."""
     components = program.components
     touched = np.zeros(len(program.rows.lower), dtype=bool)
     touched[program.items.touched] = True
@@ -217,7 +217,7 @@ def _fix_constant_components(program: Program, const: FloatArray) -> None:
 
 
 def _content(program: Program, block: IntArray) -> tuple[Hashable | None, IntArray]:
-    """What the diagram of a block depends on besides the names of its variables, and these; None if it has others."""
+    """Return a key that equal blocks share, or None with continuous variables, and the variables of the block."""
     items, rows = program.items, program.rows
 
     def spans(first: IntArray, count: IntArray) -> IntArray:
@@ -230,8 +230,8 @@ def _content(program: Program, block: IntArray) -> tuple[Hashable | None, IntArr
     own_rows, place = np.unique(touched, return_inverse=True)
     variables = items.option_variable[options]
     if (rows.component[own_rows] >= 0).any():
-        return None, variables  # continuous variables, too
-    # Rows by first use: their numbers in the space do not matter.
+        return None, variables  # the block has continuous variables
+    # Rows are numbered by first use, because equal blocks have different row numbers in the space.
     _, first = np.unique(place, return_index=True)
     order = np.argsort(np.argsort(first))
     arrays = (
@@ -250,11 +250,11 @@ def _content(program: Program, block: IntArray) -> tuple[Hashable | None, IntArr
 def _compile_block(
     program: Program, items: IntArray, max_nodes: int, max_width: int, max_arcs: int, max_work: int
 ) -> Block:
-    """The smaller diagram of the two best orders; what the first refused, if both did."""
+    """Return the smaller diagram of the two best orders, or raise the first refusal if both fail."""
     best: Block | None = None
     refusal: DiagramRefused | None = None
     for order in best_orders(program, items):
-        # Once there is a diagram, a second one that gets much larger on its way is not waited for.
+        # The second order is abandoned if its diagram gets much larger than the first one.
         most = max_nodes if best is None else min(max_nodes, 3 * best.layered_nodes + 1000)
         found = top_down(order, program.items, program.rows, program.components, most, max_width, max_arcs, max_work)
         status = int(found[0])
@@ -284,7 +284,7 @@ def _compile_block(
 
 
 def _chained(program: Program, blocks: list[Block], const: FloatArray) -> Diagram:
-    """The diagram in which the terminal of each block is the root of the next."""
+    """Return the diagram in which the terminal of each block is the root of the next."""
     blocks = [block for block in blocks if block.n_nodes > 1]
     ptr: list[Any] = []
     head: list[Any] = []
@@ -297,7 +297,7 @@ def _chained(program: Program, blocks: list[Block], const: FloatArray) -> Diagra
         ptr.append(block.ptr[: block.n_nodes - 1] + n_arcs)
         head.append(block.head + n_nodes)
         label.append(block.label + n_labels)
-        label_ptr.append(block.label_ptr[1:-1] + n_pairs)  # the last label is in the constants
+        label_ptr.append(block.label_ptr[1:-1] + n_pairs)  # the last label is part of the constants
         used = int(block.label_ptr[-2])
         variables.append(block.label_variable[:used])
         values.append(block.label_value[:used])
@@ -324,7 +324,7 @@ def _chained(program: Program, blocks: list[Block], const: FloatArray) -> Diagra
 
 
 def _check_tolerances(program: Program, diagram: Diagram) -> None:
-    """Refuse if some label's activity lies where only the tolerance of a row accepts it."""
+    """Raise if only the tolerance of a row accepts some label."""
     exact, space = program.exact, program.space
     for row in program.unsure.tolist():
         entries = slice(int(space.matrix.indptr[row]), int(space.matrix.indptr[row + 1]))
@@ -333,8 +333,8 @@ def _check_tolerances(program: Program, diagram: Diagram) -> None:
         least, most = _extreme_sums(diagram.arrays, coefficients)
         if most > exact.demand_upper[row] or least < exact.demand_lower[row]:
             raise DiagramRefused(
-                f"Row {space.row_names[row]} is met by some label only within the tolerance of 1e-6, so that the set "
-                "of labels depends on it. Round the coefficients or move the bound off the sums that occur.",
+                f"Row {space.row_names[row]} holds for some label only within the tolerance of 1e-6, so labels depend "
+                "on the tolerance. Round the coefficients or move the bound away from the sums that occur.",
                 "tolerance",
                 rows=(space.row_names[row],),
             )
@@ -342,7 +342,7 @@ def _check_tolerances(program: Program, diagram: Diagram) -> None:
 
 @kernel
 def _extreme_sums(arrays: Any, coefficients: Any) -> tuple[int, int]:
-    """Least and largest sum of integer coefficients over all labels."""
+    """Return the least and the largest sum of integer coefficients over all labels."""
     ptr, head, label, label_ptr, label_variable, label_value, const = arrays
     weight = np.zeros(len(label_ptr) - 1, np.int64)
     for k in range(len(weight)):
@@ -374,18 +374,18 @@ def _undetermined(program: Program, component: int, box: bool) -> DiagramRefused
     others = f" (or one of the {size - 1} that it shares rows with)" if size > 1 else ""
     if box:
         return DiagramRefused(
-            f"Continuous variable {variable}{others} does not follow from the integer ones: its rows leave it a range "
-            "for some label.",
+            f"The integer variables do not determine continuous variable {variable}{others}: for some label its rows "
+            "leave a range.",
             "not determined",
         )
     return DiagramRefused(
-        f"The rows of continuous variable {variable}{others} can be met only within the tolerance for some label.",
+        f"For some label, the rows of continuous variable {variable}{others} hold only within the tolerance.",
         "tolerance",
     )
 
 
 def _refusal(program: Program, order: IntArray, found: Any, max_nodes: int) -> DiagramRefused:
-    """Why a compilation was given up, with the widths of the layers and the rows that keep them wide."""
+    """Return the error for a compilation that exceeded its budget."""
     status, widths, column_rows, column_values = int(found[0]), found[1], found[7], found[8]
     widths = np.trim_zeros(widths, "b")
     reason = {
@@ -398,7 +398,7 @@ def _refusal(program: Program, order: IntArray, found: Any, max_nodes: int) -> D
     place = len(widths)
     item = int(order[max(place - 1, 0)])
     variable = program.space.variable_names[int(program.item_variables(item)[0])]
-    # Rows by how many values they have among the states: each of them is a reason why states differ.
+    # Rows with more values among the states keep more of the states apart.
     widest = np.argsort(-column_values, kind="stable")[:5]
     names = program.space.row_names
     rows = tuple(names[int(program.row_source[column_rows[k]])] for k in widest if column_values[k] > 1)

@@ -1,9 +1,8 @@
-"""A space that one row makes too wide: the diagram of its other rows, and a search for the best path within that row.
+"""Algorithm for spaces that one row makes too wide: the diagram of the other rows, and a search within that row.
 
-The search is the one for side constraints of a call (`side_constraints`), exact and seldom long: bounds of the
-Lagrangian leave few paths. Over five kinds of rows (upper bounds, tight ones, lower bounds, ranges, signs) and five
-spaces it took 1.2 to 810 times less time than an integer program in the mean
-(`python benchmarks/run.py diagrams coupling`). That is no promise, so its time is watched.
+The search is the exact search for side constraints (`side_constraints`). In `python benchmarks/run.py diagrams
+coupling` it is 1.2 to 810 times faster on average than an integer program. A search can still be slow, so its time is
+measured.
 """
 
 from __future__ import annotations
@@ -27,36 +26,18 @@ from structopt.space.compiled import CompiledSpace, FloatArray
 
 __all__ = ["CoupledDiagram", "coupled_diagram"]
 
-#: Diagrams without a row. They have to be smaller than others: a search goes through them some forty times.
+#: Diagrams without a row. They must be smaller than other diagrams: a search traverses them about forty times.
 _WITHOUT_A_ROW = DiagramCache(1 << 27, max_nodes=50_000, max_width=20_000, max_arcs=200_000, max_work=4_000_000)
 
-#: Calls after which their mean time counts, paths of a search in a second, and the least and most of one search.
+#: Calls before their mean time counts, paths of a search per second, and least and largest limit of paths.
 _CALLS, _PATHS_A_SECOND, _FEWEST_PATHS, _MOST_PATHS = 5, 1_500_000, 2_000, 300_000
 
 
 class CoupledDiagram(RowAlgorithm):
-    """The diagram of all rows but one, and a search within that row.
+    """Algorithm for the diagram of all rows but one, with a search within that row.
 
-    A search ends, without an answer, when it has taken about as long as a call of a solver. Where that happens often,
-    so that searches and the solver's calls together take longer than the solver alone, there are no more searches.
-
-    Parameters
-    ----------
-    diagram : Diagram
-    row : SideConstraints
-    worth : float
-        Seconds that a call of a solver takes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import scipy.sparse as sp
-    >>> import structopt as so
-    >>> from structopt.algorithms.diagram import compile_diagram
-    >>> diagram = compile_diagram(so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8).compiled)
-    >>> row = (sp.csr_array([[0.1, 0.3, 0.2, 0.4]]), np.array([-np.inf]), np.array([0.35]))
-    >>> CoupledDiagram(diagram, row, 1.0).maximize(np.array([1.0, 3.0, 1.5, 3.5])).z
-    array([0., 1., 0., 0.])
+    A search stops without a result after about the time of one call of a solver. If stopped searches make calls slower
+    than the solver alone, there are no more searches.
     """
 
     name = "decision diagram and a row"
@@ -69,21 +50,21 @@ class CoupledDiagram(RowAlgorithm):
         self._given_up = False
 
     def seconds_per_call(self) -> float:
-        """What a call takes, by a fit over the spaces of the benchmark."""
+        """Return the estimated time of a call, as fitted on the spaces of the benchmark."""
         return 1e-4 + 7e-8 * self.diagram.n_arcs
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        """The best label; None if the search gets too long."""
+        """Return a best label, or None if the search stops early."""
         best = self._free.maximize(c)
         if holding_rows(self._row, best.z[None])[0]:
             return best
         try:
             return self._search(c, self._row)
         except InfeasibleSpace:
-            return None  # a solver says which rows contradict each other
+            return None  # the solver reports which rows contradict each other
 
     def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
-        """The best label within side constraints; None if the search gets too long."""
+        """Return a best label within side constraints, or None if the search stops early."""
         rows = zip(self._row, side_constraints, strict=True)
         (own, other), *bounds = rows
         lower, upper = (np.concatenate(pair) for pair in bounds)
@@ -92,7 +73,7 @@ class CoupledDiagram(RowAlgorithm):
     def _search(self, c: FloatArray, rows: SideConstraints) -> Optimum | None:
         if self._given_up:
             return None
-        begun = thread_time()  # whatever else runs on the machine
+        begun = thread_time()  # excludes the time of other processes
         paths = min(max(int(self._worth * _PATHS_A_SECOND), _FEWEST_PATHS), _MOST_PATHS)
         found = self._free.maximize_constrained(c, rows, paths)
         seconds = thread_time() - begun + (self._worth if found is None else 0.0)
@@ -102,22 +83,14 @@ class CoupledDiagram(RowAlgorithm):
 
 
 def coupled_diagram(space: CompiledSpace, worth: float) -> CoupledDiagram | None:
-    """The diagram of a refused space without the row that keeps it widest; None where that is of no use.
-
-    Parameters
-    ----------
-    space : CompiledSpace
-        Refused by `DIAGRAMS` before.
-    worth : float
-        Seconds that a call of a solver takes. A search has to be expected in half of that.
-    """
+    """Return the diagram of a space without its widest row, or None if a search is too slow or impossible."""
     refusal = DIAGRAMS.refusal(space)
     if not isinstance(refusal, DiagramRefused) or refusal.reason != "width" or not refusal.rows:
         return None
     at = list(space.row_names).index(refusal.rows[0])
     row = space.matrix[[at]]
     if not space.integrality[row.indices].all():
-        return None  # without it a continuous variable would not be determined
+        return None  # without the row a continuous variable would not be determined
     others = np.arange(space.n_rows) != at
     names = [name for name, kept in zip(space.row_names, others.tolist(), strict=True) if kept]
     without = replace(

@@ -1,4 +1,4 @@
-"""`Diagram`: a label space as a directed acyclic graph whose paths are exactly the labels."""
+"""Label space as a directed acyclic graph whose paths are the labels."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ __all__ = ["Arrays", "Diagram"]
 
 Int32Array = npt.NDArray[np.int32]
 
-#: What kernels see of a diagram: ptr, head, label, label_ptr, label_variable, label_value, const.
+#: Arrays that kernels take: ptr, head, label, label_ptr, label_variable, label_value, const.
 Arrays = tuple[Int32Array, Int32Array, Int32Array, Int32Array, Int32Array, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagram:
-    """A reduced decision diagram of a label space: every path from the root to the terminal is one label.
+    """Reduced decision diagram of a label space: each path from the root to the terminal is one label.
 
-    Made by `structopt.compile_space`. A label is `const` plus the pairs (variable, value) on the arcs of its path.
+    `structopt.compile_space` makes diagrams. A label is `const` plus the pairs (variable, value) on the arcs of its
+    path.
 
     Attributes
     ----------
     ptr : int32 array, shape (n_nodes + 1,)
         Arcs ``ptr[v]:ptr[v + 1]`` leave node v. Node 0 is the root, node ``n_nodes - 1`` the terminal.
     head, label : int32 arrays, shape (n_arcs,)
-        Where an arc leads (to a larger number), and its label.
+        Head of each arc, which has a larger number than its tail, and label of the arc.
     label_ptr, label_variable, label_value : arrays
-        The pairs of each label, in CSR form; each list of pairs is stored once.
+        Pairs of each label in CSR form; each list of pairs is stored once.
     const : float array, shape (n_variables,)
         Values of the variables that are the same in every label.
     space : CompiledSpace
@@ -62,11 +63,11 @@ class Diagram:
     const: FloatArray
     space: CompiledSpace
     widths: tuple[int, ...] = ()
-    #: All arrays in two: sizes, ptr, head, label, label_ptr, label_variable; and label_value, const.
+    #: Integers: sizes, ptr, head, label, label_ptr, label_variable. Floats: label_value, const.
     packed: tuple[Int32Array, FloatArray] = field(init=False)
 
     def __post_init__(self) -> None:
-        # One array of integers and one of floats, of which the others are parts: numba takes 0.1 us for each argument.
+        # The other arrays are views of one integer and one float array, because numba takes 0.1 us per argument.
         sizes = np.array([self.n_nodes, self.n_arcs, self.n_labels], dtype=np.int32)
         parts = [self.ptr, self.head, self.label, self.label_ptr, self.label_variable]
         whole = np.concatenate([sizes, *parts], dtype=np.int32)
@@ -88,7 +89,7 @@ class Diagram:
 
     @property
     def arrays(self) -> Arrays:
-        """What the kernels work on."""
+        """Tuple of arrays for kernels."""
         return (
             self.ptr,
             self.head,
@@ -101,7 +102,7 @@ class Diagram:
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes, root and terminal among them."""
+        """Number of nodes, including the root and the terminal."""
         return len(self.ptr) - 1
 
     @property
@@ -111,28 +112,28 @@ class Diagram:
 
     @property
     def n_labels(self) -> int:
-        """Number of different lists of pairs on the arcs."""
+        """Number of distinct lists of pairs on the arcs."""
         return len(self.label_ptr) - 1
 
     @property
     def width(self) -> int:
-        """The largest number of states of a layer, before reduction."""
+        """Largest number of states of a layer before reduction."""
         return max(self.widths, default=1)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays."""
+        """Memory of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays)
 
     def count(self) -> int:
-        """The number of labels, exactly."""
+        """Return the exact number of labels."""
         return self._count
 
     @cached_property
     def _count(self) -> int:
         paths = float(_count_paths(self.ptr, self.head))
         if paths < 2.0**53:
-            return int(paths)  # every number on the way was an integer below 2^53
+            return int(paths)  # all intermediate numbers were integers below 2^53
         ptr, head = self.ptr.tolist(), self.head.tolist()
         number = [1] * self.n_nodes
         for v in range(self.n_nodes - 2, -1, -1):
@@ -140,12 +141,12 @@ class Diagram:
         return number[0]
 
     def contains(self, z: npt.ArrayLike) -> bool:
-        """Whether a point is one of the labels, to within 1e-9 in every variable."""
+        """Return whether a point is a label, to within 1e-9 in every variable."""
         point = point_of(self.space, z)
         return bool(_is_path(self.arrays, point))
 
     def labels(self, limit: int = 100_000) -> FloatArray:
-        """All labels, one per row, in the order of the paths.
+        """Return all labels, one per row, in the order of the paths.
 
         Raises
         ------
@@ -162,10 +163,10 @@ class Diagram:
 
     @property
     def summary(self) -> str:
-        """Its size in a line."""
+        """One-line description of the size."""
         count = self.count()
         text = str(count) if count < 10**7 else f"{float(count):.3g}" if count < 10**300 else "very many"
-        width = f", width {self.width}" if self.widths else ""  # a graph that is its own diagram has no layers
+        width = f", width {self.width}" if self.widths else ""  # the diagram of a path network has no layers
         return f"{text} labels, {self.n_nodes} nodes, {self.n_arcs} arcs{width}"
 
     def __repr__(self) -> str:
@@ -187,7 +188,7 @@ def _count_paths(ptr: Any, head: Any) -> float:
 
 @kernel
 def _is_path(arrays: Any, z: Any) -> bool:
-    """Whether some path has all the pairs in which `z` differs from the constants, and no other."""
+    """Return whether a path has exactly the pairs in which `z` differs from the constants."""
     ptr, head, label, label_ptr, label_variable, label_value, const = arrays
     decided = np.zeros(len(z), np.bool_)
     for p in range(len(label_variable)):
@@ -221,10 +222,10 @@ def _is_path(arrays: Any, z: Any) -> bool:
 
 @kernel
 def _write_labels(arrays: Any, Z: Any) -> None:
-    """All paths, the first arcs first; `Z` holds the constants."""
+    """Write the labels of all paths to `Z`, which holds the constants."""
     ptr, head, label, label_ptr, label_variable, label_value, _ = arrays
     n = len(ptr) - 1
-    path = np.empty(n, np.int64)  # the arc by which the k-th node of the path is left
+    path = np.empty(n, np.int64)  # arc by which each node of the path is left
     nodes = np.empty(n, np.int64)
     nodes[0], path[0] = 0, ptr[0]
     depth, row = 0, 0

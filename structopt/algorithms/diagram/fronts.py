@@ -1,8 +1,8 @@
 """Pareto fronts of two linear criteria over a diagram.
 
-For a loss g with few levels (integral on every arc, or multiples of one number) the table F[v, k] holds the best h of a
-completion of node v whose loss is its least one plus k: one pass, whatever psi(h, g) is maximised afterwards, and only
-the winner's path is followed. For a real loss each node keeps its non-dominated pairs.
+If all losses are multiples of one number, a table holds F[v, k]: the best h of a completion of node v whose loss
+exceeds the least one by k levels. One pass fills the table for every psi(h, g), and only the path of the maximizer is
+decoded. For other losses each node stores its non-dominated pairs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import FloatArray, IntArray, assign, choices, kernel
+from structopt._jit import FloatArray, IntArray, assign, choices, floats, kernel
 from structopt._jit.choices import (
     CHOSEN,
     FAILED,
@@ -49,6 +49,7 @@ from structopt._jit.lanes import (
     where,
 )
 from structopt.algorithms.diagram.diagram import Diagram
+from structopt.algorithms.diagram.k_best import longer
 from structopt.algorithms.diagram.longest_path import arc_weights, weight_lanes, write_pairs
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
 from structopt.errors import DeclarationError
@@ -63,45 +64,35 @@ __all__ = [
     "quanta_of",
 ]
 
-#: Losses of examples as levels: each example's loss; of every loss by how many levels an arc lies above the least
-#: completion of its tail, sixteen losses side by side (arc e of loss l has entry ``e * LANES + l % LANES`` of row
-#: ``l // LANES``), and the least level of all labels; where the nodes' parts of a table start, which have room for any
-#: of the losses; and a power of two, as its exponent, of which all differences of losses are multiples (2 for Hamming
-#: over one-of-many groups): levels count these.
+#: Losses of examples as levels: the loss of each example, the shifts of arcs, the least level of each loss, the first
+#: table row of each node, and an exponent. The shift of an arc is the number of levels by which it exceeds the least
+#: completion of its tail. Arc e of loss l has entry ``e * LANES + l % LANES`` of row ``l // LANES``. Levels count
+#: multiples of 2^exponent, which divides all differences of losses (2 for Hamming losses of one-of-many groups).
 LossLevels = tuple[IntArray, IntArray, FloatArray, IntArray, int]
 
-#: Examples from which on sixteen lanes, some of them idle, take less time than one example after the other.
+#: Fewest examples for which sixteen lanes, some of them unused, are faster than one example at a time.
 _FEW = 5
-#: Numbers in the tables of a chunk of examples (1 MB), where sixteen of them take less.
+#: Numbers in the tables of a chunk of examples (1 MB), if sixteen examples need less.
 _CHUNK = 1 << 17
-#: Numbers of loss levels that a plan keeps (64 MB), and numbers in the tables of a chunk (64 MB).
+#: Most numbers of loss levels that a plan stores (64 MB), and numbers in the tables of a chunk (64 MB).
 _KEPT_LEVELS, _MOST_ENTRIES = 1 << 24, 1 << 23
 
-#: The type of numbers by which arrays are indexed; see `structopt.algorithms.diagram.longest_path`.
+#: Type of array indices; see `structopt.algorithms.diagram.longest_path`.
 _U = np.uint64
-#: Levels that shifts can hold: 32-bit integers.
+#: Most levels that shifts can hold: 32-bit integers.
 _MOST_LEVELS = 1 << 30
 
 
 class DiagramFronts(FrontPlan):
-    """Tables of the best h by levels of the loss, for the examples of a data set.
-
-    Parameters
-    ----------
-    diagram : Diagram
-    G, g_const : ndarray
-        Losses of the examples.
-    quanta : ndarray, shape (n,)
-        The number of which each example's losses are multiples (`quanta_of`).
-    """
+    """Tables of the best h by level of the loss, for the examples of a data set."""
 
     def __init__(self, diagram: Diagram, G: FloatArray, g_const: FloatArray, quanta: FloatArray) -> None:
         self._diagram, self._G, self._g_const, self._quanta = diagram, G, g_const, quanta
-        # Examples of the same ground truth have the same loss.
+        # Examples with equal ground truth have equal losses.
         _, first, loss = np.unique(np.column_stack([G, quanta]), axis=0, return_index=True, return_inverse=True)
         self._loss = loss.astype(np.int64).ravel()
-        # One example of each loss comes first, in the order in which the shifts are kept, then the others, those of one
-        # loss as neighbours: few examples side by side need copies of their shifts.
+        # One example of each loss comes first, in the order of the stored shifts. The others follow, sorted by loss,
+        # because a block of few losses needs copies of the shifts.
         other = np.ones(len(G), dtype=bool)
         other[first] = False
         self._order = np.lexsort((self._loss, other))
@@ -114,12 +105,12 @@ class DiagramFronts(FrontPlan):
         start = levels[3]
         self.size = int(start[-1])
         self.entries = np.full(len(G), 3 * diagram.n_nodes + start[1])
-        # Measured: nanoseconds of an inference in a batch, and of a front, for an example.
+        # Measured nanoseconds per example of an inference in a batch, and of a front.
         work = float(np.diff(start)[diagram.head].sum())
         alone = len(first) / max(1, len(G))
         fill = 0.3 * diagram.n_arcs + (0.3 + 0.1 * alone) * work
         if len(G) * self.size > _CHUNK:
-            fill *= 2.0  # tables are made again for decoding
+            fill *= 2.0  # tables are filled again for decoding
         self.cost = (2000.0 + fill + (0.0 if keep else 2.0 * diagram.n_arcs)) / (2000.0 + 0.3 * diagram.n_arcs)
 
     def forget(self) -> None:
@@ -128,11 +119,11 @@ class DiagramFronts(FrontPlan):
             self.cost += 2.0 * self._diagram.n_arcs / (2000.0 + 0.3 * self._diagram.n_arcs)
 
     def _chunks(self, H: FloatArray, levels: LossLevels, best: FloatArray, ptr: IntArray) -> Iterator[Any]:
-        """Tables of examples, as many at a time as stay in the cache; their fronts are written to `best`."""
+        """Yield tables of as many examples as fit into the cache, and write their fronts to `best`."""
         first = 0
         while first < len(H):
             own = (levels[0][first:], *levels[1:])
-            # Lanes are worth more than the cache.
+            # Full lanes save more time than the cache.
             chunk = front_chunk(
                 self._diagram.arrays, H[first:], own, max(_CHUNK, min(_MOST_ENTRIES, 2 * LANES * self.size))
             )
@@ -150,9 +141,7 @@ class DiagramFronts(FrontPlan):
         h, g = h_const + choice.h_offset, self._g_at_const.copy()
         if self._g_at_const is not self._g_const:
             h += H @ const
-        H = np.ascontiguousarray(H, dtype=np.float64)
-        if not H.flags.writeable:  # another type for numba
-            H = H.copy()
+        H = floats(H, "H", 2)
         found = MostViolated(np.empty(H.shape), h, g, *np.empty((3, len(H))))
         failed = choose_levels(
             self._diagram.arrays, H, self._order, (self._loss_in_order, *self._levels[1:]), self._quanta,
@@ -166,11 +155,9 @@ class DiagramFronts(FrontPlan):
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
         arrays, const = self._diagram.arrays, self._diagram.const
         G, quanta = self._G[some], self._quanta[some]
-        # Examples of one loss as neighbours.
+        # Examples of equal loss become neighbours.
         order = np.argsort(self._loss[some], kind="stable")
-        H = np.ascontiguousarray(H[order])
-        if not H.flags.writeable:  # another type for numba
-            H = H.copy()
+        H = floats(H[order], "H", 2)
         if self._levels is None:
             levels = loss_levels(arrays, G[order], quanta[order])
         else:
@@ -192,7 +179,7 @@ class DiagramFronts(FrontPlan):
 
         def decode(chosen: IntArray) -> FloatArray:
             Z, places = np.empty(H.shape), (chosen - ptr[:-1])[order]
-            # Tables of several chunks are faster made again in the cache than kept in memory.
+            # Filling the tables of several chunks again is faster than storing them.
             alone = kept is not None and kept[0] == 0
             again: Iterable[Any] = [kept] if alone else self._chunks(H, levels, best, own_ptr)
             for first, last, chunk in again:
@@ -205,7 +192,7 @@ class DiagramFronts(FrontPlan):
 
 @kernel
 def _copy_fronts(chunk: Any, ptr: Any, best: Any) -> None:
-    """The tables' parts of the root."""
+    """Copy the root's rows of the tables to `best`."""
     done, tables, places, steps = chunk
     for i in range(done):
         for x in range(ptr[i + 1] - ptr[i]):
@@ -222,7 +209,7 @@ def _same(a: Any, b: Any) -> bool:
 
 @kernel
 def quanta_of(arrays: Any, G: Any) -> Any:
-    """For every row the number of which the losses of all arcs are multiples: 1, the least of them, or 0 for none."""
+    """Return for each row the number that divides all losses of arcs: 1, the least loss, or 0 if there is none."""
     quanta = np.empty(len(G))
     for i in range(len(G)):
         quanta[i] = quanta[i - 1] if i and _same(G[i], G[i - 1]) else _quantum(arc_weights(arrays, G[i]))
@@ -233,7 +220,7 @@ def quanta_of(arrays: Any, G: Any) -> Any:
 def _quantum(weight: Any) -> float:
     whole, least = True, np.inf
     for k in range(len(weight)):
-        # Levels beyond 1e6 make a table that is too long anyway, and still larger ones are no 64-bit integers.
+        # Levels beyond 1e6 make the table too long, and much larger levels overflow 64-bit integers.
         if weight[k] != np.rint(weight[k]) or abs(weight[k]) > 1e6:
             whole = False
         if weight[k] != 0.0 and abs(weight[k]) < least:
@@ -249,7 +236,7 @@ def _quantum(weight: Any) -> float:
 
 @kernel
 def _measure(arrays: Any, level: Any, low: Any, high: Any, span: Any, shifts: Any) -> None:
-    """The shifts of arcs for sixteen losses, given the levels of the labels; `span` grows to the range of each node."""
+    """Compute the shifts of arcs for sixteen losses, and extend `span` to the range of each node."""
     ptr, head, label, _, _, _, _ = arrays
     n = len(ptr) - 1
     store(low, (n - 1) * LANES, everywhere(0.0))
@@ -270,7 +257,7 @@ def _measure(arrays: Any, level: Any, low: Any, high: Any, span: Any, shifts: An
 
 @kernel
 def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
-    """`LossLevels` of examples; neighbours with equal rows share them. Without `keep` only the parts of a table."""
+    """Return the `LossLevels` of examples; without `keep`, the shifts are not stored."""
     n, n_arcs, n_labels = len(arrays[0]) - 1, len(arrays[1]), len(arrays[3]) - 1
     loss, first = np.zeros(len(G), np.int64), np.zeros(len(G), np.int64)
     count = 0
@@ -301,7 +288,7 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
         for k in range(min(LANES, count - block * LANES)):
             least[block * LANES + k] = low[k]
     for k in range(LANES):
-        if span[k] >= _MOST_LEVELS:  # of the root: shifts may not fit, and the table will be refused
+        if span[k] >= _MOST_LEVELS:  # the shifts may not fit, and the root's table is too long anyway
             bits = np.int32(1)
     exponent = 0
     while bits and not (bits >> exponent) & 1:
@@ -321,13 +308,13 @@ def loss_levels(arrays: Any, G: Any, quanta: Any, keep: bool = True) -> Any:
 
 @kernel
 def _shifts(blocks: int, n_arcs: int) -> Any:
-    """Room for the shifts of so many times sixteen losses."""
+    """Allocate the shifts of `blocks` times sixteen losses."""
     return room((blocks * n_arcs + 1) // 2).view(np.int32)[: blocks * n_arcs * LANES].reshape(blocks, n_arcs * LANES)
 
 
 @kernel
 def _fill(arrays: Any, weight: Any, shifts: Any, own: int, start: Any, table: Any) -> None:
-    """The table of one example, whose loss is lane `own` of the shifts."""
+    """Fill the table of one example whose loss is lane `own` of the shifts."""
     ptr, head, label, _, _, _, _ = arrays
     n = len(ptr) - 1
     for x in range(len(table)):
@@ -336,7 +323,7 @@ def _fill(arrays: Any, weight: Any, shifts: Any, own: int, start: Any, table: An
     for v in range(n - 2, -1, -1):
         for e in range(ptr[v], ptr[v + 1]):
             source, gain, to = start[head[e]], weight[label[e]], start[v] + shifts[e * LANES + own]
-            # Beyond a loss's own levels there are no labels.
+            # A loss has no labels beyond its own levels.
             for x in range(min(start[head[e] + 1] - source, start[v + 1] - to)):
                 at = _U(to + x)  # not negative: see `longest_path`
                 value = gain + table[_U(source + x)]
@@ -345,13 +332,7 @@ def _fill(arrays: Any, weight: Any, shifts: Any, own: int, start: Any, table: An
 
 @kernel
 def _fill_lanes(arrays: Any, weight: Any, shifts: Any, start: Any, table: Any) -> None:
-    """Tables of sixteen examples, a lane each.
-
-    An arc leads each example as many rows up as its own loss says. The rows of its head are gone through for two
-    shifts at a time, the lanes of others being idle: once for examples of one ground truth, and seldom more than
-    twice for those of sixteen. Most of the time goes into writing rows: two shifts write them as often as one, and rows
-    that no arc has reached before (from `written` on) are not read.
-    """
+    """Fill the tables of sixteen examples, one per lane."""
     ptr, head, label, _, _, _, _ = arrays
     n = len(ptr) - 1
     none = everywhere(-np.inf)
@@ -394,7 +375,7 @@ def _fill_lanes(arrays: Any, weight: Any, shifts: Any, start: Any, table: Any) -
                         written = inside + 1
                     else:
                         written = end
-                # Small shifts are tried, which is faster than looking for them.
+                # Trying small shifts is faster than searching for them.
                 if shift < 4:
                     shift += 2
                 elif left:
@@ -406,7 +387,7 @@ def _fill_lanes(arrays: Any, weight: Any, shifts: Any, start: Any, table: Any) -
 
 @kernel
 def _shifts_of_lanes(levels: Any, first: int, count: int, copies: Any) -> Any:
-    """Shifts of examples from the `first` one on, a lane each: those kept, if they lie side by side, or copies."""
+    """Return the shifts of examples by lane: the stored ones if they are neighbours, or copies."""
     loss, shifts, _, _, _ = levels
     beside = loss[first] % LANES == 0
     for k in range(count):
@@ -436,11 +417,8 @@ def _fill_some(
     wide: bool,
     table: Any,
 ) -> int:
-    """The table of examples from the `first` one on, in lanes or of one example; their weights are left in `scratch`.
-
-    Example k of `levels` has row ``order[k]`` of `H`.
-
-    `known` is the loss whose shifts all lanes of the scratch hold, or -1; returned for the next call.
+    """Fill the table of `count` examples from `first` on, and return the loss whose shifts all lanes of the scratch
+    hold, or -1.
     """
     loss, shifts, _, start, _ = levels
     costs, weight, copies, some = scratch
@@ -460,7 +438,7 @@ def _fill_some(
         _fill_lanes(arrays, weight, copies, start, table)
         return known
     _fill_lanes(arrays, weight, _shifts_of_lanes(levels, first, count, copies), start, table)
-    # The shifts of a single example may be those kept, of which only its own lane is of its loss.
+    # The shifts of a single example may be stored ones that hold its loss in one lane only.
     return loss[first] if same and count > 1 else -1
 
 
@@ -471,20 +449,12 @@ def _scratch(arrays: Any, n_variables: int) -> Any:
 
 @kernel
 def front_chunk(arrays: Any, H: Any, levels: Any, max_entries: int) -> Any:
-    """Tables of as many examples as fit into `max_entries`, at least one if it fits alone.
-
-    Returns
-    -------
-    done : int
-        Number of examples in the chunk; 0 if the first one does not fit.
-    tables : float array
-    places, steps : int64 arrays, shape (done,)
-        Entry x of the table of example i is ``tables[places[i] + x * steps[i]]``: sixteen examples are side by side.
-    """
+    """Return tables of as many examples as fit into `max_entries`, and the place and step of each example's table."""
+    # Entry x of the table of example i is tables[places[i] + x * steps[i]].
     start = levels[3]
     rows = start[-1]
     count = min(len(H), max_entries // rows)
-    # All examples in lanes, or those that fill them, or none.
+    # Lanes are used for all examples, for the full blocks, or for none.
     blocks = (count + LANES - 1) // LANES
     if count % LANES and (count % LANES < _FEW or blocks * LANES * rows > max_entries):
         blocks -= 1
@@ -522,21 +492,18 @@ def choose_levels(
     slope: Any,
     upper: Any,
 ) -> bool:
-    """The choice at an address of every example (`MostViolated`), in the order in which `levels` has their losses.
-
-    `h` and `g` hold what the criteria are at the constants of the diagram. All examples go through one table, which
-    stays in the cache: side by side, filled, chosen from, and decoded. Returns whether a choice failed.
-    """
+    """Choose each example's maximizer of psi with the compiled function at an address; return whether one failed."""
+    # `h` and `g` hold the criteria at the constants of the diagram. One table, which stays in the cache, serves all.
     loss, _, least, start, exponent = levels
     wide = len(H) >= _FEW and start[-1] * LANES <= _MOST_ENTRIES
     step = LANES if wide else 1
     table = room(start[-1] if wide else start[-1] // LANES + 1)
     scratch = _scratch(arrays, H.shape[1])
     weights = scratch[1]
-    # Two labels for each lane, of which the second is one to mix with the first.
+    # Two labels for each lane: the second one is mixed with the first.
     work, labels = np.empty(N_NUMBERS + N_ROOM * start[1]), np.empty((2 * step, H.shape[1]))
     work[MIXES], work[UNIT], work[CHOSEN] = 1.0 if mixes else 0.0, 2.0**exponent, -1.0
-    # Of the labels to decode: the lane, the node and the level reached, and the row of `labels`.
+    # Columns are labels to decode: lane, current node, level left, and row of `labels`.
     jobs, shares = np.empty((4, 2 * step), np.int64), np.empty(step)
     known = -1
     failed = 0.0
@@ -557,7 +524,7 @@ def choose_levels(
                 row = 2 * k + part
                 assign(labels[row], arrays[6])
                 level: Any = np.int64(work[SECOND if part else CHOSEN])
-                if level >= 0 and len(arrays[0]) > 2:  # a diagram of one node has no arcs: its only label is constant
+                if level >= 0 and len(arrays[0]) > 2:  # the only label of a diagram without arcs is constant
                     jobs[0, n_jobs], jobs[1, n_jobs], jobs[2, n_jobs], jobs[3, n_jobs] = k, 0, level, row
                     n_jobs += 1
         _decode_together(arrays, weights, step, levels, loss[done : done + columns], table, jobs, n_jobs, labels)
@@ -583,7 +550,7 @@ def _decode_together(
     count: int,
     Z: Any,
 ) -> None:
-    """`_decode` of many labels, arc by arc in turn: a walk waits for memory, and meanwhile the next one goes on."""
+    """Decode many labels arc by arc in turn, because a single walk would wait for memory."""
     ptr, head, label, label_ptr, label_variable, label_value, _ = arrays
     last = len(ptr) - 2
     all_shifts, start = levels[1], levels[3]
@@ -618,61 +585,40 @@ def _decode_together(
 
 @kernel
 def decode_levels(arrays: Any, H: Any, levels: Any, chunk: Any, chosen: Any, Z: Any) -> None:
-    """The best label of a chosen level above the least loss, for each example of a chunk."""
-    loss = levels[0]
+    """Write the best label of the chosen level for each example of a chunk."""
+    ptr, head, label, _, _, _, const = arrays
+    n = len(ptr) - 1
+    all_losses, all_shifts, _, start, _ = levels
     done, tables, places, steps = chunk
     for i in range(done):
         weight = arc_weights(arrays, H[i])
-        _decode(arrays, weight, 0, 1, levels, loss[i], tables, places[i], steps[i], chosen[i], Z[i])
-
-
-@kernel
-def _decode(
-    arrays: Any,
-    weight: Any,
-    own_weight: int,
-    weight_step: int,
-    levels: Any,
-    loss: int,
-    table: Any,
-    place: int,
-    step: int,
-    chosen: int,
-    z: Any,
-) -> None:
-    """The best label of a level, by the table of one example.
-
-    Its weights are ``weight[own_weight], weight[own_weight + weight_step], ...``, its entries of the table
-    ``table[place], table[place + step], ...``.
-    """
-    ptr, head, label, _, _, _, const = arrays
-    n = len(ptr) - 1
-    shifts, start, own = levels[1][loss // LANES], levels[3], loss % LANES
-    for j in range(len(const)):
-        z[j] = const[j]
-    v, k = 0, chosen
-    while v < n - 1:
-        top, at = -np.inf, -1
-        rest: Any = np.int64(0)
-        for e in range(ptr[v], ptr[v + 1]):
-            w = _U(head[e])
-            left = k - shifts[_U(e * LANES + own)]
-            if left < 0 or left >= start[w + _U(1)] - start[w]:
-                continue
-            value = weight[_U(own_weight + label[_U(e)] * weight_step)] + table[_U(place + (start[w] + left) * step)]
-            if value > top:
-                top, at, rest = value, e, left
-        write_pairs(arrays, at, z)
-        v, k = head[at], rest
+        loss, place, step, z = all_losses[i], places[i], steps[i], Z[i]
+        shifts, own = all_shifts[loss // LANES], loss % LANES
+        assign(z, const)
+        v, k = 0, chosen[i]
+        while v < n - 1:
+            top, at = -np.inf, -1
+            rest: Any = np.int64(0)
+            for e in range(ptr[v], ptr[v + 1]):
+                w = _U(head[e])
+                left = k - shifts[_U(e * LANES + own)]
+                if left < 0 or left >= start[w + _U(1)] - start[w]:
+                    continue
+                value = weight[_U(label[_U(e)])] + tables[_U(place + (start[w] + left) * step)]
+                if value > top:
+                    top, at, rest = value, e, left
+            write_pairs(arrays, at, z)
+            v, k = head[at], rest
 
 
 @kernel
 def pareto_front(arrays: Any, h: Any, g: Any, max_pairs: int) -> Any:
-    """Labels whose points (h, g) no other dominates, by falling h; no rows if more than `max_pairs` pairs turn up."""
+    """Return the non-dominated labels by decreasing h, or no rows if there are more than `max_pairs` pairs."""
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
     weight, loss = arc_weights(arrays, h), arc_weights(arrays, g)
-    # Pairs of node v: first[v] : first[v] + size[v], by falling h and rising g, with the arc and the pair behind it.
+    # Pairs of node v are first[v] : first[v] + size[v], by decreasing h and increasing g, with their arcs and next
+    # pairs.
     first, size = np.zeros(n, np.int64), np.zeros(n, np.int64)
     room = 1024
     value_h, value_g = np.empty(room), np.empty(room)
@@ -699,7 +645,7 @@ def pareto_front(arrays: Any, h: Any, g: Any, max_pairs: int) -> Any:
             x = y = n_b = 0
             last = -np.inf
             while x < n_a or y < size[w]:
-                # The larger h next; of equal h the larger g, which leaves the other behind.
+                # Take the larger h first, and among equal h the larger g, which dominates the other.
                 take_a = y >= size[w]
                 if not take_a and x < n_a:
                     other_h, other_g = gain_h + value_h[first[w] + y], gain_g + value_g[first[w] + y]
@@ -721,11 +667,8 @@ def pareto_front(arrays: Any, h: Any, g: Any, max_pairs: int) -> Any:
             return np.empty((0, len(const)))
         if count + n_a > room:
             room = 2 * (count + n_a)
-            wide_h, wide_g = np.empty(room), np.empty(room)
-            wide_arc, wide_pair = np.empty(room, np.int64), np.empty(room, np.int64)
-            for x in range(count):
-                wide_h[x], wide_g[x], wide_arc[x], wide_pair[x] = value_h[x], value_g[x], by_arc[x], by_pair[x]
-            value_h, value_g, by_arc, by_pair = wide_h, wide_g, wide_arc, wide_pair
+            value_h, value_g = longer(value_h, room), longer(value_g, room)
+            by_arc, by_pair = longer(by_arc, room), longer(by_pair, room)
         first[v], size[v] = count, n_a
         for x in range(n_a):
             value_h[count], value_g[count], by_arc[count], by_pair[count] = a_h[x], a_g[x], a_arc[x], a_pair[x]
@@ -733,8 +676,7 @@ def pareto_front(arrays: Any, h: Any, g: Any, max_pairs: int) -> Any:
     Z = np.empty((size[0], len(const)))
     for row in range(size[0]):
         z = Z[row]
-        for j in range(len(const)):
-            z[j] = const[j]
+        assign(z, const)
         v, pair = 0, first[0] + row
         while v < n - 1:
             write_pairs(arrays, by_arc[pair], z)

@@ -1,8 +1,8 @@
 """The k best labels of a diagram, by Lawler's cells (docs/mathematics/oracles#the-k-best-labels).
 
-A cell is (an emitted path, a position on it, another arc there): the paths that follow the emitted one up to the
-position and leave it by that arc. Its best member goes on by best arcs. Emitting it opens the next best arc at its
-position, and the second best at every later one.
+A cell is an emitted path, a position on it, and another arc at that position. It contains the paths that follow the
+emitted one up to the position and then take the arc. The best path of a cell continues along best arcs. Emitting it
+opens the next best arc at its position, and the second best arc at every later position.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import kernel
+from structopt._jit import assign, kernel
 from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
 
-__all__ = ["k_best_labels", "pop", "push"]
+__all__ = ["k_best_labels", "longer", "next_arc", "pop", "push"]
 
 
 @kernel
 def push(keys: Any, cells: Any, size: int, key: float, cell: int) -> None:
-    """Add a cell to a heap with the largest key, then the smallest cell, on top."""
+    """Add a cell to a heap ordered by largest key, then smallest cell."""
     k = size
     while k > 0:
         parent = (k - 1) >> 1
@@ -32,7 +32,7 @@ def push(keys: Any, cells: Any, size: int, key: float, cell: int) -> None:
 
 @kernel
 def pop(keys: Any, cells: Any, size: int) -> None:
-    """Remove the top of a heap of `size` cells; the caller has read it."""
+    """Remove the top of a heap of `size` cells, which the caller has read."""
     key, cell = keys[size - 1], cells[size - 1]
     size -= 1
     k = 0
@@ -52,8 +52,17 @@ def pop(keys: Any, cells: Any, size: int) -> None:
 
 
 @kernel
-def _next_arc(ptr: Any, head: Any, label: Any, weight: Any, best: Any, v: int, arc: int) -> int:
-    """The arc of a node that follows `arc` by value, then by number; the first one after -1; -1 if there is none."""
+def longer(array: Any, size: int) -> Any:
+    """Return a copy of an array with room for `size` entries."""
+    wider = np.empty(size, array.dtype)
+    for k in range(len(array)):
+        wider[k] = array[k]
+    return wider
+
+
+@kernel
+def next_arc(ptr: Any, head: Any, label: Any, weight: Any, best: Any, v: int, arc: int) -> int:
+    """Return the arc of a node that follows `arc` in the order of values, the best one after -1, or -1 at the end."""
     limit = np.inf if arc < 0 else weight[label[arc]] + best[head[arc]]
     top, at = -np.inf, -1
     for e in range(ptr[v], ptr[v + 1]):
@@ -65,23 +74,23 @@ def _next_arc(ptr: Any, head: Any, label: Any, weight: Any, best: Any, v: int, a
 
 @kernel
 def k_best_labels(arrays: Any, c: Any, k: int) -> Any:
-    """The `k` best labels (fewer if there are fewer), best first up to rounding."""
+    """Return the `k` best labels, or all if there are fewer; best first up to rounding."""
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
     if n == 1:
         only = np.empty((1, len(const)))
-        only[0] = const
+        assign(only[0], const)
         return only
     weight = arc_weights(arrays, c)
     best = completions(arrays, weight)
-    # Emitted paths, one after the other.
+    # Emitted paths, concatenated.
     path_ptr = np.zeros(k + 1, np.int64)
     arcs, n_arcs = np.empty(64, np.int64), 0
     room = 256
     keys, heap, size = np.empty(room), np.empty(room, np.int64), 0
     cell_path, cell_place, cell_arc = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     n_cells = 1
-    cell_path[0], cell_place[0], cell_arc[0] = -1, 0, _next_arc(ptr, head, label, weight, best, 0, -1)
+    cell_path[0], cell_place[0], cell_arc[0] = -1, 0, next_arc(ptr, head, label, weight, best, 0, -1)
     push(keys, heap, size, best[0], 0)
     size += 1
     found = 0
@@ -91,10 +100,7 @@ def k_best_labels(arrays: Any, c: Any, k: int) -> Any:
         size -= 1
         place = cell_place[cell]
         if n_arcs + n + place > len(arcs):
-            longer = np.empty(2 * (n_arcs + n + place), np.int64)
-            for x in range(n_arcs):
-                longer[x] = arcs[x]
-            arcs = longer
+            arcs = longer(arcs, 2 * (n_arcs + n + place))
         first = n_arcs
         prefix = 0.0
         v = 0
@@ -107,19 +113,14 @@ def k_best_labels(arrays: Any, c: Any, k: int) -> Any:
         e = cell_arc[cell]
         position = place
         while True:
-            # The arc e is taken at node v; what else could be taken here?
-            other = _next_arc(ptr, head, label, weight, best, v, e)
+            # The path takes arc e at node v; a new cell takes the next best arc instead.
+            other = next_arc(ptr, head, label, weight, best, v, e)
             if other >= 0:
                 if n_cells + 1 >= room:
-                    wider = 2 * room
-                    new_keys, new_heap = np.empty(wider), np.empty(wider, np.int64)
-                    new_path, new_place = np.empty(wider, np.int64), np.empty(wider, np.int64)
-                    new_arc = np.empty(wider, np.int64)
-                    for x in range(room):
-                        new_keys[x], new_heap[x] = keys[x], heap[x]
-                        new_path[x], new_place[x], new_arc[x] = cell_path[x], cell_place[x], cell_arc[x]
-                    keys, heap, cell_path, cell_place, cell_arc = new_keys, new_heap, new_path, new_place, new_arc
-                    room = wider
+                    room *= 2
+                    keys, heap = longer(keys, room), longer(heap, room)
+                    cell_path, cell_place = longer(cell_path, room), longer(cell_place, room)
+                    cell_arc = longer(cell_arc, room)
                 cell_path[n_cells], cell_place[n_cells], cell_arc[n_cells] = found, position, other
                 push(keys, heap, size, prefix + (weight[label[other]] + best[head[other]]), n_cells)
                 size += 1
@@ -131,15 +132,14 @@ def k_best_labels(arrays: Any, c: Any, k: int) -> Any:
             position += 1
             if v == n - 1:
                 break
-            e = _next_arc(ptr, head, label, weight, best, v, -1)
+            e = next_arc(ptr, head, label, weight, best, v, -1)
         path_ptr[found] = first
         found += 1
         path_ptr[found] = n_arcs
     Z = np.empty((found, len(const)))
     for row in range(found):
         z = Z[row]
-        for j in range(len(const)):
-            z[j] = const[j]
+        assign(z, const)
         for x in range(path_ptr[row], path_ptr[row + 1]):
             write_pairs(arrays, arcs[x], z)
     return Z

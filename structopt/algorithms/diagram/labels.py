@@ -1,7 +1,7 @@
 """Labels of arcs: lists of (variable, value), each list stored once.
 
-Along a path the items come in one order, so that equal sets of pairs are equal lists. Arrays are as long as they may
-ever get: memory that is not written to is not allocated.
+Items come in one order along a path, so equal sets of pairs are equal lists. Arrays have their maximum length from the
+start, because memory is only allocated when it is written.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _HASH_1, _HASH_2 = -4658895280553007687, -7723592293110705685
 
 @kernel
 def new_store() -> Any:
-    """An empty store: hashes, pointers, variables and values of labels, and how many labels and pairs there are.
-
-    Label 0 is the empty one.
-    """
+    """Return an empty store of hashes, pointers, variables, values and counts; label 0 is the empty list."""
     hashes = np.empty(MOST_LABELS, np.int64)
     ptr = np.empty(MOST_LABELS + 1, np.int64)
     variables = np.empty(MOST_PAIRS, np.int32)
@@ -37,28 +34,33 @@ def new_store() -> Any:
 
 @kernel
 def grown(table: Any, hashes: Any, counts: Any) -> Any:
-    """The table of labels with room for one more."""
+    """Return the hash table, enlarged if one more label would fill it by more than half."""
     if 2 * (counts[0] + 1) <= len(table):
         return table
-    size = 4 * len(table)
-    wider = np.full(size, -1, np.int32)
-    for k in range(1, counts[0]):
+    return rehashed(hashes, 1, counts[0], 4 * len(table))
+
+
+@kernel
+def rehashed(hashes: Any, first: int, end: int, size: int) -> Any:
+    """Return a hash table of the indices ``first:end`` into `hashes`, with open addressing."""
+    table = np.full(size, -1, np.int32)
+    for k in range(first, end):
         slot = hashes[k] & (size - 1)
-        while wider[slot] >= 0:
+        while table[slot] >= 0:
             slot = (slot + 1) & (size - 1)
-        wider[slot] = k
-    return wider
+        table[slot] = k
+    return table
 
 
 @kernel
 def add_label(store: Any, table: Any, variables: Any, values: Any, n: int) -> int:
-    """The number of a label, a new one if need be; -1 if the store is full."""
+    """Return the number of a label, which is added if it is new; -1 if the store is full."""
     hashes, ptr, stored_variables, stored_values, counts = store
     if n == 0:
         return 0
     code = np.int64(n)
     for k in range(n):
-        # Different values of equal hash are distinguished below.
+        # Different values with equal hashes are compared below.
         digits = values[k] * 65536.0
         code = (code ^ (variables[k] * _HASH_1 + (np.int64(digits) if abs(digits) < 9e18 else 0))) * _HASH_2
         code ^= code >> 31
@@ -90,7 +92,7 @@ def add_label(store: Any, table: Any, variables: Any, values: Any, n: int) -> in
 
 @kernel
 def joined_label(store: Any, table: Any, one: int, other: int, variables: Any, values: Any) -> int:
-    """The label of the pairs of two, in this order; -1 if the store is full. `variables` and `values` are scratch."""
+    """Return the label of the pairs of `one` followed by the pairs of `other`; -1 if the store is full."""
     _, ptr, stored_variables, stored_values, _ = store
     if one == 0:
         return other

@@ -1,4 +1,4 @@
-"""The best label: the longest path through a diagram, for one objective and for a batch."""
+"""Longest path through a diagram, for one objective and for a batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from structopt._jit.products import dot
 
 __all__ = ["arc_weights", "best_label", "best_labels", "completions", "weight_lanes", "write_pairs"]
 
-#: The type of numbers of nodes, labels and variables where arrays are indexed by them: whether a number is negative,
-#: which Python allows, is otherwise asked each time, and takes as long as the sums.
+#: Type of array indices. Python allows negative indices, and testing signed ones takes as long as the sums.
 _U = np.uint32
 
 
 @kernel
 def arc_weights(arrays: Any, c: Any) -> Any:
-    """What each label of an arc is worth."""
+    """Return the value of each label of an arc."""
     _, _, _, label_ptr, label_variable, label_value, _ = arrays
     weight = np.empty(len(label_ptr) - 1)
     for k in range(len(weight)):
@@ -32,7 +31,7 @@ def arc_weights(arrays: Any, c: Any) -> Any:
 
 @kernel
 def weight_lanes(arrays: Any, C: Any, some: Any, costs: Any, weight: Any) -> None:
-    """`arc_weights` of `LANES` rows of `C`, a lane each; `costs` has room for the rows themselves."""
+    """Compute `arc_weights` for `LANES` rows of `C`, one per lane; `costs` is scratch for the rows."""
     _, _, _, label_ptr, label_variable, label_value, _ = arrays
     for j in range(C.shape[1]):
         for k in range(LANES):
@@ -46,7 +45,7 @@ def weight_lanes(arrays: Any, C: Any, some: Any, costs: Any, weight: Any) -> Non
 
 @kernel
 def completions(arrays: Any, weight: Any) -> Any:
-    """The value of the best path from each node to the terminal."""
+    """Return the value of the best path from each node to the terminal."""
     ptr, head, label, _, _, _, _ = arrays
     n = len(ptr) - 1
     best = np.zeros(n)
@@ -70,10 +69,7 @@ def write_pairs(arrays: Any, arc: int, z: Any) -> None:
 
 @kernel
 def best_label(packed: Any, real: Any, c: Any, z: Any) -> float:
-    """Write the best label to `z` and return its value; of equal ones that of the first arcs.
-
-    All in one function on few arrays (`Diagram.packed`): calls of microseconds are the most frequent ones.
-    """
+    """Write the best label to `z` and return its value; ties go to the first arcs."""
     n, n_arcs, n_labels = packed[0], packed[1], packed[2]
     first = 3 + n + 1
     ptr, head, label = packed[3:first], packed[first : first + n_arcs], packed[first + n_arcs : first + 2 * n_arcs]
@@ -98,7 +94,7 @@ def best_label(packed: Any, real: Any, c: Any, z: Any) -> float:
         z[j] = const[j]
     v = 0
     while v < n - 1:
-        # The maximum is found again, rather than looked up: no expression has to round alike twice.
+        # The maximum is computed again, so the comparison does not depend on how a stored value was rounded.
         top, at = -np.inf, ptr[v]
         for e in range(ptr[v], ptr[v + 1]):
             value = weight[_U(label[e])] + best[_U(head[e])]
@@ -112,7 +108,7 @@ def best_label(packed: Any, real: Any, c: Any, z: Any) -> float:
 
 @kernel
 def _best_lanes(ptr: Any, head: Any, label: Any, weight: Any, best: Any) -> None:
-    """`completions` of `LANES` examples side by side."""
+    """Compute `completions` for `LANES` examples side by side."""
     n = len(ptr) - 1
     store(best, (n - 1) * LANES, everywhere(0.0))
     for v in range(n - 2, -1, -1):
@@ -124,7 +120,7 @@ def _best_lanes(ptr: Any, head: Any, label: Any, weight: Any, best: Any) -> None
 
 @kernel
 def best_labels(arrays: Any, C: Any, Z: Any, values: Any) -> None:
-    """`best_label` for every row of `C`."""
+    """Write `best_label` for each row of `C`."""
     ptr, head, label, label_ptr, _, _, const = arrays
     n, n_variables = len(ptr) - 1, C.shape[1]
     costs, weight, best = room(n_variables), room(len(label_ptr) - 1), room(n)

@@ -1,8 +1,9 @@
-"""The order in which items are decided: candidates, and an estimate of the size of the diagram that each would give.
+"""Order in which items are decided: candidates, and an estimate of the size of each order's diagram.
 
-The width after some items is estimated by ``2^min(P, W + min(R, B))``: P counts the bits of all decisions so far, W and
-R those of the open rows (W the *wide* ones, that touch more than a third of the items; a row has no more bits than the
-entries done, the entries left, and the values of its activity), B those of the decisions that have an open row left.
+The width after some items is estimated by ``2^min(P, W + min(R, B))``. P counts the bits of all decisions so far. W and
+R count the bits of open rows; W those of *wide* rows, which contain more than a third of the items. A row has no more
+bits than its entries done, its entries left, and the values of its activity. B counts the bits of decisions in open
+rows.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ __all__ = ["best_orders"]
 
 IntArray = npt.NDArray[np.int64]
 
-#: Beyond this many entries of the graph of items that share a row, only the declared order and the greedy ones count.
+#: With more entries in the graph of items that share a row, only the declared and the greedy orders are candidates.
 _MOST_ENTRIES = 2_000_000
-#: Starts of the greedy orders: all five where the work is small; one, and one order, where it is large (a row of
-#: thousands of items, which is refused, or narrow in every order).
+#: Limits of work up to which all five starts of greedy orders are tried, or two of them. Beyond, one start and one
+#: order are tried.
 _MOST_WORK, _LARGE_WORK = 3_000_000, 30_000_000
 
 
 def best_orders(program: Program, block: IntArray) -> list[IntArray]:
-    """The two orders of a block's items with the least estimates, the best first."""
+    """Return the two orders of a block's items with the least estimates, the best first."""
     if len(block) <= 2:
         return [block]
     items, rows = program.items, program.rows
@@ -65,22 +66,13 @@ def best_orders(program: Program, block: IntArray) -> list[IntArray]:
 
 @kernel
 def _structure(block: Any, items: Any, rows: Any) -> Any:
-    """Rows of the block's items and items of its rows, with the bits of each entry.
-
-    Returns
-    -------
-    item_ptr, item_rows : the rows of each item, locally numbered
-    row_ptr, row_items, row_bits : the items of each row, and the log2 of the values that each may add
-    span_bits : log2 of the number of values of a row's activity
-    option_bits, options : log2 and number of the options of each item
-    group : the component of each row, or -1
-    """
+    """Return the rows of each item and the items of each row, with the bits of each entry."""
     n = len(block)
     number = np.full(len(rows.lower), -1, np.int64)
     n_components = 0
     for r in range(len(rows.lower)):
         n_components = max(n_components, rows.component[r] + 1)
-    # A component counts as one more row of all its items, without bits: they have to be decided together.
+    # A component counts as one more row without bits: all its items have to be decided together.
     joint, seen = np.full(n_components, -1, np.int64), np.full(n_components, -1, np.int64)
     n_rows = n_entries = 0
     for x in range(n):
@@ -165,7 +157,7 @@ def _total_bits(row_ptr: Any, row_bits: Any) -> Any:
 
 @kernel
 def _rows_left(row_ptr: Any, group: Any) -> Any:
-    """Entries of each row, and for components those of all their rows: what has to be decided before a row closes."""
+    """Return the entries of each row, and the entries of all rows of each component."""
     left = np.empty(len(group), np.int64)
     n_groups = 0
     for r in range(len(group)):
@@ -180,14 +172,14 @@ def _rows_left(row_ptr: Any, group: Any) -> Any:
 
 @kernel
 def _estimate(structure: Any, order: Any) -> float:
-    """Sum over the layers of the estimated width times the number of options."""
+    """Sum the estimated width times the number of options over the layers."""
     item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, options, group, bits = structure
     n, n_rows = len(order), len(span_bits)
     total = _total_bits(row_ptr, row_bits)
     done = np.zeros(n_rows)
     now = np.zeros(n_rows)
     left, of_group = _rows_left(row_ptr, group)
-    open_rows = np.zeros(n, np.int64)  # of each item
+    open_rows = np.zeros(n, np.int64)  # per item
     for x in range(n):
         open_rows[x] = item_ptr[x + 1] - item_ptr[x]
     wide = np.zeros(n_rows, np.bool_)
@@ -258,11 +250,7 @@ def _estimate(structure: Any, order: Any) -> float:
 
 @kernel
 def _greedy(structure: Any, start: int, separators: bool) -> Any:
-    """An order that keeps little open: at each step the neighbour of the open rows that adds least.
-
-    With `separators` the bits of decided items with an open row count, wide rows apart (ties: fewest open neighbours);
-    otherwise the bits of open rows (ties: most rows closed).
-    """
+    """Build an order that adds at each step the neighbour of the open rows with the least new bits."""
     item_ptr, item_rows, row_ptr, row_items, row_bits, span_bits, option_bits, _, group, bits = structure
     n, n_rows = len(option_bits), len(span_bits)
     total = _total_bits(row_ptr, row_bits)
@@ -304,7 +292,7 @@ def _greedy(structure: Any, start: int, separators: bool) -> Any:
                             continue
                         if closes:
                             closing += 1
-                            # Decided items for which this was the last open row.
+                            # Decided items whose last open row this was.
                             for f in range(row_ptr[r], row_ptr[r + 1]):
                                 if decided[row_items[f]] and open_rows[row_items[f]] == 1:
                                     change -= option_bits[row_items[f]]

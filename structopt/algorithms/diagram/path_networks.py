@@ -1,4 +1,4 @@
-"""Paths of a directed acyclic graph as a diagram: the graph is its own diagram, and nothing is compiled."""
+"""Directed acyclic graphs as diagrams: if labels are paths, the graph needs no compilation."""
 
 from __future__ import annotations
 
@@ -14,16 +14,7 @@ __all__ = ["diagram_of_paths", "path_diagram"]
 
 
 def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
-    """The diagram of a space whose labels are recognised as the paths of a graph; None for other spaces.
-
-    Parameters
-    ----------
-    space : CompiledSpace
-
-    Returns
-    -------
-    Diagram or None
-    """
+    """Return the diagram of a space whose labels are recognised as paths of a graph, or None."""
     if not space.is_integral or space.separations:
         return None
     structure = recognize(space)
@@ -37,30 +28,14 @@ def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
 
 
 def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64], const: FloatArray) -> Diagram:
-    """The graph as a diagram, in which the sink of each pair is the source of the next.
-
-    Arcs that no path from a source to its sink uses are left out; their variables are 0 in every label.
-
-    Parameters
-    ----------
-    path : Path
-    space : CompiledSpace
-    columns : ndarray of int
-        The variable of each arc.
-    const : ndarray
-        Values of the variables that are no arcs; 0 for the arcs.
-
-    Returns
-    -------
-    Diagram
-    """
+    """Return a path graph as a diagram, with the sink of each pair joined to the next source."""
     n = path.order.size
     block = _blocks(path.ptr, path.arc, path.head, path.order, path.sources, path.sinks)
     place = np.empty(n, dtype=np.int64)
     place[path.order] = np.arange(n)
     inner = block >= 0
     inner[path.sinks] = False
-    # By block, and within it in topological order: the source comes first, as all nodes are reached from it.
+    # By block, and then in topological order; the source comes first, because it reaches all nodes.
     nodes = np.flatnonzero(inner)
     nodes = nodes[np.lexsort((place[nodes], block[nodes]))]
     number = np.full(n, -1, dtype=np.int64)
@@ -71,7 +46,7 @@ def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64
     ptr = np.zeros(nodes.size + 2, dtype=np.int64)
     np.cumsum(np.bincount(number[path.tail[arcs]], minlength=nodes.size), out=ptr[1:-1])
     ptr[-1] = ptr[-2]
-    each = np.arange(arcs.size + 1, dtype=np.int32)  # a label for every arc
+    each = np.arange(arcs.size + 1, dtype=np.int32)  # one label per arc
     return Diagram(
         ptr=ptr.astype(np.int32),
         head=number[path.head[arcs]].astype(np.int32),
@@ -88,7 +63,7 @@ def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64
 def _blocks(
     ptr: IntArray, arc: IntArray, head: IntArray, order: IntArray, sources: IntArray, sinks: IntArray
 ) -> IntArray:
-    """The pair of source and sink between which a node lies, -1 where it lies between none."""
+    """Return the number of the source and sink between which each node lies, or -1."""
     n = order.size
     leads = np.zeros(n, np.bool_)
     leads[sinks] = True

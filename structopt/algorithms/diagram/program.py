@@ -1,9 +1,8 @@
-"""Input of the diagram compiler: decisions (items), what they add to each integer row, and continuous components.
+"""Input of the diagram compiler: items, their effects on integer rows, and continuous components.
 
-An *item* is one decision: an integer variable (options: its values), or the 0/1 variables of a row ``sum = 1``
-(options: which of them is 1). A *component* is a connected set of continuous variables, joined by the rows that they
-share. Its variables must follow from the integer ones: once all items of its rows are decided, bound propagation over
-these rows must leave one point or none.
+An *item* is one decision: the value of an integer variable, or the choice among the 0/1 variables of a row ``sum = 1``.
+Its possible values are its *options*. A *component* is a connected set of continuous variables, linked by shared rows.
+Once all items of its rows are decided, bound propagation must leave at most one point.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ __all__ = ["Components", "Items", "Program", "Rows", "program_of"]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-#: Values of one integer variable.
+#: Most values of one integer variable.
 MOST_VALUES = 1000
 
 
 class Items(NamedTuple):
-    """The decisions. Option o of all options sets variable ``option_variable[o]`` to ``option_value[o]``.
+    """Decisions with their options, and the effects of each option on rows.
 
-    Options ``option_ptr[i]:option_ptr[i + 1]`` are those of item i, which touches the rows
-    ``touched[touched_ptr[i]:touched_ptr[i + 1]]``; its options add ``effects[effect_ptr[i] + option * n_touched + k]``
-    to the k-th of them.
+    Item i has the options ``option_ptr[i]:option_ptr[i + 1]``. Option o sets variable ``option_variable[o]`` to
+    ``option_value[o]``. Item i touches the rows ``touched[touched_ptr[i]:touched_ptr[i + 1]]``. Its k-th option adds
+    ``effects[effect_ptr[i] + k * n_touched + t]`` to the t-th of these rows.
     """
 
     option_ptr: IntArray
@@ -49,7 +48,7 @@ class Items(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Integer rows; `component` is -1 where no continuous variable takes part."""
+    """Integer rows; `component` is -1 for rows without continuous variables."""
 
     lower: IntArray
     upper: IntArray
@@ -59,9 +58,9 @@ class Rows(NamedTuple):
 class Components(NamedTuple):
     """Continuous variables by connected component; components with equal matrices and bounds are of one kind.
 
-    Kind k has the rows ``kind_row_ptr[k]:kind_row_ptr[k + 1]`` of one matrix in CSR form (`indptr`, `indices`, `data`),
-    with bounds `row_lower`, `row_upper` and the `scale` of the integer activities that enter them, and the variables
-    with bounds ``lower[kind_variable_ptr[k]:kind_variable_ptr[k + 1]]``.
+    Kind k has the rows ``kind_row_ptr[k]:kind_row_ptr[k + 1]`` of a CSR matrix and the variable bounds
+    ``lower[kind_variable_ptr[k]:kind_variable_ptr[k + 1]]``. `scale` converts integer activities to the units of the
+    rows.
     """
 
     kind: IntArray
@@ -83,31 +82,21 @@ class Components(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A space ready to be compiled.
-
-    Attributes
-    ----------
-    const : float array, shape (n_variables,)
-        The fixed variables; 0 for the others.
-    items, rows, components
-    row_source : int array
-        Rows of the space that the integer rows come from.
-    unsure : int array
-        Rows of the space with activities that only a tolerance accepts, unless other rows exclude them.
-    blocks : list of int arrays
-        Items that hang together through rows, by their first variable.
-    exact : ExactRows
-        All rows of the space, for the check of those that are not certified.
-    """
+    """Space that is ready for compilation."""
 
     space: CompiledSpace
+    #: Values of the fixed variables; 0 for the others.
     const: FloatArray
     items: Items
     rows: Rows
     components: Components
+    #: Rows of the space that the integer rows come from.
     row_source: IntArray
+    #: Rows of the space with activities that only a tolerance accepts, unless other rows exclude them.
     unsure: IntArray
+    #: Sets of items that share rows, ordered by their first variable.
     blocks: list[IntArray]
+    #: All rows of the space, to check the rows that are not certified.
     exact: ExactRows
 
     @property
@@ -116,25 +105,15 @@ class Program:
         return len(self.items.option_ptr) - 1
 
     def item_variables(self, item: int) -> IntArray:
-        """The variables that an item decides."""
+        """Return the variables that an item decides."""
         options = slice(int(self.items.option_ptr[item]), int(self.items.option_ptr[item + 1]))
         return np.unique(self.items.option_variable[options])
 
 
 def program_of(space: CompiledSpace) -> Program:
-    """Integer rows, items and continuous components of a space.
-
-    Raises
-    ------
-    DiagramRefused
-        If a variable is unbounded, has too many values, or a continuous variable is in no row.
-    InfeasibleSpace
-        If bounds or rows of fixed variables exclude every label.
-    """
+    """Return the integer rows, items and continuous components of a space."""
     if space.separations:
-        raise DiagramRefused(
-            f"{space!r} has rows that a function finds: a diagram is made of listed ones.", "lazy rows"
-        )
+        raise DiagramRefused(f"{space!r} has lazy rows; a diagram needs all rows in advance.", "lazy rows")
     if not space.is_integral:
         raise DiagramRefused(f"{space!r} has no integer variables, so its labels are not a finite set.", "no integers")
     lower, upper = _bounds(space)
@@ -145,7 +124,7 @@ def program_of(space: CompiledSpace) -> Program:
     if extreme.size:
         name = space.row_names[int(row_of[extreme[0]])]
         raise DiagramRefused(
-            f"Row {name} has the coefficient {matrix.data[extreme[0]]:g}, of which multiples overflow: multiply the "
+            f"Row {name} has the coefficient {matrix.data[extreme[0]]:g}; its multiples overflow. Multiply the "
             "row by a constant, or leave out a coefficient that is nearly 0.",
             "tolerance",
             rows=(name,),
@@ -172,13 +151,13 @@ def program_of(space: CompiledSpace) -> Program:
 
 
 def _bounds(space: CompiledSpace) -> tuple[FloatArray, FloatArray]:
-    """Bounds of all variables, integers for the integer ones, infinite ones tightened by the rows."""
+    """Return bounds of all variables: integers for integer ones, with infinite bounds tightened by the rows."""
     integer = space.integrality
     lower, upper = space.lower + 0.0, space.upper + 0.0
     infinite = integer & ~(np.isfinite(lower) & np.isfinite(upper))
     if infinite.any():
         low, up = propagated_bounds(space)
-        # The rows decide about labels, by their tolerance; these bounds only make the search finite.
+        # The rows decide about labels within their tolerance; these bounds only make the search finite.
         lower = np.where(infinite, np.maximum(lower, np.floor(low) - 1.0), lower)
         upper = np.where(infinite, np.minimum(upper, np.ceil(up) + 1.0), upper)
         still = infinite & ~(np.isfinite(lower) & np.isfinite(upper))
@@ -208,7 +187,7 @@ def _groups(
     upper: FloatArray,
     row_of: IntArray,
 ) -> list[IntArray]:
-    """Disjoint sets of 0/1 variables of which a row demands exactly one; the longest rows first."""
+    """Return disjoint sets of 0/1 variables that a row fixes to exactly one; the longest rows come first."""
     indptr, indices = space.matrix.indptr, space.matrix.indices
     entry = free[indices]
     binary = free & (lower == 0.0) & (upper == 1.0)
@@ -241,7 +220,7 @@ def _items(
     upper: FloatArray,
     row_of: IntArray,
 ) -> tuple[Items, IntArray, IntArray]:
-    """The items by their first variable, the rows that can fail or have continuous variables, and the unsure rows."""
+    """Return the items, the rows that can fail or have continuous variables, and the unsure rows."""
     single = free.copy()
     for members in groups:
         single[members] = False
@@ -253,7 +232,7 @@ def _items(
     values: list[FloatArray] = []
     for i, members in enumerate(parts):
         if len(members) > 1:
-            # The last variable first: then arcs in this order are labels in lexicographic order.
+            # The last variable comes first, so arcs in this order give labels in lexicographic order.
             order = np.sort(members)[::-1]
             option_of[order] = np.arange(len(order))
             variables.append(order)
@@ -281,7 +260,7 @@ def _items(
     )  # fmt: skip
     least, most = _extreme_activities(*arguments, space.n_rows)
     can_fail = (most > exact.upper) | (least < exact.lower)
-    # Components need all rows of theirs, also those that no free integer variable touches.
+    # Components need all their rows, including rows without free integer variables.
     kept = np.flatnonzero(can_fail | continuous_rows)
     impossible = ~continuous_rows & ((least > exact.upper) | (most < exact.lower))
     if impossible.any():
@@ -310,7 +289,7 @@ def _extreme_activities(
     coefficients: Any,
     n_rows: int,
 ) -> Any:
-    """Least and largest activity of each row, if every item is free."""
+    """Return the least and the largest activity of each row if every item is free."""
     least, most = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
     low, high = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
     hits = np.zeros(n_rows, np.int64)
@@ -330,7 +309,7 @@ def _extreme_activities(
                 hits[r] += 1
         for t in range(n_touched):
             r = rows[t]
-            if group[i] and hits[r] < n_options:  # the others add nothing
+            if group[i] and hits[r] < n_options:  # the other options add nothing
                 low[r], high[r] = min(low[r], np.int64(0)), max(high[r], np.int64(0))
             least[r] += low[r]
             most[r] += high[r]
@@ -352,7 +331,7 @@ def _effects(
     coefficients: Any,
     number: Any,
 ) -> Any:
-    """Rows that each item touches, and what its options add to them."""
+    """Return the rows that each item touches, and the effects of its options on these rows."""
     n_items = len(group)
     place = np.full(len(number), -1, np.int64)
     touched_ptr = np.zeros(n_items + 1, np.int64)
@@ -399,14 +378,14 @@ def _components(
     lower: FloatArray,
     upper: FloatArray,
 ) -> Components:
-    """Connected components of the continuous variables that are not fixed."""
+    """Return the connected components of the continuous variables that are not fixed."""
     variables, rows = np.flatnonzero(loose), np.flatnonzero(continuous_rows)
     part = space.matrix[rows][:, variables]
     alone = np.flatnonzero(np.diff(part.tocsc().indptr) == 0)
     if alone.size:
         name = space.variable_names[int(variables[alone[0]])]
         raise DiagramRefused(
-            f"Continuous variable {name} is in no row, so that it does not follow from the integer ones.",
+            f"Continuous variable {name} is in no row, so the integer variables do not determine it.",
             "not determined",
         )
     size = len(rows) + len(variables)
@@ -471,7 +450,7 @@ def _components(
 
 
 def _blocks(items: Items, rows: Rows) -> list[IntArray]:
-    """Sets of items that no row connects."""
+    """Return sets of items that no row connects."""
     n_items = len(items.option_ptr) - 1
     n_rows, n_components = len(rows.component), int(rows.component.max(initial=-1)) + 1
     size = n_items + n_rows + n_components

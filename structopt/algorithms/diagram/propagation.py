@@ -1,4 +1,4 @@
-"""Continuous variables that follow from the integer ones: bound propagation over the rows of one component."""
+"""Bound propagation over the rows of one component, which determines its continuous variables."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ from structopt._jit import kernel
 
 __all__ = ["DEAD", "NO_VALUE", "POINT", "UNCLEAR", "UNCLEAR_VALUE", "UNDETERMINED_BOX", "propagate"]
 
-#: One point is left; none; a whole box; none, but only by less than tolerances decide about.
+#: Results: one point, no point, a box of points, or no point except within tolerances.
 POINT, DEAD, UNDETERMINED_BOX, UNCLEAR = 0, 1, 2, 3
 
-#: In place of the value of a variable that has none, or that a tolerance decides about. Arcs with such labels may still
-#: turn out to be on no path.
+#: Values that mark a variable as undetermined, or determined by a tolerance. Arcs with such labels may turn out to be
+#: on no path.
 NO_VALUE, UNCLEAR_VALUE = 1e300, 2e300
 
 _ROUNDS = 50
-#: Differences below are rounding; gaps below `_CLEAR` might be closed by the tolerance of rows.
+#: Smaller differences are rounding errors. The tolerance of rows might close gaps below `_CLEAR`.
 _ROUNDING, _CLEAR = 1e-9, 1e-4
 
 
 @kernel
 def propagate(components: Any, kind: int, activity: Any, point: Any) -> int:
-    """What the rows of a component leave of its variables, once the integer variables have these activities.
-
-    Rows are taken without any slack: slacks would add up over the columns, and nothing would be determined. The point
-    is written to `point`, with values within 1e-9 of an integer made so.
-    """
+    """Propagate bounds for given integer activities of a component's rows, and write a unique point to `point`."""
     first_row, last_row = components.kind_row_ptr[kind], components.kind_row_ptr[kind + 1]
     first, n = components.kind_variable_ptr[kind], components.kind_variable_ptr[kind + 1]
     n -= first
@@ -41,7 +37,7 @@ def propagate(components: Any, kind: int, activity: Any, point: Any) -> int:
         for r in range(first_row, last_row):
             done = activity[r - first_row] / components.scale[r]
             most, least = components.row_upper[r] - done, components.row_lower[r] - done
-            # Smallest and largest sum of the row's terms, without the infinite ones, which are counted.
+            # Smallest and largest sum of the row's finite terms; infinite terms are counted.
             small = large = 0.0
             n_small = n_large = 0
             for p in range(components.indptr[r], components.indptr[r + 1]):
@@ -58,7 +54,7 @@ def propagate(components: Any, kind: int, activity: Any, point: Any) -> int:
             for p in range(components.indptr[r], components.indptr[r + 1]):
                 a, j = components.data[p], components.indices[p]
                 below, above = (a * low[j], a * up[j]) if a > 0.0 else (a * up[j], a * low[j])
-                # The other terms' ends.
+                # Extreme sums of the other terms.
                 others_small = n_small - (1 if below == -np.inf else 0)
                 others_large = n_large - (1 if above == np.inf else 0)
                 new_low, new_up = low[j], up[j]
@@ -74,7 +70,7 @@ def propagate(components: Any, kind: int, activity: Any, point: Any) -> int:
                         new_low = max(new_low, end)
                     else:
                         new_up = min(new_up, end)
-                # Only what is more than rounding counts, or two bounds might creep towards each other for ever.
+                # Changes within rounding are ignored; otherwise two bounds might approach each other endlessly.
                 if new_up < up[j] - 1e-12 * max(1.0, abs(new_up)) or new_low > low[j] + 1e-12 * max(1.0, abs(new_low)):
                     moved = True
                     gap = new_low - new_up
@@ -87,7 +83,7 @@ def propagate(components: Any, kind: int, activity: Any, point: Any) -> int:
                         now = new_low if end == 0 else new_up
                         if now == was:
                             continue
-                        # The sums above follow the new end.
+                        # Update the sums for the new bound.
                         if (end == 0) == (a > 0.0):
                             if was == -np.inf or was == np.inf:
                                 n_small -= 1

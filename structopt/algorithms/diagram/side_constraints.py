@@ -1,9 +1,9 @@
-"""The best label within extra rows ``lower <= A z <= upper``: best-first search of paths with two bounds.
+"""Best-first search for the best label within extra rows ``lower <= A z <= upper``.
 
-A partial path is bounded by its value plus the best completion, and by the same for the Lagrangian ``c - mu A`` with
-multipliers from a few subgradient steps. Paths that no completion brings into a row are dropped, by the least and the
-largest activity of completions. The first path that reaches the terminal is optimal; an exhausted search proves
-that there is none.
+A partial path has two bounds: its value plus the best completion, and the same for the Lagrangian ``c - mu A``. The
+multipliers come from a few subgradient steps. A path is dropped if no completion satisfies the rows, by the least and
+largest activities of completions. The first path that reaches the terminal is optimal. An exhausted search proves
+infeasibility.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from structopt._jit import assign, kernel
-from structopt.algorithms.diagram.k_best import pop, push
+from structopt.algorithms.diagram.k_best import longer, next_arc, pop, push
 from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
 from structopt.space.tolerance import row_holds
 
@@ -22,16 +22,6 @@ __all__ = ["FOUND", "GAVE_UP", "NO_LABEL", "best_within"]
 FOUND, NO_LABEL, GAVE_UP = 0, 1, 2
 
 _STEPS = 30
-
-
-@kernel
-def _best_arc(ptr: Any, head: Any, label: Any, weight: Any, best: Any, v: int) -> int:
-    top, at = -np.inf, -1
-    for e in range(ptr[v], ptr[v + 1]):
-        value = weight[label[e]] + best[head[e]]
-        if value > top:
-            top, at = value, e
-    return at
 
 
 @kernel
@@ -52,12 +42,12 @@ def _holds(rows: Any, lower: Any, upper: Any, units: Any, tolerance: float, z: A
 def best_within(
     arrays: Any, c: Any, rows: Any, lower: Any, upper: Any, units: Any, tolerance: float, max_cells: int, z: Any
 ) -> int:
-    """Write the best label within dense `rows` to `z`; FOUND, NO_LABEL, or GAVE_UP after `max_cells` paths."""
+    """Write the best label within dense `rows` to `z`; return FOUND, NO_LABEL, or GAVE_UP after `max_cells` paths."""
     ptr, head, label, label_ptr, _, _, const = arrays
     n, m, n_labels = len(ptr) - 1, len(rows), len(label_ptr) - 1
     weight = arc_weights(arrays, c)
     best = completions(arrays, weight)
-    # Of each row: what arcs add, and the least and largest that completions add.
+    # Activity of each arc label in each row, and least and largest activity of completions.
     row_weight = np.empty((m, n_labels))
     least, most = np.zeros((n, m)), np.zeros((n, m))
     low, up, base = np.empty(m), np.empty(m), np.zeros(m)
@@ -69,7 +59,7 @@ def best_within(
         for j in range(len(const)):
             base[r] += rows[r, j] * const[j]
             size += abs(rows[r, j] * const[j])
-        # The largest room of any label; `_holds` checks each label itself.
+        # Largest tolerance of any label; `_holds` checks each label itself.
         room = tolerance * max(units[r], size + _most_size(arrays, rows[r])) * 1.001
         low[r], up[r] = lower[r] - room - base[r], upper[r] + room - base[r]
 
@@ -101,8 +91,7 @@ def best_within(
         size_ -= 1
         v = node[cell]
         if v == n - 1:
-            for j in range(len(z)):
-                z[j] = const[j]
+            assign(z, const)
             x = cell
             while parent[x] >= 0:
                 write_pairs(arrays, by_arc[x], z)
@@ -115,9 +104,9 @@ def best_within(
             return GAVE_UP
         if n_cells + degree > room_:
             wider = 2 * (n_cells + degree)
-            keys, heap = _longer(keys, wider), _longer(heap, wider)
-            node, parent, by_arc = _longer(node, wider), _longer(parent, wider), _longer(by_arc, wider)
-            value, dual = _longer(value, wider), _longer(dual, wider)
+            keys, heap = longer(keys, wider), longer(heap, wider)
+            node, parent, by_arc = longer(node, wider), longer(parent, wider), longer(by_arc, wider)
+            value, dual = longer(value, wider), longer(dual, wider)
             activities = np.empty((wider, m))
             for x in range(n_cells):
                 assign(activities[x], activity[x])
@@ -143,16 +132,8 @@ def best_within(
 
 
 @kernel
-def _longer(array: Any, size: int) -> Any:
-    wider = np.empty(size, array.dtype)
-    for k in range(len(array)):
-        wider[k] = array[k]
-    return wider
-
-
-@kernel
 def _most_size(arrays: Any, row: Any) -> float:
-    """The largest sum of absolute terms of a row over all labels."""
+    """Return the largest sum of absolute terms of a row over all labels."""
     _, _, _, label_ptr, label_variable, label_value, _ = arrays
     size = np.zeros(len(label_ptr) - 1)
     for k in range(len(size)):
@@ -163,7 +144,7 @@ def _most_size(arrays: Any, row: Any) -> float:
 
 @kernel
 def _multipliers(arrays: Any, weight: Any, best: Any, row_weight: Any, least: Any, most: Any, low: Any, up: Any) -> Any:
-    """Multipliers of the rows by subgradient steps on the Lagrangian; positive for upper bounds."""
+    """Return multipliers of the rows by subgradient steps on the Lagrangian; positive for upper bounds."""
     ptr, head, label, _, _, _, _ = arrays
     n, m, n_labels = len(ptr) - 1, len(row_weight), len(weight)
     spread = best[0] + completions(arrays, -weight)[0]
@@ -178,8 +159,7 @@ def _multipliers(arrays: Any, weight: Any, best: Any, row_weight: Any, least: An
     dual_weight = np.empty(n_labels)
     for _ in range(_STEPS):
         bound = 0.0
-        for k in range(n_labels):
-            dual_weight[k] = weight[k]
+        assign(dual_weight, weight)
         for r in range(m):
             if now[r] != 0.0:
                 for k in range(n_labels):
@@ -189,13 +169,12 @@ def _multipliers(arrays: Any, weight: Any, best: Any, row_weight: Any, least: An
         bound += value[0]
         if bound < found_value:
             found_value = bound
-            for r in range(m):
-                found[r] = now[r]
+            assign(found, now)
         for r in range(m):
             slope[r] = 0.0
         v = 0
         while v < n - 1:
-            e = _best_arc(ptr, head, label, dual_weight, value, v)
+            e = next_arc(ptr, head, label, dual_weight, value, v, -1)
             for r in range(m):
                 slope[r] += row_weight[r, label[e]]
             v = head[e]
@@ -219,7 +198,7 @@ def _multipliers(arrays: Any, weight: Any, best: Any, row_weight: Any, least: An
         for r in range(m):
             was = now[r]
             now[r] += step * scale[r] * slope[r] / norm
-            # A multiplier that changes its sign stands at 0 first: there the bound changes sides.
+            # A multiplier that changes its sign is set to 0 first, because the active bound changes there.
             if was * now[r] < 0.0 or (now[r] > 0.0 and up[r] == np.inf) or (now[r] < 0.0 and low[r] == -np.inf):
                 now[r] = 0.0
         step *= 0.85

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from structopt._jit import kernel
+from structopt._jit import assign, kernel
+from structopt._jit.products import dot
 from structopt.algorithms.diagram.longest_path import arc_weights, completions, write_pairs
 
 __all__ = ["covariances", "expectations", "log_sums", "sample_labels"]
@@ -14,12 +15,9 @@ __all__ = ["covariances", "expectations", "log_sums", "sample_labels"]
 
 @kernel
 def _log_sums_from(arrays: Any, weight: Any) -> Any:
-    """The best value of a path from each node, and the log of the sum of exp(value - best) over all its paths.
-
-    The two are kept apart: next to a value of 1e17 the logarithm of a number of paths would be rounded away.
-    """
+    """Return for each node the value of its best path, and the log of the sum of exp(value - best) over its paths."""
     ptr, head, label, _, _, _, _ = arrays
-    best = completions(arrays, weight)
+    best = completions(arrays, weight)  # apart from the logarithm, which a large value would round away
     n = len(ptr) - 1
     rest = np.zeros(n)
     for v in range(n - 2, -1, -1):
@@ -31,25 +29,17 @@ def _log_sums_from(arrays: Any, weight: Any) -> Any:
 
 
 @kernel
-def _constant_value(const: Any, c: Any) -> float:
-    value = 0.0
-    for j in range(len(const)):
-        value += const[j] * c[j]
-    return value
-
-
-@kernel
 def log_sums(arrays: Any, C: Any, out: Any) -> None:
-    """``log sum_z exp(c . z)`` for every row of `C`."""
+    """Write ``log sum_z exp(c . z)`` for each row of `C`."""
     for i in range(len(C)):
         weight = arc_weights(arrays, C[i])
         best, rest = _log_sums_from(arrays, weight)
-        out[i] = _constant_value(arrays[6], C[i]) + best[0] + rest[0]
+        out[i] = dot(arrays[6], C[i]) + best[0] + rest[0]
 
 
 @kernel
 def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
-    """Expected label of the distribution ``exp(c . z) / Z`` and log Z, for every row of `C`."""
+    """Write the expected label under ``exp(c . z) / Z`` and log Z for each row of `C`."""
     ptr, head, label, label_ptr, label_variable, label_value, const = arrays
     n, n_labels = len(ptr) - 1, len(label_ptr) - 1
     probability, share = np.empty(n), np.empty(n_labels)
@@ -69,20 +59,16 @@ def expectations(arrays: Any, C: Any, mean: Any, out: Any) -> None:
                 part = probability[v] * np.exp(lead + rest[head[e]] - rest[v])
                 probability[head[e]] += part
                 share[label[e]] += part
-        for j in range(len(const)):
-            mean[i, j] = const[j]
+        assign(mean[i], const)
         for k in range(n_labels):
             for p in range(label_ptr[k], label_ptr[k + 1]):
                 mean[i, label_variable[p]] += share[k] * label_value[p]
-        out[i] = _constant_value(const, C[i]) + best[0] + rest[0]
+        out[i] = dot(const, C[i]) + best[0] + rest[0]
 
 
 @kernel
 def covariances(arrays: Any, C: Any, V: Any, out: Any) -> None:
-    """The derivative of the expected label of ``exp(c . z) / Z`` as c moves along v, for the rows of `C` and `V`.
-
-    The passes of `expectations`, forward and backward, each with the tangents of its numbers.
-    """
+    """Write the derivative of the expected label along v for the rows of `C` and `V`."""
     ptr, head, label, label_ptr, label_variable, label_value, _ = arrays
     n, n_labels = len(ptr) - 1, len(label_ptr) - 1
     probability, moved, share, log_change = np.empty(n), np.empty(n), np.empty(n_labels), np.empty(n)
@@ -90,7 +76,7 @@ def covariances(arrays: Any, C: Any, V: Any, out: Any) -> None:
         weight, slope = arc_weights(arrays, C[i]), arc_weights(arrays, V[i])
         best, rest = _log_sums_from(arrays, weight)
         log_change[n - 1] = 0.0
-        for v in range(n - 2, -1, -1):  # of the log of the sum over the paths from each node
+        for v in range(n - 2, -1, -1):  # change of the log of the sum over the paths from each node
             log_change[v] = 0.0
             for e in range(ptr[v], ptr[v + 1]):
                 lead = weight[label[e]] + best[head[e]] - best[v]
@@ -120,15 +106,14 @@ def covariances(arrays: Any, C: Any, V: Any, out: Any) -> None:
 
 @kernel
 def sample_labels(arrays: Any, c: Any, random: Any, Z: Any) -> None:
-    """Independent labels with probability proportional to ``exp(c . z)``; `random` is a numpy Generator."""
+    """Draw independent labels with probability proportional to ``exp(c . z)``."""
     ptr, head, label, _, _, _, const = arrays
     n = len(ptr) - 1
     weight = arc_weights(arrays, c)
     best, rest = _log_sums_from(arrays, weight)
     for i in range(len(Z)):
         z = Z[i]
-        for j in range(len(const)):
-            z[j] = const[j]
+        assign(z, const)
         v = 0
         while v < n - 1:
             left = random.random()
@@ -137,7 +122,7 @@ def sample_labels(arrays: Any, c: Any, random: Any, Z: Any) -> None:
                 lead = weight[label[e]] + best[head[e]] - best[v]
                 share = np.exp(lead + rest[head[e]] - rest[v])
                 if share > 0.0:
-                    at = e  # the last arc that has any share takes what rounding leaves over
+                    at = e  # the last arc with a positive share takes the rounding error
                 left -= share
                 if left < 0.0:
                     break

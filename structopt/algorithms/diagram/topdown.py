@@ -1,10 +1,10 @@
 """Top-down compilation: layers of exact states, one layer for each item.
 
-A state holds what the decisions so far have added to every row that is still open. Two prefixes with equal states have
-equal completions, and so have two whose activities a in a row fall between the same thresholds of its *suffix sums*:
-with S the sorted sums that the later items can add, row ``lower <= a + s <= upper`` holds for the sums with index in
-[#{s < lower - a}, #{s <= upper - a}). So a is replaced by one representative of its class, left out once every suffix
-satisfies the row, and the arc is dropped where none does.
+A state holds the activities of all open rows after the decisions so far. Prefixes with equal states have equal
+completions. Activities between the same thresholds of a row's *suffix sums*, the sums that later items can add, also
+have equal completions. With the sorted suffix sums S, row ``lower <= a + s <= upper`` holds for the sums with index in
+[#{s < lower - a}, #{s <= upper - a}). A representative of its class replaces a. A row leaves the state once every
+suffix satisfies it. An arc is dropped if no suffix does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from structopt._jit import assign, kernel
-from structopt.algorithms.diagram.labels import add_label, grown, new_store
+from structopt.algorithms.diagram.labels import add_label, grown, new_store, rehashed
 from structopt.algorithms.diagram.propagation import DEAD, NO_VALUE, POINT, UNCLEAR_VALUE, UNDETERMINED_BOX, propagate
 
 __all__ = [
@@ -29,37 +29,26 @@ __all__ = [
     "top_down",
 ]
 
-#: How a compilation ends.
+#: Results of a compilation.
 COMPILED, EMPTY, TOO_MANY_NODES, TOO_WIDE, TOO_MANY_ARCS, TOO_MUCH_WORK = 0, 1, 2, 3, 4, 5
 TOO_MANY_LABELS = 6
 
-#: A row with more suffix sums keeps its activities as they are.
+#: A row with more suffix sums keeps its activities unchanged.
 _MOST_SUMS = 40_000
-#: In place of the activity of a row that every completion satisfies.
+#: Replaces the activity of a row that every completion satisfies.
 _SATISFIED = -(1 << 62)
 _DROPPED = -(1 << 62) + 1
-#: Numbers in a layer for each state that it may have (31 MB in all by default): with more open rows fewer states fit.
+#: Numbers in a layer per allowed state (31 MB by default); with more open rows, fewer states are allowed.
 _MOST_COLUMNS = 64
 #: Odd constants of a 64-bit hash (splitmix64), as signed numbers.
 _HASH_1, _HASH_2, _HASH_3 = -7046029254386353131, -4658895280553007687, -7723592293110705685
-#: Limits of what one block may remember about its components.
+#: Most stored outcomes of one block's components, and numbers in them.
 _MOST_OUTCOMES, _MOST_OUTCOME_NUMBERS = 1 << 19, 1 << 23
 
 
 @kernel
 def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
-    """Sums that the later items can add to each row that an item touches.
-
-    Returns
-    -------
-    ptr, length : int64 arrays, one entry for each touched row of each item
-        Place in `sums`; length -1 where there are too many.
-    least, most : int64 arrays
-        Of all sums, also of those left out because no prefix can make use of them.
-    reach : int64 array
-        The largest activity after the item.
-    sums : int64 array
-    """
+    """Return the sums that later items can add to each touched row of each item."""
     n_touched, n_rows = len(items.touched), len(rows.lower)
     ptr, length = np.zeros(n_touched, np.int64), np.ones(n_touched, np.int64)
     least, most = np.zeros(n_touched, np.int64), np.zeros(n_touched, np.int64)
@@ -98,7 +87,7 @@ def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
             now_most[r] += distinct[n_options - 1]
             if now_length[r] < 0:
                 continue
-            # Only sums that some activity before this item can complete to the bounds distinguish states.
+            # A sum matters only if some activity before this item completes it to a bound.
             floor = rows.lower[r] - (total_most[r] - now_most[r])
             ceiling = rows.upper[r] - (total_least[r] - now_least[r])
             n_one = 0
@@ -107,7 +96,7 @@ def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
                 e = distinct[o]
                 if o > 0 and e == distinct[o - 1]:
                     continue
-                # Merge what there is with the sums behind this option, both ascending.
+                # Merge the sums so far with the sums of this option, both ascending.
                 n_other, x, y = 0, 0, 0
                 while y < size and sums[start + y] + e < floor:
                     y += 1
@@ -145,7 +134,7 @@ def suffix_sums(order: Any, items: Any, rows: Any) -> Any:
 
 @kernel
 def _class_of(a: int, low: int, up: int, sums: Any, ptr: int, length: int, least: int, most: int, reach: int) -> int:
-    """The representative of an activity: `_SATISFIED`, `_DROPPED`, or the largest activity of its class."""
+    """Return `_SATISFIED`, `_DROPPED`, or the largest activity of the same class."""
     if a + most <= up and a + least >= low:
         return _SATISFIED
     if a + least > up or a + most < low:
@@ -169,7 +158,7 @@ def _class_of(a: int, low: int, up: int, sums: Any, ptr: int, length: int, least
             right = middle
     if fitting <= left:
         return _DROPPED
-    # No larger than any prefix can make it: sums were left out for being too small for all of them.
+    # No prefix exceeds `reach`, and sums that are too small for all prefixes were left out.
     found = min(up - sums[ptr + fitting - 1], reach)
     if left > 0:
         found = min(found, low - sums[ptr + left - 1] - 1)
@@ -185,18 +174,6 @@ def _mix(value: int, column: int) -> int:
 
 
 @kernel
-def _rehashed(hashes: Any, n: int, size: int) -> Any:
-    """A table of places in `hashes`, open addressing."""
-    table = np.full(size, -1, np.int32)
-    for k in range(n):
-        slot = hashes[k] & (size - 1)
-        while table[slot] >= 0:
-            slot = (slot + 1) & (size - 1)
-        table[slot] = k
-    return table
-
-
-@kernel
 def top_down(
     order: Any,
     items: Any,
@@ -207,20 +184,7 @@ def top_down(
     max_arcs: int,
     max_work: int,
 ) -> Any:
-    """All layers of a block.
-
-    Returns
-    -------
-    status : int
-    widths : int64 array
-        States after each item that was done.
-    arc_ptr, arc_head, arc_label : arrays
-        Nodes are numbered from the root, layer by layer; the last one is the terminal.
-    store : tuple
-        The labels (`labels.new_store`).
-    column_rows, column_values : int64 arrays
-        For a refusal: a row of each column of the last states, and how many values it has there.
-    """
+    """Compile all layers of a block."""
     n_items, n_rows, n_components = len(order), len(rows.lower), len(components.kind)
     s_ptr, s_length, s_least, s_most, s_reach, sums = suffix_sums(order, items, rows)
     last = np.full(n_rows, -1, np.int64)
@@ -244,7 +208,7 @@ def top_down(
         longest += components.variable_ptr[c + 1] - components.variable_ptr[c]
     buffer_variable, buffer_value = np.empty(longest, np.int64), np.empty(longest, np.float64)
 
-    # What propagation said about the activities of a kind of component.
+    # Stored results of propagation by kind and activities.
     n_outcomes = n_keys = n_values = 0
     some = n_components > 0
     outcome_hash = np.empty(_MOST_OUTCOMES if some else 1, np.int64)
@@ -288,7 +252,7 @@ def top_down(
             if column[r] < 0:
                 open_rows[n_open] = r
                 n_open += 1
-        # Which column of a new state comes from which column of the old one, and what an option adds to it.
+        # For each column of a new state: the old column, and the effect of each option.
         copy_from, copy_to, n_copies = np.empty(n_open, np.int64), np.empty(n_open, np.int64), 0
         class_k, class_from, class_to, n_classes = (
             np.empty(width, np.int64), np.empty(width, np.int64), np.empty(width, np.int64), 0,
@@ -314,7 +278,7 @@ def top_down(
                     new_column[x] = n_columns
                     n_columns += 1
             elif not closing:
-                # Rows of components with equal entries so far have one column.
+                # Rows of components whose entries are equal so far share one column.
                 if k < 0:
                     if shared[column[r]] < 0:
                         shared[column[r]] = n_columns
@@ -346,7 +310,7 @@ def top_down(
                 n_fired += 1
                 fired_rows += components.row_ptr[c + 1] - components.row_ptr[c]
 
-        # Searching in the suffix sums of many rows takes longer than in those of few, which stay in the cache.
+        # Searching the suffix sums of many rows takes longer, because they do not fit into the cache.
         classes = n_classes + 2 * max(0, n_classes - 64)
         work += n_states * n_options * (4 + classes + n_exact + fired_rows + n_columns // 8)
         if work > max_work:
@@ -360,7 +324,7 @@ def top_down(
             option_label[o] = add_label(
                 store, label_table, buffer_variable, buffer_value, 0 if buffer_value[0] == 0.0 else 1
             )
-        # Outcomes of the components that fire, one after the other: a combination is (the one before, an outcome).
+        # Outcomes of the components that fire, one after the other: a combination is an earlier one and an outcome.
         most_combinations = 1
         if n_fired:
             most_combinations = min(n_options + n_states * n_options * n_fired, 1 << 22)
@@ -371,11 +335,11 @@ def top_down(
         combination_table = np.full(256 if n_fired else 1, -1, np.int32)
         n_combinations = n_options if n_fired else 0
         if n_fired:
-            for o in range(n_options):  # not in the table: they have no outcome before
+            for o in range(n_options):  # combinations without an earlier outcome are not in the table
                 combination_before[o], combination_outcome[o], combination_hash[o] = -1, o, 0
                 combination_label[o] = -1
 
-        # Wide states have to be fewer: the memory of a layer is limited as well.
+        # The memory of a layer is limited, so fewer wide states are allowed.
         most_wide = min(max_width, _MOST_COLUMNS * max_width // max(1, n_columns))
         most_states = min(n_states * n_options, most_wide + 1)
         new_states = np.empty((most_states, n_columns), np.int64)
@@ -474,7 +438,7 @@ def top_down(
                         outcome_ptr[n_outcomes] = n_values
                         outcome_table[slot] = found
                         if 2 * n_outcomes > len(outcome_table):
-                            outcome_table = _rehashed(outcome_hash, n_outcomes, 4 * len(outcome_table))
+                            outcome_table = rehashed(outcome_hash, 0, n_outcomes, 4 * len(outcome_table))
                     if outcome_dead[found]:
                         alive = False
                         break
@@ -497,12 +461,9 @@ def top_down(
                         combination_table[slot] = after
                         n_combinations += 1
                         if 2 * n_combinations > len(combination_table):
-                            combination_table = np.full(4 * len(combination_table), -1, np.int32)
-                            for m in range(n_options, n_combinations):
-                                slot = combination_hash[m] & (len(combination_table) - 1)
-                                while combination_table[slot] >= 0:
-                                    slot = (slot + 1) & (len(combination_table) - 1)
-                                combination_table[slot] = m
+                            combination_table = rehashed(
+                                combination_hash, n_options, n_combinations, 4 * len(combination_table)
+                            )
                     combination = after
                 if status != COMPILED:
                     break
@@ -558,7 +519,7 @@ def top_down(
                     table[slot] = head
                     n_new += 1
                     if 2 * n_new > len(table):
-                        table = _rehashed(new_hash, n_new, 4 * len(table))
+                        table = rehashed(new_hash, 0, n_new, 4 * len(table))
                 if n_arcs >= max_arcs:
                     status = TOO_MANY_ARCS
                     break
