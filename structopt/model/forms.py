@@ -11,7 +11,6 @@ from structopt.checks import converted
 from structopt.errors import DeclarationError, StructoptError
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.space.enumeration import complete
 
 if TYPE_CHECKING:
     from structopt.model.model import Model
@@ -55,7 +54,7 @@ def points_of(space: LabelSpace, labels: Any) -> FloatArray | None:
             points = np.array(given)  # a copy: the batch owns its labels
         else:
             values = _stacked(given, first.shape).reshape(len(given), -1)
-            points = complete(space.compiled, np.arange(first.slice.start, first.slice.stop), values)
+            points = space._completed(values)
     except (DeclarationError, ValueError):
         return None
     return points if np.isfinite(points).all() else None

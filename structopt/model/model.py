@@ -22,7 +22,6 @@ from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
-from structopt.space.enumeration import follow_from
 from structopt.space.feasibility import check_label, rows_in
 
 if TYPE_CHECKING:
@@ -501,8 +500,7 @@ class Model(Probabilities):
         Z, space = np.asarray(Z), self.space(x)
         first = next(iter(space))
         if form == "first" and first.size < space.n_variables and self.has_plain_labels:
-            known = np.arange(first.slice.start, first.slice.stop)
-            form = "first" if follow_from(space.compiled, known, np.asarray(Z, dtype=np.float64)) else "blocks"
+            form = "first" if space._follow_from_first(np.asarray(Z, dtype=np.float64)) else "blocks"
         if form == "first":
             return _whole_numbers(Z[:, first.slice].reshape(len(Z), *first.shape))
         if form == "vector":

@@ -11,6 +11,7 @@ is an exact comparison, and an unproved guess is not used. The steps, one file e
 ``forests``     one-of-many groups joined to chains and trees: local marginal polytopes, forbidden pairs
 ``unimodular``  proof of total unimodularity, computed on demand
 ``records``     the index arrays of every kind
+``completion``  the variables that follow from others
 ``structure``   the answer: `Structure`, with a record
 """
 

@@ -35,6 +35,11 @@ class Record:
     Columns are numbered as the variables of the space, or as `Structure.columns` in a recognised space.
     """
 
+    @property
+    def products(self) -> IntArray:
+        """Columns (p, y, y') with ``p = y y'`` in every label, of shape (3, n_products); y and y' are 0/1."""
+        return np.empty((3, 0), dtype=np.int64)
+
     def __repr__(self) -> str:
         shown = (f"{f.name}={_short(getattr(self, f.name))}" for f in fields(self))
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -105,6 +110,10 @@ class Pairwise(Record):
     second: IntArray
     integer: bool
     forest: bool
+
+    @property
+    def products(self) -> IntArray:
+        return np.stack([self.pair, self.label[self.first], self.label[self.second]])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,6 +201,13 @@ class GroupForest(Record):
     pair: IntArray
     hull: bool
     integer: bool
+
+    @property
+    def products(self) -> IntArray:
+        group = np.repeat(np.arange(len(self.parent)), np.diff(self.pair_ptr))
+        above = self.column[self.state_ptr[self.parent[group]] + self.above]
+        below = self.column[self.state_ptr[group] + self.below]
+        return np.stack([self.pair, above, below])[:, self.pair >= 0]
 
 
 def _short(value: object) -> str:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from structopt.checks import checked, converted, examples, floats, function, instance, number, whole
 from structopt.errors import DeclarationError, InfeasibleSpace, SpaceMismatch, removed
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
-from structopt.space.enumeration import complete, enumerate_labels
+from structopt.space.enumeration import complete, enumerate_labels, follow_from
 from structopt.space.feasibility import Violation, contains, point_of, violations
 from structopt.space.lazy import Separation
 from structopt.space.naming import ArrayNames, ChainedNames
@@ -27,6 +27,7 @@ from structopt.space.variables import Block, bounds_of, shape_of
 if TYPE_CHECKING:
     from structopt.interop.names import Block as BlockOfNames
     from structopt.recognize import Structure
+    from structopt.recognize.completion import Completion
 
 __all__ = ["Block", "LabelSpace"]
 
@@ -75,6 +76,7 @@ class LabelSpace:
         self._n_variables = 0
         self._compiled: CompiledSpace | None = None
         self._structure: Structure | None = None
+        self._completed_by: tuple[npt.NDArray[np.int64], Completion | None] | None = None
         self._sealed = ""
 
     # ---- variables -------------------------------------------------------------------------------
@@ -305,6 +307,7 @@ class LabelSpace:
     def _changed(self) -> None:
         self._compiled = None
         self._structure = None
+        self._completed_by = None
 
     def _seal(self, user: str) -> None:
         """Refuse further declarations from now on, because `user` has compiled the space."""
@@ -528,9 +531,40 @@ class LabelSpace:
                 f"A label is a mapping of blocks, {expected}a whole z of length {self._n_variables}, got shape "
                 f"{given.shape}; a model takes other labels with encode=."
             )
-        known = floats("A label", given)
-        own = np.arange(first.slice.start, first.slice.stop)
-        return np.asarray(complete(self.compiled, own, known.reshape(1, -1))[0])
+        return np.asarray(self._completed(floats("A label", given).reshape(1, -1))[0])
+
+    def _completed(self, first: FloatArray) -> FloatArray:
+        """Return the points with these values of the first block, a row per point."""
+        known, completion = self._completion
+        if completion is not None:
+            points = np.zeros((len(first), self._n_variables))
+            points[:, known] = first
+            if completion.fill(points):
+                return points
+        return complete(self.compiled, known, first)
+
+    def _follow_from_first(self, points: FloatArray) -> bool:
+        """Return whether the first block determines every one of the points."""
+        known, completion = self._completion
+        if completion is not None:
+            found, near = np.array(points), np.rint(points[:, known])
+            found[:, known] = near
+            if (np.abs(points[:, known] - near) <= 1e-9).all() and completion.fill(found):
+                return bool((np.abs(found - points) <= 1e-6).all())
+        return follow_from(self.compiled, known, points)
+
+    @property
+    def _completion(self) -> tuple[npt.NDArray[np.int64], Completion | None]:
+        """The variables of the first block, and how the others follow from them if that is recognised."""
+        if self._completed_by is None:
+            from structopt.recognize.completion import completion_of
+
+            first = next(iter(self))
+            known = np.arange(first.slice.start, first.slice.stop)
+            whole = len(known) == self._n_variables
+            found = None if whole else completion_of(self.structure, known, self._n_variables)
+            self._completed_by = known, found
+        return self._completed_by
 
     def contains(self, z: Any, tol: float = FEASIBILITY_TOLERANCE) -> bool:
         """Return whether ``z`` is a label: rows, bounds and integrality hold within `tol`.

@@ -85,3 +85,31 @@ def test_variables_that_do_not_follow_are_named():
     batch = model.batch(np.zeros((2, 3)))
     with pytest.raises(LabelNotInSpace, match=r"other\[1\] does not follow from the values given"):
         batch.truth([[0, 0], [0, 1]])
+
+
+def test_products_of_recognised_spaces_are_looked_up():
+    rng = np.random.default_rng(0)
+    forest = so.LabelSpace("two chains, one with a forbidden pair")
+    y, step = (
+        forest.binary("y", (4, 2)),
+        forest.continuous("step", (2, 2, 2), 0, np.array([[[1, 1], [0, 1]], [[1] * 2] * 2])),
+    )
+    forest.subject_to(y.sum(axis=1) == 1, step.sum(axis=2) == y[[0, 2]], step.sum(axis=1) == y[[1, 3]])
+    for space in (tags_with_pairs(), chain(), forest):
+        known, completion = space._completion
+        assert completion is not None, f"{space!r} is completed by propagation"
+        points = space.enumerate()
+        np.testing.assert_allclose(space._completed(points[:, known]), points, rtol=0, atol=1e-12)
+        assert space._follow_from_first(points + rng.uniform(-1e-12, 1e-12, points.shape))
+        wrong = points.copy()
+        wrong[0, -1] = 1.0 - wrong[0, -1]
+        assert not space._follow_from_first(wrong)
+
+
+def test_states_that_are_not_0_or_1_are_completed_by_propagation():
+    space = chain()
+    halves = np.full((1, 12), 0.5)
+    halves[0, 2::3] = 0.0
+    assert not space._follow_from_first(np.concatenate([halves, np.full((1, 27), 0.25)], axis=1))
+    with pytest.raises(so.errors.DeclarationError, match="does not follow"):
+        space._completed(halves)

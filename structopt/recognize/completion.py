@@ -1,0 +1,60 @@
+"""The variables of a recognised space that follow from others, as index arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from structopt.recognize.grouping import IntArray
+from structopt.recognize.structure import Structure
+from structopt.space.compiled import FloatArray
+
+__all__ = ["Completion", "completion_of"]
+
+
+class Completion(NamedTuple):
+    """Variables that follow from known 0/1 variables: each is a constant or the product of two of them.
+
+    Attributes
+    ----------
+    products : ndarray of int, shape (3, n_products)
+        Each product, and its two factors.
+    factors : ndarray of int
+        All variables that are a factor of a product.
+    fixed, values : ndarray
+        Variables with only one value, and these values.
+    """
+
+    products: IntArray
+    factors: IntArray
+    fixed: IntArray
+    values: FloatArray
+
+    def fill(self, points: FloatArray) -> bool:
+        """Write the variables that follow into every row of `points`; False if a factor is neither 0 nor 1."""
+        given = points.take(self.factors, axis=1)
+        if not ((given == 0.0) | (given == 1.0)).all():
+            return False
+        column, first, second = self.products
+        points[:, self.fixed] = self.values
+        points[:, column] = points.take(first, axis=1) * points.take(second, axis=1)
+        return True
+
+
+def completion_of(structure: Structure, known: IntArray, n_variables: int) -> Completion | None:
+    """Return how all other variables follow from the known ones, or None if the records do not tell."""
+    is_known = np.zeros(n_variables, dtype=np.bool_)
+    is_known[known] = True
+    found = [np.empty((3, 0), dtype=np.int64)]
+    for part in structure.parts or (structure,):
+        if part.record is not None:
+            found.append(part.columns[part.record.products])
+    products = np.concatenate(found, axis=1)
+    products = products[:, ~is_known[products[0]]]
+    fixed = ~is_known[structure.fixed_columns]
+    size = len(known) + products.shape[1] + np.count_nonzero(fixed)
+    if size < n_variables or not is_known[products[1:]].all():
+        return None
+    factors = np.unique(products[1:])
+    return Completion(products, factors, structure.fixed_columns[fixed], structure.fixed_values[fixed])
