@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt import norms
-from structopt.estimators._hierarchical import Divided, DividedLabels, node_model, task_loss
+from structopt.estimators._hierarchical import Divided, node_model, task_loss
 from structopt.estimators.hierarchical import HierarchicalSVM
 from structopt.estimators.structured import StructuredSVM
 from structopt.losses import LeafHamming, Normalized
@@ -166,25 +166,6 @@ def test_dense_features_are_copied_twice_as_float64(leaf_data, peak_bytes, dtype
 
 
 # ---- the divided margin ---------------------------------------------------------------------------
-
-
-def test_divided_surrogate_by_enumeration(leaf_data):
-    X, y = leaf_data(TREE, n=20)
-    alpha = norms.normalization(TREE)
-    model = DividedLabels(TREE, alpha=alpha, loss=Normalized(TREE, alpha))
-    risk = StructuredRisk(model, X, y, Divided())
-    w = np.random.default_rng(0).normal(size=risk.n_features)
-    value, subgradient = risk(w)
-    paths = TREE.closure.toarray()
-    scores = (X @ (np.sqrt(alpha)[:, None] * w.reshape(len(TREE), -1)).T) @ paths.T
-    own = [TREE.leaves.index(leaf) for leaf in y]
-    error = Normalized(TREE, alpha).pairwise()[own]
-    margin = scores - scores[np.arange(20), own][:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        psi = np.where(error > 0, 1 + margin / error, 0)
-    assert value == pytest.approx(np.maximum(psi.max(axis=1), 0).mean())
-    step = 1e-6 * np.random.default_rng(1).normal(size=w.size)
-    assert (risk(w + step)[0] - value) == pytest.approx(subgradient @ step, rel=1e-3, abs=1e-12)
 
 
 @pytest.mark.parametrize("normalization", ["flat", "none", "rho", "maxmin"])

@@ -26,14 +26,6 @@ def tags():
     return X, Y
 
 
-@pytest.fixture(scope="module")
-def words():
-    rng = np.random.default_rng(1)
-    means = 2 * rng.normal(size=(3, 5))
-    Y = [rng.integers(0, 3, rng.integers(2, 6)) for _ in range(30)]
-    return [means[y] + rng.normal(size=(len(y), 5)) for y in Y], Y
-
-
 def mrf(**options):
     return so.StructuredSVM(so.structures.PairwiseMRF(3, intercept=True), lam=0.01, **options)
 
@@ -53,17 +45,6 @@ def test_scikit_learn_contract(tags):
     again = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
     np.testing.assert_array_equal(mrf().fit(X, Y).coef_, fitted.coef_)  # the same seed, the same weights
-
-
-def test_sequences(words):
-    X, Y = words
-    svm = so.StructuredSVM(so.structures.Chain(3), lam=0.01).fit(X, Y)
-    predicted = svm.predict(X)
-    assert svm.score(X, Y) > 0.9
-    accuracy = np.mean([np.mean(np.asarray(p) == y) for p, y in zip(predicted, Y, strict=True)])
-    assert accuracy == pytest.approx(svm.score(X, Y), abs=0.02)
-    slack = so.StructuredSVM(so.structures.Chain(3), "slack", lam=0.01).fit(X, Y)
-    assert slack.result_.converged
 
 
 def test_multiclass_score_is_accuracy():
@@ -214,17 +195,3 @@ def test_schedules_that_are_none_are_refused(surrogate, message):
         so.StructuredSVM(so.structures.Multiclass(4), surrogate).fit(X, y)
     with pytest.raises(so.errors.DeclarationError, match="n_starts"):
         so.StructuredSVM(so.structures.Multiclass(4), n_starts=0).fit(X, y)
-
-
-@pytest.mark.parametrize("trainer", ["block_ascent", "bcfw", "n_slack", "one_slack", "bmrm", "proximal_bundle", "sgd"])
-def test_every_trainer_begins_where_it_is_told(trainer):
-    X, y = schedule_data(30)
-    for model in (so.structures.Multiclass(4), so.structures.Chain(4)):
-        data = (X, y) if isinstance(model, so.structures.Multiclass) else (list(X.reshape(6, 5, 5)), y.reshape(6, 5))
-        risk = so.train.StructuredRisk(model, *data)
-        best = so.train.bmrm(risk, lam=0.02, tol=1e-3)
-        function = so.train.get(trainer).function
-        result = function(risk, lam=0.02, tol=2e-2, w0=best.w)
-        assert result.objective <= best.objective * (1 + 1e-9) and result.lower_bound <= best.objective
-        with pytest.raises(so.errors.DeclarationError, match="w0"):
-            function(risk, lam=0.02, w0=best.w[1:])

@@ -10,12 +10,8 @@ import pytest
 from structopt.algorithms.arborescence import (
     arborescence,
     arborescence_batch,
-    covariance_products,
-    sample,
-    sums,
 )
-from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.structures import Arborescence
+from structopt.errors import DeclarationError
 
 
 def example(*root_arcs):
@@ -60,39 +56,3 @@ def test_bad_input_is_refused(value):
         arborescence(np.zeros((2, 3)))
     with pytest.raises(DeclarationError, match="needs 9"):
         arborescence_batch(np.zeros(8), [3])
-
-
-@pytest.mark.parametrize("projective", [False, True])
-@pytest.mark.parametrize("single_root", [False, True])
-@pytest.mark.parametrize("tokens", [1, 4])
-def test_sums_over_all_trees(single_root, tokens, projective):
-    rng = np.random.default_rng(tokens)
-    W, V = 2.0 * rng.normal(size=(2, 2, tokens + 1, tokens + 1))
-    rules = Arborescence(single_root=single_root, projective=projective)
-    trees = []
-    for heads in product(range(tokens + 1), repeat=tokens):
-        try:
-            trees.append(rules.heads(heads))
-        except LabelNotInSpace:
-            continue
-    log_z, arcs = sums(W, single_root, projective)
-    products = covariance_products(W, V, single_root, projective)
-    columns = np.arange(tokens) + 1
-    for k in range(2):
-        totals = np.array([W[k][heads, columns].sum() for heads in trees])
-        expected = np.logaddexp.reduce(totals)
-        means, change = np.zeros((2, tokens + 1, tokens + 1))
-        shares = np.exp(totals - expected)
-        along = np.array([V[k][heads, columns].sum() for heads in trees])
-        for heads, p, d in zip(trees, shares, shares * (along - shares @ along), strict=True):
-            means[heads, columns] += p
-            change[heads, columns] += d
-        np.testing.assert_allclose(products[k], change, atol=1e-12)
-        assert log_z[k] == pytest.approx(expected, rel=1e-12)
-        np.testing.assert_allclose(arcs[k], means, atol=1e-12)
-    drawn = sample(W[1], 4000, rng, single_root, projective)
-    shares = np.zeros((tokens + 1, tokens + 1))
-    for heads in drawn:
-        rules.heads(heads)
-        shares[heads, columns] += 1 / 4000
-    assert np.abs(shares - means).max() < 0.04

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -66,25 +64,3 @@ def test_wrong_shapes_are_named():
         assignment.assign(np.zeros((3, 2)))
     with pytest.raises(DeclarationError, match=r"shape \(3,\)"):
         assignment.assign(C0, np.zeros(2))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_matchings_take_required_rows_and_columns(seed):
-    rng = np.random.default_rng(seed)
-    n, m = rng.integers(1, 4, 2)
-    C = rng.normal(size=(50, n, m))
-    C[rng.random(C.shape) < 0.1] = -np.inf
-    C[:, np.arange(min(n, m)), np.arange(min(n, m))] = 0.0  # some matching is allowed
-    rows, columns = (rng.random(n) < 0.5) & (np.arange(n) < m), (rng.random(m) < 0.5) & (np.arange(m) < n)
-    labels = [
-        y
-        for y in product(range(-1, m), repeat=n)
-        if all(y.count(j) <= 1 for j in range(m))
-        and all(y[i] >= 0 for i in np.flatnonzero(rows))
-        and set(np.flatnonzero(columns)) <= set(y)
-    ]
-    padded = np.concatenate([C, np.zeros((50, n, 1))], axis=2)  # column -1 is no partner
-    values = np.array([padded[:, np.arange(n), np.array(y)].sum(axis=1) for y in labels])
-    found = [tuple(y) for y in assignment.match_batch(C, rows, columns).tolist()]
-    assert set(found) <= set(labels)
-    np.testing.assert_allclose([values[labels.index(y), i] for i, y in enumerate(found)], values.max(axis=0))

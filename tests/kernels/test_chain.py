@@ -45,17 +45,6 @@ chains = st.tuples(
 )
 
 
-def test_the_example():
-    y, value = chain.viterbi(U0, T0)
-    assert y.tolist() == [0, 0, 0] and value == pytest.approx(2.2, abs=1e-15)
-    labels, values = chain.k_best(U0, T0, 4)
-    assert labels.tolist() == [[0, 0, 0], [1, 1, 1], [1, 1, 0], [0, 1, 1]]
-    np.testing.assert_allclose(values, [2.2, 1.1, 1.0, 0.8], atol=1e-15)
-    log_z, node, _ = chain.marginals_batch(U0, [0, 3], T0)
-    assert log_z[0] == pytest.approx(3.136237783, abs=5e-10)
-    assert node[0, 0] == pytest.approx(0.6479106, abs=5e-8)
-
-
 def test_marginals_of_scores_far_apart_stay_finite():
     log_z, node, pair = chain.marginals_batch([[2000.0, 0], [0, -3000]], [0, 2], [[-1500.0, 0], [0, 0]])
     assert log_z[0] == pytest.approx(500.0)

@@ -58,12 +58,6 @@ def test_smallest_and_largest_optimum(model):
     assert_array_equal(graph.solve(weights, largest=True), optima.max(axis=0))
 
 
-def test_examples_of_the_specification():
-    diamond = ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2])
-    assert diamond.solve([-1, 2, -3, 1.5]).tolist() == [1, 1, 0, 0]
-    assert diamond.solve([-1, 2, -1, 1.5]).tolist() == [1, 1, 1, 1]
-
-
 def test_forest_program_is_the_cut():
     rng = np.random.default_rng(0)
     for n in (1, 5, 30):

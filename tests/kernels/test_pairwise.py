@@ -278,31 +278,6 @@ def test_node_limit_gives_an_incumbent_below_the_bound():
     assert value <= graph.solve(unary, 0.02 * pair)[2] * (1 + 1e-12)
 
 
-@settings(max_examples=25, deadline=None)
-@given(models(max_labels=7), st.integers(0, 2**32 - 1))
-def test_product_and_pareto_front(model, seed):
-    graph, h_unary, h_pair = model
-    rng = np.random.default_rng(seed)
-    n, m = graph.n_labels, graph.n_edges
-    g_unary, g_pair = rng.integers(0, 4, n).astype(float), rng.integers(0, 2, m).astype(float)
-    Y, h = grid_values(graph, (0.0, 1.0), h_unary, h_pair)
-    _, g = grid_values(graph, (0.0, 1.0), g_unary, g_pair)
-    h = h + 1
-    found, hv, gv = graph.best_product_batch(h_unary[None], h_pair, [1], g_unary[None], [0])
-    k = np.argmax(h * (Y @ g_unary))
-    assert_array_equal(found[0], Y[k])
-    assert (hv[0], gv[0]) == (h[k], Y[k] @ g_unary)
-
-    F, fh, fg = graph.front(h_unary, h_pair, 1.0, g_unary, g_pair, 0.0)
-    dominated = ((h >= h[:, None]) & (g >= g[:, None]) & ((h > h[:, None]) | (g > g[:, None]))).any(axis=1)
-    points = {}
-    for k in np.flatnonzero(~dominated):
-        points.setdefault((h[k], g[k]), Y[k].tolist())
-    assert points == {(a, b): label for a, b, label in zip(fh, fg, F.tolist(), strict=True)}
-    assert (np.diff(fh) < 0).all()
-    assert (np.diff(fg) > 0).all()
-
-
 @pytest.mark.parametrize("n", [9, 11])
 def test_enumeration_across_blocks(n):
     rng = np.random.default_rng(n)

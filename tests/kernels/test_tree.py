@@ -40,15 +40,6 @@ def enumerate_sets(parent):
 trees = st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans(), st.booleans())
 
 
-@pytest.mark.parametrize(
-    ("gain", "nodes", "value"),
-    [((-1, 0.5, -2, -0.3, -0.4), [0, 1, 3], -0.8), ((0.2, -3, 1, 1, 2), [0, 2], 1.2)],
-)
-def test_the_examples(gain, nodes, value):
-    chosen, found = tree.needed_child(gain, PARENT)
-    assert np.flatnonzero(chosen).tolist() == nodes and found == pytest.approx(value, abs=1e-15)
-
-
 @given(trees, st.sampled_from(["leaf", "hamming", "any"]))
 @settings(deadline=None, max_examples=40)
 def test_loss_front_equals_enumeration(case, kind):

@@ -29,6 +29,7 @@ STATES = [RNG.integers(0, 2, len(x)) for x in WORDS]
 COSTS = np.array([[0.0, 1.0, 3.0], [0.5, 0.0, 1.0], [2.0, 2.0, 0.0]])
 M = np.array([[2.0, 0.5], [0.5, 1.0]])
 CHAIN = S.Chain(2, initial_weights=True)
+RULES = S.Chain(3, [[1, 1, 0], [1, 1, 1], [0, 1, 1]], initial=[1, 1, 0], intercept=True)
 MRF, FOREST = S.PairwiseMRF(3), S.PairwiseMRF(3, edges=[(0, 1), (1, 2)])
 
 
@@ -125,6 +126,18 @@ def residual(w):
 RELEVANCE = np.array([0.0, 2.0, 1.0, 1.0, 0.0, 3.0, 2.0, 0.0, 1.0])
 # animal, oak, cat, dog; PathSoftmax has the root, too.
 PATHS = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0]])
+DAG = so.Hierarchy(
+    [("r", "a"), ("r", "b"), ("a", "oak"), ("a", "c"), ("b", "c"), ("c", "cat"), ("c", "dog"), ("b", "dog")]
+)
+ALPHA = np.arange(1.0, 8.0)
+ANCESTORS = DAG.closure.toarray()[[DAG.leaves.index(leaf) for leaf in ("oak", "cat", "dog")]]
+#: The shares of nodes in the ways down: two ways to cat, by a and by b, and three to dog.
+SHARES = {
+    "oak": {"r": 1, "a": 1, "oak": 1},
+    "cat": {"r": 1, "a": 1 / 2, "b": 1 / 2, "c": 1, "cat": 1},
+    "dog": {"r": 1, "a": 1 / 3, "b": 2 / 3, "c": 2 / 3, "dog": 1},
+}
+WAYS = np.array([[SHARES[leaf].get(node, 0) for node in DAG.nodes] for leaf in SHARES])
 # ---- cases -----------------------------------------------------------------------------------------
 
 
@@ -218,6 +231,10 @@ CASES = {
         of_paths(softmax, np.column_stack([np.ones(3), PATHS])),
         hierarchy=TREE,
     ),
+    "PathSoftmax dag": simple(
+        R.PathSoftmax, LEAVES, of_paths(softmax, ANCESTORS * np.sqrt(ALPHA)), hierarchy=DAG, alpha=ALPHA
+    ),
+    "PathSoftmax average": simple(R.PathSoftmax, LEAVES, of_paths(softmax, WAYS), hierarchy=DAG, paths="average"),
     "ROCArea": simple(R.ROCArea, SIGN, lambda w: of_pairs(lambda a, b: 1.0)(w, SIGN)),
     "Ordinal": simple(R.Ordinal, LEVEL, lambda w: of_pairs(lambda a, b: 1.0)(w, LEVEL)),
     "Ordinal linear": simple(R.Ordinal, LEVEL, lambda w: of_pairs(lambda a, b: b - a)(w, LEVEL), cost="linear"),
@@ -239,6 +256,7 @@ CASES = {
     "Contingency matthews": simple(R.Contingency, SIGN, of_tables(matthews), score=matthews),
     "Contingency floor": simple(R.Contingency, SIGN, of_tables(dear), score=dear),
     "ChainCRF": of_model(R.ChainCRF, CHAIN, WORDS, STATES),
+    "ChainCRF rules": of_model(R.ChainCRF, RULES, WORDS, STATES),
     "TreeCRF": of_model(R.TreeCRF, FOREST, X, TAGS),
     "SpaceCRF": of_model(R.SpaceCRF, S.MultiLabel(3, at_most=2), X, np.minimum(TAGS, [1, 1, 0])),
     "StructuredRisk margin": structured(MRF, X, TAGS, "margin"),

@@ -12,8 +12,13 @@ import structopt as so
 from structopt.surrogates import BetaScaling, GeneralizedScaling, LogLoss, Margin, MicroF1, ProbLoss, Product, Slack
 
 S = so.structures
+#: A surrogate of a user, in Python.
+ROOT = so.surrogates.from_functions(
+    "root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / np.maximum(g, 1e-300) ** 0.5)
+)
 SURROGATES = [
     Margin(), Slack(), Product(), BetaScaling(0.5), GeneralizedScaling(1.5, 0.5), LogLoss(), ProbLoss(), MicroF1(),
+    ROOT,
 ]  # fmt: skip
 PRODUCTS = {
     "angular": lambda plane: so.search.angular(plane, rtol=0.0),
@@ -108,11 +113,18 @@ def test_searches_of_points(family, psi):
     for seed in range(4):
         plane, h, g = on_points(family, seed, psi, truth=0)
         best = max(0.0, *(psi.clipped(*p) for p in zip(h.tolist(), g.tolist(), strict=True)))
-        for front in (True, False):
-            check(so.search.exact(plane, psi, front=front), plane, psi, best, exact=True)
+        for options in ({}, {"front": False}, {"cache": [0, h.size - 1], "lam": 0.7}):
+            found = so.search.exact(plane, psi, **options)
+            check(found, plane, psi, best, exact=True)
+            assert found.queries <= 2 * h.size + 3
         mixture = best_mixture(psi, h, g)
         hull = so.search.convex_hull(plane, psi)
         check(hull, plane, psi, mixture, exact=True)
+        # Thesis Theorem 6: a query per vertex and one more; λ = 0 and infinity come on top where no vertex counts yet.
+        assert hull.queries <= h.size + 3
+        for early in (so.search.exact(plane, psi, max_queries=2), so.search.convex_hull(plane, psi, max_queries=2)):
+            assert early.queries <= 2
+            check(early, plane, psi, mixture if early.fractional else best, exact=False)
         convex, *_ = on_points(family, seed, psi, truth=0, convex=True)
         check(so.search.convex_hull(convex, psi), convex, psi, mixture, exact=True)
 
@@ -124,7 +136,9 @@ def test_searches_of_products(family, method):
     for seed in range(8):
         plane, h, g = on_points(family, seed, psi, truth=0)
         best = max(0.0, *(psi.clipped(*p) for p in zip(h.tolist(), g.tolist(), strict=True)))
-        check(PRODUCTS[method](plane), plane, psi, best, exact=method.startswith("ang"))
+        found = PRODUCTS[method](plane)
+        check(found, plane, psi, best, exact=method.startswith("ang"))
+        assert method != "angular" or found.queries <= 2 * h.size + 1  # thesis Theorem 2
 
 
 @pytest.mark.parametrize("psi", SURROGATES, ids=repr)

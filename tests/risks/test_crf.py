@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import approx_fprime
-from scipy.special import logsumexp
 
 import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
-from structopt.risks import Softmax
 from structopt.risks.crf import ChainCRF, PathSoftmax
 from structopt.risks.tree_crf import TreeCRF
 from structopt.structures.chain import Chain
-
-RULES = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=bool)
 
 
 def sequences(seed: int, n: int = 4, d: int = 2, model: Chain | None = None) -> tuple[list[Any], list[Any]]:
@@ -27,31 +21,6 @@ def sequences(seed: int, n: int = 4, d: int = 2, model: Chain | None = None) -> 
     model = model or Chain(3)
     weights = rng.normal(size=model.batch(X).n_weights)
     return X, [list(model.predict(weights, x)) for x in X]
-
-
-def by_enumeration(model: Chain, X: list[Any], Y: list[Any], w: np.ndarray) -> float:
-    total = 0.0
-    for x, y in zip(X, Y, strict=True):
-        scores = model.scores(w, x)
-        values = []
-        for label in product(range(3), repeat=len(x)):
-            try:
-                values.append(float(scores @ model.encode(label, x)))
-            except LabelNotInSpace:
-                continue
-        total += logsumexp(values) - float(scores @ model.encode(y, x))
-    return total / len(X)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_chain_with_rules(seed: int) -> None:
-    model = Chain(3, RULES, initial=[1, 0, 1], intercept=True, initial_weights=True)
-    X, Y = sequences(seed, model=model)
-    risk = ChainCRF(model, X, Y)
-    w = np.random.default_rng(seed).normal(size=risk.n_features)
-    value, gradient = risk(w)
-    assert value == pytest.approx(by_enumeration(model, X, Y, w), abs=1e-9)
-    assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
 
 
 def test_chain_sparse_and_threads() -> None:
@@ -83,54 +52,7 @@ def test_trees_refuse_circles() -> None:
         TreeCRF(Chain(2), X, Y)  # type: ignore[arg-type]
 
 
-DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("a", "d"), ("b", "e"), ("c", "f"), ("c", "g")])
 TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
-
-
-@pytest.mark.parametrize("hierarchy", [DAG, TREE], ids=["DAG", "tree"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_paths_against_enumeration(hierarchy: so.Hierarchy, weighted: bool) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6, 3))
-    y = [hierarchy.leaves[k] for k in rng.integers(0, len(hierarchy.leaves), 6)]
-    alpha = rng.random(len(hierarchy)) if weighted else np.ones(len(hierarchy))
-    risk = PathSoftmax(X, y, hierarchy, alpha if weighted else None)
-    w = rng.normal(size=risk.n_features)
-    node = X @ w.reshape(len(hierarchy), 3).T * np.sqrt(alpha)
-    total = 0.0
-    for i, truth in enumerate(y):
-        score = {
-            leaf: sum(node[i, hierarchy.index(n)] for n in hierarchy.ancestors(leaf, itself=True))
-            for leaf in hierarchy.leaves
-        }
-        total += logsumexp(list(score.values())) - score[truth]
-    value, gradient = risk(w)
-    assert value == pytest.approx(total / 6, abs=1e-10)
-    assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_average_paths_against_enumeration(weighted: bool) -> None:
-    # The ways down to 6 visit 2, 3, 4, 5, 6 with shares 2/3, 1/3, 1/3, 2/3, 1; 7 has two roots above it.
-    dag = so.Hierarchy([(1, 2), (1, 3), (2, 4), (2, 5), (3, 5), (4, 6), (5, 6), (3, 7), (8, 7), (8, 9)])
-    rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(5, 2)), [6, 7, 9, 6, 7]
-    alpha = rng.random(len(dag)) if weighted else np.ones(len(dag))
-    risk = PathSoftmax(X, y, dag, alpha if weighted else None, paths="average")
-    w = rng.normal(size=risk.n_features)
-    node = X @ w.reshape(len(dag), 2).T * np.sqrt(alpha)
-
-    def ways(name: int) -> list[list[int]]:
-        above = [[*way, name] for parent in dag.parents(name) for way in ways(parent)]
-        return above or [[name]]
-
-    total = 0.0
-    for i, truth in enumerate(y):
-        score = {leaf: np.mean([sum(node[i, dag.index(n)] for n in way) for way in ways(leaf)]) for leaf in dag.leaves}
-        total += logsumexp(list(score.values())) - score[truth]
-    value, gradient = risk(w)
-    assert value == pytest.approx(total / 5, abs=1e-10)
-    assert gradient == pytest.approx(approx_fprime(w, lambda v: risk(v)[0], 1e-6), abs=1e-5)
 
 
 def test_average_paths_of_a_tree_are_its_paths() -> None:
@@ -140,16 +62,6 @@ def test_average_paths_of_a_tree_are_its_paths() -> None:
     assert PathSoftmax(X, y, TREE, paths="average")(w)[0] == pytest.approx(PathSoftmax(X, y, TREE)(w)[0], rel=1e-12)
     with pytest.raises(DeclarationError, match="paths"):
         PathSoftmax(X, y, TREE, paths="mean")  # type: ignore[arg-type]
-
-
-def test_a_star_is_the_softmax() -> None:
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
-    star = so.Hierarchy([], nodes=[0, 1, 2])
-    w = rng.normal(size=6)
-    paths, flat = PathSoftmax(sp.csr_array(X), y, star)(w), Softmax(X, y)(w)
-    assert paths[0] == pytest.approx(flat[0], rel=1e-12)
-    assert paths[1] == pytest.approx(flat[1], abs=1e-12)
 
 
 def test_wrong_paths_are_named() -> None:

@@ -15,19 +15,6 @@ from structopt.risks._order import ascending
 X4 = np.array([[1.0], [2.0], [0.0], [3.0]])
 
 
-def test_roc_example_of_the_specification():
-    value, slope = risks.ROCArea(X4, [1, -1, -1, 1])(np.array([0.4]))
-    assert value == pytest.approx(0.65, abs=1e-12)
-    assert slope == pytest.approx([-0.25], abs=1e-12)
-
-
-def test_ordinal_example_of_the_specification():
-    for cost in ("linear", [[0, 1, 2], [0, 0, 1], [0, 0, 0]]):
-        value, slope = risks.Ordinal(X4, [3, 2, 1, 2], cost)(np.array([0.4]))
-        assert value == pytest.approx(0.92, abs=1e-12)
-        assert slope == pytest.approx([-0.2], abs=1e-12)
-
-
 def test_large_roc_equals_its_pairs():
     """Large enough for the packed sort."""
     rng = np.random.default_rng(1)

@@ -19,13 +19,6 @@ def one_query(f, a, b, c):
     return value, slope
 
 
-def test_example_of_the_specification():
-    X, a, b, c = np.array([1, 2, 0.0]), np.array([1, 0.63, 0.5]), np.array([3, 1, 0.0]), np.array([1, 0.7, 0.5])
-    value, slope = one_query(0.4 * X, a, b, c)
-    assert value == pytest.approx(1.3, abs=1e-12)
-    assert slope @ X == pytest.approx(-0.5, abs=1e-12)
-
-
 @settings(max_examples=10, deadline=None)
 @given(seed=seeds, n=st.integers(6, 60))
 def test_against_scipy(seed, n):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import structopt as so
 from structopt.train import StructuredRisk
@@ -12,24 +11,9 @@ from structopt.train import StructuredRisk
 N, D = 14, 3
 RNG = np.random.default_rng(2)
 X = RNG.normal(size=(N, D))
-SIGN = np.where(X[:, 0] + 0.5 * RNG.normal(size=N) > 0, 1.0, -1.0)
-LEVEL = np.arange(N) % 3
 ROWS = (RNG.random((N, 3)) > 0.5).astype(int)
-QUERY = np.repeat([0, 1, 2], [5, 5, 4])
 COPIES = np.random.default_rng(5).integers(0, 4, N)
 r = so.risks
-
-
-def test_queries():
-    weight = np.array([2.0, 0.0, 1.0])
-    weighted = r.Ranking(X, LEVEL, QUERY, sample_weight=weight[QUERY])
-    rows = np.concatenate([np.flatnonzero(QUERY == 0)] * 2 + [np.flatnonzero(QUERY == 2)])
-    query = np.repeat([0, 1, 2], [5, 5, 4])
-    plain = r.Ranking(X[rows], LEVEL[rows], query)
-    for seed in range(4):
-        w = np.random.default_rng(seed).normal(size=D)
-        assert weighted(w)[0] == pytest.approx(plain(w)[0])
-        np.testing.assert_allclose(weighted(w)[1], plain(w)[1], atol=1e-10)
 
 
 def test_structured_parts_keep_their_weights():
@@ -92,42 +76,3 @@ def _two():
     a = space.binary("a", 2)
     space.subject_to(a.sum() <= 1)
     return space
-
-
-@pytest.mark.parametrize("squared", [False, True])
-def test_coordinate_descent_against_cvxpy(squared):
-    cp = pytest.importorskip("cvxpy")
-    weight, lam = np.random.default_rng(9).uniform(0.0, 3.0, N), 0.01
-    weight[4] = 0.0
-    w = cp.Variable(D)
-    slack = cp.pos(1 - cp.multiply(SIGN, X @ w))
-    losses = 0.5 * cp.square(slack) if squared else slack
-    problem = cp.Problem(cp.Minimize(0.5 * lam * cp.sum_squares(w) + (weight / weight.sum()) @ losses))
-    problem.solve()
-    risk = (r.SquaredHinge if squared else r.Hinge)(X, SIGN, sample_weight=weight)
-    found = so.train.coordinate_descent(risk, lam=lam, tol=1e-8)
-    assert found.objective == pytest.approx(problem.value, rel=1e-6)
-    assert found.lower_bound <= problem.value * (1 + 1e-6)
-
-
-@pytest.fixture(scope="module")
-def best_of_classes():
-    """Weights of the examples and the least objective of a weighted problem of three classes."""
-    cp = pytest.importorskip("cvxpy")
-    weight, lam = np.random.default_rng(9).uniform(0.0, 3.0, N), 0.1
-    W = cp.Variable((3, D))
-    scores = X @ W.T
-    own = cp.sum(cp.multiply(scores, np.eye(3)[LEVEL]), axis=1)
-    losses = cp.max(scores + (1 - np.eye(3)[LEVEL]), axis=1) - own
-    problem = cp.Problem(cp.Minimize(0.5 * lam * cp.sum_squares(W) + (weight / weight.sum()) @ losses))
-    return weight, lam, problem.solve()
-
-
-@pytest.mark.parametrize("trainer", ["block_ascent", "n_slack", "one_slack", "bmrm", "bcfw", "trust_region_bundle"])
-def test_multiclass_against_cvxpy(trainer, best_of_classes):
-    weight, lam, best = best_of_classes
-    risk = StructuredRisk(so.structures.Multiclass(3), sp.csr_array(X), LEVEL, sample_weight=weight)
-    tol = 1e-2 if trainer == "bcfw" else 1e-5
-    found = getattr(so.train, trainer)(risk, lam=lam, tol=tol)
-    assert found.objective == pytest.approx(best, rel=2 * tol)
-    assert found.lower_bound <= best * (1 + 1e-6) <= found.objective * (1 + 1e-5)

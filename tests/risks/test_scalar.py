@@ -14,17 +14,6 @@ def at(cls, f, y, **settings):
     return value, slope[0]
 
 
-def test_logistic_example_of_the_specification():
-    value, derivative = at(risks.Logistic, 0.3, 1)
-    assert value == pytest.approx(0.5543552, abs=5e-8)
-    assert derivative == pytest.approx(-0.4255575, abs=5e-8)
-
-
-def test_squared_hinge_derivative_for_both_labels():
-    assert at(risks.SquaredHinge, 0.25, 1)[1] == 0.25 - 1
-    assert at(risks.SquaredHinge, 0.25, -1)[1] == 0.25 + 1
-
-
 @pytest.mark.parametrize("tau", [0.1, 0.5, 0.8])
 def test_quantile_estimates_the_quantile_of_that_name(tau):
     y = np.random.default_rng(0).normal(size=1001)
@@ -109,16 +98,6 @@ def test_the_rows_with_nan_are_named_in_a_sparse_matrix():
     X = sp.csr_array(([1.0, 2.0, np.nan], ([0, 2, 4], [0, 1, 1])), shape=(6, 2))
     with pytest.raises(DeclarationError, match=r"1 rows \(first: row 4\)"):
         risks.Hinge(X, np.ones(6))
-
-
-def test_sparse_shards_add_up():
-    rng = np.random.default_rng(0)
-    X = sp.random_array((50, 6), density=0.3, rng=rng, format="csr")
-    y, w = np.where(rng.random(50) < 0.5, 1, -1), rng.normal(size=6)
-    for risk in (risks.Hinge(X, y), risks.ROCArea(X, y)):
-        parts = [risk.shard(k, 4)(w) for k in range(4)]
-        assert sum(value for value, _ in parts) == pytest.approx(risk(w)[0], rel=1e-12)
-        np.testing.assert_allclose(sum(slope for _, slope in parts), risk(w)[1], atol=1e-13)
 
 
 def test_the_targets_are_copied():

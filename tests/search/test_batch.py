@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
 from structopt import search
+from structopt import surrogates as S
 from structopt.errors import DeclarationError
 from structopt.plane import PointPlane
 from structopt.plane.batch import BatchBox, PlaneList
 from structopt.search import search_batch
-from structopt.surrogates import MicroF1, Slack
+from structopt.surrogates import MicroF1, Slack, Surrogate
 
-from .test_walk import EVERY, random_points
+
+class Root(Surrogate):
+    """A surrogate in Python, (1 + h) sqrt(g)."""
+
+    h_lower = -1.0
+
+    def psi(self, h, g):
+        return (1.0 + h) * np.sqrt(g)
+
+    def psi_gradient(self, h, g):
+        g = np.maximum(g, 1e-300)
+        return np.sqrt(g), 0.5 * (1.0 + h) / np.sqrt(g)
+
+
+COMPILED = S.from_functions(
+    "compiled", numba.njit(lambda h, g: h * g**0.3 + g), numba.njit(lambda h, g: (g**0.3, 0.3 * h * g**-0.7 + 1.0))
+)
+EVERY = [
+    S.Margin(), Slack(), S.Product(), S.BetaScaling(0.3), S.GeneralizedScaling(1.5, 1.0), S.LogLoss(), S.ProbLoss(),
+    S.ProbLoss(convex=True), S.ProbLoss(noise=0.4), MicroF1(), Root(), COMPILED,
+]  # fmt: skip
+
+
+def random_points(psi, rng, seed, scale=1.0):
+    """Points of all sorts: ties, zero losses, negative h, single ones, all on the hull."""
+    n = int(rng.integers(1, 40))
+    points = np.column_stack([3 * rng.normal(size=n), rng.uniform(0, 5, n)])
+    if seed % 3 == 0:
+        points = np.rint(points)  # ties, and losses of 0
+    if seed % 5 == 0:
+        t = np.linspace(0.01, 1.56, n)
+        points = np.column_stack([5 * np.cos(t), 5 * np.sin(t)])  # all on the hull
+    if seed % 7 == 0:
+        points[:, 0] -= 10.0
+    if isinstance(psi, MicroF1):
+        points[:, 1] -= 7.0
+    return scale * points
 
 
 class Levels(PlaneList):
@@ -186,3 +224,23 @@ def test_labels_without_a_loss(psi):
     planes = [PointPlane([(1, 0), (5, 0), (-2, 0)]), PointPlane([(0, 0)])]
     found = search_batch(PlaneList(planes), psi)
     assert found.value == pytest.approx(best_of(psi, planes), abs=1e-300) and (found.upper >= found.value).all()
+
+
+def test_room_for_many_labels():
+    """More cached labels than the walk's first array holds, all of them vertices."""
+    t = np.linspace(0.01, 1.56, 150)
+    points = np.column_stack([5 * np.cos(t), 5 * np.sin(t)])
+    plane = PointPlane(np.vstack([points, 1.2 * points[::7]]))
+    result = search.convex_hull(plane, S.Product(), cache=range(150))
+    products = plane.h * plane.g
+    assert result.upper_bound >= products.max() and result.value >= products.max()
+    assert result.stopped == "optimal"
+
+
+def test_an_error_in_a_surrogate_is_raised():
+    class Broken(Root):
+        def psi(self, h, g):
+            raise ZeroDivisionError("in the surrogate")
+
+    with pytest.raises(ZeroDivisionError, match="in the surrogate"):
+        search.exact(PointPlane([(1.0, 2.0), (2.0, 1.0)]), Broken())

@@ -147,52 +147,6 @@ def micro_f1(z, truth, score, counted):
     return (false + score @ (z - truth)) / size if size > 0 else 0.0
 
 
-def _hierarchy():
-    return so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d")])
-
-
-FAMILIES = {
-    "multi-label": (lambda: so.structures.MultiLabel(4), (2,)),
-    "some labels": (lambda: so.structures.MultiLabel(4, at_least=1, at_most=2), (2,)),
-    "pairwise": (lambda: so.structures.PairwiseMRF(3), (2,)),
-    "multiclass": (lambda: so.structures.Multiclass(4), (2,)),
-    "chain": (lambda: so.structures.Chain(3), (3, 2)),
-    "matching": (lambda: so.structures.Assignment(3), (3, 3, 2)),
-    "partial matching": (lambda: so.structures.Assignment(2, unmatched=True), (2, 2, 2)),
-    "tree": (lambda: so.structures.Arborescence(), (4, 4, 2)),
-    "closures": (lambda: so.structures.HierarchicalLabels(_hierarchy(), "closure"), (2,)),
-    "sets of leaves": (lambda: so.structures.HierarchicalLabels(_hierarchy(), "leaves"), (2,)),
-    "leaves alone": (
-        lambda: so.structures.HierarchicalLabels(_hierarchy(), "leaves", loss=so.losses.LeafHamming(_hierarchy())),
-        (2,),
-    ),
-}
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_micro_f1_of_every_family_equals_enumeration(family):
-    """Which variables count is the loss's to say: coefficients that are not 0 were the wrong ones in most families."""
-    make, shape = FAMILIES[family]
-    model = make()
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        x = rng.normal(size=shape)
-        labels = np.array(list(model.space(x).enumerate()), dtype=float)
-        truth = labels[rng.integers(len(labels))]
-        counted = model.counted(x)
-        score = model.scores(rng.normal(size=model.n_weights(x)), x)
-        plane = MicroF1().plane(model.oracle(x), score, model._loss_at(truth, x), truth, counted=counted)
-        want = max(0.0, *(micro_f1(z, truth, score, counted) for z in labels))
-        result = search.exact(plane, "micro_f1")
-        assert result.value == pytest.approx(want, rel=1e-6, abs=1e-9)
-        assert result.upper_bound == pytest.approx(want, rel=1e-6, abs=1e-9)
-        # At margin 0 the surrogate is one minus F1.
-        z = labels[rng.integers(len(labels))]
-        both, sizes = counted @ (z * truth), counted @ (z + truth)
-        if sizes > 0:
-            assert micro_f1(z, truth, 0 * score, counted) == pytest.approx(1 - 2 * both / sizes)
-
-
 def test_micro_f1_is_refused_where_it_means_nothing():
     ranking, segments = so.structures.Ranking(), so.structures.Segmentation(2, 2, loss="normalized")
     costs = so.structures.Multiclass(3, loss=[[0, 1, 2], [1, 0, 1], [2, 1, 0]])

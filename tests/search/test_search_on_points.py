@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -13,9 +12,6 @@ from hypothesis import strategies as st
 from structopt import search
 from structopt.errors import DeclarationError
 from structopt.plane import PointPlane
-from structopt.surrogates import MicroF1, Product
-
-from .test_walk import EVERY
 
 EXAMPLE = [(1, 8), (3, 4), (5, 3), (8, 1)]
 THEOREM_1 = [(0.001, 10), (10, 0.001), (5, 5)]
@@ -39,108 +35,11 @@ def point_set(seed: int) -> np.ndarray:
     return np.column_stack([h, g]).astype(float)
 
 
-def for_surrogate(points: np.ndarray, psi: object) -> list[tuple[float, float]]:
-    moved = points.copy()
-    if isinstance(psi, MicroF1):
-        moved[:, 1] = -1.0 - moved[:, 1]
-    if isinstance(psi, Product):
-        moved[:, 0] += 1.0
-    return [(float(h), float(g)) for h, g in moved]
-
-
-def best_label(points: list[tuple[float, float]], psi: object) -> float:
-    return max(0.0, *(psi.clipped(h, g) for h, g in points), 0.0)
-
-
-def best_mixture(points: list[tuple[float, float]], psi: object) -> float:
-    best = best_label(points, psi)
-    for p, q in itertools.combinations(points, 2):
-        if psi.clipped(max(p[0], q[0]), max(p[1], q[1])) > best:
-            best = max(best, psi.segment_maximum(p, q)[1])
-    return best
-
-
-def upper_right_vertices(points: list[tuple[float, float]]) -> int:
-    """Distinct points on the upper right boundary, the ends of flat sides included."""
-    chain: list[tuple[float, float]] = []
-    for p in sorted(set(points), key=lambda p: (p[1], p[0])):
-        while chain and chain[-1][0] < p[0]:
-            chain.pop()
-        while len(chain) > 1 and (
-            (chain[-1][0] - chain[-2][0]) * (p[1] - chain[-2][1])
-            - (p[0] - chain[-2][0]) * (chain[-1][1] - chain[-2][1])
-            < 0
-        ):
-            chain.pop()
-        chain.append(p)
-    return len(chain)
-
-
-@pytest.mark.parametrize("psi", EVERY, ids=repr)
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_convex_hull_is_the_optimum_over_the_hull(psi, seed):
-    points = for_surrogate(point_set(seed)[:14], psi)
-    want = best_mixture(points, psi)
-    plane = PointPlane(points)
-    result = search.convex_hull(plane, psi)
-    assert result.value == pytest.approx(want, rel=1e-7, abs=1e-9)
-    assert result.upper_bound >= want * (1 - 1e-9)
-    assert result.absolute_gap <= 1e-6 * max(1.0, want)
-    # Thesis Theorem 6 as corrected; λ = 0 and inf may come on top where no vertex has ψ > 0 yet.
-    assert result.queries <= upper_right_vertices(points) + 1 + sum(s.lam in (0, math.inf) for s in result.trace)
-    assert sum(weight for weight, _ in result.parts) == pytest.approx(1.0) or not result.violated
-
-
 @pytest.mark.parametrize("first", range(0, 150, 50))
 def test_random_searches_are_certified(first, fuzz):
     """Every search with every surrogate over points and small spaces, exact or not, wherever it stops."""
     for seed in range(first, first + 50):
         fuzz("searches").case(seed)
-
-
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), scales=st.tuples(st.floats(-3, 3), st.floats(-3, 3)), start=st.floats(-3, 3))
-def test_angular_is_exact_within_its_query_bound(seed, scales, start):
-    points = (point_set(seed) + np.array([1.0, 0.0])) * 10.0 ** np.array(scales)
-    want = max(0.0, *(h * g for h, g in points if h > 0 and g > 0), 0.0)
-    for lam in (None, 10.0**start):
-        result = search.angular(PointPlane(points), lam, rtol=0)
-        assert result.value == pytest.approx(want, rel=1e-12)
-        assert result.upper_bound == result.value
-        assert result.queries <= 2 * len(points) + 1  # thesis Theorem 2
-
-
-@pytest.mark.parametrize("psi", EVERY, ids=repr)
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 4))
-def test_bounds_hold_when_stopped_by_the_limit(psi, seed, limit):
-    points = for_surrogate(point_set(seed), psi)
-    want = best_label(points, psi)
-    for result in (
-        search.exact(PointPlane(points), psi, max_queries=limit),
-        search.convex_hull(PointPlane(points), psi, max_queries=limit),
-        search.convex_hull(PointPlane(points), psi, integral=True, max_queries=limit),
-    ):
-        assert result.queries <= limit
-        assert result.upper_bound >= want * (1 - 1e-12)
-        assert all(s.bound >= want * (1 - 1e-12) for s in result.trace)
-        if result.absolute_gap > 1e-6 * max(1.0, want) and not result.fractional:
-            assert result.stopped == "max_queries"
-
-
-@pytest.mark.parametrize("psi", EVERY, ids=repr)
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_exact_takes_few_queries_and_a_cache_never_changes_the_answer(psi, seed):
-    points = for_surrogate(point_set(seed), psi)
-    cold = search.exact(PointPlane(points), psi)
-    assert cold.value == pytest.approx(best_label(points, psi), rel=1e-9, abs=1e-12)
-    assert cold.queries <= 2 * len(points) + 3
-    cache = [0] if cold.label is None else [0, cold.label]
-    warm = search.exact(PointPlane(points), psi, cache=cache, lam=cold.lam if cold.lam >= 0 else None)
-    assert warm.value == pytest.approx(cold.value, rel=1e-9, abs=1e-12)
-    assert warm.queries <= 2 * len(points) + 3
 
 
 @settings(max_examples=20, deadline=None)
@@ -221,24 +120,6 @@ def test_a_relaxed_plane_takes_mixtures():
         assert result.statistics["constrained"] == 0
     with pytest.raises(DeclarationError, match="relaxed plane"):
         search.convex_hull(plane, "product", integral=True)
-
-
-@pytest.mark.parametrize("points", [[(-1, 3), (0, 5)], [(2, 0), (1, 0)], [(-1, -2)], [(0, 0)]])
-def test_no_violated_label_is_an_answer(points):
-    for result in (
-        search.angular(PointPlane(points, truth=0)),
-        search.bisecting(PointPlane(points, truth=0)),
-        search.binary(PointPlane(points, truth=0)),
-        search.sarawagi(PointPlane(points, truth=0), 1.0),
-        search.sarawagi(PointPlane(points, truth=0), 0.0),
-        search.exact(PointPlane(points, truth=0), "product"),
-        search.convex_hull(PointPlane(points, truth=0), "product"),
-    ):
-        assert result.value == 0
-        assert result.upper_bound == 0
-        assert result.stopped == "no violation"
-        assert result.label == 0
-        assert not result.violated
 
 
 def test_negative_g_is_not_a_product_of_two_negatives():

@@ -108,17 +108,6 @@ def test_empty_ground_truth_of_micro_f1():
     assert np.array_equal(result.label, [1, 0, 0])
 
 
-def test_a_cache_of_labels_from_another_search():
-    space, _, score, loss, truth = instance(11)
-    oracle = so.Oracle(space, solver="highs")
-    first = search.exact(Slack().plane(oracle, score, loss, truth), "slack", front=False)
-    moved = Slack().plane(oracle, score + 0.01, loss, truth)
-    warm = search.exact(moved, "slack", cache=[first.label], lam=first.lam, front=False)
-    cold = search.exact(Slack().plane(oracle, score + 0.01, loss, truth), "slack", front=False)
-    assert warm.value == pytest.approx(cold.value)
-    assert warm.queries <= cold.queries
-
-
 def test_what_the_floor_of_h_hides_is_in_the_bound():
     """h > 0 is the row h >= 1e-5. A label below that is lost, and the certificate says so."""
     space = so.LabelSpace()

@@ -97,24 +97,6 @@ def test_values_gradients_and_directions(psi):
             assert forms.direction(f, h, g) == pytest.approx(psi.direction(h, g), rel=1e-8)
 
 
-@pytest.mark.parametrize("psi", [*SHIPPED, Doubled(), NUMBA], ids=repr)
-def test_maxima_of_segments_are_attained_and_certified(psi):
-    rng = np.random.default_rng(1)
-    f = psi.form.numbers
-    grid = np.linspace(0, 1, 401)
-    for _ in range(50):
-        (h0, h1), (g1, g0) = (np.sort(array) for array in points(psi, rng, 2, 1))
-        t, value, upper = forms.segment_maximum(f, h0, g0, h1, g1)
-        best = psi.clipped_array(h0 + grid * (h1 - h0), g0 + grid * (g1 - g0)).max()
-        noise = 1e-12 * psi.clipped(max(abs(h0), abs(h1)), max(g0, g1))  # of h + g, where they cancel
-        noise = noise if np.isfinite(noise) else 0.0
-        at = psi.clipped(h0 + t * (h1 - h0), g0 + t * (g1 - g0))
-        assert 0.0 <= t <= 1.0 and value == pytest.approx(at, rel=1e-9, abs=noise)
-        assert best * (1 - 1e-11) - noise <= upper <= value * (1 + 1e-9) + noise
-        assert value >= best * (1 - 1e-9) - noise
-        assert value == pytest.approx(psi.segment_maximum((h0, g0), (h1, g1))[1], rel=1e-9, abs=noise)
-
-
 @pytest.mark.parametrize("psi", [Slack(), BetaScaling(0.3), Doubled()], ids=repr)
 def test_a_form_is_no_part_of_the_surrogate(psi):
     other = pickle.loads(pickle.dumps(psi))

@@ -159,21 +159,6 @@ def test_fronts_of_huge_losses(unit):
     np.testing.assert_array_equal(algorithm.front(h, 0.0, np.full(12, unit), 0.0), expected)
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_covariances_equal_enumeration(scale):
-    """The derivative of the marginals along a vector; integers, and a variable that is fixed."""
-    space = so.LabelSpace("budget")
-    item, count = space.binary("item", 9), space.integer("count", 2, 0, 3)
-    space.subject_to(np.array([3, 5, 2, 7, 4, 6, 1, 8, 3]) @ item + 2 * count.sum() <= 14, item[0] == 1)
-    oracle, labels = so.Oracle(space, solver="diagram"), space.enumerate()
-    rng = np.random.default_rng(0)
-    C, V = scale * rng.normal(size=(3, 11)), rng.normal(size=(3, 11))
-    totals, products = C @ labels.T, V @ labels.T
-    p = np.exp(totals - np.logaddexp.reduce(totals, axis=1)[:, None])
-    expected = (p * (products - (p * products).sum(axis=1, keepdims=True))) @ labels
-    np.testing.assert_allclose(oracle.covariance_products(C, V), expected, atol=1e-12 * scale)
-
-
 # ---- refusals --------------------------------------------------------------------------------------
 
 

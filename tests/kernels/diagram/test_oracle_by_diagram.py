@@ -12,7 +12,7 @@ import pytest
 
 import structopt as so
 from structopt.algorithms.diagram import DIAGRAMS, DiagramAlgorithm, DiagramCache, compile_diagram, fronts
-from structopt.errors import DeclarationError, DiagramRefused, InfeasibleSpace
+from structopt.errors import DiagramRefused, InfeasibleSpace
 from structopt.plane import PointPlane
 from structopt.search import exact
 from structopt.surrogates import BetaScaling, LogLoss, Margin, ProbLoss, Product, Slack, from_functions
@@ -82,16 +82,6 @@ def test_a_refused_space_stays_with_highs():
     oracle = so.Oracle(space)
     assert [oracle.maximize(c).value for _ in range(3)] == [3.0] * 3
     assert oracle.algorithm == "highs"
-
-
-def test_solver_diagram():
-    space = two_knapsacks()
-    oracle = so.Oracle(space, "diagram")
-    assert oracle.algorithm == "decision diagram"
-    c = np.random.default_rng(3).normal(size=18)
-    assert oracle.maximize(c).value == pytest.approx(so.Oracle(space, "highs").maximize(c).value)
-    with pytest.raises(DeclarationError, match="relax"):
-        so.Oracle(space, "diagram", integral="relax")
 
 
 def test_relaxed_oracles_are_not_compiled():
