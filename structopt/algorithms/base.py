@@ -164,23 +164,27 @@ class Algorithm(ABC):
         raise NotImplementedError(f"{self!r} does not announce Question.K_BEST.")
 
     def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
-        """The best label that is none of the rows of `no_goods` (`Question.OUTSIDE`).
+        """Return the best label that is not a row of `no_goods` (`Question.OUTSIDE`).
 
-        Found among the first ``len(no_goods) + 1`` labels in decreasing value
-        (docs/mathematics/oracles#the-k-best-labels).
+        It is among the ``len(no_goods) + 1`` best labels (docs/mathematics/oracles#the-k-best-labels).
 
         Raises
         ------
         InfeasibleSpace
             If the space has no other label.
         """
-        known = self.k_best(c, len(no_goods) + 1)
-        if known is None:
-            return None
-        for i, z in enumerate(known.Z):
-            if not (np.abs(no_goods - z).max(axis=1, initial=0.0) <= FEASIBILITY_TOLERANCE).any():
-                return known.row(i)
-        raise InfeasibleSpace("Every label of the space is forbidden.")
+        k = 2
+        while True:
+            k = min(k, len(no_goods) + 1)
+            found = self.k_best(c, k)
+            if found is None:
+                return None
+            for i, z in enumerate(found.Z):
+                if not (np.abs(no_goods - z).max(axis=1, initial=0.0) <= FEASIBILITY_TOLERANCE).any():
+                    return found.row(i)
+            if len(found.Z) < k or k > len(no_goods):
+                raise InfeasibleSpace("Every label of the space is forbidden.")
+            k *= 4
 
     def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
         """The best label within rows that hold for this call (`Question.SIDE_ROWS`).

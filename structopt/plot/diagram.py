@@ -13,6 +13,7 @@ from structopt.checks import checked, floats
 from structopt.errors import DeclarationError
 from structopt.space import CompiledSpace, LabelSpace
 from structopt.space.compiled import FloatArray
+from structopt.space.naming import ArrayNames
 
 __all__ = ["diagram"]
 
@@ -64,7 +65,8 @@ def diagram(space: LabelSpace | CompiledSpace | Diagram, c: npt.ArrayLike | None
     x, y = _places(found, tail)
     x *= _STRETCH
     on_path = np.zeros(found.n_arcs, dtype=bool)
-    title = f"{found.space.name or 'diagram'}: {found.count()} labels"
+    name = found.space.name if found.space is not None else ""
+    title = f"{name or 'diagram'}: {found.count()} labels"
     if c is not None:
         path, value = _best_path(found, floats("c", c, (len(found.const),)))
         on_path[path] = True
@@ -114,6 +116,8 @@ def _draw_arcs(
 ) -> None:
     """Curves that keep parallel arcs apart; dashed where an arc sets no variable."""
     number: dict[tuple[int, int], int] = {}
+    known = found.space
+    variables = ArrayNames("z", found.const.shape) if known is None else known.variable_names
     for e, (t, h) in enumerate(zip(tail.tolist(), found.head.tolist(), strict=True)):
         k = number[t, h] = number.get((t, h), -1) + 1
         # The first arc is straight unless it would run through the nodes between, the others bend by turns.
@@ -138,7 +142,7 @@ def _draw_arcs(
         if found.n_arcs > _MOST_NAMES or last == first:
             continue
         pairs = zip(found.label_variable[first:last].tolist(), found.label_value[first:last].tolist(), strict=True)
-        names = [found.space.variable_names[j] + ("" if v == 1.0 else f"={v:g}") for j, v in pairs]
+        names = [variables[j] + ("" if v == 1.0 else f"={v:g}") for j, v in pairs]
         text = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
         # A curve of this style passes at half its bend beside the middle of the chord.
         at = (x[t] + x[h]) / 2 + bend / 2 * (y[h] - y[t]), (y[t] + y[h]) / 2 - bend / 2 * (x[h] - x[t])

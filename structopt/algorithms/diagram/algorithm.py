@@ -1,14 +1,18 @@
-"""Algorithm that answers queries by a decision diagram."""
+"""Algorithms whose labels are the paths of a directed acyclic graph."""
 
 from __future__ import annotations
 
+import threading
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.diagram.diagram import Diagram
+from structopt.algorithms.diagram.diagram import Arrays, Diagram
 from structopt.algorithms.diagram.fronts import (
     DiagramFronts,
     decode_levels,
@@ -28,48 +32,65 @@ from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 from structopt.space.tolerance import row_units
 
-__all__ = ["DiagramAlgorithm"]
+__all__ = ["DiagramAlgorithm", "PathsAlgorithm"]
 
 #: Most numbers in the table of a front (64 MB), pairs of a front of real losses, and paths of a constrained search.
 _MOST_ENTRIES, _MOST_PAIRS, _MOST_PATHS = 1 << 23, 2_000_000, 300_000
 #: Fewest examples per thread.
 _PIECE = 64
+#: Diagrams are made one at a time.
+_MAKING = threading.RLock()
 
 
-class DiagramAlgorithm(Algorithm):
-    """Algorithm that solves a label space by its decision diagram, exactly and in time linear in the number of arcs.
+class PathsAlgorithm(Algorithm):
+    """Labels that are the paths of a directed acyclic graph.
 
-    Parameters
-    ----------
-    diagram : Diagram
+    A subclass writes `make_diagram`. The diagram is made at the first question that needs it, and it answers all
+    questions. A subclass may have its own `maximize_batch`, which then needs no diagram. It overrides other methods
+    only if a measurement shows that its own ones are faster.
 
     Examples
     --------
     >>> import numpy as np
     >>> import structopt as so
-    >>> from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
-    >>> space = so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8)
-    >>> algorithm = DiagramAlgorithm(compile_diagram(space.compiled))
-    >>> algorithm.maximize(np.array([1.0, 3.0, 1.5, 3.5])).z
-    array([0., 1., 1., 0.])
-    >>> algorithm.k_best(np.array([1.0, 3.0, 1.5, 3.5]), 3).values
-    array([4.5, 4. , 3.5])
+    >>> from structopt.algorithms.diagram import Diagram, PathsAlgorithm
+    >>> class OneOfMany(PathsAlgorithm):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...     def make_diagram(self):
+    ...         each = np.arange(self.n + 1)                           # an arc per class, from the root to the terminal
+    ...         return Diagram(
+    ...             ptr=np.array([0, self.n, self.n]), head=np.ones(self.n, int), label=each[:-1], label_ptr=each,
+    ...             label_variable=each[:-1], label_value=np.ones(self.n), const=np.zeros(self.n),
+    ...         )
+    >>> OneOfMany(3).k_best(np.array([1.0, 3.0, 2.0]), 2).values
+    array([3., 2.])
     """
 
-    name = "decision diagram"
     answers = ~Question(0)
 
-    def __init__(self, diagram: Diagram) -> None:
-        self.diagram = diagram
-        self._arrays = diagram.arrays
-        self._packed = diagram.packed
+    @abstractmethod
+    def make_diagram(self) -> Diagram:
+        """Return the graph; called once, at the first question that needs it."""
 
-    def seconds_per_call(self, batch: bool) -> float:
-        """Return the estimated time of one call, alone or in a large batch, as fitted on many spaces."""
-        arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
-        if batch:
-            return 1e-7 + 0.3e-9 * arcs + 0.5e-9 * pairs
-        return 1.6e-6 + 1.5e-9 * arcs + 1.2e-9 * pairs
+    @cached_property
+    def diagram(self) -> Diagram:
+        """The graph whose paths are the labels."""
+        with _MAKING:
+            if "diagram" not in self.__dict__:  # another thread may have made it meanwhile
+                self.__dict__["diagram"] = self.make_diagram()
+        return cast("Diagram", self.__dict__["diagram"])
+
+    @cached_property
+    def _arrays(self) -> Arrays:
+        return self.diagram.arrays
+
+    @cached_property
+    def _packed(self) -> tuple[Any, Any]:
+        return self.diagram.packed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("diagram", "_arrays", "_packed")}
 
     # ---- the best label --------------------------------------------------------------------------
 
@@ -101,19 +122,6 @@ class DiagramAlgorithm(Algorithm):
         # A later path may have a larger c . z in the last bit.
         order = np.argsort(-values, kind="stable")
         return Solutions(Z[order], values[order], values[order])
-
-    def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
-        """Return the best label that is not a row of `no_goods`."""
-        k = 2
-        while True:
-            k = min(k, len(no_goods) + 1)
-            found = self.k_best(c, k)
-            for i, z in enumerate(found.Z):
-                if not (np.abs(no_goods - z).max(axis=1, initial=0.0) <= FEASIBILITY_TOLERANCE).any():
-                    return found.row(i)
-            if len(found.Z) < k or k > len(no_goods):
-                raise InfeasibleSpace("Every label of the space is forbidden.")
-            k *= 4
 
     def maximize_constrained(
         self, c: FloatArray, side_constraints: SideConstraints, max_paths: int = _MOST_PATHS
@@ -220,6 +228,42 @@ class DiagramAlgorithm(Algorithm):
         Z = np.empty((size, len(c)))
         sample_labels(self._arrays, _writable(c), rng, Z)
         return Z
+
+
+class DiagramAlgorithm(PathsAlgorithm):
+    """Algorithm that solves a label space by its decision diagram, exactly and in time linear in the number of arcs.
+
+    Parameters
+    ----------
+    diagram : Diagram
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import structopt as so
+    >>> from structopt.algorithms.diagram import DiagramAlgorithm, compile_diagram
+    >>> space = so.LabelSpace.from_matrices([[3, 5, 2, 7]], 0, 8)
+    >>> algorithm = DiagramAlgorithm(compile_diagram(space.compiled))
+    >>> algorithm.maximize(np.array([1.0, 3.0, 1.5, 3.5])).z
+    array([0., 1., 1., 0.])
+    >>> algorithm.k_best(np.array([1.0, 3.0, 1.5, 3.5]), 3).values
+    array([4.5, 4. , 3.5])
+    """
+
+    name = "decision diagram"
+
+    def __init__(self, diagram: Diagram) -> None:
+        self._given = diagram
+
+    def make_diagram(self) -> Diagram:
+        return self._given
+
+    def seconds_per_call(self, batch: bool) -> float:
+        """Return the estimated time of one call, alone or in a large batch, as fitted on many spaces."""
+        arcs, pairs = self.diagram.n_arcs, len(self.diagram.label_variable)
+        if batch:
+            return 1e-7 + 0.3e-9 * arcs + 0.5e-9 * pairs
+        return 1.6e-6 + 1.5e-9 * arcs + 1.2e-9 * pairs
 
     def __repr__(self) -> str:
         return f"<DiagramAlgorithm on {self.diagram!r}>"

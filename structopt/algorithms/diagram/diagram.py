@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit import kernel
+from structopt.checks import floats
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.feasibility import point_of
 
@@ -38,7 +39,8 @@ class Diagram:
         Pairs of each label in CSR form; each list of pairs is stored once.
     const : float array, shape (n_variables,)
         Values of the variables that are the same in every label.
-    space : CompiledSpace
+    space : CompiledSpace, optional
+        The space that was compiled.
     widths : tuple of int
         States after each item at compilation, before reduction.
 
@@ -61,7 +63,7 @@ class Diagram:
     label_variable: Int32Array
     label_value: FloatArray
     const: FloatArray
-    space: CompiledSpace
+    space: CompiledSpace | None = None
     widths: tuple[int, ...] = ()
     #: Integers: sizes, ptr, head, label, label_ptr, label_variable. Floats: label_value, const.
     packed: tuple[Int32Array, FloatArray] = field(init=False)
@@ -142,7 +144,7 @@ class Diagram:
 
     def contains(self, z: npt.ArrayLike) -> bool:
         """Return whether a point is a label, to within 1e-9 in every variable."""
-        point = point_of(self.space, z)
+        point = floats("z", z, self.const.shape) if self.space is None else point_of(self.space, z)
         return bool(_is_path(self.arrays, point))
 
     def labels(self, limit: int = 100_000) -> FloatArray:
@@ -170,7 +172,7 @@ class Diagram:
         return f"{text} labels, {self.n_nodes} nodes, {self.n_arcs} arcs{width}"
 
     def __repr__(self) -> str:
-        title = f" of {self.space.name!r}" if self.space.name else ""
+        title = f" of {self.space.name!r}" if self.space is not None and self.space.name else ""
         return f"<Diagram{title}: {self.summary}>"
 
 
