@@ -184,12 +184,14 @@ def subgradient(case: _Case) -> None:
 
 
 def cut(case: _Case) -> None:
-    """Every cut is below the risk at all points and not above its own value."""
+    """Every cut is below the risk at all points, not above its own value, and has one height at its point."""
     if not case.convex:
         raise NotChecked("the risk is not convex")
     for w, found in zip(case.points, case.cuts, strict=True):
         assert found.plane <= found.value + 1e-12 * (1.0 + abs(found.value)), "the cut is above the value at its point"
         close(case.risk(w)[0], found.value, "the value of the risk and of its cut", 1e-9 + 2.0 * case.rtol)
+        at_w = float(found.subgradient @ w) + found.offset(w)
+        close(at_w, found.plane, "the height of a cut by its offset and its plane")
         case.lies_below(w, found, "a cut")
         for v in w + np.array([[1e-3], [0.1]]) * case.rng.normal(size=(2, w.size)):
             height, near = found.plane + float(found.subgradient @ (v - w)), case.risk(v)[0]

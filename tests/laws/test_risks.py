@@ -336,6 +336,12 @@ class HighOffset(R.Hinge):
         return Cut(*found[:3], intercept=found.offset(w) + 1e-3)
 
 
+class LowOffset(R.Hinge):
+    def cut(self, w):
+        found = super().cut(w)
+        return Cut(*found[:3], intercept=found.offset(w) - 1e-3)
+
+
 class HighBound(R.LeastSquares):
     lower_bound = 0.4
 
@@ -413,6 +419,7 @@ WRONG = [
     (WrongSlope, "subgradient"),
     (HighCut, "cut"),
     (HighOffset, "cut"),
+    (LowOffset, "cut"),
     (HighBound, "lower_bound"),
     (Bent, "predictions"),
     (WrongSlope, "predictions"),
