@@ -210,3 +210,17 @@ def test_queries_of_spaces(name):
         for k in range(0, len(labels), 7):
             point = plane.evaluate(labels[k])
             assert abs(point.h - h[k]) + abs(point.g - g[k]) <= 1e-9
+
+
+@pytest.mark.parametrize("step", [1e-6, 3e-6])
+@pytest.mark.parametrize("solver", ["auto", "highs"])
+def test_bounds_hold_for_labels_beside_a_ray(solver, step):
+    """An open ray is moved by 1e-5 of its slope. The label between has a larger product than the one on the ray."""
+    points = np.array([[0.0, 0.0], [1.0 + 2e-9, 1.0], [1.0 + 2 * step, 1.0 - step], [3.0, 0.05], [0.05, 3.0]])
+    space = so.LabelSpace()
+    space.subject_to(space.binary("y", len(points)).sum() == 1)
+    plane = so.Plane(so.Oracle(space, solver), (points[:, 0], 0.0), (points[:, 1], 0.0), truth=np.eye(len(points))[0])
+    found = so.search.angular(plane, rtol=0.0)
+    best = points.prod(axis=1).max()
+    assert found.value < best <= found.upper_bound
+    assert so.search.exact(plane, Product(), front=False).upper_bound >= best
