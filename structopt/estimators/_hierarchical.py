@@ -125,14 +125,17 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     def _read_hierarchy(self) -> None:
         """Check the parameters, and keep the hierarchy."""
         check_parameters(self)
+        self._check_dtype()
+        hierarchy = as_hierarchy(self.hierarchy)
+        self._refuse_other("hierarchy", *_edges(self.__dict__.get("hierarchy_"), hierarchy))
+        self.hierarchy_ = hierarchy
+
+    def _check_dtype(self) -> None:
         if not any(
             self.dtype is kind or (isinstance(self.dtype, str | np.dtype) and self.dtype == kind.__name__)
             for kind in (np.float64, np.float32, float)
         ):
             raise DeclarationError(f"dtype must be float64 or float32, got {shown(self.dtype)}.")
-        hierarchy = as_hierarchy(self.hierarchy)
-        self._refuse_other("hierarchy", *_edges(self.__dict__.get("hierarchy_"), hierarchy))
-        self.hierarchy_ = hierarchy
 
     def _features(self, X: Any, reset: bool) -> Any:
         X = validated(self, X, reset=reset, accept_sparse="csr", dtype=np.dtype(self.dtype), ensure_all_finite=False)
@@ -208,6 +211,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     # ---- use -------------------------------------------------------------------------------------
 
     def _check_restored(self) -> None:
+        self._check_dtype()
         check_linear(self, len(instance("hierarchy_", getattr(self, "hierarchy_", None), Hierarchy)))
 
     def _chunks(self, X: Any) -> Iterator[Any]:

@@ -206,6 +206,14 @@ def test_where_to_write_is_no_business_of_a_file(saved: Path, tmp_path: Path) ->
     assert load(edited(saved, edit)).checkpoint is None
 
 
+@pytest.mark.parametrize("dtype", ["x", 10**20, None, "float16", "object", [], True])
+def test_the_type_of_features_is_a_float(dtype: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.npz"
+    so.HierarchicalSVM([("r", "a"), ("r", "b")], max_passes=1).fit(X, np.array(["a", "b"])[Y[:, 0]]).save(path)
+    with pytest.raises(DeclarationError, match="dtype must be float64 or float32"):
+        load(edited(path, lambda document, arrays: document["parameters"].update(dtype=dtype)))
+
+
 def change_space(name: str, value: Any) -> Callable[..., None]:
     def edit(document: dict[str, Any], arrays: dict[str, Any]) -> None:
         space = document["parameters"]["model"]["model"]["space"]["space"]
