@@ -192,6 +192,16 @@ def budget():
     return so.Model(space, {"tag": so.features.Linear()}, so.losses.Hamming())
 
 
+def fixed_root():
+    """A tree with more labels than are listed for fronts, and a variable that has one value."""
+    space = so.LabelSpace()
+    node = space.binary("node", 17)
+    space.subject_to(node[0] == 1, *(node[k] <= node[(k - 1) // 3] for k in range(1, 17)))
+    return so.Model(space, {"node": so.features.Linear()}, so.losses.Hamming())
+
+
+NODES = np.repeat([np.eye(17, dtype=int)[0], np.ones(17, dtype=int)], [5, 4], axis=0)
+
 CASES = {
     "Hinge": simple(R.Hinge, SIGN, mean_of(lambda f, y: max(0.0, 1.0 - y * f), SIGN)),
     "SquaredHinge": simple(R.SquaredHinge, SIGN, mean_of(lambda f, y: max(0.0, 1.0 - y * f) ** 2 / 2, SIGN)),
@@ -272,6 +282,7 @@ CASES = {
     "StructuredRisk chain slack": structured(CHAIN, WORDS, STATES, "slack"),
     "StructuredRisk leaves": structured(S.HierarchicalLabels(TREE), X, LEAVES, "slack"),
     "StructuredRisk declared": structured(budget(), X, np.minimum(TAGS, [0, 1, 1]), "slack"),
+    "StructuredRisk fixed root": structured(fixed_root(), X, NODES, "slack"),
     "StructuredRisk hull": structured(S.MultiLabel(3), X, TAGS, "slack", search="convex_hull"),
     "StructuredRisk inexact": structured(MRF, X, TAGS, "slack", rtol=1e-2),
 }
