@@ -18,7 +18,7 @@ patch("embedding_forgets_its_fixed_part", "algorithms", "algorithms/embedding.py
       "own = self._algorithm.front_plan(self._free(G), g_const + G @ self._template)",
       "own = self._algorithm.front_plan(self._free(G), g_const)")
 patch("outside_lists_too_few_labels", "algorithms", "algorithms/base.py",
-      "known = self.k_best(c, len(no_goods) + 1)", "known = self.k_best(c, len(no_goods))")
+      "if len(found.Z) < k or k > len(no_goods):", "if len(found.Z) < k or k >= len(no_goods):")
 patch("no_good_row_has_a_wrong_side", "algorithms", "backends/no_goods.py",
       "offset = np.where(at_lower, low, -up).sum(axis=1)", "offset = np.where(at_lower, low, up).sum(axis=1)")
 patch("covariance_is_doubled", "algorithms", "algorithms/base.py",
