@@ -215,7 +215,7 @@ MEANINGS = {
     "problem": "What is to be solved: a problem of PuLP; in `Monitor` the values that a checkpoint must agree with.",
     "ptr": "Where each set begins in `member`, and the end.",
     "query": "Which query each document belongs to; all to one by default.",
-    "record": "A record of the history.",
+    "record": "Of a space, its index arrays (`so.records`); of a history, one record.",
     "records": "Records of a history.",
     "relevance": "The relevance of each document, at least 0.",
     "result": "The result of a search or of a training run.",

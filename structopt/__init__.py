@@ -3,7 +3,7 @@
 The usual import is ``import structopt as so``. Data flows one way, and each step has its own package or packages:
 
 - declare: `LabelSpace`, `Model`, `structures`, `features`, `losses`, `Hierarchy`, `load_model`
-- solve: `Oracle`, `Question`, `compile_space`, `backends`
+- solve: `Oracle`, `Question`, `records`, `compile_space`, `backends`
 - search: `Plane`, `PointPlane`, `surrogates`, `search`
 - learn: `train`, `risks`, `regularizers`, `norms`
 - use: `StructuredSVM`, `HierarchicalSVM`, `SharedSVM`, `ConditionalRiskMinimizer`, `LinearSVM`, ..., `load`
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from structopt.oracle import Oracle, Question
     from structopt.oracle.label import Label
     from structopt.plane import Plane, PointPlane
+    from structopt.recognize import records
     from structopt.risks import regularizers
     from structopt.space import Block, LabelSpace
     from structopt.space.expressions import Expression, concatenate
@@ -98,6 +99,7 @@ _HOMES = {
     "structopt.oracle": "Oracle Question",
     "structopt.oracle.label": "Label",
     "structopt.plane": "Plane PointPlane",
+    "structopt.recognize": "records",
     "structopt.risks": "regularizers",
     "structopt.space": "Block LabelSpace",
     "structopt.space.expressions": "Expression concatenate",
@@ -115,7 +117,7 @@ if not TYPE_CHECKING:  # a type checker reads the imports above, and so finds a 
         if name not in _HOME:
             raise AttributeError(f"module 'structopt' has no attribute {name!r}")
         home = _HOME[name]
-        if home in ("structopt", "structopt.risks"):  # modules, not names in one
+        if home in ("structopt", "structopt.recognize", "structopt.risks"):  # modules, not names in one
             found: Any = import_module(f"{home}.{name}")
         else:
             found = getattr(import_module(home), name)
@@ -165,6 +167,7 @@ __all__ = [
     "metrics",
     "norms",
     "plot",
+    "records",
     "regularizers",
     "risks",
     "search",

@@ -14,8 +14,8 @@ import structopt as so
 
 PAGES = Path(__file__).parents[1] / "docs" / "api"
 MODULES = """
-algorithms.base backends data errors estimators features losses metrics norms plot risks risks.regularizers
-search structures surrogates testing train
+algorithms.base backends data errors estimators features losses metrics norms plot recognize.records risks
+risks.regularizers search structures surrogates testing train
 """.split()  # noqa: SIM905
 
 pytestmark = pytest.mark.skipif(not PAGES.is_dir(), reason="the pages are beside the tests in a checkout only")

@@ -20,6 +20,7 @@ from structopt.model.forms import LabelForm, points_of
 from structopt.model.inference import BatchInference, OracleInference
 from structopt.model.probabilities import Probabilities
 from structopt.oracle import Oracle
+from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.space.feasibility import check_label, rows_in
@@ -64,6 +65,10 @@ class Model(Probabilities):
         Other inputs (dicts, objects) need a `key` if `space` is a function. `predict`, `Batch` and
         `structopt.testing.check_model` raise if they find two inputs with one key and different spaces.
     solver, integral, options
+    record : Record or callable, optional
+        Record of the space (`structopt.records`), or a function ``record(x)`` if the space depends on the input. State
+        it if recognition cannot prove the structure of the space; see `Oracle`. A wrong record is found by its arrays,
+        by labels that break rows, or by `structopt.testing.check_model`, which compares with a solver.
         Given to the `Oracle` of each space. With ``integral="relax"`` training uses the LP relaxation. Predictions are
         integral labels.
 
@@ -95,12 +100,15 @@ class Model(Probabilities):
         decode: Callable[[FloatArray], Any] | None = None,
         key: Callable[[Any], Hashable] | None = None,
         solver: Any = "auto",
+        record: Record | Callable[[Any], Record] | None = None,
         integral: Any = "auto",
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(space, LabelSpace):
             function("space", space, 1)
         for name, term in features.items():
+        if record is not None and not isinstance(record, Record):
+            function("record", record, 1)
             instance(f"The feature term of block {name!r}", term, Term)
         for name, part in loss.items() if isinstance(loss, Mapping) else ():
             instance(f"The loss of block {name!r}", part, TaskLoss)
@@ -112,6 +120,7 @@ class Model(Probabilities):
         self._decode = decode
         self._key = key
         self.solver = solver
+        self._record = record
         self.integral = integral
         self.options = dict(options or {})
         self._forget()
@@ -248,7 +257,9 @@ class Model(Probabilities):
         return self.space(x)
 
     def algorithm(self, x: Any) -> Algorithm | None:
-        """The combinatorial algorithm for an input's space, where a subclass has one; else it is recognised.
+        """Return the combinatorial algorithm for an input's space if a subclass has one.
+
+        If it returns None, the algorithm of the `record` is used, or the structure of the space is recognised.
 
         Parameters
         ----------
@@ -276,8 +287,17 @@ class Model(Probabilities):
         key = self.key(x)
         found = self._oracles.get(key)
         if found is None or not self._is_made_for(found):
-            algorithm = self.algorithm(x) if isinstance(self.solver, str) and self.solver == "auto" else None
-            found = Oracle(self.space(x), self.solver, integral=self.integral, algorithm=algorithm, **self.options)
+            algorithm = self.algorithm(x) if self._solves_itself else None
+            stated = self._record if self._solves_itself and algorithm is None else None
+            record = stated(x) if callable(stated) else stated
+            found = Oracle(
+                self.space(x),
+                self.solver,
+                integral=self.integral,
+                algorithm=algorithm,
+                record=record,
+                **self.options,
+            )
             self._oracles[key] = found
         return found
 

@@ -18,6 +18,7 @@ from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.fronts import FrontPlan, ListedFronts
 from structopt.algorithms.question import Question
 from structopt.algorithms.registry import fast_algorithm
+from structopt.algorithms.stated import stated_algorithm
 from structopt.backends import make_backend
 from structopt.backends.arrays import with_rows
 from structopt.backends.base import Backend, SideConstraints
@@ -38,6 +39,7 @@ from structopt.oracle.label import Label, Statistics
 from structopt.oracle.pool import SolverPool
 from structopt.oracle.side_constraints import Row, plain_rows, row_names, side_constraints_of
 from structopt.oracle.sums import SumsOverLabels
+from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import CompiledSpace, FloatArray
 from structopt.space.enumeration import enumerate_labels
@@ -97,6 +99,10 @@ class Oracle(SumsOverLabels):
         A combinatorial algorithm known to be exact for this space; the backend then only serves calls with side
         constraints or forbidden labels that it cannot take. Of an algorithm of your own every label, value and bound
         is checked (not whether a better label exists).
+    record : Record, optional
+        Record of the space (`structopt.records`) if recognition cannot prove it. The algorithm of the record then
+        solves the space. Its arrays are checked, and a few labels. ``integral="relax"`` does not use it, because a
+        record describes labels and not the relaxation.
     **options
         Passed to the backend: ``time_limit``, ``mip_gap``, ``threads``, and the solver's own.
 
@@ -123,6 +129,7 @@ class Oracle(SumsOverLabels):
         *,
         integral: Literal["auto", "relax", "force"] = "auto",
         algorithm: Algorithm | None = None,
+        record: Record | None = None,
         **options: Any,
     ) -> None:
         if integral not in ("auto", "relax", "force"):
@@ -135,12 +142,16 @@ class Oracle(SumsOverLabels):
         check_limits(options)
         if algorithm is not None:
             instance("algorithm", algorithm, Algorithm)
+        if record is not None:
+            instance("record", record, Record, "one of structopt.records")
+            if algorithm is not None:
+                raise DeclarationError("Give the algorithm or the record of a space, not both.")
         self.declared = space if isinstance(space, LabelSpace) else None
         self.space: CompiledSpace = space.compiled if isinstance(space, LabelSpace) else space
         self.solver = solver
         self.integral = integral
         self.options: Mapping[str, Any] = dict(options)
-        self._given = algorithm
+        self._given, self._record = algorithm, record
         self._start()
         # Fail here, where the mistake was made, and not at the first call inside a long fit.
         if self._algorithm is self._solvers:
@@ -158,6 +169,8 @@ class Oracle(SumsOverLabels):
         found: Algorithm | None = None
         if self._given is not None:
             found = checked_algorithm(self._given, self.space, relaxed=self.integral == "relax")
+        elif self._record is not None and self.integral != "relax":
+            found = stated_algorithm(self._record, self.space)
         elif self._chooses:
             with deadline(self._time_limit):
                 found = self._recognise()
@@ -598,7 +611,7 @@ class Oracle(SumsOverLabels):
 
     def __getstate__(self) -> dict[str, Any]:
         # A live solver does not pickle: an oracle is its recipe.
-        kept = ("declared", "space", "solver", "integral", "options", "_given")
+        kept = ("declared", "space", "solver", "integral", "options", "_given", "_record")
         return {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

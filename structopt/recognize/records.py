@@ -1,7 +1,24 @@
 """Records: the index arrays of every kind of structure that an algorithm solves.
 
-`structopt.recognize.recognize` finds the record of a declared space in its matrix. The models in `structopt.structures`
-state their records. `structopt.algorithms.registry` maps each type of record to the one algorithm that solves it.
+`structopt.recognize.recognize` finds the record of a declared space in its matrix. ``Model(..., record=)`` and
+``Oracle(..., record=)`` take a record that recognition cannot prove. `structopt.algorithms.registry` maps each type of
+record to the one algorithm that solves it.
+
+Examples
+--------
+The second row follows from the first one, but recognition does not see that:
+
+>>> import numpy as np
+>>> import structopt as so
+>>> space = so.LabelSpace("one of five")
+>>> y = space.binary("y", 5)
+>>> space.subject_to(y.sum() == 1, np.arange(5) @ y <= 4)
+>>> space.structure.kind
+'general'
+>>> record = so.records.Simplices(group=[0] * 5, ptr=[0, 5], order=range(5), required=[True])
+>>> model = so.Model(space, {"y": so.features.Linear()}, so.losses.Hamming(), record=record)
+>>> model.oracle()
+<Oracle by argmax on <CompiledSpace 'one of five': 5 variables (5 integer), 2 rows, 9 non-zeros>>
 """
 
 from __future__ import annotations
@@ -47,7 +64,21 @@ class Record:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Box(Record):
-    """No rows: column j is at `upper` where its coefficient is positive, else at `lower`; all bounds are finite."""
+    """Variables with finite bounds and no rows.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, shape (n_variables,)
+        Finite bounds.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.integer("y", 3, 0, 2)
+    >>> space.structure.record
+    Box(lower=[0.0, 0.0, 0.0], upper=[2.0, 2.0, 2.0])
+    """
 
     lower: FloatArray
     upper: FloatArray
@@ -55,9 +86,25 @@ class Box(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Simplices(Record):
-    """Disjoint groups of 0/1 columns, exactly one (`required`) or at most one of each is 1.
+    """Disjoint groups of 0/1 columns of which exactly one or at most one is 1.
 
-    ``order[ptr[i]:ptr[i + 1]]`` are the columns of group i, ascending; `group` is -1 for a column in no group.
+    Attributes
+    ----------
+    group : ndarray of int, shape (n_variables,)
+        Group of each column; -1 for a column in no group.
+    ptr, order : ndarray of int
+        ``order[ptr[i]:ptr[i + 1]]`` are the columns of group i, ascending.
+    required : ndarray of bool, shape (n_groups,)
+        Whether exactly one column of the group is 1, and not at most one.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", 4)
+    >>> space.subject_to(y[:2].sum() == 1, y[2:].sum() <= 1)
+    >>> space.structure.record
+    Simplices(group=[0, 0, 1, 1], ptr=[0, 2, 4], order=[0, 1, 2, 3], required=[True, False])
     """
 
     group: IntArray
@@ -68,9 +115,25 @@ class Simplices(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cardinality(Record):
-    """Disjoint groups of 0/1 columns; between `lower` and `upper` of group i are 1 (docs/mathematics/oracles#groups).
+    """Disjoint groups of 0/1 columns with limits on the number of ones (docs/mathematics/oracles#groups).
 
-    ``0 <= lower <= upper <= size``. `group`, `ptr`, `order` as in `Simplices`.
+    Attributes
+    ----------
+    group : ndarray of int, shape (n_variables,)
+        Group of each column; -1 for a column in no group.
+    ptr, order : ndarray of int
+        ``order[ptr[i]:ptr[i + 1]]`` are the columns of group i, ascending.
+    lower, upper : ndarray of int, shape (n_groups,)
+        Limits on the number of ones of each group, ``0 <= lower <= upper <= size``.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", 3)
+    >>> space.subject_to(y.sum() <= 2)
+    >>> space.structure.record
+    Cardinality(group=[0, 0, 0], ptr=[0, 3], order=[0, 1, 2], lower=[0], upper=[2])
     """
 
     group: IntArray
@@ -84,9 +147,22 @@ class Cardinality(Record):
 class Closure(Record):
     """``y[child] <= y[parent]`` for every arc (docs/mathematics/oracles#closures); cycles and repeated arcs may occur.
 
-    If every node has at most one parent and there is no cycle, `forest_order` lists the nodes parents first
-    and ``forest_parent[i]`` is the position in that list of the parent of node ``forest_order[i]`` (-1 at
-    roots); otherwise both are None.
+    Attributes
+    ----------
+    child, parent : ndarray of int, shape (n_arcs,)
+        Columns that each arc joins.
+    forest_order, forest_parent : ndarray of int or None
+        All nodes with parents first, and the position in `forest_order` of the parent of each listed node (-1 at
+        roots). Both are None if a node has several parents or the arcs have a cycle, or if they are not known.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", 3)
+    >>> space.subject_to(y[1:] <= y[0])
+    >>> space.structure.record
+    Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0])
     """
 
     child: IntArray
@@ -99,9 +175,25 @@ class Closure(Record):
 class Pairwise(Record):
     """Local polytope of a binary pairwise model (docs/mathematics/oracles#roof-duality).
 
-    Label i is column ``label[i]``; pair e is column ``pair[e]`` and joins labels ``first[e] < second[e]``
-    (positions in `label`), each pair of labels at most once. `integer`: labels must be 0/1, not halves.
-    `forest`: the pairs form a forest, so that the relaxation is integral for all objectives.
+    Attributes
+    ----------
+    label, pair : ndarray of int
+        Columns of the labels and of the pairs.
+    first, second : ndarray of int, shape (n_pairs,)
+        Labels that each pair joins, as positions in `label`; ``first < second``, and no two labels are joined twice.
+    integer : bool
+        Whether labels must be 0/1, and not halves.
+    forest : bool
+        Whether the pairs form a forest. The relaxation is then integral.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y, p = space.binary("y", 2), space.continuous("p", 1, 0, 1)
+    >>> space.subject_to(p <= y[0], p <= y[1], p >= y[0] + y[1] - 1)
+    >>> space.structure.record
+    Pairwise(label=[0, 1], pair=[2], first=[0], second=[1], integer=True, forest=True)
     """
 
     label: IntArray
@@ -118,11 +210,29 @@ class Pairwise(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assignment(Record):
-    """Bipartite matching: column j joins ``left[j]`` with ``right[j]``; absent pairs are forbidden.
+    """Bipartite matching: every node is used at most once; absent pairs are forbidden.
 
-    A node is used at most once, exactly once where `left_required` or `right_required` is set. Nodes are
-    numbered block by block: block b owns left nodes ``left_ptr[b]:left_ptr[b + 1]`` and right nodes
-    ``right_ptr[b]:right_ptr[b + 1]``; left is the side with fewer nodes. A pair occurs at most once.
+    Attributes
+    ----------
+    left, right : ndarray of int, shape (n_variables,)
+        Nodes that each column joins. A pair occurs at most once. Left is the side with fewer nodes.
+    left_required, right_required : ndarray of bool
+        Whether each node must be used.
+    left_ptr, right_ptr : ndarray of int, shape (n_blocks + 1,)
+        Nodes are numbered block by block. Block b has the left nodes ``left_ptr[b]:left_ptr[b + 1]`` and the right
+        nodes ``right_ptr[b]:right_ptr[b + 1]``.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", (1, 2))
+    >>> space.subject_to(y.sum(axis=0) <= 1, y.sum(axis=1) == 1)
+    >>> so.records.Assignment(
+    ...     left=[0, 0], right=[0, 1], left_required=[True], right_required=[False, False],
+    ...     left_ptr=[0, 1], right_ptr=[0, 2],
+    ... )
+    Assignment(left=[0, 0], right=[0, 1], ..., left_ptr=[0, 1], right_ptr=[0, 2])
     """
 
     left: IntArray
@@ -137,9 +247,31 @@ class Assignment(Record):
 class Path(Record):
     """One unit from ``sources[b]`` to ``sinks[b]`` in an acyclic graph, for every block b (docs/mathematics/oracles).
 
-    Column j is the arc ``tail[j] -> head[j]``; ``arc[ptr[v]:ptr[v + 1]]`` are the arcs that leave v, ascending;
-    `order` lists the nodes tails first. Every sink can be reached from its source. `integer` says whether all arcs
-    are integer variables: a label is then a path, and otherwise any mixture of paths.
+    Attributes
+    ----------
+    tail, head : ndarray of int, shape (n_variables,)
+        Nodes that each column, which is an arc, joins.
+    order : ndarray of int, shape (n_nodes,)
+        The nodes; the tail of each arc comes before its head.
+    ptr, arc : ndarray of int
+        ``arc[ptr[v]:ptr[v + 1]]`` are the arcs that leave node v, ascending.
+    sources, sinks : ndarray of int, shape (n_blocks,)
+        Every sink can be reached from its source.
+    integer : bool
+        Whether all arcs are integer variables. A label is then a path, and otherwise any mixture of paths.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> arc = space.binary("arc", 3)                                        # 0 -> 1, 1 -> 2, 0 -> 2
+    >>> space.subject_to(arc[0] + arc[2] == 1, arc[0] == arc[1])
+    >>> record = so.records.Path(
+    ...     tail=[0, 1, 0], head=[1, 2, 2], order=[0, 1, 2], ptr=[0, 2, 3, 3], arc=[0, 2, 1],
+    ...     sources=[0], sinks=[2], integer=True,
+    ... )
+    >>> so.Oracle(space, record=record).maximize([1.0, 2.0, 2.5]).z
+    array([1., 1., 0.])
     """
 
     tail: IntArray
@@ -156,8 +288,28 @@ class Path(Record):
 class Flow(Record):
     """Flow on arcs ``tail -> head`` with ``lower <= flow <= upper`` and bounds on the net outflow of every node.
 
-    The last `n_roots` nodes stand for the ends that a column with one entry lacks; their outflow is free. A column
-    in no row is a loop there.
+    No algorithm solves this record: the relaxation is integral, and a solver finds the flow.
+
+    Attributes
+    ----------
+    tail, head : ndarray of int, shape (n_variables,)
+        Nodes that each column, which is an arc, joins.
+    supply_lower, supply_upper : ndarray, shape (n_nodes,)
+        Bounds on the net outflow of each node.
+    lower, upper : ndarray, shape (n_variables,)
+        Bounds on the flow of each arc.
+    n_roots : int
+        The last `n_roots` nodes stand for the ends that a column with one entry lacks; their outflow is free. A column
+        in no row is a loop there.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.integer("y", 3, 0, 2)
+    >>> space.subject_to(y[0] + y[1] <= 2, y[1] == y[2])
+    >>> type(space.structure.record).__name__
+    'Flow'
     """
 
     tail: IntArray
@@ -173,8 +325,23 @@ class Flow(Record):
 class Tree(Record):
     """A chosen node has its parent chosen and, if internal, at least one chosen child.
 
-    Node i is column ``column[i]``; -1 is a virtual root with gain 0, which is always chosen (it stands for the
-    fixed root, or for "at least one of the tops"). Parents come before children; ``parent[i]`` is -1 at a root.
+    Attributes
+    ----------
+    column : ndarray of int, shape (n_nodes,)
+        Column of each node. -1 is a virtual root with gain 0, which is always chosen. It stands for the fixed root, or
+        for "at least one of the tops".
+    parent : ndarray of int, shape (n_nodes,)
+        Parent of each node, which comes before the node; -1 at a root.
+
+    Examples
+    --------
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", 3)
+    >>> space.subject_to(y[1:] <= y[0], y[0] <= y[1:].sum(), y.sum() >= 1)
+    >>> oracle = so.Oracle(space, record=so.records.Tree(column=[-1, 0, 1, 2], parent=[-1, 0, 1, 1]))
+    >>> oracle.maximize([-1.0, -2.0, -3.0]).z
+    array([1., 1., 0.])
     """
 
     column: IntArray
@@ -185,11 +352,37 @@ class Tree(Record):
 class GroupForest(Record):
     """One state of every group, and pairs of states that may meet; the groups form a forest.
 
-    Groups are numbered with parents before children; ``parent[g]`` is -1 at a root. Group g has the states
-    ``column[state_ptr[g]:state_ptr[g + 1]]``. The states of g and of its parent that may meet are the pairs
-    ``pair_ptr[g]:pair_ptr[g + 1]``: state `above` of the parent and state `below` of g, each counted within its group,
-    with the pair variable ``pair`` (-1 where there is none). `hull` says whether the rows describe the convex hull of
-    the labels, `integer` whether all states are integer variables, by which labels are distinguished.
+    Attributes
+    ----------
+    state_ptr, column : ndarray of int
+        Group g has the states ``column[state_ptr[g]:state_ptr[g + 1]]``.
+    parent : ndarray of int, shape (n_groups,)
+        Parent of each group, which comes before the group; -1 at a root.
+    pair_ptr : ndarray of int, shape (n_groups + 1,)
+        The states of g and of its parent that may meet are the pairs ``pair_ptr[g]:pair_ptr[g + 1]``.
+    above, below : ndarray of int, shape (n_pairs,)
+        State of the parent and state of the group of each pair, counted within their groups.
+    pair : ndarray of int, shape (n_pairs,)
+        Column of the pair variable; -1 if there is none.
+    hull : bool
+        Whether the rows describe the convex hull of the labels.
+    integer : bool
+        Whether all states are integer variables, by which labels are distinguished.
+
+    Examples
+    --------
+    Two positions with two states each; state 1 must not follow state 0:
+
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", (2, 2))
+    >>> space.subject_to(y.sum(axis=1) == 1, y[0, 0] <= y[1, 0])
+    >>> record = so.records.GroupForest(
+    ...     state_ptr=[0, 2, 4], column=[0, 1, 2, 3], parent=[-1, 0], pair_ptr=[0, 0, 3],
+    ...     above=[0, 1, 1], below=[0, 0, 1], pair=[-1, -1, -1], hull=True, integer=True,
+    ... )
+    >>> so.Oracle(space, record=record).maximize([2.0, 0.0, 0.0, 1.0]).z
+    array([1., 0., 1., 0.])
     """
 
     state_ptr: IntArray

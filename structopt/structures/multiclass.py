@@ -20,6 +20,7 @@ from structopt.model import Model
 from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, labels_given, spread_rows
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
+from structopt.recognize import Simplices
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -67,7 +68,14 @@ class Multiclass(Model):
         space = LabelSpace("multiclass")
         y = space.binary("y", len(names))
         space.subject_to(y.sum() == 1, name="one class")
-        super().__init__(space, {"y": Linear(intercept=intercept)}, _task_loss(loss, len(names)), solver=solver)
+        n = len(names)
+        super().__init__(
+            space,
+            {"y": Linear(intercept=intercept)},
+            _task_loss(loss, n),
+            record=Simplices(np.zeros(n, np.int64), np.array([0, n]), np.arange(n), np.array([True])),
+            solver=solver,
+        )
 
     def place(self, label: Hashable) -> int:
         """The number of a class.

@@ -28,6 +28,7 @@ from structopt.model.inference import (
     rows_or_all,
     weighed,
 )
+from structopt.recognize import Box, Cardinality, Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -84,7 +85,11 @@ class MultiLabel(Model):
         if low > 0 or high < n:
             space.subject_to(y.sum().between(low, high), name="cardinality")
         self.limits = (low, min(high, n))
-        super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), solver=solver)
+        record: Record = Box(np.zeros(n), np.ones(n))
+        if self.limits != (0, n):
+            each = np.zeros(n, np.int64), np.array([0, n]), np.arange(n)
+            record = Cardinality(*each, *(np.array([limit]) for limit in self.limits))
+        super().__init__(space, {"y": Linear(intercept=intercept)}, loss or Hamming(), record=record, solver=solver)
 
     def encode_batch(self, labels: Any) -> FloatArray:
         """0/1 rows, checked."""
