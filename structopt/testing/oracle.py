@@ -154,7 +154,7 @@ def outside(case: _Case) -> None:
     for c in case.C[:6]:
         values = case.labels @ c
         order = np.argsort(-values, kind="stable")
-        for k in {1, 3} & set(range(1, len(order))):
+        for k in {1, 2, 3} & set(range(1, len(order))):
             forbid = case.labels[order[:k]]
             found = case.ask(Question.OUTSIDE, case.oracle.maximize, c, forbid=list(forbid))
             case.expect(found, c, float(values[order[k]]))

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -128,13 +129,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{failed} fails without a mutant.")
         return 1
     verdicts: dict[str, Verdict] = {}
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        judged = pool.imap(judge, [(name, options.laws_only) for name in names])
+    # The workers of a Pool are daemons, in which tests could not start processes.
+    with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("fork")) as pool:
+        judged = pool.map(judge, [(name, options.laws_only) for name in names])
         for name, verdict in zip(names, judged, strict=True):
             verdicts[name] = verdict
             print(f"{name}: {verdict.killer} {verdict.test}", flush=True)
-        pool.close()
-        pool.join()
     report = table(verdicts)
     print("\n" + report)
     if options.out is not None:
