@@ -88,8 +88,8 @@ def test_ratio_at_the_limit_fails(gate):
     assert gate.judge([[1.05] * 10] * 2, 1.10) == "level"
 
 
-def test_every_structure_has_a_row(gate):
+def test_every_structure_with_inference_of_its_own_has_a_row(gate):
     rows = importlib.import_module("_rows")
     found = {type(make()) for make, _, _ in rows._SHIPPED.values()}
     classes = [getattr(so.structures, name) for name in so.structures.__all__]
-    assert found == {one for one in classes if isinstance(one, type) and issubclass(one, so.Model)}
+    assert found >= {one for one in classes if "batch_inference" in vars(one)}

@@ -13,6 +13,7 @@ from structopt.structures.multiclass import Multiclass
 from structopt.structures.multilabel import MultiLabel
 from structopt.structures.ranking import Ranking
 from structopt.structures.segmentation import Segmentation, bio_of_segments, segments_of_bio
+from structopt.structures.subset import Subset
 from structopt.structures.tour import Tour
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "PairwiseMRF",
     "Ranking",
     "Segmentation",
+    "Subset",
     "Tour",
     "bio_of_segments",
     "bio_rules",

@@ -25,11 +25,16 @@ LONG = so.Hierarchy([(k, k + 1) for k in range(36)] + [(36, 37), (36, 38), (37, 
 
 
 class Case(NamedTuple):
-    """An oracle, the questions that it must answer without a solver, and the number of its labels."""
+    """An oracle, the questions that it must answer without a solver, and the number of its labels.
+
+    A case of a shipped structure has the model, and an input if its label space depends on the input.
+    """
 
     make: Callable[[], so.Oracle]
     answers: Q
     n_labels: int
+    model: so.Model | None = None
+    x: np.ndarray | None = None
 
 
 def zeros(*shape: int) -> np.ndarray:
@@ -37,7 +42,7 @@ def zeros(*shape: int) -> np.ndarray:
 
 
 def shipped(model, answers, n_labels, x=None):
-    return Case(lambda: model.oracle(x), answers, n_labels)
+    return Case(lambda: model.oracle(x), answers, n_labels, model, x)
 
 
 def diagram(model, n_labels, x=None):
@@ -242,6 +247,8 @@ CASES: dict[str, Case] = {
     "leaves of a dag": shipped(S.HierarchicalLabels(DAG, "leaves"), BASIC, 3),
     "leaves of a long dag": shipped(S.HierarchicalLabels(LONG, "leaves"), BASIC, 7),
     "closure of a dag": shipped(S.HierarchicalLabels(DAG, "closure"), BASIC, 9),
+    "subset": shipped(S.Subset([[3, 2, 2, 1], [1, 4, 1, 2]], [5, 5], at_least=1), ALL, 9),
+    "subset of many weights": shipped(S.Subset([[0.5, -1.5, 2.25, 1, 3.75]], 4.5, at_most=3), ALL, 21),
     "exclusive": shipped(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
     "chain": shipped(S.Chain(3), LISTS | SUMS | Q.FRONT, 27, zeros(3, 1)),
     "chain with rules": shipped(S.Chain(2, transitions=[[1, 1], [1, 0]]), LISTS | SUMS | Q.FRONT, 8, zeros(4, 1)),

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import structopt as so
 
+# Test folders are not packages. The module is registered because pickles refer to it.
+spec = importlib.util.spec_from_file_location("structopt_law_cases", Path(__file__).with_name("cases.py"))
+assert spec is not None and spec.loader is not None
+cases = sys.modules.get(spec.name) or importlib.util.module_from_spec(spec)
+if spec.name not in sys.modules:
+    sys.modules[spec.name] = cases
+    spec.loader.exec_module(cases)
 S, L = so.structures, so.losses
 TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")])
 FOREST = so.Hierarchy([("a", "c"), ("a", "d"), ("b", "e")])
@@ -170,6 +183,15 @@ ARRAYS = {
     "declared chain with a known state": (lambda: groups(known=True), ((4, 2),) * 4),
     "declared blocks": (two_blocks, LENGTHS),
 }  # fmt: skip
+#: Structures without a model here have those of the oracles.
+HERE = {type(make()) for make in (*VECTORS.values(), *(make for make, _ in ARRAYS.values()))}
+for case_name, case in cases.CASES.items():
+    if case.model is not None and type(case.model) not in HERE:
+        make = functools.partial(copy.deepcopy, case.model)
+        if case.x is None:
+            VECTORS[case_name] = make
+        else:
+            ARRAYS[case_name] = (make, (case.x.shape,) * 3)
 #: Laws that do not concern a model, and why.
 SKIPPED = {
     "ranking": ["codec"],  # a ranking is learned from relevances and predicted as an order
