@@ -7,9 +7,9 @@ compact form its family's `structopt.model.codec.BatchCodec` knows, which label 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,13 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.algorithms.fronts import MostViolated
-from structopt.checks import converted, examples, floats
+from structopt.checks import converted, floats
 from structopt.errors import DeclarationError
-from structopt.features import Term, Tied, check_data_set, stack_rows
-from structopt.model.codec import LabelBatch, LossBatch, PointCodec, labels_given, part_table
+from structopt.features import Term
+from structopt.model.codec import BatchCodec, LabelBatch, LossBatch, PointCodec, labels_given
+from structopt.model.data_set import DataSet, is_tied
 from structopt.model.forms import LabelForm
-from structopt.model.inference import BatchFronts, Weight
+from structopt.model.inference import BatchFronts, BatchInference, Weight
 from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.compiled import PRODUCT
@@ -35,8 +36,6 @@ __all__ = ["Batch", "LabelBatch", "LossBatch"]
 
 # Up to so many variables a dense product takes less time than a sparse table.
 _FEW_VARIABLES = 64
-#: Number of inputs whose label spaces are compared with the space of their key. A declaration takes about 0.5 ms.
-_CHECKED_SPACES = 256
 
 
 class Batch:
@@ -49,6 +48,8 @@ class Batch:
 
     Attributes
     ----------
+    data : DataSet
+        The inputs and their feature rows.
     n : int
         Number of examples.
     sizes : ndarray of int or None
@@ -67,48 +68,25 @@ class Batch:
     """
 
     def __init__(self, model: Model, X: Any) -> None:
-        self.model = model
-        X = examples("X", X)
-        self.X = X
-        self.n = check_data_set(X)
-        if not self.n:
-            raise DeclarationError("The data set has no examples.")
-        self.sizes = model.sizes(X)
-        self._check_keys()
-        self.rows: list[Any] = []
-        self.starts: list[npt.NDArray[np.intp]] = []
-        for term in model.features.values():
-            rows, start = stack_rows(term, X)
-            _check_finite(rows, start)
-            self.rows.append(rows)
-            self.starts.append(start)
-        self._check_rows()
-        space = model.weight_space(self.input(0))
-        self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
-        self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
-        self._known: dict[str, Any] = {}  # what is found on demand, for all twins
-        self._dense = False
-        # The codec knows a twin without a codec, and the inference one without an inference: no object of a batch knows
-        # one that knows it. Cycles, and the data in them, would stay in memory until the garbage collector looks for
-        # them: gigabytes in a search of parameters.
-        self.codec = model.batch_codec(self._twin())
+        data = DataSet(model, X)
+        self._hold(data, model.batch_codec(data), model.batch_inference(data))
         # Labels are points of few variables, and all features dense.
         points = isinstance(self.codec, PointCodec) and not self.codec.holds_mixtures
-        self._dense = points and model.fixed and space.n_variables <= _FEW_VARIABLES
-        self._dense = self._dense and all(isinstance(rows, np.ndarray) for rows in self.rows)
-        self.inference = model.batch_inference(self._twin())
+        few = points and model.fixed and model.space().n_variables <= _FEW_VARIABLES
+        self._dense = few and all(isinstance(rows, np.ndarray) for rows in self.rows)
 
-    def _twin(self) -> Self:
-        """Another batch with the attributes of this one."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        return twin
+    def _hold(self, data: DataSet, codec: BatchCodec[Any], inference: BatchInference) -> None:
+        """Take a data set, and what encodes its labels and finds the best ones."""
+        self.data, self.codec, self.inference = data, codec, inference
+        self.model, self.X, self.n, self.sizes = data.model, data.X, data.n, data.sizes
+        self.rows, self.starts, self.columns, self.n_weights = data.rows, data.starts, data.columns, data.n_weights
+        self._dense = False
 
     def __len__(self) -> int:
         return self.n
 
     def __repr__(self) -> str:
-        rows = sum(int(start[-1]) for start, term in zip(self.starts, self._terms, strict=True) if not _is_tied(term))
+        rows = sum(int(start[-1]) for start, term in zip(self.starts, self._terms, strict=True) if not is_tied(term))
         return f"<Batch of {type(self.model).__name__}: {self.n} examples, {rows} rows, {self.n_weights} weights>"
 
     @property
@@ -122,45 +100,12 @@ class Batch:
 
     def input(self, i: int) -> Any:
         """Example `i` in the form of its model."""
-        return self.X[[i]] if sp.issparse(self.X) else self.X[i]
+        return self.data.input(i)
 
-    def _check_keys(self) -> None:
-        """Raise if inputs of a sample have the same key and different label spaces."""
-        if self.model.fixed:
-            return
-        for i in np.unique(np.linspace(0, self.n - 1, min(self.n, _CHECKED_SPACES)).astype(np.int64)).tolist():
-            self.model.check_key(self.input(i), f"Example {i} of X")
-
-    def _check_rows(self) -> None:
-        """Every example has as many feature rows as its block has: the kernels rely on it."""
-        for t, (name, term) in enumerate(self.model.features.items()):
-            counts, expected = np.diff(self.starts[t]), self._expected_rows(name, term)
-            if expected is None:
-                continue
-            wrong = np.flatnonzero(counts != expected)
-            if wrong.size or len(counts) != self.n:
-                i = int(wrong[0]) if wrong.size else min(self.n, len(counts)) - 1
-                wanted = int(np.broadcast_to(expected, counts.shape)[i])
-                self.model.check_key(self.input(i), f"Example {i} of X")
-                raise DeclarationError(
-                    f"Example {i} of X has {int(counts[i])} feature rows for the block {name!r}, where {term!r} takes "
-                    f"{wanted}{self._told_shape(i)}."
-                )
-
-    def _told_shape(self, i: int) -> str:
-        shape = getattr(self.input(i), "shape", None)
-        return "" if shape is None else f"; its shape is {tuple(shape)}, and the last axis are the features of a row"
-
-    def _expected_rows(self, name: str, term: Term) -> IntArray | int | None:
-        """Feature rows of each example for a term: one number, one for each example, or None where anything goes."""
-        if self.model.fixed:
-            return term.n_rows(self.model.space()[name].shape)
-        if self.sizes is not None:
-            return 1 if _is_tied(term) else self.model.rows_of_sizes(self.sizes)
-        if type(term).n_rows is Term.n_rows:
-            return None
-        shapes = (self.model.space(self.input(i))[name].shape for i in range(self.n))
-        return np.array([term.n_rows(shape) for shape in shapes], dtype=np.int64)
+    @property
+    def same_space(self) -> list[IntArray]:
+        """Examples by their label space: the numbers of those that share one."""
+        return self.data.same_space
 
     # ---- products --------------------------------------------------------------------------------
 
@@ -182,7 +127,7 @@ class Batch:
         Tied weights have the same row for every example, which is kept once (read-only).
         """
         return [
-            np.broadcast_to(W[:, 0], (self.n, len(W))) if _is_tied(term) else np.asarray(rows @ W.T)
+            np.broadcast_to(W[:, 0], (self.n, len(W))) if is_tied(term) else np.asarray(rows @ W.T)
             for term, rows, W in zip(self._terms, self.rows, self.split(w), strict=True)
         ]
 
@@ -374,7 +319,7 @@ class Batch:
         if some is None and code == PRODUCT and shift == 1.0:
             best = self.inference.maximize_product(tables, loss, truth.native, n_jobs)
             if best is not None:
-                return self.labels(best.labels), best.margin, best.loss
+                return self.labels(self.codec.spread([best.labels], None)), best.margin, best.loss
         cost = self.front_cost(loss)
         if cost is None or cost > most_cost:
             return None
@@ -404,109 +349,31 @@ class Batch:
         if surrogate.counts:
             return None
         found = self.inference.maximize_levels(tables, loss, truth.native, level_choice(surrogate, mixes))
-        return None if found is None else (self.labels(found.Z), found)
+        return None if found is None else (self.labels(self.codec.spread([found.Z], None)), found)
 
     # ---- points ----------------------------------------------------------------------------------
 
     def costs(self, tables: Sequence[FloatArray]) -> Any:
         """Objective coefficients of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
-        if not self.model.fixed:
-            return [self.costs_of(i, tables) for i in range(self.n)]
-        space = self.model.space()
-        (only, *rest) = self.model.features.items()
-        if not rest and space[only[0]].size == space.n_variables:
-            return only[1].unfold_rows(np.asarray(tables[0], dtype=np.float64), self.n, space.n_variables)
-        costs = np.zeros((self.n, space.n_variables))
-        for (name, term), table in zip(self.model.features.items(), tables, strict=True):
-            block = space[name]
-            costs[:, block.slice] = term.unfold_rows(table, self.n, block.size)
-        return costs
-
-    def costs_of_some(self, some: IntArray, tables: Sequence[FloatArray]) -> FloatArray:
-        """Objective coefficients of examples that have the same label space, one in each row.
-
-        Parameters
-        ----------
-        some : ndarray of int
-            Numbers of examples.
-        tables : sequence of ndarray
-            Scores of the parts; see `tables`.
-
-        Returns
-        -------
-        ndarray, shape (len(some), n_variables)
-        """
-        if self.model.fixed:
-            costs: FloatArray = self.costs(tables)
-            return costs if len(some) == self.n else costs[some]
-        if not all(term._keeps_entries for term in self.model.features.values()):
-            return np.array([self.costs_of(i, tables) for i in some.tolist()])
-        space = self.model.space(self.input(int(some[0])))
-        found = np.zeros((len(some), space.n_variables))
-        for name, table, start in zip(self.model.features, tables, self.starts, strict=True):
-            # Tables of one space have the same number of rows, and a variable's score is an entry of the table.
-            rows = start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])
-            found[:, space[name].slice] = table[rows].reshape(len(some), -1)
-        return found
+        return self.data.costs(tables)
 
     def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
         """Objective coefficients of the variables of one example."""
-        x = self.input(i)
-        space = self.model.space(x)
-        costs = np.zeros(space.n_variables)
-        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
-            block = space[name]
-            part = table[start[i] : start[i + 1]]
-            costs[block.slice] = term.unfold(x, part, block.shape).ravel()
-        return costs
-
-    @property
-    def same_space(self) -> list[IntArray]:
-        """Examples by their label space: the numbers of those that share one."""
-        if "same space" not in self._known:
-            by_key: dict[Hashable, list[int]] = {}
-            for i in range(self.n):
-                by_key.setdefault(self.model.key(self.input(i)), []).append(i)
-            self._known["same space"] = [np.array(group, dtype=np.int64) for group in by_key.values()]
-        return cast(list[IntArray], self._known["same space"])
-
-    @property
-    def point_sizes(self) -> IntArray:
-        """Number of variables of each example's label space."""
-        if "point sizes" not in self._known:
-            sizes = (self.model.space(self.input(i)).n_variables for i in range(self.n))
-            self._known["point sizes"] = np.fromiter(sizes, np.int64, self.n)
-        return cast(IntArray, self._known["point sizes"])
+        return self.data.costs_of(i, tables)
 
     def fold(self, Z: Any) -> LabelBatch:
         """Points, one per example, as labels."""
-        return LabelBatch(lambda: self.fold_points(Z), self.codec.from_points(Z))
+        return LabelBatch(partial(self.data.fold_points, Z), self.codec.from_points(Z))
 
     def fold_points(self, Z: Any) -> list[sp.csr_array]:
         """Points, one per example, as part tables."""
-        return self._fold(Z, range(self.n))
+        return self.data.fold_points(Z)
 
     def fold_some(self, points: Sequence[Any], examples: npt.NDArray[np.intp]) -> list[sp.csr_array]:
         """Part tables with the points of some examples (increasing); the rows of the others are empty."""
         chosen = [points[i] for i in examples.tolist()]
-        tables = self._fold(np.array(chosen) if self.model.fixed else chosen, examples.tolist())
+        tables = self.data.fold(np.array(chosen) if self.model.fixed else chosen, examples.tolist())
         return [_spread(table, start, examples) for table, start in zip(tables, self.starts, strict=True)]
-
-    def _fold(self, Z: Any, examples: Sequence[int]) -> list[sp.csr_array]:
-        tables = []
-        for t, (name, term) in enumerate(self.model.features.items()):
-            if self.model.fixed:
-                block = self.model.space()[name]
-                points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-                tables.append(part_table(term.fold_rows(points[:, block.slice], self.columns[t])))
-                continue
-            parts = []
-            for z, i in zip(Z, examples, strict=True):
-                x = self.input(i)
-                block = self.model.space(x)[name]
-                parts.append(term.fold(x, np.asarray(z)[block.slice].reshape(block.shape)))
-            tables.append(part_table(np.concatenate(parts)))
-        return tables
 
     def points(self, Z: Any) -> Any:
         """Points given by a caller, checked: one for each example, of the length of its space."""
@@ -529,22 +396,6 @@ def most_violated(surrogate: Any, front: Any) -> tuple[IntArray, FloatArray, Flo
     places = front.best(psi)
     violated = psi[places] > 0.0
     return np.where(violated, places, -1), np.where(violated, h[places], 0.0), np.where(violated, g[places], 0.0)
-
-
-def _is_tied(term: Term) -> bool:
-    return isinstance(term, Tied)
-
-
-def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
-    data = rows.data if sp.issparse(rows) else rows
-    if np.isfinite(data).all():
-        return
-    if sp.issparse(rows):
-        place = int(np.searchsorted(rows.indptr, np.argmin(np.isfinite(data)), side="right")) - 1
-    else:
-        place = int(np.argmin(np.isfinite(data).all(axis=1)))
-    example = int(np.searchsorted(start, place, side="right")) - 1
-    raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
 
 
 def _spread(table: sp.csr_array, start: npt.NDArray[np.intp], examples: npt.NDArray[np.intp]) -> sp.csr_array:

@@ -27,7 +27,7 @@ from structopt.model.part_tables import fill_rows, fill_steps, number_groups
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 if TYPE_CHECKING:
-    from structopt.model.batch import Batch
+    from structopt.model.data_set import DataSet
     from structopt.model.model import Model
 
 __all__ = [
@@ -184,7 +184,7 @@ class BatchCodec(ABC, Generic[Native]):
 
     Parameters
     ----------
-    batch : Batch
+    data : DataSet
         The data set, its feature rows stacked.
 
     Notes
@@ -202,9 +202,9 @@ class BatchCodec(ABC, Generic[Native]):
     #: Where each label begins in `StackedLabels` that `encode` takes all at once; None where it takes none.
     label_ptr: IntArray | None = None
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-        self.n = batch.n
+    def __init__(self, data: DataSet) -> None:
+        self.data = data
+        self.n = data.n
 
     @abstractmethod
     def encode(self, Y: Any) -> Native:
@@ -353,64 +353,64 @@ class PointCodec(BatchCodec[Any]):
 
     def encode(self, Y: Any) -> Any:
         Y = labels_given(Y, self.n)
-        together = self.batch.model.encode_batch(Y)
-        model, batch = self.batch.model, self.batch
+        together = self.data.model.encode_batch(Y)
+        model, data = self.data.model, self.data
         if together is None:
-            together = self._rows(self.encode_each(Y, lambda label, i: model.encode(label, batch.input(i))))
+            together = self._rows(self.encode_each(Y, lambda label, i: model.encode(label, data.input(i))))
         self._guard_truths(together)
         return together
 
     def _guard_truths(self, points: Any) -> None:
         """Let the pools of lazy rows know the ground truths, which no row may cut off."""
-        model, batch = self.batch.model, self.batch
+        model, data = self.data.model, self.data
         if model.fixed and not model.space().compiled.separations:
             return
-        for group in batch.same_space:
-            x = batch.input(int(group[0]))
+        for group in data.same_space:
+            x = data.input(int(group[0]))
             pool = model.oracle(x).lazy_rows if model.space(x).compiled.separations else None
             if pool is not None:
                 pool.know(np.array([points[i] for i in group]), partial(_ground_truth, group))
 
     def _rows(self, points: Sequence[FloatArray]) -> Any:
-        return np.array(points) if self.batch.model.fixed else RaggedRows.of(points)
+        return np.array(points) if self.data.model.fixed else RaggedRows.of(points)
 
     def decode(self, labels: Any) -> list[Any]:
-        model = self.batch.model
+        model = self.data.model
         if model.has_plain_labels:
             return self.decode_as(labels, "first")
         together = model.decode_batch(labels)
         if together is not None:
             return together
-        return [model.decode(np.asarray(labels[i]), self.batch.input(i)) for i in range(self.n)]
+        return [model.decode(np.asarray(labels[i]), self.data.input(i)) for i in range(self.n)]
 
     def decode_as(self, labels: Any, form: LabelForm) -> list[Any]:
         """Return labels in one of the forms that a model without a codec of its own takes."""
-        model = self.batch.model
+        model = self.data.model
         if model.fixed:
             return model.decode_rows(labels, form)
-        points, inputs = [np.asarray(labels[i])[None] for i in range(self.n)], map(self.batch.input, range(self.n))
+        points, inputs = [np.asarray(labels[i])[None] for i in range(self.n)], map(self.data.input, range(self.n))
         found = [model.decode_rows(z, form, x)[0] for z, x in zip(points, inputs, strict=True)]
         mixed = len({isinstance(label, dict) for label in found}) > 1
         return self.decode_as(labels, "blocks") if mixed else found
 
     def tables(self, labels: Any) -> list[sp.csr_array]:
-        return self.batch.fold_points(labels)
+        return self.data.fold_points(labels)
 
     def scores(self, tables: Sequence[FloatArray], labels: Any) -> FloatArray | None:
-        batch = self.batch
-        fits = all(len(table) == start[-1] for table, start in zip(tables, batch.starts, strict=True))
+        data = self.data
+        fits = all(len(table) == start[-1] for table, start in zip(tables, data.starts, strict=True))
         # Of many variables the table of a label, which may be kept, has fewer entries.
         if not self._are_points(labels) or labels.shape[1] > _FEW_VARIABLES or not fits:
             return None
-        total, space = np.zeros(self.n), batch.model.space()
-        for (name, term), table in zip(batch.model.features.items(), tables, strict=True):
+        total, space = np.zeros(self.n), data.model.space()
+        for (name, term), table in zip(data.model.features.items(), tables, strict=True):
             block = space[name]
             total += np.einsum("ij,ij->i", term.unfold_rows(table, self.n, block.size), labels[:, block.slice])
         return total
 
     def _are_points(self, labels: Any) -> bool:
         """Whether labels are an array of points of the one space."""
-        model = self.batch.model
+        model = self.data.model
         return bool(
             model.fixed and isinstance(labels, np.ndarray) and labels.shape == (self.n, model.space().n_variables)
         )
@@ -425,11 +425,11 @@ class PointCodec(BatchCodec[Any]):
         """Add the parts of points, or of their differences to others."""
         if not self._are_points(labels):
             return False
-        batch = self.batch
-        name, term = list(batch.model.features.items())[t]
-        own = batch.model.space()[name].slice
+        data = self.data
+        name, term = list(data.model.features.items())[t]
+        own = data.model.space()[name].slice
         block = labels[:, own] if truth is None else labels[:, own] - truth[:, own]
-        parts = term.fold_rows(block, batch.columns[t])
+        parts = term.fold_rows(block, data.columns[t])
         if sp.issparse(parts):
             return False
         factors = weights if len(parts) == self.n else np.repeat(weights, len(parts) // self.n)
@@ -440,7 +440,7 @@ class PointCodec(BatchCodec[Any]):
         return True
 
     def from_points(self, Z: Any) -> Any:
-        return np.asarray(Z) if self.batch.model.fixed else Z if isinstance(Z, RaggedRows) else RaggedRows.of(Z)
+        return np.asarray(Z) if self.data.model.fixed else Z if isinstance(Z, RaggedRows) else RaggedRows.of(Z)
 
     def mixture(self, labels: Sequence[Any], numbers: IntArray, shares: FloatArray) -> Any:
         mixed = bool(shares[1].any())
@@ -455,15 +455,15 @@ class PointCodec(BatchCodec[Any]):
         return shares[0][:, None] * first + shares[1][:, None] * points[np.searchsorted(used, numbers[1]), every]
 
     def spread(self, parts: Sequence[Any], some: IntArray | None) -> Any:
-        if not self.batch.model.fixed:
+        if not self.data.model.fixed:
             chosen = range(self.n) if some is None else some.tolist()
             given = dict(zip(chosen, (row for part in parts for row in part), strict=True))
-            sizes = self.batch.point_sizes
+            sizes = self.data.point_sizes
             return RaggedRows.of([given[i] if i in given else np.zeros(sizes[i]) for i in range(self.n)])
         return spread_rows(parts, some, self.n, 0.0)
 
     def losses(self, truth: Any) -> LossBatch[Any]:
-        model = self.batch.model
+        model = self.data.model
         try:
             together = model.loss_batch(np.asarray(truth)) if model.fixed else None
         except DeclarationError:
@@ -473,17 +473,17 @@ class PointCodec(BatchCodec[Any]):
         forms = []
         for i in range(self.n):
             try:
-                forms.append(model._loss_at(np.asarray(truth[i]), self.batch.input(i)))
+                forms.append(model._loss_at(np.asarray(truth[i]), self.data.input(i)))
             except DeclarationError as error:
                 raise DeclarationError(f"example {i}: {error}") from None
         return LossBatch(self._rows([c for c, _ in forms]), np.array([k for _, k in forms]))
 
     def counts(self, truth: Any) -> Counts | None:
-        model = self.batch.model
+        model = self.data.model
         if model.fixed:
             counted = model.counted()
             return None if np.ndim(counted) != 1 else counts_of(np.asarray(truth), counted)
-        each = [model.counted(self.batch.input(i)) for i in range(self.n)]
+        each = [model.counted(self.data.input(i)) for i in range(self.n)]
         if any(np.ndim(counted) != 1 for counted in each):
             return None  # sums of variables
         weights = RaggedRows.of(each)
@@ -492,8 +492,8 @@ class PointCodec(BatchCodec[Any]):
         return Counts(errors, on, made.least)
 
     def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
-        if self.batch.model.fixed:
-            every, group = np.arange(self.n), fixed_sums(self.batch.model.space().compiled)
+        if self.data.model.fixed:
+            every, group = np.arange(self.n), fixed_sums(self.data.model.space().compiled)
             steps = common_steps(loss.coef, every, self.n)
             if loss.coef.shape[1] != len(group) or not (group >= 0).any():
                 return steps
@@ -510,7 +510,7 @@ class PointCodec(BatchCodec[Any]):
         return common_steps(loss.coef.flat[:, None], owner, self.n)
 
     def loss_values(self, loss: LossBatch[Any], labels: Any) -> FloatArray:
-        if self.batch.model.fixed:
+        if self.data.model.fixed:
             return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
         products = loss.coef.flat * self.from_points(labels).flat
         return np.asarray(segment_sums(products, loss.coef.ptr) + loss.const)

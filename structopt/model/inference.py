@@ -20,7 +20,7 @@ from structopt.model.codec import LossBatch, RaggedRows
 from structopt.space.compiled import FloatArray
 
 if TYPE_CHECKING:
-    from structopt.model.batch import Batch
+    from structopt.model.data_set import DataSet
 
 __all__ = [
     "BatchFronts",
@@ -85,8 +85,8 @@ class Best(NamedTuple):
 class BatchInference(ABC):
     """Maximises over the labels of one data set."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
+    def __init__(self, data: DataSet) -> None:
+        self.data = data
 
     @abstractmethod
     def maximize(
@@ -163,8 +163,8 @@ class OracleInference(BatchInference):
     Few labels are listed, and a front is then a product with all of them.
     """
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
         self._planned: tuple[LossBatch[Any], list[_GroupPlan] | None] | None = None
 
     def maximize(
@@ -175,16 +175,16 @@ class OracleInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        batch = self.batch
-        if not batch.model.fixed:
+        data = self.data
+        if not data.model.fixed:
             return self._by_space(tables, loss, weight, some, n_jobs)
-        C = batch.costs(tables)
+        C = data.costs(tables)
         if loss is not None:
             C = rows_or_all(C, some) + weighed(rows_or_all(loss.coef, some), weight, some)
         else:
             C = rows_or_all(C, some)
-        keys = range(batch.n) if some is None else some.tolist()
-        found = batch.model.oracle()._solve_batch(C, n_jobs, keys=keys)
+        keys = range(data.n) if some is None else some.tolist()
+        found = data.model.oracle()._solve_batch(C, n_jobs, keys=keys)
         return Maxima(found.Z, found.values, found.bounds)
 
     def _by_space(
@@ -196,21 +196,21 @@ class OracleInference(BatchInference):
         n_jobs: int,
     ) -> Maxima:
         """Spaces that differ: all examples of one space in one call."""
-        batch = self.batch
-        chosen = np.arange(batch.n) if some is None else some
-        place = np.full(batch.n, -1)
+        data = self.data
+        chosen = np.arange(data.n) if some is None else some
+        place = np.full(data.n, -1)
         place[chosen] = np.arange(len(chosen))
-        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), batch.n)
+        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), data.n)
         Z: list[FloatArray] = [np.empty(0)] * len(chosen)
         values, bounds = np.zeros(len(chosen)), np.zeros(len(chosen))
-        for group in batch.same_space:
+        for group in data.same_space:
             own = group[place[group] >= 0]
             if not own.size:
                 continue
-            C = batch.costs_of_some(own, tables)
+            C = data.costs_of_some(own, tables)
             if loss is not None:
                 C += weights[own][:, None] * _stacked(loss.coef, own)
-            found = batch.model.oracle(batch.input(int(own[0])))._solve_batch(C, n_jobs)
+            found = data.model.oracle(data.input(int(own[0])))._solve_batch(C, n_jobs)
             at = place[own]
             values[at], bounds[at] = found.values, found.bounds
             for k, z in zip(at.tolist(), found.Z, strict=True):
@@ -226,10 +226,10 @@ class OracleInference(BatchInference):
         return self._planned[1]
 
     def _make_plans(self, loss: LossBatch[Any]) -> list[_GroupPlan] | None:
-        batch, found, kept = self.batch, list[_GroupPlan](), 0
-        for group in [np.arange(batch.n)] if batch.model.fixed else batch.same_space:
-            coef = loss.coef if batch.model.fixed else _stacked(loss.coef, group)
-            plan = batch.model.oracle(batch.input(int(group[0])))._front_plan(coef, loss.const[group])
+        data, found, kept = self.data, list[_GroupPlan](), 0
+        for group in [np.arange(data.n)] if data.model.fixed else data.same_space:
+            coef = loss.coef if data.model.fixed else _stacked(loss.coef, group)
+            plan = data.model.oracle(data.input(int(group[0])))._front_plan(coef, loss.const[group])
             if plan is None:
                 return None
             kept += plan.kept
@@ -240,20 +240,20 @@ class OracleInference(BatchInference):
 
     def front_cost(self, loss: LossBatch[Any]) -> float | None:
         plans = self._plans(loss)
-        return None if plans is None else sum(len(group) * plan.cost for group, plan in plans) / max(1, self.batch.n)
+        return None if plans is None else sum(len(group) * plan.cost for group, plan in plans) / max(1, self.data.n)
 
     def fronts(
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         plans = self._plans(loss)
         assert plans is not None
-        wanted = np.full(self.batch.n, some is None)
+        wanted = np.full(self.data.n, some is None)
         wanted[slice(0) if some is None else some] = True
         for group, plan in plans:
             own = np.flatnonzero(wanted[group])
             if not own.size:
                 continue
-            costs, truths = self.batch.costs_of_some(group[own], tables), _stacked(truth, group[own])
+            costs, truths = self.data.costs_of_some(group[own], tables), _stacked(truth, group[own])
             scores = np.einsum("ij,ij->i", costs, truths)
             for chosen in within(np.arange(own.size), plan.entries[own]):
                 rows: Any = slice(None) if len(chosen) == own.size else chosen
@@ -266,7 +266,7 @@ class OracleInference(BatchInference):
         plans = self._plans(loss)
         if plans is None or len(plans) != 1 or plans[0].plan.cost > _MOST_LABEL_COST:
             return None
-        costs, truths = self.batch.costs_of_some(plans[0].examples, tables), _stacked(truth, plans[0].examples)
+        costs, truths = self.data.costs_of_some(plans[0].examples, tables), _stacked(truth, plans[0].examples)
         found = plans[0].plan.best_products(costs, -np.einsum("ij,ij->i", costs, truths))
         if found is None:
             return None
@@ -274,7 +274,7 @@ class OracleInference(BatchInference):
         idle = np.flatnonzero(losses == 0.0)
         if idle.size:
             labels[idle] = truths[idle]
-        return Best(self.batch.codec.from_points(labels), margin, losses)
+        return Best(labels, margin, losses)
 
     def maximize_levels(
         self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, choice: LevelChoice
@@ -285,7 +285,7 @@ class OracleInference(BatchInference):
             return None
         parts = list[MostViolated]()
         for group, plan in plans:
-            costs, truths = self.batch.costs_of_some(group, tables), _stacked(truth, group)
+            costs, truths = self.data.costs_of_some(group, tables), _stacked(truth, group)
             found = plan.most_violated(costs, -np.einsum("ij,ij->i", costs, truths), choice)
             if found is None:
                 return None
@@ -294,7 +294,7 @@ class OracleInference(BatchInference):
                 found.Z[idle] = truths[idle]
             parts.append(found)
         if len(parts) == 1:
-            return parts[0]._replace(Z=self.batch.codec.from_points(parts[0].Z))
+            return parts[0]
         # Numbers of the groups, put back among those of all examples.
         order = np.argsort(np.concatenate([group for group, _ in plans]))
         rows = [row for part in parts for row in part.Z]

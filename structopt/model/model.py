@@ -28,6 +28,7 @@ from structopt.space.feasibility import check_label, rows_in
 if TYPE_CHECKING:
     from structopt.algorithms.base import Algorithm
     from structopt.model.batch import Batch
+    from structopt.model.data_set import DataSet
 
 __all__ = ["Model"]
 
@@ -64,11 +65,11 @@ class Model(Probabilities):
         Hashable value ``key(x)`` that determines the space of an input. The default is the shape of a numeric array.
         Other inputs (dicts, objects) need a `key` if `space` is a function. `predict`, `Batch` and
         `structopt.testing.check_model` raise if they find two inputs with one key and different spaces.
-    solver, integral, options
     record : Record or callable, optional
         Record of the space (`structopt.records`), or a function ``record(x)`` if the space depends on the input. State
         it if recognition cannot prove the structure of the space; see `Oracle`. A wrong record is found by its arrays,
         by labels that break rows, or by `structopt.testing.check_model`, which compares with a solver.
+    solver, integral, options
         Given to the `Oracle` of each space. With ``integral="relax"`` training uses the LP relaxation. Predictions are
         integral labels.
 
@@ -99,16 +100,16 @@ class Model(Probabilities):
         encode: Callable[[Any], npt.ArrayLike] | None = None,
         decode: Callable[[FloatArray], Any] | None = None,
         key: Callable[[Any], Hashable] | None = None,
-        solver: Any = "auto",
         record: Record | Callable[[Any], Record] | None = None,
+        solver: Any = "auto",
         integral: Any = "auto",
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(space, LabelSpace):
             function("space", space, 1)
-        for name, term in features.items():
         if record is not None and not isinstance(record, Record):
             function("record", record, 1)
+        for name, term in features.items():
             instance(f"The feature term of block {name!r}", term, Term)
         for name, part in loss.items() if isinstance(loss, Mapping) else ():
             instance(f"The loss of block {name!r}", part, TaskLoss)
@@ -119,8 +120,8 @@ class Model(Probabilities):
         self._encode = encode
         self._decode = decode
         self._key = key
-        self.solver = solver
         self._record = record
+        self.solver = solver
         self.integral = integral
         self.options = dict(options or {})
         self._forget()
@@ -704,33 +705,33 @@ class Model(Probabilities):
         """
         return sizes
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         """The compact form of a data set's labels; points ``z`` unless the family has one of its own.
 
         Parameters
         ----------
-        batch : Batch
-            The data set.
+        data : DataSet
+            The data set, without labels.
 
         Returns
         -------
         BatchCodec
         """
-        return PointCodec(batch)
+        return PointCodec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         """What finds the best labels of a data set; the oracle unless the family has an algorithm for batches.
 
         Parameters
         ----------
-        batch : Batch
-            The data set.
+        data : DataSet
+            The data set, without labels.
 
         Returns
         -------
         BatchInference
         """
-        return OracleInference(batch)
+        return OracleInference(data)
 
     def batch(self, X: Any) -> Batch:
         """A data set prepared once, so that scoring and gradients are one matrix product each.

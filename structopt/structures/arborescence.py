@@ -21,8 +21,8 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -307,13 +307,13 @@ class Arborescence(Model):
         # A feature row for every pair of nodes.
         return sizes**2
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Heads.
-        return Heads(batch) if self._solves_itself else super().batch_codec(batch)
+        return Heads(data) if self._solves_itself else super().batch_codec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # Chu-Liu/Edmonds or Eisner for all sentences.
-        return HeadInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return HeadInference(data) if self._solves_itself else super().batch_inference(data)
 
     def __repr__(self) -> str:
         flags = [name for name in ("single_root", "projective", "intercept") if getattr(self, name)]
@@ -356,15 +356,15 @@ class TreeAlgorithm(RowAlgorithm):
 class Heads(Choices):
     """The heads of all sentences, one after the other."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.model = cast("Arborescence", batch.model)
-        self._sizes = cast("IntArray", batch.sizes)
+    def __init__(self, data: DataSet) -> None:
+        self.model = cast("Arborescence", data.model)
+        self._sizes = cast("IntArray", data.sizes)
         tokens = self._sizes - 1
-        example = np.repeat(np.arange(batch.n), tokens)
+        example = np.repeat(np.arange(data.n), tokens)
         token = np.arange(tokens.sum()) - np.repeat(np.cumsum(tokens) - tokens, tokens) + 1
-        width = batch.columns[0]  # relations, where arcs have any
-        base, stride = (batch.starts[0][example] + token) * width, self._sizes[example] * width
-        super().__init__(batch, tokens, base, stride, width)
+        width = data.columns[0]  # relations, where arcs have any
+        base, stride = (data.starts[0][example] + token) * width, self._sizes[example] * width
+        super().__init__(data, tokens, base, stride, width)
 
     def choices(self, label: Any, i: int) -> IntArray:
         return self.model.heads(label, int(self._sizes[i]) - 1)
@@ -384,7 +384,7 @@ class HeadInference(ChoiceInference):
     """Best trees of sentences of any lengths in one call."""
 
     def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
-        sizes, width = cast("IntArray", self.batch.sizes)[chosen], self.batch.columns[0]
+        sizes, width = cast("IntArray", self.data.sizes)[chosen], self.data.columns[0]
         parts, slots = (np.concatenate([[0], np.cumsum(count)]) for count in (sizes * sizes * width, sizes - 1))
         heads, values = np.empty(slots[-1], dtype=np.int64), np.empty(len(chosen))
 
@@ -397,7 +397,7 @@ class HeadInference(ChoiceInference):
 
     def best(self, scores: FloatArray, sizes: IntArray) -> tuple[IntArray, FloatArray]:
         """The best trees of sentences of these numbers of nodes, for the scores of their arcs one after the other."""
-        model = cast("Arborescence", self.batch.model)
+        model = cast("Arborescence", self.data.model)
         return kernels.arborescence_batch(scores, sizes, model.single_root, model.projective)
 
 

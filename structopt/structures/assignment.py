@@ -17,9 +17,9 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, check_data_set
 from structopt.losses import TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -324,13 +324,13 @@ class Assignment(Model):
         # A feature row for every pair.
         return np.asarray(sizes.prod(axis=1), dtype=np.int64)
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # The column of every row.
-        return Columns(batch) if self._solves_itself else super().batch_codec(batch)
+        return Columns(data) if self._solves_itself else super().batch_codec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # Shortest augmenting paths, shape by shape.
-        return MatchingInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return MatchingInference(data) if self._solves_itself else super().batch_inference(data)
 
     def __repr__(self) -> str:
         parts = [] if self.n is None else [f"n={self.n}"]
@@ -342,14 +342,14 @@ class Assignment(Model):
 class Columns(Choices):
     """The columns of all rows of all inputs, one after the other."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.model = cast("Assignment", batch.model)
-        self._shapes = cast("IntArray", batch.sizes)
+    def __init__(self, data: DataSet) -> None:
+        self.model = cast("Assignment", data.model)
+        self._shapes = cast("IntArray", data.sizes)
         rows = self._shapes[:, 0]
-        example = np.repeat(np.arange(batch.n), rows)
+        example = np.repeat(np.arange(data.n), rows)
         row = np.arange(rows.sum()) - np.repeat(np.cumsum(rows) - rows, rows)
-        base = batch.starts[0][example] + row * self._shapes[example, 1]
-        super().__init__(batch, rows, base, np.ones(len(row), dtype=np.int64))
+        base = data.starts[0][example] + row * self._shapes[example, 1]
+        super().__init__(data, rows, base, np.ones(len(row), dtype=np.int64))
         self._losses: dict[tuple[int, int], TaskLoss] = {}
 
     def _shape(self, i: int) -> tuple[int, int]:
@@ -374,10 +374,10 @@ class Columns(Choices):
 class MatchingInference(ChoiceInference):
     """Best matchings of all inputs of a shape in one call; column prices of square ones are kept from call to call."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self._shapes = cast("IntArray", batch.sizes)
-        self._unmatched = cast("Assignment", batch.model).unmatched
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self._shapes = cast("IntArray", data.sizes)
+        self._unmatched = cast("Assignment", data.model).unmatched
         self._prices: FloatArray | None = None  # of all examples, one after the other
 
     def solve(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:

@@ -19,7 +19,6 @@ from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
-from structopt.model.batch import Batch
 from structopt.model.codec import (
     BatchCodec,
     Counts,
@@ -31,6 +30,7 @@ from structopt.model.codec import (
     spread_rows,
     taken_labels,
 )
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -212,13 +212,13 @@ class Chain(SequenceModel):
         y, _ = chain.viterbi(U, *self.forbid(pair, first if self.initial_weights else None))
         return self.label_of(y)
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # State numbers.
-        return StateSequences(batch) if self._solves_itself else super().batch_codec(batch)
+        return StateSequences(data) if self._solves_itself else super().batch_codec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # Viterbi for all sequences at once; its loss-indexed form where the loss counts in units.
-        return ChainInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return ChainInference(data) if self._solves_itself else super().batch_inference(data)
 
     def __repr__(self) -> str:
         return f"<Chain of {self._told()}; loss {self._task}>"
@@ -252,10 +252,10 @@ class StateLosses(LossBatch[FloatArray]):
 class StateSequences(BatchCodec[IntArray]):
     """Stacked state numbers, -1 where an example is left out; losses are by position and state."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("Chain", batch.model)
-        self._ptr = self.label_ptr = np.asarray(batch.starts[0], dtype=np.int64)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("Chain", data.model)
+        self._ptr = self.label_ptr = np.asarray(data.starts[0], dtype=np.int64)
 
     def encode(self, Y: Any) -> IntArray:
         together = self._encode_numbers(Y)
@@ -348,7 +348,7 @@ class StateSequences(BatchCodec[IntArray]):
     def counts(self, truth: IntArray) -> Counts | None:
         S = self.model.n_states
         # Raises for losses other than counts. Losses by position need no more than one position.
-        self.model.counted(np.zeros((1, 1)) if isinstance(self.model._task, PositionLoss) else self.batch.input(0))
+        self.model.counted(np.zeros((1, 1)) if isinstance(self.model._task, PositionLoss) else self.data.input(0))
         lengths = np.diff(self._ptr)
         weights = np.concatenate([np.asarray(self.model._task.counted(T * S)) for T in lengths.tolist()]).reshape(-1, S)
         return counts_of(np.eye(S)[truth], weights, self._ptr)
@@ -380,10 +380,10 @@ class StateSequences(BatchCodec[IntArray]):
 class ChainInference(BatchInference):
     """Viterbi's recursion over stacked positions: chains of any lengths in one call."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("Chain", batch.model)
-        self._ptr: IntArray = np.asarray(batch.starts[0], dtype=np.int64)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("Chain", data.model)
+        self._ptr: IntArray = np.asarray(data.starts[0], dtype=np.int64)
         self._units: tuple[LossBatch[FloatArray], by_loss.LossUnits | None] | None = None
 
     def _scores(self, tables: Sequence[FloatArray], example: int) -> tuple[FloatArray, FloatArray]:
@@ -470,7 +470,7 @@ class ChainInference(BatchInference):
         jobs = n_threads(n_jobs)
         U = np.asarray(tables[0], dtype=np.float64)
         steps, first = self._scores(tables, 0)
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         entries = by_loss.front_entries(np.diff(self._ptr), levels, self.model.n_states)
         for block in within(chosen, entries[chosen]):
             rows, ptr = rows_of(self._ptr, block)

@@ -13,7 +13,6 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
 from structopt.losses import TaskLoss
-from structopt.model.batch import Batch
 from structopt.model.codec import (
     BatchCodec,
     Counts,
@@ -26,6 +25,7 @@ from structopt.model.codec import (
     spread_rows,
     taken_labels,
 )
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space.compiled import FloatArray
 
@@ -41,7 +41,7 @@ class Choices(BatchCodec[IntArray]):
 
     Parameters
     ----------
-    batch : Batch
+    data : DataSet
     slots : array of int, shape (n,)
         Number of slots of each example.
     base, stride : array of int
@@ -49,12 +49,12 @@ class Choices(BatchCodec[IntArray]):
     width : int
     """
 
-    def __init__(self, batch: Batch, slots: IntArray, base: IntArray, stride: IntArray, width: int = 1) -> None:
-        super().__init__(batch)
+    def __init__(self, data: DataSet, slots: IntArray, base: IntArray, stride: IntArray, width: int = 1) -> None:
+        super().__init__(data)
         self.slots = self.label_ptr = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
         self._base, self._stride, self.width = base, stride, width
         #: Where the parts of each example begin.
-        self.start: IntArray = batch.starts[0].astype(np.int64) * width
+        self.start: IntArray = data.starts[0].astype(np.int64) * width
 
     @abstractmethod
     def choices(self, label: Any, i: int) -> IntArray:
@@ -80,7 +80,7 @@ class Choices(BatchCodec[IntArray]):
         return np.split(labels, self.slots[1:-1])
 
     def tables(self, labels: IntArray) -> list[sp.csr_array]:
-        return [_chosen_rows(self._parts(labels), int(self.batch.starts[0][-1]), self.width)]
+        return [_chosen_rows(self._parts(labels), int(self.data.starts[0][-1]), self.width)]
 
     def _parts(self, labels: IntArray) -> IntArray:
         """The parts that are chosen."""
@@ -88,8 +88,8 @@ class Choices(BatchCodec[IntArray]):
         return parts[: _chosen_parts(self._base, self._stride, self.width, labels, parts)]
 
     def from_points(self, Z: Any) -> IntArray:
-        model, batch = self.batch.model, self.batch
-        return np.concatenate([model.decode(np.asarray(z), batch.input(i)) for i, z in enumerate(Z)])
+        model, data = self.data.model, self.data
+        return np.concatenate([model.decode(np.asarray(z), data.input(i)) for i, z in enumerate(Z)])
 
     def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
         rows = None if some is None else ranges(self.slots[some], self.slots[some + 1])
@@ -116,7 +116,7 @@ class Choices(BatchCodec[IntArray]):
     @cached_property
     def _alike(self) -> list[IntArray]:
         """Examples by their sizes, on which the task loss depends."""
-        sizes = np.asarray(self.batch.sizes)
+        sizes = np.asarray(self.data.sizes)
         if (sizes == sizes[0]).all():
             return [np.arange(self.n)]
         kind = np.unique(sizes, axis=0, return_inverse=True)[1].ravel()
@@ -141,7 +141,7 @@ class Choices(BatchCodec[IntArray]):
         return True
 
     def counts(self, truth: IntArray) -> Counts | None:
-        self.batch.model.counted(self.batch.input(0))  # refuses losses that are no counts
+        self.data.model.counted(self.data.input(0))  # refuses losses that are no counts
         sizes = np.diff(self.start).tolist()
         weights = np.concatenate([np.asarray(self.task_loss(i).counted(size)) for i, size in enumerate(sizes)])
         block = np.zeros(len(weights))
@@ -189,9 +189,9 @@ class ChoiceInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        start = self.batch.starts[0].astype(np.int64) * self.batch.columns[0]
+        start = self.data.starts[0].astype(np.int64) * self.data.columns[0]
         scores = np.asarray(tables[0], dtype=np.float64).reshape(-1)
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         parts = None if some is None else ranges(start[some], start[some + 1])
         scores = scores if parts is None else scores[parts]
         if loss is not None:

@@ -27,8 +27,8 @@ from structopt.hierarchy.leaf_tree import LeafTree
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
 from structopt.losses.hierarchical import sparse_form
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, spread_rows
+from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
@@ -214,13 +214,13 @@ class HierarchicalLabels(Model):
             raise DeclarationError(f"A point has {len(self.hierarchy)} entries, got shape {row.shape}.")
         return self.codec.decode(row)
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Rows over the nodes, sparse unless they are short and few.
-        return NodePoints(batch) if self._dense_rows(batch.n) else NodeRows(batch)
+        return NodePoints(data) if self._dense_rows(data.n) else NodeRows(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # This kind's own algorithm over many examples at a time, or the oracle.
-        return OracleInference(batch) if self._dense_rows(batch.n) else NodeInference(batch)
+        return OracleInference(data) if self._dense_rows(data.n) else NodeInference(data)
 
     def _dense_rows(self, n: int) -> bool:
         """Whether dense rows of `n` labels take less time than sparse ones: sets of nodes of small trees."""
@@ -247,15 +247,15 @@ class NodePoints(PointCodec):
 
     @property
     def _names(self) -> LabelCodec:
-        return cast("HierarchicalLabels", self.batch.model).codec
+        return cast("HierarchicalLabels", self.data.model).codec
 
 
 class NodeRows(BatchCodec[sp.csr_array]):
     """Labels as sparse rows over the nodes; losses are kept as the ground truths, coefficients made block by block."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("HierarchicalLabels", batch.model)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("HierarchicalLabels", data.model)
 
     def encode(self, Y: Any) -> sp.csr_array:
         return self.model.codec.encode_many(Y, self.n)
@@ -309,9 +309,9 @@ class NodeRows(BatchCodec[sp.csr_array]):
 class NodeInference(BatchInference):
     """The algorithm of the kind of label; gains in (nodes, examples) layout, a block of examples at a time."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = model = cast("HierarchicalLabels", batch.model)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = model = cast("HierarchicalLabels", data.model)
         self._fast = model.algorithm() if model._solves_itself else None
         self._planned: tuple[LossBatch[_NodeForm], FrontPlan | None] | None = None
 
@@ -323,7 +323,7 @@ class NodeInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         parts = node_blocks(chosen, len(self.model.hierarchy))
         found: list[tuple[sp.csr_array, FloatArray, FloatArray]] = [
             (sp.csr_array((0, 0)), np.empty(0), np.empty(0))
@@ -349,7 +349,7 @@ class NodeInference(BatchInference):
         if self.model.factor is not None:
             gains *= self.model.factor[:, None]
         if loss is not None:
-            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)[part]
+            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.data.n)[part]
             loss.coef.add_to(gains, part, factors)
         return gains
 
@@ -369,9 +369,9 @@ class NodeInference(BatchInference):
         """What makes the fronts of sets of nodes on trees; kept, since losses do not depend on the weights."""
         if self._planned is None or self._planned[0] is not loss:
             plan = None
-            few = self.batch.n * len(self.model.hierarchy) <= _FRONT_ENTRIES
+            few = self.data.n * len(self.model.hierarchy) <= _FRONT_ENTRIES
             if few and isinstance(self._fast, NeededChildOracle | ClosureOracle):
-                base, rows = loss.coef.rows(np.arange(self.batch.n))
+                base, rows = loss.coef.rows(np.arange(self.data.n))
                 plan = self._fast.front_plan(base + rows.toarray(), loss.const)
             self._planned = (loss, plan)
         return self._planned[1]
@@ -385,7 +385,7 @@ class NodeInference(BatchInference):
     def fronts(
         self, tables: Sequence[FloatArray], loss: LossBatch[_NodeForm], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         if isinstance(self._fast, LeafOracle):
             yield from self._leaf_fronts(tables, loss, truth, chosen)
             return

@@ -16,8 +16,8 @@ from structopt.checks import checked, floats, hashable, number, shown, walkable,
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term
 from structopt.losses import TaskLoss
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -265,13 +265,13 @@ class LabelledArborescence(Arborescence):
     def _point_size(self, nodes: int) -> int:
         return nodes * nodes * (self.n_labels + 1)
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Heads and relations, in one number for each token.
-        return LabelledHeads(batch) if self._solves_itself else super().batch_codec(batch)
+        return LabelledHeads(data) if self._solves_itself else super().batch_codec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # The best relation of every arc, then the best trees of all sentences.
-        return LabelledHeadInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return LabelledHeadInference(data) if self._solves_itself else super().batch_inference(data)
 
     def __repr__(self) -> str:
         options = super().__repr__()[len("Arborescence(") : -1]
@@ -365,7 +365,7 @@ class LabelledHeadInference(HeadInference):
     """Best labelled trees of sentences of any lengths in one call."""
 
     def best(self, scores: FloatArray, sizes: IntArray) -> tuple[IntArray, FloatArray]:
-        model = cast("LabelledArborescence", self.batch.model)
+        model = cast("LabelledArborescence", self.data.model)
         return best_arcs(scores, sizes, model.n_labels, model.single_root, model.projective)
 
 

@@ -23,8 +23,8 @@ from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, counts_of, csr_table, part_table
+from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
@@ -223,33 +223,41 @@ class PairwiseMRF(Model):
         """Whether labels are points of the relaxation."""
         return bool(self.integral == "relax")
 
+    @property
+    def _leaves_out_pairs(self) -> bool:
+        """Whether the labels of a data set are kept as halves, without their pairs."""
+        halves = self.graph.n_edges > 0 and not (self.is_relaxed and self.tightened)
+        return halves and self.n + self.graph.n_edges >= _MANY_VARIABLES
+
+    def _halves(self, rows: FloatArray) -> HalfLabels:
+        """0/1 labels without their pairs."""
+        return HalfLabels.of((2.0 * rows).astype(np.int8), np.ones((1, self.graph.n_edges), np.bool_))
+
     def encode_batch(self, labels: Any) -> FloatArray:
         """The labels and their products, one row an example."""
         rows = binary_rows(labels, n_examples(labels), self.n)
         return np.hstack([rows, self._products(rows)])
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         if not self._solves_itself:
-            return super().batch_codec(batch)
-        halves = self.graph.n_edges and not (self.is_relaxed and self.tightened)
-        many = self.n + self.graph.n_edges >= _MANY_VARIABLES
-        return PairwiseLabels(batch) if halves and many else PairwisePoints(batch)
+            return super().batch_codec(data)
+        return PairwiseLabels(data) if self._leaves_out_pairs else PairwisePoints(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # Roof duality over the relaxation; over 0/1 labels enumeration, or persistency and search.
         if not self._solves_itself:
-            return super().batch_inference(batch)
+            return super().batch_inference(data)
         # Labels without pairwise terms need neither.
         alone = not self.graph.n_edges and not self.is_relaxed
-        return SetInference(batch, (0, self.n)) if alone else PairwiseInference(batch)
+        return SetInference(data, (0, self.n)) if alone else PairwiseInference(data)
 
 
 class PairwisePoints(PointCodec):
     """Points ``(y, pair)``; the losses are of the labels only, which stand first."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self._n_labels = batch.columns[0]
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self._n_labels = data.columns[0]
 
     def tables(self, labels: FloatArray) -> list[sp.csr_array]:
         return [part_table(labels, last=self._n_labels), part_table(labels, first=self._n_labels)]
@@ -258,11 +266,11 @@ class PairwisePoints(PointCodec):
         return np.asarray(points[:, : self._n_labels])
 
     def losses(self, truth: Any) -> LossBatch[FloatArray]:
-        model = self.batch.model
+        model = self.data.model
         return LossBatch(*model.block_losses()["y"].linear_batch(self._labels(truth)))
 
     def counts(self, truth: Any) -> Counts | None:
-        weights = self.batch.model.counted()
+        weights = self.data.model.counted()
         return counts_of(self._labels(truth), weights[: self._n_labels])
 
     def loss_values(self, loss: LossBatch[FloatArray], labels: Any) -> FloatArray:
@@ -288,17 +296,14 @@ class PairwiseLabels(PairwisePoints):
 
     @property
     def _graph(self) -> PairwiseGraph:
-        return cast("PairwiseMRF", self.batch.model).graph
+        return cast("PairwiseMRF", self.data.model).graph
 
     def encode(self, Y: Any) -> HalfLabels:
-        return self.integral(binary_rows(Y, self.n, self._n_labels))
-
-    def integral(self, rows: FloatArray) -> HalfLabels:
-        """Labels that are 0 or 1."""
-        return HalfLabels.of((2.0 * rows).astype(np.int8), np.ones((1, self._graph.n_edges), np.bool_))
+        model = cast("PairwiseMRF", self.data.model)
+        return model._halves(binary_rows(Y, self.n, self._n_labels))
 
     def decode(self, labels: Any) -> list[Any]:
-        together = self.batch.model.decode_batch(self._labels(labels))
+        together = self.data.model.decode_batch(self._labels(labels))
         return super().decode(self._points(labels)) if together is None else together
 
     def tables(self, labels: Any) -> list[sp.csr_array]:
@@ -352,13 +357,13 @@ class PairwiseInference(BatchInference):
     Of many pairs it is not: there most labels are decided without a flow, and from a kept one the rest took as long.
     """
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = model = cast("PairwiseMRF", batch.model)
-        self._codec = batch.codec if isinstance(batch.codec, PairwiseLabels) else None
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = model = cast("PairwiseMRF", data.model)
+        self._has_halves = model._leaves_out_pairs
         self._flows: FlowState | None = None
-        if model.is_relaxed and self._codec is None and batch.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
-            self._flows = model.graph.warm_state(batch.n)
+        if model.is_relaxed and not self._has_halves and data.n * 17 * model.graph.n_edges <= _FLOW_LIMIT:
+            self._flows = model.graph.warm_state(data.n)
 
     def maximize(
         self,
@@ -376,7 +381,7 @@ class PairwiseInference(BatchInference):
 
     def _relaxed(self, unary: FloatArray, pair: FloatArray, some: IntArray | None, n_jobs: int) -> Maxima:
         graph = self.model.graph
-        if self._codec is not None:
+        if self._has_halves:
             return Maxima(*graph.solve_labels(unary, pair, n_jobs))
         Z, values = graph.solve_points(unary, pair, state=self._flows, owner=some, n_jobs=n_jobs)
         if not self.model.tightened:
@@ -389,8 +394,8 @@ class PairwiseInference(BatchInference):
 
     def _exact(self, unary: FloatArray, pair: FloatArray, n_jobs: int) -> Maxima:
         Y, values, proved = self.model.graph.solve_exact_batch(unary, pair, n_jobs=n_jobs)
-        if self._codec is not None and proved.all():
-            return Maxima(self._codec.integral(Y), values)
+        if self._has_halves and proved.all():
+            return Maxima(self.model._halves(Y), values)
         Z = np.hstack([Y, self.model._products(Y)])
         if proved.all():
             return Maxima(Z, values)
@@ -398,14 +403,14 @@ class PairwiseInference(BatchInference):
         for i in np.flatnonzero(~proved):
             label = oracle.maximize(np.concatenate([unary[i], pair[i]]), start=Z[i])
             Z[i], values[i], bounds[i] = label.z, label.value, label.bound
-        return Maxima(Z if self._codec is None else self._codec.integral(Z[:, : self.model.n]), values, bounds)
+        return Maxima(self.model._halves(Z[:, : self.model.n]) if self._has_halves else Z, values, bounds)
 
     # ---- all labels ------------------------------------------------------------------------------
 
     @property
     def _lists(self) -> bool:
         """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles#roof-duality)."""
-        return not self.model.is_relaxed and self.model.n <= LISTED and self._codec is None
+        return not self.model.is_relaxed and self.model.n <= LISTED and not self._has_halves
 
     def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
         return 4.0 if self._lists else None
@@ -413,7 +418,7 @@ class PairwiseInference(BatchInference):
     def fronts(
         self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         unary, pair = np.asarray(tables[0], dtype=np.float64)[chosen], np.asarray(tables[1], dtype=np.float64)[chosen]
         own = np.einsum("ij,ij->i", np.hstack([unary, pair]), truth[chosen])
         ptr, Y, h, g = self.model.graph.front_batch(unary, pair, -own, loss.coef[chosen], loss.const[chosen], n_jobs)

@@ -17,8 +17,8 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, labels_given, spread_rows
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
 from structopt.recognize import Simplices
 from structopt.space import LabelSpace
@@ -105,13 +105,13 @@ class Multiclass(Model):
         """The class of a point: its largest entry."""
         return self.names[int(np.argmax(floats("z", z, (len(self.names),))))]
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Class numbers.
-        return ClassNumbers(batch) if self._solves_itself else super().batch_codec(batch)
+        return ClassNumbers(data) if self._solves_itself else super().batch_codec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # The largest score.
-        return ClassInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return ClassInference(data) if self._solves_itself else super().batch_inference(data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +150,9 @@ class ClassNumbers(BatchCodec[IntArray]):
 
     one_of_many = True
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("Multiclass", batch.model)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("Multiclass", data.model)
 
     def encode(self, Y: Any) -> IntArray:
         Y = labels_given(Y, self.n)
@@ -236,12 +236,12 @@ class ClassInference(BatchInference):
             best, values = np.empty(len(truth), dtype=np.int64), np.empty(len(truth))
             _best_classes(np.ascontiguousarray(rows_or_all(tables[0], some)), truth, own, best, values)
             return Maxima(best, values + base)
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         best, values = np.empty(len(chosen), dtype=np.int64), np.empty(len(chosen))
         first = 0
         for block in blocks(chosen, tables[0].shape[1]):
             rows, last = np.arange(len(block)), first + len(block)
-            whole = None if len(block) == self.batch.n else block
+            whole = None if len(block) == self.data.n else block
             sums = rows_or_all(tables[0], whole) + weighed(rows_or_all(coef, whole), weight, whole)
             best[first:last] = sums.argmax(axis=1)
             values[first:last] = sums[rows, best[first:last]]
@@ -256,7 +256,7 @@ class ClassInference(BatchInference):
     ) -> Iterator[BatchFronts]:
         scores = np.asarray(tables[0], dtype=np.float64)
         width = scores.shape[1]
-        for block in blocks(np.arange(self.batch.n) if some is None else some, width):
+        for block in blocks(np.arange(self.data.n) if some is None else some, width):
             own = truth[block]
             h = scores[block] - scores[block, own][:, None]
             g = loss.coef[block] + loss.const[block][:, None]

@@ -16,8 +16,8 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Linear, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.codec import LossBatch, labels_given, refusal
+from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
@@ -102,9 +102,9 @@ class MultiLabel(Model):
             raise refusal({i: f"{int(counts[i])} {allowed}" for i in wrong.tolist()}, len(rows))
         return rows
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # The labels of positive score, or the best ones within the limits.
-        return SetInference(batch, self.limits) if self._solves_itself else super().batch_inference(batch)
+        return SetInference(data, self.limits) if self._solves_itself else super().batch_inference(data)
 
 
 class SetInference(BatchInference):
@@ -112,14 +112,14 @@ class SetInference(BatchInference):
 
     Parameters
     ----------
-    batch : Batch
+    data : DataSet
     limits : (int, int)
         Least and most labels that may be on.
     """
 
-    def __init__(self, batch: Batch, limits: tuple[int, int]) -> None:
-        super().__init__(batch)
-        self._n_labels = batch.columns[0]
+    def __init__(self, data: DataSet, limits: tuple[int, int]) -> None:
+        super().__init__(data)
+        self._n_labels = data.columns[0]
         low, high = limits
         self._limits = limits if low > 0 or high < self._n_labels else None
         self._counts: tuple[LossBatch[FloatArray], float | None] | None = None
@@ -160,7 +160,7 @@ class SetInference(BatchInference):
         assert weight is not None
         scores = np.asarray(tables[0], dtype=np.float64)
         width = self._n_labels if self._limits is None else (self._n_labels + 1) ** 2
-        for block in blocks(np.arange(self.batch.n) if some is None else some, width, _BLOCK_ENTRIES):
+        for block in blocks(np.arange(self.data.n) if some is None else some, width, _BLOCK_ENTRIES):
             front = count_fronts(scores[block], truth[block], weight, self._limits)
             yield BatchFronts(block, front)
 

@@ -19,8 +19,8 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
 from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.model import Model
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, LossBatch, PointCodec, RaggedRows, ranges, spread_rows
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -216,13 +216,13 @@ class Ranking(Model):
         check_data_set(X)
         return np.array([n_documents(x) for x in X], dtype=np.int64)
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Documents from the top.
-        return Orders(batch) if self._solves_itself else _ProgramPoints(batch)
+        return Orders(data) if self._solves_itself else _ProgramPoints(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # Without a loss one sort; with it, one assignment per query.
-        return RankingInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return RankingInference(data) if self._solves_itself else super().batch_inference(data)
 
     def __repr__(self) -> str:
         return f"Ranking(measure={self.measure!r}, decay={self.decay!r})"
@@ -249,19 +249,19 @@ class _ProgramPoints(PointCodec):
         return points
 
     def losses(self, truth: Any) -> LossBatch[RaggedRows]:
-        model, batch = self.batch.model, self.batch
-        forms = [model.loss(self._relevances[i], batch.input(i)) for i in range(self.n)]
+        model, data = self.data.model, self.data
+        forms = [model.loss(self._relevances[i], data.input(i)) for i in range(self.n)]
         return LossBatch(RaggedRows.of([coef for coef, _ in forms]), np.array([const for _, const in forms]))
 
 
 class Orders(BatchCodec[Rankings]):
     """`Rankings`; losses are ``a`` by position and ``b`` by document, of all queries one after the other."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("Ranking", batch.model)
-        self._start = batch.starts[0]
-        sizes = cast("IntArray", batch.sizes)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("Ranking", data.model)
+        self._start = data.starts[0]
+        sizes = cast("IntArray", data.sizes)
         self._query = np.repeat(np.arange(self.n), sizes)
         self._c = _position_weights(self.model.term, sizes)
 
@@ -314,10 +314,10 @@ class Orders(BatchCodec[Rankings]):
 class RankingInference(BatchInference):
     """Without a loss a pass is one sort; with it, one assignment per query, with prices kept from call to call."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self._sizes = cast("IntArray", batch.sizes)
-        self._c = _position_weights(cast("Ranking", batch.model).term, self._sizes)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self._sizes = cast("IntArray", data.sizes)
+        self._c = _position_weights(cast("Ranking", data.model).term, self._sizes)
         self._prices = np.zeros(len(self._c))
 
     def maximize(
@@ -328,8 +328,8 @@ class RankingInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        begin = self.batch.starts[0]
-        chosen = np.arange(self.batch.n) if some is None else some
+        begin = self.data.starts[0]
+        chosen = np.arange(self.data.n) if some is None else some
         documents = ranges(begin[chosen], begin[chosen + 1])
         sizes = self._sizes[chosen]
         f, c = np.asarray(tables[0][documents, 0], dtype=np.float64), self._c[documents]

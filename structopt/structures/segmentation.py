@@ -18,8 +18,8 @@ from structopt.algorithms.segments.algorithm import SegmentOracle, cover, segmen
 from structopt.checks import checked, floats, n_threads, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
-from structopt.model.batch import Batch
 from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, spread_rows
+from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -292,13 +292,13 @@ class Segmentation(SequenceModel):
     def _by_position(self) -> PositionLoss:
         return cast("PositionLoss", self._task)
 
-    def batch_codec(self, batch: Batch) -> BatchCodec[Any]:
+    def batch_codec(self, data: DataSet) -> BatchCodec[Any]:
         # Rows (start, state).
-        return SegmentRows(batch) if self._solves_itself else super().batch_codec(batch)
+        return SegmentRows(data) if self._solves_itself else super().batch_codec(data)
 
-    def batch_inference(self, batch: Batch) -> BatchInference:
+    def batch_inference(self, data: DataSet) -> BatchInference:
         # The semi-Markov recursion for all sequences.
-        return SegmentInference(batch) if self._solves_itself else super().batch_inference(batch)
+        return SegmentInference(data) if self._solves_itself else super().batch_inference(data)
 
     def __repr__(self) -> str:
         return (
@@ -376,10 +376,10 @@ class Segments(NamedTuple):
 class SegmentRows(BatchCodec[Segments]):
     """`Segments` of all sequences; losses by position and state."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("Segmentation", batch.model)
-        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("Segmentation", data.model)
+        self._ptr: IntArray = data.starts[0].astype(np.int64)
         self._lengths = np.diff(self._ptr)
 
     def _spans(self, found: Segments) -> tuple[IntArray, IntArray]:
@@ -541,10 +541,10 @@ class SegmentLosses:
 class SegmentInference(BatchInference):
     """The semi-Markov recursion, in pieces of neighbouring examples whose segment scores fit into memory together."""
 
-    def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        self.model = cast("Segmentation", batch.model)
-        self._ptr: IntArray = batch.starts[0].astype(np.int64)
+    def __init__(self, data: DataSet) -> None:
+        super().__init__(data)
+        self.model = cast("Segmentation", data.model)
+        self._ptr: IntArray = data.starts[0].astype(np.int64)
 
     def maximize(
         self,
@@ -554,7 +554,7 @@ class SegmentInference(BatchInference):
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
-        chosen = np.arange(self.batch.n) if some is None else some
+        chosen = np.arange(self.data.n) if some is None else some
         pieces = self._pieces(chosen)
         found: list[Any] = [None] * len(pieces)
         jobs = n_threads(n_jobs)
@@ -592,7 +592,7 @@ class SegmentInference(BatchInference):
         if losses is not None and mean:
             scores += window_sums(losses, L)
         if loss is not None and by_segment:
-            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.batch.n)
+            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.data.n)
             loss.coef.add_to(scores, piece, factors, self._ptr)
         # Tied weights are the same for all examples; any one's row will do.
         tied = [np.asarray(table[piece[0]]) for table in tables[1:]]

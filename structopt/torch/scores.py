@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Sequence
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,8 @@ from structopt.errors import DeclarationError
 from structopt.features import Table, Tied
 from structopt.model import Model
 from structopt.model.batch import Batch
-from structopt.model.codec import PointCodec, StackedLabels
+from structopt.model.codec import BatchCodec, PointCodec, StackedLabels
+from structopt.model.data_set import DataSet
 from structopt.model.inference import OracleInference
 from structopt.oracle import Oracle
 from structopt.space.compiled import FloatArray
@@ -97,8 +99,8 @@ class Group(NamedTuple):
     costs: Tensor
 
 
-class ScoredBatch(Batch):
-    """A batch of a model whose scores come from elsewhere: there are no features, only numbers of rows.
+class ScoredData(DataSet):
+    """A data set whose scores come from elsewhere: there are no features, only numbers of rows.
 
     Parameters
     ----------
@@ -108,11 +110,9 @@ class ScoredBatch(Batch):
     columns : sequence of int
         Columns of the table of each.
     sizes : ndarray of int or None
-        As of `Batch`.
+        As of `DataSet`.
     make_input : callable
         An input of the model's that has the label space of example i.
-    native : bool
-        Whether labels have the compact form of the structure; otherwise they are points.
     """
 
     def __init__(
@@ -122,7 +122,6 @@ class ScoredBatch(Batch):
         columns: Sequence[int],
         sizes: IntArray | None,
         make_input: Callable[[int], Any],
-        native: bool,
     ) -> None:
         self.model, self.sizes, self._make_input = model, sizes, make_input
         self.n = len(parts[0].entries)
@@ -134,36 +133,44 @@ class ScoredBatch(Batch):
             self.starts.append(np.concatenate([[0], np.cumsum(rows)]))
             self.rows.append(np.broadcast_to(np.float64(0.0), (int(self.starts[-1][-1]), 1)))
         self.n_weights = sum(columns)
-        self._known = {}
-        self._dense, self._native = False, native
-        stem = self._twin()  # no cycles, as in `Batch`
-        self.codec = model.batch_codec(stem) if native else PointCodec(stem)
-        self._bare = self._twin()
-        self.inference = self._new_inference()
-
-    def _new_inference(self) -> Any:
-        return self.model.batch_inference(self._bare) if self._native else OracleInference(self._bare)
-
-    def renewed(self) -> ScoredBatch:
-        """A batch of the same sizes: what a search keeps for its examples is left behind."""
-        twin = self._twin()
-        twin.inference = self._new_inference()
-        return twin
 
     def input(self, i: int) -> Any:
         """An input with the label space of example `i`."""
         return self._make_input(i)
 
-    @property
+    @cached_property
     def same_space(self) -> list[IntArray]:
         """Examples by their label space: the numbers of those that share one."""
-        if "same space" not in self._known and self.model.fixed:
-            self._known["same space"] = [np.arange(self.n)]
-        elif "same space" not in self._known and self.sizes is not None:
-            _, kind = np.unique(self.sizes, axis=0, return_inverse=True)
-            order = np.argsort(kind.ravel(), kind="stable")
-            self._known["same space"] = np.split(order, np.cumsum(np.bincount(kind.ravel()))[:-1])
-        return super().same_space
+        if self.model.fixed:
+            return [np.arange(self.n)]
+        if self.sizes is None:
+            return super().same_space
+        _, kind = np.unique(self.sizes, axis=0, return_inverse=True)
+        order = np.argsort(kind.ravel(), kind="stable")
+        return np.split(order, np.cumsum(np.bincount(kind.ravel()))[:-1])
+
+
+class ScoredBatch(Batch):
+    """A batch of `ScoredData`.
+
+    Parameters
+    ----------
+    data : ScoredData
+    native : bool
+        Whether labels have the compact form of the structure; otherwise they are points.
+    codec : BatchCodec, optional
+        That of an earlier batch of the same data.
+    """
+
+    def __init__(self, data: ScoredData, native: bool, codec: BatchCodec[Any] | None = None) -> None:
+        self._native = native
+        if codec is None:
+            codec = data.model.batch_codec(data) if native else PointCodec(data)
+        self._hold(data, codec, data.model.batch_inference(data) if native else OracleInference(data))
+
+    def renewed(self) -> ScoredBatch:
+        """A batch of the same data: what a search keeps for its examples is left behind."""
+        return ScoredBatch(cast("ScoredData", self.data), self._native, self.codec)
 
 
 class ScoreTables(NamedTuple):
@@ -249,7 +256,7 @@ class Plan:
     parts : sequence of Part
         By block.
     sizes, make_input, native
-        As of `ScoredBatch`.
+        As of `ScoredData` and `ScoredBatch`.
     restore : callable
         From padded tensors by block to what the layer returns.
     one_row : collection of int
@@ -300,12 +307,12 @@ class Plan:
         known: dict[Hashable, ScoredBatch] | None,
     ) -> ScoredBatch:
         if known is None:
-            return ScoredBatch(self.model, self.parts, columns, sizes, make_input, self.native)
+            return ScoredBatch(ScoredData(self.model, self.parts, columns, sizes, make_input), self.native)
         key = (id(self.model), self.native, *columns, *(part.entries.tobytes() for part in self.parts))
         like = known.get(key)
         if like is not None and like.model is self.model and _same_sizes(like.sizes, sizes):
             return like
-        found = ScoredBatch(self.model, self.parts, columns, sizes, make_input, self.native)
+        found = ScoredBatch(ScoredData(self.model, self.parts, columns, sizes, make_input), self.native)
         remember(known, key, found)
         return found
 

@@ -173,8 +173,8 @@ def test_what_the_kernel_leaves_open_goes_to_the_solver():
         model = PairwiseMRF(n, ring, integral="relax", tighten=tighten)
         assert model.oracle().maximize(c).value == pytest.approx(value, abs=1e-7)
         svm_scores = [np.ones((1, n)), np.full((1, n), -2.0)]
-        batch = model.batch_inference(model.batch(x))
-        assert batch.maximize(svm_scores, None, 0.0, None, 1).values == pytest.approx([value], abs=1e-7)
+        inference = model.batch(x).inference
+        assert inference.maximize(svm_scores, None, 0.0, None, 1).values == pytest.approx([value], abs=1e-7)
 
 
 def test_training_over_fewer_points_has_a_smaller_hinge(tmp_path):

@@ -1,0 +1,225 @@
+"""`DataSet`: the inputs of a data set with stacked feature rows, and points of their label spaces as part tables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from structopt._jit import IntArray
+from structopt.checks import examples
+from structopt.errors import DeclarationError
+from structopt.features import Term, Tied, check_data_set, stack_rows
+from structopt.model.codec import part_table
+from structopt.space.compiled import FloatArray
+
+if TYPE_CHECKING:
+    from structopt.model import Model
+
+__all__ = ["DataSet", "is_tied"]
+
+#: Number of inputs whose label spaces are compared with the space of their key. A declaration takes about 0.5 ms.
+_CHECKED_SPACES = 256
+
+
+class DataSet:
+    """The inputs of a data set with the feature rows of each term stacked into one matrix.
+
+    Codecs and inferences keep a `DataSet`, which knows neither. A cycle of references would keep the data in memory
+    until the garbage collector runs: gigabytes in a search of parameters.
+
+    Parameters
+    ----------
+    model : Model
+    X : matrix or list of inputs
+
+    Attributes
+    ----------
+    n : int
+        Number of examples.
+    sizes : ndarray of int or None
+        What the label space of each input depends on (a length, a shape), where the model says so; see `Model.sizes`.
+    rows : list of matrix
+        The feature rows of each term, of all examples one after the other.
+    starts : list of ndarray
+        The rows of example i are ``starts[term][i]:starts[term][i + 1]``.
+    columns : list of int
+        Columns of the weights of each term.
+    n_weights : int
+    """
+
+    def __init__(self, model: Model, X: Any) -> None:
+        self.model = model
+        X = examples("X", X)
+        self.X = X
+        self.n = check_data_set(X)
+        if not self.n:
+            raise DeclarationError("The data set has no examples.")
+        self.sizes = model.sizes(X)
+        self._check_keys()
+        self.rows: list[Any] = []
+        self.starts: list[npt.NDArray[np.intp]] = []
+        for term in model.features.values():
+            rows, start = stack_rows(term, X)
+            _check_finite(rows, start)
+            self.rows.append(rows)
+            self.starts.append(start)
+        self._check_rows()
+        space = model.weight_space(self.input(0))
+        self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
+        self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
+
+    def __len__(self) -> int:
+        return self.n
+
+    def input(self, i: int) -> Any:
+        """Example `i` in the form of its model."""
+        return self.X[[i]] if sp.issparse(self.X) else self.X[i]
+
+    def _check_keys(self) -> None:
+        """Raise if inputs of a sample have the same key and different label spaces."""
+        if self.model.fixed:
+            return
+        for i in np.unique(np.linspace(0, self.n - 1, min(self.n, _CHECKED_SPACES)).astype(np.int64)).tolist():
+            self.model.check_key(self.input(i), f"Example {i} of X")
+
+    def _check_rows(self) -> None:
+        """Every example has as many feature rows as its block has: the kernels rely on it."""
+        for t, (name, term) in enumerate(self.model.features.items()):
+            counts, expected = np.diff(self.starts[t]), self._expected_rows(name, term)
+            if expected is None:
+                continue
+            wrong = np.flatnonzero(counts != expected)
+            if wrong.size or len(counts) != self.n:
+                i = int(wrong[0]) if wrong.size else min(self.n, len(counts)) - 1
+                wanted = int(np.broadcast_to(expected, counts.shape)[i])
+                self.model.check_key(self.input(i), f"Example {i} of X")
+                raise DeclarationError(
+                    f"Example {i} of X has {int(counts[i])} feature rows for the block {name!r}, where {term!r} takes "
+                    f"{wanted}{self._told_shape(i)}."
+                )
+
+    def _told_shape(self, i: int) -> str:
+        shape = getattr(self.input(i), "shape", None)
+        return "" if shape is None else f"; its shape is {tuple(shape)}, and the last axis are the features of a row"
+
+    def _expected_rows(self, name: str, term: Term) -> IntArray | int | None:
+        """Feature rows of each example for a term: one number, one for each example, or None where anything goes."""
+        if self.model.fixed:
+            return term.n_rows(self.model.space()[name].shape)
+        if self.sizes is not None:
+            return 1 if is_tied(term) else self.model.rows_of_sizes(self.sizes)
+        if type(term).n_rows is Term.n_rows:
+            return None
+        shapes = (self.model.space(self.input(i))[name].shape for i in range(self.n))
+        return np.array([term.n_rows(shape) for shape in shapes], dtype=np.int64)
+
+    # ---- points ----------------------------------------------------------------------------------
+
+    def costs(self, tables: Sequence[FloatArray]) -> Any:
+        """Objective coefficients of the variables: an array ``(n, n_variables)``, or a list where spaces differ."""
+        if not self.model.fixed:
+            return [self.costs_of(i, tables) for i in range(self.n)]
+        space = self.model.space()
+        (only, *rest) = self.model.features.items()
+        if not rest and space[only[0]].size == space.n_variables:
+            return only[1].unfold_rows(np.asarray(tables[0], dtype=np.float64), self.n, space.n_variables)
+        costs = np.zeros((self.n, space.n_variables))
+        for (name, term), table in zip(self.model.features.items(), tables, strict=True):
+            block = space[name]
+            costs[:, block.slice] = term.unfold_rows(table, self.n, block.size)
+        return costs
+
+    def costs_of_some(self, some: IntArray, tables: Sequence[FloatArray]) -> FloatArray:
+        """Objective coefficients of examples that have the same label space, one in each row.
+
+        Parameters
+        ----------
+        some : ndarray of int
+            Numbers of examples.
+        tables : sequence of ndarray
+            Scores of the parts; see `tables`.
+
+        Returns
+        -------
+        ndarray, shape (len(some), n_variables)
+        """
+        if self.model.fixed:
+            costs: FloatArray = self.costs(tables)
+            return costs if len(some) == self.n else costs[some]
+        if not all(term._keeps_entries for term in self.model.features.values()):
+            return np.array([self.costs_of(i, tables) for i in some.tolist()])
+        space = self.model.space(self.input(int(some[0])))
+        found = np.zeros((len(some), space.n_variables))
+        for name, table, start in zip(self.model.features, tables, self.starts, strict=True):
+            # Tables of one space have the same number of rows, and a variable's score is an entry of the table.
+            rows = start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])
+            found[:, space[name].slice] = table[rows].reshape(len(some), -1)
+        return found
+
+    def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
+        """Objective coefficients of the variables of one example."""
+        x = self.input(i)
+        space = self.model.space(x)
+        costs = np.zeros(space.n_variables)
+        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
+            block = space[name]
+            part = table[start[i] : start[i + 1]]
+            costs[block.slice] = term.unfold(x, part, block.shape).ravel()
+        return costs
+
+    @cached_property
+    def same_space(self) -> list[IntArray]:
+        """Examples by their label space: the numbers of those that share one."""
+        by_key: dict[Hashable, list[int]] = {}
+        for i in range(self.n):
+            by_key.setdefault(self.model.key(self.input(i)), []).append(i)
+        return [np.array(group, dtype=np.int64) for group in by_key.values()]
+
+    @cached_property
+    def point_sizes(self) -> IntArray:
+        """Number of variables of each example's label space."""
+        sizes = (self.model.space(self.input(i)).n_variables for i in range(self.n))
+        return np.fromiter(sizes, np.int64, self.n)
+
+    def fold_points(self, Z: Any) -> list[sp.csr_array]:
+        """Points, one per example, as part tables."""
+        return self.fold(Z, range(self.n))
+
+    def fold(self, Z: Any, examples: Sequence[int]) -> list[sp.csr_array]:
+        """Points of some examples, one after the other, as part tables."""
+        tables = []
+        for t, (name, term) in enumerate(self.model.features.items()):
+            if self.model.fixed:
+                block = self.model.space()[name]
+                points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+                tables.append(part_table(term.fold_rows(points[:, block.slice], self.columns[t])))
+                continue
+            parts = []
+            for z, i in zip(Z, examples, strict=True):
+                x = self.input(i)
+                block = self.model.space(x)[name]
+                parts.append(term.fold(x, np.asarray(z)[block.slice].reshape(block.shape)))
+            tables.append(part_table(np.concatenate(parts)))
+        return tables
+
+
+def is_tied(term: Term) -> bool:
+    """Return whether the weights of a term are the same for all examples."""
+    return isinstance(term, Tied)
+
+
+def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
+    data = rows.data if sp.issparse(rows) else rows
+    if np.isfinite(data).all():
+        return
+    if sp.issparse(rows):
+        place = int(np.searchsorted(rows.indptr, np.argmin(np.isfinite(data)), side="right")) - 1
+    else:
+        place = int(np.argmin(np.isfinite(data).all(axis=1)))
+    example = int(np.searchsorted(start, place, side="right")) - 1
+    raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
