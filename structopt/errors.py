@@ -10,7 +10,7 @@ import name ``structopt``, too, and replaces ``structopt/__init__.py`` when it i
 
 from __future__ import annotations
 
-import re
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -51,23 +51,42 @@ class StructoptError(Exception):
 
     #: The section of the guide, a heading's anchor.
     guide: ClassVar[str] = ""
+    #: The message, cut before and after each number of an example: every second piece is a number.
+    _pieces: tuple[str, ...] = ()
 
     def __init__(self, *arguments: Any) -> None:
+        if arguments and isinstance(arguments[0], str) and _MARK in arguments[0]:
+            self._pieces = tuple(arguments[0].split(_MARK))
+            arguments = ("".join(self._pieces), *arguments[1:])
         super().__init__(*arguments)
         if self.guide:
             self.add_note(f"See docs/howto/errors.md#{self.guide}.")
 
 
-# An algorithm calls a row of its batch so; the row is not an example of a data set.
-_EXAMPLE = re.compile(r"\b([Ee]xample) (\d+)\b(?! of the batch)")
+# Stands around numbers of examples until the message reaches its error. No text of a user contains it.
+_MARK = f"\x00{os.urandom(8).hex()}\x00"
+
+
+def marked(i: int) -> str:
+    """Return the number of an example for the message of an error, in which `numbered` can replace it.
+
+    Examples
+    --------
+    >>> with numbered([4, 7]):
+    ...     raise DeclarationError(f"Example {marked(1)} has the label 'example 1'.")
+    Traceback (most recent call last):
+    structopt.errors.DeclarationError: Example 7 has the label 'example 1'.
+    """
+    return f"{_MARK}{int(i)}{_MARK}"
 
 
 @contextmanager
 def numbered(numbers: Sequence[int] | Any) -> Iterator[None]:
     """Let errors about part of a data set name its examples by their numbers in the whole.
 
-    Code that sees only the part counts from 0. The message, `LabelNotInSpace.violations` and `LabelNotInSpace.examples`
-    are changed in the error itself, which may have notes and attributes of its own.
+    Code that sees only the part counts from 0, and writes numbers of examples with `marked`. The message,
+    `LabelNotInSpace.violations` and `LabelNotInSpace.examples` are changed in the error itself, which may have notes
+    and attributes of its own.
 
     Parameters
     ----------
@@ -77,7 +96,7 @@ def numbered(numbers: Sequence[int] | Any) -> Iterator[None]:
     Examples
     --------
     >>> with numbered([4, 7]):
-    ...     raise LabelNotInSpace("example 1: no label.", examples=(1,))
+    ...     raise LabelNotInSpace(f"example {marked(1)}: no label.", examples=(1,))
     Traceback (most recent call last):
     structopt.errors.LabelNotInSpace: example 7: no label.
     See docs/howto/errors.md#labelnotinspace.
@@ -96,14 +115,15 @@ def number_examples(error: StructoptError, numbers: Sequence[int] | Any) -> None
     def number(i: int) -> int:
         return int(numbers[i]) if i < len(numbers) else i
 
-    def whole(text: Any) -> Any:
-        if not isinstance(text, str):
-            return text
-        return _EXAMPLE.sub(lambda found: f"{found[1]} {number(int(found[2]))}", text)
+    def whole(pieces: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(number(int(piece))) if k % 2 else piece for k, piece in enumerate(pieces))
 
-    error.args = tuple(map(whole, error.args))
+    if error._pieces and error.args and error.args[0] == "".join(error._pieces):
+        error._pieces = whole(error._pieces)
+        error.args = ("".join(error._pieces), *error.args[1:])
     if isinstance(error, LabelNotInSpace):
-        error.violations = tuple(map(whole, error.violations))
+        error._violation_pieces = tuple(map(whole, error._violation_pieces))
+        error.violations = tuple(map("".join, error._violation_pieces))
         error.examples = tuple(map(number, error.examples))
 
 
@@ -215,7 +235,8 @@ class LabelNotInSpace(StructoptError, ValueError):
 
     def __init__(self, message: str, violations: tuple[str, ...] = (), examples: tuple[int, ...] = ()) -> None:
         super().__init__(message)
-        self.violations = violations
+        self._violation_pieces = tuple(tuple(text.split(_MARK)) for text in violations)
+        self.violations = tuple(map("".join, self._violation_pieces))
         self.examples = examples
 
 

@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from structopt._jit import kernel
 from structopt._jit.csr import checked_csr
 from structopt.checks import checked, floats, numeric, shown
-from structopt.errors import DeclarationError, removed_name
+from structopt.errors import DeclarationError, marked, removed_name
 from structopt.space.compiled import FloatArray
 
 __all__ = ["Linear", "Shared", "Table", "Term", "Tied", "as_rows", "stack_rows"]
@@ -447,7 +447,8 @@ def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
     if len(widths) > 1:
         first = next(i for i, part in enumerate(parts) if part.shape[1] != parts[0].shape[1])
         raise DeclarationError(
-            f"Example {first} has {parts[first].shape[1]} features, example 0 has {parts[0].shape[1]}; all must agree."
+            f"Example {marked(first)} has {parts[first].shape[1]} features, example {marked(0)} has "
+            f"{parts[0].shape[1]}; all must agree."
         )
     if any(sp.issparse(part) for part in parts):
         return sp.csr_array(sp.vstack(parts, format="csr")), start

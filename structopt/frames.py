@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, marked
 
 __all__ = ["is_column", "is_frame", "plain_inputs", "plain_labels"]
 
@@ -102,7 +102,9 @@ def _refuse_missing(table: Any, name: str) -> None:
         return
     row = int(np.argmax(missing.reshape(len(missing), -1).any(axis=1)))
     where = f" in column {table.columns[int(np.argmax(missing[row]))]!r}" if is_frame(table) else ""
-    raise DeclarationError(f"{name} has no label for example {row}{where}: it is missing; drop or fill it first.")
+    raise DeclarationError(
+        f"{name} has no label for example {marked(row)}{where}: it is missing; drop or fill it first."
+    )
 
 
 def _narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -31,6 +31,33 @@ def test_guides_lead_to_a_section(kind):
     assert str(again) == str(error) and getattr(again, "__notes__", []) == getattr(error, "__notes__", [])
 
 
+def test_only_numbers_of_examples_are_replaced():
+    text = f"Example {errors.marked(1)} has the label 'example 1'."
+    with (
+        pytest.raises(errors.DeclarationError, match=r"^Example 7 has the label 'example 1'\.$"),
+        errors.numbered([4, 7]),
+    ):
+        raise errors.DeclarationError(text)
+
+
+def test_numbers_are_replaced_once_per_part():
+    def raised():
+        return errors.LabelNotInSpace(
+            f"example {errors.marked(0)}: wrong", (f"example {errors.marked(0)}: wrong",), (0,)
+        )
+
+    with pytest.raises(errors.LabelNotInSpace) as caught, errors.numbered([30, 10]), errors.numbered([1, 0]):
+        raise pickle.loads(pickle.dumps(raised()))
+    assert str(caught.value) == caught.value.violations[0] == "example 10: wrong" and caught.value.examples == (10,)
+
+
+def test_a_message_that_was_changed_keeps_its_text():
+    error = errors.DeclarationError(f"example {errors.marked(0)}: wrong")
+    error.args = ("example 0 of another data set",)
+    errors.number_examples(error, [5])
+    assert str(error) == "example 0 of another data set"
+
+
 def test_only_general_errors_have_no_guide():
     assert {kind.__name__ for kind in CLASSES if not kind.guide} == {
         "DeclarationError",

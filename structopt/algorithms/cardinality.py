@@ -72,7 +72,9 @@ class CardinalityAlgorithm(Algorithm):
         chosen, values, finite = choose_rows(np.ascontiguousarray(C), *self._groups)
         if not finite:
             row, j = (int(i) for i in np.argwhere(~np.isfinite(C))[0])
-            raise DeclarationError(f"Coefficient {j} of example {row} is {C[row, j]}; coefficients must be finite.")
+            raise DeclarationError(
+                f"Coefficient {j} of example {row} of the batch is {C[row, j]}; coefficients must be finite."
+            )
         return chosen.astype(np.float64), values
 
 

@@ -173,7 +173,7 @@ class ClosureGraph:
 
 
 def _refuse(weights: FloatArray, row: int | None = None) -> None:
-    where = "" if row is None else f"example {row}: "
+    where = "" if row is None else f"example {row} of the batch: "
     k = int(np.flatnonzero(~np.isfinite(weights))[0])
     raise DeclarationError(f"{where}weights[{k}] is {weights[k]}; weights must be finite numbers.")
 

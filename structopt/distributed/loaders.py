@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
 
 from structopt.distributed.shard import make_shard
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, numbered
+from structopt.risks.structured import StructuredRisk
 
 __all__ = ["Collections", "Files", "conll", "npz", "parquet", "svmlight"]
 
@@ -201,17 +202,19 @@ class Collections:
                 f"The collections have {', '.join(map(str, sizes))} partitions; they need equal ones (repartition)."
             )
         self.parts: list[tuple[Any, ...]] = list(zip(*parts, strict=True))
+        self.first = _first_rows(collections[0])
 
     def __len__(self) -> int:
         return len(self.parts)
 
     def __call__(self, k: int, n: int) -> Any:
         """Part k, computed in this process."""
-        return _of_partition(k, n, self.risk, *dask.compute(*self.parts[k], scheduler="synchronous"))
+        parts = dask.compute(*self.parts[k], scheduler="synchronous")
+        return _of_partition(k, n, self.risk, self.first[k], *parts)
 
     def shard(self, k: int, n: int) -> Delayed:
         """Part k as a shard, to be computed."""
-        return delayed(_shard_of_partition, pure=False)(k, n, self.risk, *self.parts[k])
+        return delayed(_shard_of_partition, pure=False)(k, n, self.risk, self.first[k], *self.parts[k])
 
 
 def partitions(collection: Any, like: Any = None) -> list[Any]:
@@ -230,6 +233,14 @@ def partitions(collection: Any, like: Any = None) -> list[Any]:
             collection = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
     found = collection.to_delayed()
     return list(found.ravel()) if hasattr(found, "ravel") else list(found)
+
+
+def _first_rows(collection: Any) -> list[int]:
+    """The number in the data set of the first example of each partition; zeros if the sizes are unknown."""
+    if not hasattr(collection, "chunks"):
+        return [0] * int(collection.npartitions)
+    sizes = np.array(collection.chunks[0], dtype=np.float64)
+    return [0] * len(sizes) if np.isnan(sizes).any() else [0, *np.cumsum(sizes[:-1]).astype(int).tolist()]
 
 
 # ---- on a worker -----------------------------------------------------------------------------------
@@ -284,14 +295,22 @@ def _read_parquet(path: str, *, label: str, features: list[str] | None) -> tuple
     return frame.to_numpy(dtype=np.float64), y
 
 
-def _of_partition(k: int, n: int, risk: MakeRisk, *parts: Any) -> Any:
-    """The risk of a partition, None where it has no rows."""
+def _of_partition(k: int, n: int, risk: MakeRisk, first: int, *parts: Any) -> Any:
+    """The risk of a partition, None where it has no rows; errors name its examples by their numbers from `first` on."""
     plain = [part if hasattr(part, "shape") else list(part) for part in parts]  # a bag's may be an iterator
-    return risk(*plain) if _rows(plain[0]) else None
+    size = _rows(plain[0])
+    if not size:
+        return None
+    with numbered(range(first, first + size)):
+        found = risk(*plain)
+    own = found[0] if isinstance(found, tuple) else found
+    if isinstance(own, StructuredRisk):
+        own.examples = own.examples + first
+    return found
 
 
-def _shard_of_partition(k: int, n: int, risk: MakeRisk, *parts: Any) -> Any:
-    return make_shard(lambda k, n: _of_partition(k, n, risk, *parts), k, n)
+def _shard_of_partition(k: int, n: int, risk: MakeRisk, first: int, *parts: Any) -> Any:
+    return make_shard(lambda k, n: _of_partition(k, n, risk, first, *parts), k, n)
 
 
 def _rows(X: Any) -> int:

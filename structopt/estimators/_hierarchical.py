@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from structopt import metrics
 from structopt._jit.csr import checked_csr
 from structopt.checks import check_parameters, instance, shown
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, marked, numbered
 from structopt.estimators._base import append_constant
-from structopt.estimators._fitting import Fitting, lazily, taken, used_examples, validated
+from structopt.estimators._fitting import Fitting, Rows, lazily, taken, used_examples, validated
 from structopt.estimators._labels import name_array
 from structopt.estimators._memory_plan import Plan
 from structopt.estimators.persistence import Persistent, check_linear
@@ -73,6 +73,15 @@ def as_hierarchy(given: Any) -> Hierarchy:
     return Hierarchy(given)
 
 
+class Examples(NamedTuple):
+    """Examples to train on: features, labels as sparse rows over the nodes, weights, and their numbers (None: all)."""
+
+    X: Any
+    labels: sp.csr_array
+    weights: FloatArray | None
+    rows: Rows | None
+
+
 class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
     """Node scores ``coef_ x + intercept_`` and the best label of a hierarchy under their sum."""
 
@@ -106,11 +115,8 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
 
     # ---- data ------------------------------------------------------------------------------------
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, sp.csr_array, FloatArray | None]:
-        """Return checked features for training, labels as sparse rows over the nodes, and weights.
-
-        Examples of weight 0 are left out.
-        """
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Examples:
+        """Return the examples of positive weight, checked."""
         self._read_hierarchy()
         if y is None:
             raise DeclarationError(f"{type(self).__name__} needs labels: fit(X, y).")
@@ -120,7 +126,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         X, labels = taken(X, rows), taken(labels, rows)
         self._begin_fit()
         self._report_unseen(labels)
-        return _training_rows(X, self.intercept), labels, weights
+        return Examples(_training_rows(X, self.intercept), labels, weights, rows)
 
     def _read_hierarchy(self) -> None:
         """Check the parameters, and keep the hierarchy."""
@@ -143,7 +149,9 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         if not np.isfinite(data).all():
             dense = np.isfinite(X).all(axis=1) if not sp.issparse(X) else None
             place = int(np.argmin(dense)) if dense is not None else _row_of(X, int(np.argmin(np.isfinite(data))))
-            raise DeclarationError(f"The features of example {place} contain NaN or infinity; impute or drop it first.")
+            raise DeclarationError(
+                f"The features of example {marked(place)} contain NaN or infinity; impute or drop it first."
+            )
         return checked_csr(X, "X", X.dtype) if sp.issparse(X) else X
 
     def _report_unseen(self, labels: sp.csr_array) -> None:
@@ -170,12 +178,18 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         self,
         plan: Plan,
         model: HierarchicalLabels,
-        X: Any,
-        labels: sp.csr_array,
-        weights: FloatArray | None,
+        data: Examples,
         start: FloatArray | None = None,
     ) -> tuple[Any, TrainResult]:
         """Node weights (nodes, features) and the result of the run, which may begin at some weights."""
+        with numbered(range(data.X.shape[0]) if data.rows is None else data.rows):
+            return self._train_on(plan, model, data, start)
+
+    def _train_on(
+        self, plan: Plan, model: HierarchicalLabels, data: Examples, start: FloatArray | None
+    ) -> tuple[Any, TrainResult]:
+        """`_train` without the numbers of the examples in the data set."""
+        X, labels, weights, _ = data
         surrogate: Any = Divided() if isinstance(model, DividedLabels) else "margin"
         risk = StructuredRisk(model, X, labels, surrogate, n_jobs=self.n_jobs, sample_weight=weights)
         options: dict[str, Any] = {}
@@ -214,29 +228,39 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         self._check_dtype()
         check_linear(self, len(instance("hierarchy_", getattr(self, "hierarchy_", None), Hierarchy)))
 
-    def _chunks(self, X: Any) -> Iterator[Any]:
+    def _chunks(self, X: Any) -> Iterator[FloatArray]:
+        """Yield the scores of the nodes, for some inputs at a time."""
         check_is_fitted(self, "coef_")
         X = self._features(X, reset=False)
         width = max(1, _CHUNK_ENTRIES // len(self.hierarchy_))
         for at in range(0, X.shape[0], width):
-            yield X[at : at + width]
+            with numbered(range(at, min(at + width, X.shape[0]))), np.errstate(over="ignore", invalid="ignore"):
+                scores = self._scores(X[at : at + width])
+            yield scores
 
     def _scores(self, X: Any) -> FloatArray:
         product = X @ self.coef_.T
         dense = product.toarray() if sp.issparse(product) else np.asarray(product)
-        return np.asarray(dense + self.intercept_, dtype=np.float64)
+        scores = np.asarray(dense + self.intercept_, dtype=np.float64)
+        if not np.isfinite(scores.sum()) and not np.isfinite(scores).all():
+            i, node = np.argwhere(~np.isfinite(scores))[0]
+            raise DeclarationError(
+                f"The score of node {self.hierarchy_.nodes[node]!r} for example {marked(i)} is {scores[i, node]}: its "
+                "features are too large for the weights."
+            )
+        return scores
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the nodes, ``(n_samples, n_nodes)``; a label's score is the sum over its nodes."""
-        return np.concatenate([self._scores(part) for part in self._chunks(X)])
+        return np.concatenate(list(self._chunks(X)))
 
     def predict_nodes(self, X: Any) -> sp.csr_array:
         """The best label of every input as a sparse 0/1 matrix ``(n_samples, n_nodes)``, whatever the kind."""
         model = self._predictor()
         rows = []
-        for part in self._chunks(X):
-            batch = model.batch(np.zeros((part.shape[0], 1)))  # the scores are known; it needs the examples only
-            found, _ = batch.argmax([self._scores(part)], n_jobs=self.n_jobs)
+        for scores in self._chunks(X):
+            batch = model.batch(np.zeros((len(scores), 1)))  # the scores are known; it needs the examples only
+            found, _ = batch.argmax([scores], n_jobs=self.n_jobs)
             rows.append(found.tables[0])
         found = sp.csr_array(sp.vstack(rows, format="csr"))
         found.data = np.rint(found.data)

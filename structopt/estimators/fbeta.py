@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.metrics import fbeta_score
 
+from structopt.errors import numbered
 from structopt.estimators._base import BinaryEstimator, append_constant, check_constant
 from structopt.risks.contingency import FBeta
 
@@ -95,7 +96,8 @@ class FBetaSVM(BinaryEstimator):
         """
         X, signs, weights = self._check_binary(X, y, sample_weight)
         constant = check_constant(self.intercept, self.intercept_scaling)
-        risk = FBeta(append_constant(X, constant), signs, self.beta, sample_weight=weights)
+        with numbered(range(len(signs)) if sample_weight is None else np.flatnonzero(np.asarray(sample_weight))):
+            risk = FBeta(append_constant(X, constant), signs, self.beta, sample_weight=weights)
         result = self._minimise(risk, lam=self.lam * risk.n_counted)
         self._set_weights(result.w, constant)
         self.coef_, self.intercept_ = self.coef_[np.newaxis], np.array([self.intercept_])

@@ -213,7 +213,8 @@ class HierarchicalSVM(HierarchicalEstimator):
         """
         if is_collection(X):
             return self._fit_collection(X, y, sample_weight)
-        X, labels, weights = self._read(X, y, sample_weight)
+        data = self._read(X, y, sample_weight)
+        X, labels = data.X, data.labels
         model = self._model()
         plan = make_plan(
             X,
@@ -226,7 +227,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         self.plan_ = str(plan)
         self._tell(f"{type(self).__name__}: {self.hierarchy_!r}, {X.shape[0]} examples; {plan}")
         try:
-            W, result = self._train(plan, model, X, labels, weights)
+            W, result = self._train(plan, model, data)
         except SolverFailed as error:
             if isinstance(error.partial, TrainResult) and error.partial.w.size == X.shape[1] * len(self.hierarchy_):
                 self._keep(error.partial.w.reshape(len(self.hierarchy_), -1), error.partial)

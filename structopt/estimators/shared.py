@@ -150,7 +150,8 @@ class SharedSVM(HierarchicalEstimator):
         -------
         self
         """
-        X, labels, weights = self._read(X, y, sample_weight)
+        data = self._read(X, y, sample_weight)
+        X, labels = data.X, data.labels
         self._check()
         size = np.dtype(self.dtype).itemsize
         plan = make_plan(X, labels, trainer=self.trainer, support="all", itemsize=size, max_memory=self.max_memory)
@@ -167,7 +168,7 @@ class SharedSVM(HierarchicalEstimator):
             # Dual trainers know no dual point of given weights: from there they take up to three times the passes, and
             # end where the tolerance lets the alternation stop early.
             begun = start.ravel() if start is not None and plan.trainer.name == "hierarchical_sgd" else None
-            W, result = self._train(plan, model, X, labels, weights, begun)
+            W, result = self._train(plan, model, data, begun)
             passes += result.passes
             return W, result
 

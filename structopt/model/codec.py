@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.segments import segment_sums
 from structopt.checks import examples
-from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError
+from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError, marked
 from structopt.features import n_examples
 from structopt.model.forms import LabelForm
 from structopt.model.part_tables import fill_rows, fill_steps, number_groups
@@ -345,7 +345,7 @@ class BatchCodec(ABC, Generic[Native]):
 
 
 def _ground_truth(examples: IntArray, k: int) -> str:
-    return f"the ground truth of example {int(examples[k])}"
+    return f"the ground truth of example {marked(examples[k])}"
 
 
 class PointCodec(BatchCodec[Any]):
@@ -475,7 +475,7 @@ class PointCodec(BatchCodec[Any]):
             try:
                 forms.append(model._loss_at(np.asarray(truth[i]), self.data.input(i)))
             except DeclarationError as error:
-                raise DeclarationError(f"example {i}: {error}") from None
+                raise DeclarationError(f"example {marked(i)}: {error}") from None
         return LossBatch(self._rows([c for c, _ in forms]), np.array([k for _, k in forms]))
 
     def counts(self, truth: Any) -> Counts | None:
@@ -612,7 +612,7 @@ def labels_given(Y: Any, n: int) -> Any:
 
 def refusal(refused: Mapping[int, object], n: int) -> LabelNotInSpace:
     """Return the error that lists the labels that cannot be used, by example and problem; ten are in the message."""
-    problems = [f"example {i}: {refused[i]}" for i in sorted(refused)]
+    problems = [f"example {marked(i)}: {refused[i]}" for i in sorted(refused)]
     listed = "\n  ".join(problems[:10]) + ("\n  ..." if len(problems) > 10 else "")
     return LabelNotInSpace(
         f"{len(problems)} of {n} labels cannot be used:\n  {listed}", tuple(problems), tuple(sorted(refused))

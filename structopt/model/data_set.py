@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt.checks import examples
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, marked
 from structopt.features import Term, Tied, check_data_set, stack_rows
 from structopt.model.codec import part_table
 from structopt.space.compiled import FloatArray
@@ -85,7 +85,7 @@ class DataSet:
         if self.model.fixed:
             return
         for i in np.unique(np.linspace(0, self.n - 1, min(self.n, _CHECKED_SPACES)).astype(np.int64)).tolist():
-            self.model.check_key(self.input(i), f"Example {i} of X")
+            self.model.check_key(self.input(i), f"Example {marked(i)} of X")
 
     def _check_rows(self) -> None:
         """Every example has as many feature rows as its block has: the kernels rely on it."""
@@ -97,10 +97,10 @@ class DataSet:
             if wrong.size or len(counts) != self.n:
                 i = int(wrong[0]) if wrong.size else min(self.n, len(counts)) - 1
                 wanted = int(np.broadcast_to(expected, counts.shape)[i])
-                self.model.check_key(self.input(i), f"Example {i} of X")
+                self.model.check_key(self.input(i), f"Example {marked(i)} of X")
                 raise DeclarationError(
-                    f"Example {i} of X has {int(counts[i])} feature rows for the block {name!r}, where {term!r} takes "
-                    f"{wanted}{self._told_shape(i)}."
+                    f"Example {marked(i)} of X has {int(counts[i])} feature rows for the block {name!r}, where "
+                    f"{term!r} takes {wanted}{self._told_shape(i)}."
                 )
 
     def _told_shape(self, i: int) -> str:
@@ -222,4 +222,6 @@ def _check_finite(rows: Any, start: npt.NDArray[np.intp]) -> None:
     else:
         place = int(np.argmin(np.isfinite(data).all(axis=1)))
     example = int(np.searchsorted(start, place, side="right")) - 1
-    raise DeclarationError(f"The features of example {example} contain NaN or infinity; impute or drop it first.")
+    raise DeclarationError(
+        f"The features of example {marked(example)} contain NaN or infinity; impute or drop it first."
+    )

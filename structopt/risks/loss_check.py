@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, marked
 from structopt.model.batch import Batch, LabelBatch, LossBatch
 from structopt.space.compiled import FloatArray
 
@@ -39,7 +39,8 @@ def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch[Any], search: 
     if wrong.size:
         i = int(wrong[0])
         raise DeclarationError(
-            f"example {i}: the task loss of the true label itself is {values[i]:g}, and must be 0{_culprit(batch, i)}."
+            f"example {marked(i)}: the task loss of the true label itself is {values[i]:g}, and must be "
+            f"0{_culprit(batch, i)}."
         )
     if search:
         _check_least(batch, loss, const)
@@ -63,7 +64,8 @@ def _check_least(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> None:
     if wrong.size:
         i = int(wrong[0])
         raise DeclarationError(
-            f"example {i}: a label has the task loss {-negated[i]:g}, which must not be negative{_culprit(batch, i)}."
+            f"example {marked(i)}: a label has the task loss {-negated[i]:g}, which must not be "
+            f"negative{_culprit(batch, i)}."
         )
 
 

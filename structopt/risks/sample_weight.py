@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from structopt.errors import DeclarationError
+from structopt.errors import DeclarationError, marked
 
 __all__ = ["checksum", "copies", "relative_weights", "sample_weights"]
 
@@ -91,7 +91,7 @@ def copies(sample_weight: Any, n: int, owner: str) -> npt.NDArray[np.intp] | Non
     broken = np.flatnonzero(weights != np.rint(weights))
     if broken.size:
         raise DeclarationError(
-            f"{owner}: this risk counts examples, so that a weight is a number of copies; entry {int(broken[0])} of "
+            f"{owner}: this risk counts examples, so that a weight is a number of copies; entry {marked(broken[0])} of "
             f"sample_weight is {weights[broken[0]]:g}. Use whole numbers, or a risk that is a mean over examples."
         )
     if weights.sum() > 1e9:

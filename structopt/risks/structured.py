@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from structopt import search as searches
 from structopt import surrogates
 from structopt.checks import checked, examples, n_threads
-from structopt.errors import DeclarationError, SolverFailed, StructoptError, number_examples, numbered
+from structopt.errors import DeclarationError, SolverFailed, StructoptError, marked, number_examples, numbered
 from structopt.features import n_examples
 from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
@@ -337,8 +337,8 @@ class StructuredRisk(Risk):
                 row, part = np.argwhere(wrong)[0]
                 i = int(np.searchsorted(start, row, side="right")) - 1
                 raise DeclarationError(
-                    f"The score of part {part} of example {i} is {scores[row, part]}: weights that are not finite, or "
-                    "too large for the features."
+                    f"The score of part {part} of example {marked(i)} is {scores[row, part]}: weights that are not "
+                    "finite, or too large for the features."
                 )
 
     def _most_violated(self, tables: Sequence[FloatArray]) -> Violations:
@@ -498,9 +498,9 @@ class StructuredRisk(Risk):
             try:
                 visit(i)
             except SolverFailed as error:
-                raise type(error)(f"example {i}: {error}", error.status, error.partial) from error
+                raise type(error)(f"example {marked(i)}: {error}", error.status, error.partial) from error
             except StructoptError as error:
-                raise type(error)(f"example {i}: {error}") from error
+                raise type(error)(f"example {marked(i)}: {error}") from error
 
         if self.n_jobs == 1:
             for i in examples.tolist():

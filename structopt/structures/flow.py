@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from structopt.checks import checked, converted, floats, hashable
-from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear
 from structopt.losses import TaskLoss
 from structopt.model import Model
@@ -58,7 +58,7 @@ class AbsoluteFlowLoss(TaskLoss):
         between = np.argwhere(~(none | full))
         if between.size:
             i, arc = between[0].tolist()
-            where = f"example {i}: " if len(Y) > 1 else ""
+            where = f"example {marked(i)}: " if len(Y) > 1 else ""
             raise DeclarationError(
                 f"{where}the absolute loss is not linear at a flow of {Y[i, arc]:g} on arc {arc}, strictly between "
                 f"0 and {self.upper[arc]:g}. Margin losses need 0/1 path flows (or flows at capacity); for fractional "

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray, kernel
 from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, converted, floats, hashable
-from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
@@ -159,7 +159,7 @@ class ClassNumbers(BatchCodec[IntArray]):
         labels = Y.tolist() if isinstance(Y, np.ndarray) else list(Y)
         unknown = [i for i, y in enumerate(labels) if not _known(y, self.model._place)]
         if unknown:
-            text = "; ".join(f"example {i}: {labels[i]!r}" for i in unknown[:10])
+            text = "; ".join(f"example {marked(i)}: {labels[i]!r}" for i in unknown[:10])
             message = f"{len(unknown)} of {self.n} labels are not classes of the model: {text}."
             raise LabelNotInSpace(message, examples=tuple(unknown))
         return np.array([self.model._place[y] for y in labels], dtype=np.int64)

@@ -12,7 +12,7 @@ from structopt._jit import IntArray
 from structopt.algorithms.cardinality import choose_rows
 from structopt.algorithms.counting import LISTED, count_fronts, equal_weight, list_products
 from structopt.checks import checked, converted
-from structopt.errors import DeclarationError, LabelNotInSpace
+from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
@@ -184,6 +184,6 @@ def binary_rows(Y: Any, n: int, n_labels: int) -> FloatArray:
     if not ((rows == 0) | (rows == 1)).all():
         wrong = np.flatnonzero(((rows != 0) & (rows != 1)).any(axis=1))
         bad = rows[wrong[0]][(rows[wrong[0]] != 0) & (rows[wrong[0]] != 1)][0]
-        message = f"{len(wrong)} of {n} labels are not 0/1 rows; example {wrong[0]} contains {bad:g}."
+        message = f"{len(wrong)} of {n} labels are not 0/1 rows; example {marked(wrong[0])} contains {bad:g}."
         raise LabelNotInSpace(message, examples=tuple(wrong.tolist()))
     return rows

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.segments import segment_sums
 from structopt.checks import converted, floats, hashable, numeric, same_length, sequence, shown, walkable
-from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
+from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace, marked
 from structopt.features import Term, Tied, check_data_set, is_matrix
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
@@ -331,7 +331,7 @@ def check_sequences(X: Any) -> IntArray:
         try:
             lengths[i] = n_positions(x)
         except DeclarationError as error:
-            raise DeclarationError(f"Example {i}: {error}") from None
+            raise DeclarationError(f"Example {marked(i)}: {error}") from None
     return lengths
 
 
@@ -401,7 +401,7 @@ class SequenceModel(Model):
             try:
                 self.check_length(int(lengths[i]))
             except InfeasibleSpace as error:
-                raise InfeasibleSpace(f"Example {i}: {error}") from None
+                raise InfeasibleSpace(f"Example {marked(i)}: {error}") from None
         return lengths
 
     @property

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import structopt as so
 from structopt.errors import DeclarationError, ShardFailed
 from structopt.risks import FBeta, Hinge, LeastSquares, Ordinal, Ranking, ROCArea
+from structopt.risks.structured import StructuredRisk
 
 pytest.importorskip("distributed", reason="dask is an extra: pip install 'structopt-learn[dask]'")
 
@@ -116,6 +117,30 @@ def test_collections_on_workers(keep, workers):
     risk = ShardedRisk(loaders.Collections(Hinge, made, da.from_array(y, chunks=6)), client=workers, keep=keep)
     assert risk(W)[0] == pytest.approx(Hinge(X, y)(W)[0])
     assert risk(-W)[0] == pytest.approx(Hinge(X, y)(-W)[0])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_errors_of_a_partition_name_examples_of_the_data_set(known):
+    X, y = da.from_array(np.ones((10, 1)), chunks=(4, 1)), np.array(["a", "b"] * 5)
+    y[6] = "c"
+    if not known:
+        X = da.concatenate([X, X])[da.from_array(np.arange(20) < 10, chunks=4)]
+    risk = functools.partial(StructuredRisk, so.structures.Multiclass(["a", "b"]))
+    parts = loaders.Collections(risk, X, db.from_sequence(y.tolist(), partition_size=4) if known else X[:, 0])
+    if known:
+        with pytest.raises(ShardFailed, match="example 6: 'c'"):
+            ShardedRisk(parts, client="sequential")
+    assert parts.first == ([0, 4, 8] if known else [0] * len(parts))
+
+
+def test_scores_of_a_partition_name_examples_of_the_data_set():
+    X = np.ones((10, 1))
+    X[6] = 1e300
+    y = db.from_sequence(["a", "b"] * 5, partition_size=4)
+    risk = functools.partial(StructuredRisk, so.structures.Multiclass(["a", "b"]))
+    sharded = ShardedRisk(loaders.Collections(risk, da.from_array(X, chunks=(4, 1)), y), client="sequential")
+    with pytest.raises(ShardFailed, match="of example 6 is inf"), np.errstate(over="ignore"):
+        sharded(np.full(2, 1e300))
 
 
 def test_files_that_are_broken_are_named(tmp_path):

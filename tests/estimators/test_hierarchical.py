@@ -156,6 +156,18 @@ def test_chunks_of_a_prediction_agree(leaf_data, monkeypatch):
     assert (est.predict(X) == whole).all() and np.allclose(est.decision_function(X), scores)
 
 
+@pytest.mark.parametrize("kind", ["leaf", "leaves", "closure"])
+def test_scores_that_overflow_name_their_input(monkeypatch, kind):
+    svm = HierarchicalSVM([("r", "a"), ("r", "b")], kind=kind, max_passes=2)
+    X, y = np.array([[1.0], [-1.0]] * 5), [{"a"}, {"b"}] * 5
+    svm.fit(X, ["a", "b"] * 5 if kind == "leaf" else y)
+    svm.coef_ = svm.coef_ + 10.0
+    monkeypatch.setattr("structopt.estimators._hierarchical._CHUNK_ENTRIES", 6)
+    X[7] = 1e308
+    with pytest.raises(so.errors.DeclarationError, match=r"for example 7 is inf"):
+        svm.predict(X)
+
+
 @pytest.mark.parametrize(("dtype", "copies"), [("float64", 2.0), ("float32", 4.0)])
 def test_dense_features_are_copied_twice_as_float64(leaf_data, peak_bytes, dtype, copies):
     X, y = leaf_data(TREE, n=300, d=6000)

@@ -124,6 +124,32 @@ def test_fractions_of_counted_examples_are_refused(cases):
         case.fit(case.make(), sample_weight=np.full(24, 0.5))
 
 
+def test_a_fraction_is_named_by_its_place_among_all_weights():
+    with pytest.raises(so.errors.DeclarationError, match=r"entry 2 of sample_weight is 1\.5"):
+        so.estimators.FBetaSVM().fit(np.eye(4), [1, -1, 1, -1], sample_weight=[0, 1, 1.5, 1])
+
+
+def test_hierarchical_estimators_number_examples_as_the_data_set_does():
+    class OneForNode1(so.losses.Hamming):
+        """Not 0 at the truth that holds node 1."""
+
+        def linear(self, truth):
+            coef, const = super().linear(truth)
+            return coef, const + truth[1]
+
+        def linear_batch(self, truths):
+            return so.losses.TaskLoss.linear_batch(self, truths)
+
+    class Svm(so.HierarchicalSVM):
+        def _model(self):
+            model = super()._model()
+            return so.structures.HierarchicalLabels(model.hierarchy, self.kind, loss=OneForNode1())
+
+    y = ["c", "b", "c", "b", "c", "a"]
+    with pytest.raises(so.errors.DeclarationError, match=r"^example 5: the task loss of the true label"):
+        Svm([("r", leaf) for leaf in "abc"]).fit(np.ones((6, 1)), y, sample_weight=[0, 1, 0, 1, 1, 1])
+
+
 def test_documents_of_a_measured_query_share_a_weight(cases):
     case = cases["RankSVM ndcg"]
     with pytest.raises(so.errors.DeclarationError, match="share one weight"):

@@ -140,7 +140,7 @@ def test_bad_input_is_refused():
                 graph.solve([0, bad, 1])
             with pytest.raises(DeclarationError, match=r"weights\[1\]"):
                 graph.solve_warm(graph.warm_state(), [0, bad, 1])
-            with pytest.raises(DeclarationError, match=r"example 1: weights\[0\]"):
+            with pytest.raises(DeclarationError, match=r"example 1 of the batch: weights\[0\]"):
                 graph.solve_batch([[0, 1, 2], [bad, 0, 1]])
         with pytest.raises(DeclarationError, match="3 entries"):
             graph.solve([1, 2])

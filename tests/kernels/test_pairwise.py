@@ -223,7 +223,7 @@ def test_labels_without_pairs_of_a_graph_without_edges():
     labels, values = graph.solve_labels([[1.0, -1.0, 2.0]], np.zeros((1, 0)))
     assert labels.y.tolist() == [[1.0, 0.0, 1.0]] and values.tolist() == [3.0]
     assert [array.tolist() for array in graph.pairs_of(labels)] == [[0, 0], [], []]
-    with pytest.raises(DeclarationError, match="example 0: unary"):
+    with pytest.raises(DeclarationError, match="example 0 of the batch: unary"):
         graph.solve_labels([[np.nan, 0.0, 0.0]], np.zeros((1, 0)))
 
 
@@ -361,7 +361,7 @@ def test_numbers_that_are_not_finite_are_refused(bad):
             with pytest.raises(DeclarationError, match=name):
                 call(unary, pair)
         for batch in (graph.solve_batch, graph.solve_exact_batch):
-            with pytest.raises(DeclarationError, match=rf"example 1: {name}"):
+            with pytest.raises(DeclarationError, match=rf"example 1 of the batch: {name}"):
                 batch(np.array([good, unary]), np.array([good, pair]))
 
 

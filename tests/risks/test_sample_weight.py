@@ -61,6 +61,12 @@ def test_estimators_name_wrong_labels_by_their_numbers_in_the_data_set(estimator
     assert caught.value.examples == (5,)
 
 
+def test_labels_that_look_like_numbers_of_examples_stay_as_they_are():
+    model = so.structures.Multiclass(["a", "b"])
+    with pytest.raises(so.errors.LabelNotInSpace, match="classes of the model: example 3: 'example 1'"):
+        StructuredRisk(model, np.ones((4, 1)), ["a", "b", "a", "example 1"], sample_weight=[0, 1, 0, 1])
+
+
 class _NoLossOfNothing(so.losses.Hamming):
     def linear(self, truth):
         if not np.any(truth):

@@ -541,4 +541,4 @@ def _refuse_rows(U: FloatArray, P: FloatArray, values: FloatArray) -> None:
         try:
             _refuse(U[row], P[row if len(P) > 1 else 0])
         except DeclarationError as error:
-            raise DeclarationError(f"example {row}: {error}") from None
+            raise DeclarationError(f"example {row} of the batch: {error}") from None
