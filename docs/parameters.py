@@ -1,6 +1,6 @@
 """Makes ``api/parameters.md`` from the docstrings: every parameter of the public interface once, and who takes it.
 
-``python docs/parameters.py`` writes the page anew; so does every build of the documentation.
+Every build of the documentation writes the page, which is not in the repository.
 """
 
 from __future__ import annotations

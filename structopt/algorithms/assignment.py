@@ -28,6 +28,7 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Solutions
 from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
 from structopt.algorithms.lawler import k_best as lawler_k_best
+from structopt.algorithms.question import per_question
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
 from structopt.recognize import Assignment, Record
@@ -405,6 +406,7 @@ class BipartiteMatching(Algorithm):
     """
 
     name = "linear assignment"
+    steps = per_question(argmax="rows^2 x columns")
 
     def __init__(self, arrays: Assignment) -> None:
         block_of_left = np.repeat(np.arange(len(arrays.left_ptr) - 1), np.diff(arrays.left_ptr))

@@ -8,7 +8,7 @@ implement it. It announces the questions that it answers in `Algorithm.answers`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from structopt._jit.threads import in_threads
 from structopt.algorithms.fronts import FrontPlan
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.recognize.records import Record
@@ -134,6 +134,8 @@ class Algorithm(ABC):
     answers: Question = Question.ARGMAX
     #: Whether the integer variables are integral in every answer (all variables, in a space without integer ones).
     integral: bool = True
+    #: Steps of one call by question, as formulas in the sizes of the structure; `Oracle.plan` shows them.
+    steps: Mapping[Question, str] = per_question()
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> Algorithm:
@@ -236,6 +238,15 @@ class Algorithm(ABC):
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         """`size` labels drawn from ``p(z) ~ exp(c . z)``, one per row (`Question.SAMPLE`)."""
         raise NotImplementedError(f"{self!r} does not announce Question.SAMPLE.")
+
+    def steps_of(self, question: Question) -> str:
+        """Return the formula of `steps` for a question, of this class or of the nearest base class that has one."""
+        stated = (vars(kind).get("steps", {}).get(question) for kind in type(self).__mro__)
+        return next(filter(None, stated), "")
+
+    def seconds_per_call(self, batch: bool) -> float | None:
+        """Return the estimated time of one call, alone or in a large batch; None if there is no formula."""
+        return None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.name}>"

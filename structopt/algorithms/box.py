@@ -8,6 +8,7 @@ import numpy as np
 
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.question import per_question
 from structopt.recognize import Box, Record
 from structopt.space.compiled import FloatArray
 
@@ -30,6 +31,7 @@ class BoxAlgorithm(Algorithm):
     """
 
     name = "signs"
+    steps = per_question(argmax="variables")
 
     def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
         self._lower, self._upper = lower, upper

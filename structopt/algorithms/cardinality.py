@@ -14,6 +14,7 @@ import numpy.typing as npt
 from structopt._jit import FloatArray, IntArray, integers, kernel
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.lawler import BoolArray
+from structopt.algorithms.question import per_question
 from structopt.errors import DeclarationError, InfeasibleSpace
 from structopt.recognize import Cardinality, Record, Simplices
 
@@ -41,6 +42,7 @@ class CardinalityAlgorithm(Algorithm):
     """
 
     name = "top-k"
+    steps = per_question(argmax="variables")
 
     def __init__(
         self, n: int, ptr: npt.ArrayLike, columns: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike

@@ -82,6 +82,9 @@ class CheckedAlgorithm(Algorithm):
         self._algorithm, self._space = algorithm, space
         self.name, self.answers, self.integral = algorithm.name, algorithm.answers, algorithm.integral
 
+    def steps_of(self, question: Question) -> str:
+        return self._algorithm.steps_of(question)
+
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         # A copy: what the algorithm does to it must not change the caller's coefficients.
         return self._solutions(C, self._algorithm.maximize_batch(C.copy(), n_jobs=n_jobs, keys=keys), "maximize_batch")

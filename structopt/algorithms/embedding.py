@@ -54,6 +54,9 @@ class Embedding(Algorithm):
         # Without fixed columns, free column j is column j.
         self._whole = np.array_equal(structure.columns, np.arange(integer.size))
 
+    def steps_of(self, question: Question) -> str:
+        return self._algorithm.steps_of(question)
+
     def _free(self, C: FloatArray) -> FloatArray:
         return C if self._whole else np.ascontiguousarray(C[..., self._columns])
 

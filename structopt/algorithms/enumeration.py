@@ -9,7 +9,7 @@ import numpy as np
 from structopt._jit import IntArray, kernel
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.backends.arrays import holding_rows
 from structopt.backends.base import SideConstraints
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -40,14 +40,31 @@ class Enumeration(Algorithm):
 
     name = "enumeration"
     answers = ~Question(0)
+    #: Steps of making the list.
+    making = "labels x rows"
+    steps = per_question(
+        argmax="2 µs + 3 ns x labels",
+        k_best="labels x variables, sorted",
+        outside="labels x variables, sorted",
+        side_rows="labels x (variables + side rows)",
+        front="labels x variables, sorted",
+        sums="labels x variables",
+        sample="labels x variables",
+    )
 
     def __init__(self, labels: FloatArray) -> None:
         self.labels = labels
 
+    @staticmethod
+    def refusal(space: CompiledSpace) -> str:
+        """Return why the labels of a space are not listed, if that is known without listing them."""
+        many = int(space.integrality.sum()) > _MOST_INTEGERS
+        return f"more than {_MOST_INTEGERS} integer variables" if many else ""
+
     @classmethod
     def of_space(cls, space: CompiledSpace, most: int = _MOST_LABELS) -> Enumeration | None:
         """The labels of an integral space; None if the rows declared leave more than `most`, or none."""
-        if int(space.integrality.sum()) > _MOST_INTEGERS:
+        if cls.refusal(space):
             return None
         try:
             labels = enumerate_labels(space.rows_only(), limit=min(most, _MOST_LABELS), work=_MOST_WORK)

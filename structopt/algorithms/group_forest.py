@@ -18,7 +18,7 @@ from structopt.algorithms.base import Algorithm, Solutions
 from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.fronts import FrontPlan, Fronts
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.errors import InfeasibleSpace
 from structopt.recognize import GroupForest, Record
 
@@ -106,6 +106,12 @@ class GroupForestAlgorithm(Algorithm):
     """
 
     name = "max-sum on a forest"
+    steps = per_question(
+        argmax="pairs of states",
+        k_best="k x pairs of states",
+        outside="forbidden x pairs of states",
+        front="losses x pairs of states",
+    )
 
     def __init__(self, arrays: GroupForest, n: int) -> None:
         self._arrays = (

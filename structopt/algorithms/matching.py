@@ -11,7 +11,7 @@ from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms import assignment as kernels
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.space.compiled import FloatArray
 
 __all__ = ["AssignmentAlgorithm", "assign_in_threads", "matrix_of"]
@@ -29,6 +29,11 @@ class AssignmentAlgorithm(Algorithm):
 
     name = "assignment"
     answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
+    steps = per_question(
+        argmax="rows^2 x columns",
+        k_best="k x rows^2 x columns",
+        outside="forbidden x rows^2 x columns",
+    )
 
     def __init__(self, rows: int, columns: int, unmatched: bool = False) -> None:
         self.rows, self.columns, self.unmatched = rows, columns, unmatched

@@ -9,7 +9,7 @@ import numpy as np
 
 from structopt._jit import IntArray
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.space.compiled import FloatArray
 
 __all__ = ["Product"]
@@ -40,6 +40,12 @@ class Product(Algorithm):
     """
 
     name = "product"
+    steps = per_question(
+        argmax="sum over the parts",
+        k_best="sum over the parts, and k log k",
+        outside="as for the k best",
+        front="product of the sizes of the fronts",
+    )
 
     def __init__(self, parts: Sequence[tuple[IntArray, Algorithm]]) -> None:
         self._parts = list(parts)

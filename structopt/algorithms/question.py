@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
-__all__ = ["Question"]
+__all__ = ["Question", "per_question"]
 
 
 class Question(enum.Flag):
@@ -34,3 +35,14 @@ class Question(enum.Flag):
     """Sums over all labels: `Oracle.log_partition`, `Oracle.marginals`, `Oracle.sums`."""
     SAMPLE = enum.auto()
     """Random labels: `Oracle.sample`."""
+
+
+def per_question(**texts: str) -> Mapping[Question, str]:
+    """Return a text for each question that is named.
+
+    Examples
+    --------
+    >>> per_question(argmax="arcs")
+    {<Question.ARGMAX: 1>: 'arcs'}
+    """
+    return {Question[name.upper()]: text for name, text in texts.items()}

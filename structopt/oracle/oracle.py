@@ -36,6 +36,7 @@ from structopt.errors import (
 from structopt.oracle.costs import affine_costs, cost_matrix, cost_vector, is_clean
 from structopt.oracle.diagnosis import explain_call
 from structopt.oracle.label import Label, Statistics
+from structopt.oracle.plan import Plan, plan_of
 from structopt.oracle.pool import SolverPool
 from structopt.oracle.side_constraints import Row, plain_rows, row_names, side_constraints_of
 from structopt.oracle.sums import SumsOverLabels
@@ -164,9 +165,11 @@ class Oracle(SumsOverLabels):
         self._listed: tuple[FloatArray | None] | None = None
         self._sums: Algorithm | None = None
         self._fast_calls = Statistics()
+        self._used: list[tuple[Algorithm, Statistics]] = []
         solver = "highs" if self._chooses else str(getattr(self.solver, "name", self.solver))
         self._solvers = SolverPool(self.space, self.integral, self._make, solver)
         found: Algorithm | None = None
+        begun = perf_counter()
         if self._given is not None:
             found = checked_algorithm(self._given, self.space, relaxed=self.integral == "relax")
         elif self._record is not None and self.integral != "relax":
@@ -174,6 +177,7 @@ class Oracle(SumsOverLabels):
         elif self._chooses:
             with deadline(self._time_limit):
                 found = self._recognise()
+        self._seconds_to_start = perf_counter() - begun
         self._use(self._solvers if found is None else found)
         space = self.space
         many = isinstance(found, Enumeration) and found.seconds_per_call(batch=True) > _SHORT_CALL
@@ -195,6 +199,9 @@ class Oracle(SumsOverLabels):
 
     def _use(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
+        if algorithm is not self._solvers:
+            self._fast_calls = Statistics()
+            self._used.append((algorithm, self._fast_calls))
         # Known of all labels, or found out for each when it is asked.
         self._labels_integral = True if algorithm.integral and self._solvers.integral else None
 
@@ -606,8 +613,15 @@ class Oracle(SumsOverLabels):
     def statistics(self) -> Statistics:
         """What this oracle has done so far, in all threads."""
         total = self._solvers.statistics
-        total.include(self._fast_calls)
+        for _, calls in self._used:
+            total.include(calls)
         return total
+
+    def _measured(self, algorithm: Algorithm) -> Statistics:
+        """Return the calls of one of the algorithms that this oracle has used."""
+        if algorithm is self._solvers:
+            return self._solvers.statistics
+        return next((calls for used, calls in self._used if used is algorithm), Statistics())
 
     def __getstate__(self) -> dict[str, Any]:
         # A live solver does not pickle: an oracle is its recipe.
@@ -663,17 +677,59 @@ class Oracle(SumsOverLabels):
         if self._may_compile:
             self._consider_diagram(2, hard=True)
         found = Question(0)
-        if self._algorithm is not self._solvers:
-            can = self._algorithm.answers & ~(Question.SUMS | Question.SAMPLE)
-            found |= Question.ARGMAX | can
+        for question in Question:
+            if self._answering(question) not in (None, self._solvers):
+                found |= question
+        return found
+
+    def _answering(self, question: Question) -> Algorithm | None:
+        """Return the algorithm that answers a question now, or the pool of solvers; None if there is no answer."""
+        if question in Question.SUMS | Question.SAMPLE:
+            return self._summing if self._sums_over_labels else None
+        own, solvers = self._algorithm, self._solvers
+        can = Question.ARGMAX | own.answers if own is not solvers else Question(0)
+        if question in Question.OUTSIDE | Question.K_BEST:
+            if self.integral == "relax":
+                return None
             # No-good rows are side rows, and a list of labels leaves out those that are forbidden.
             if can & (Question.SIDE_ROWS | Question.K_BEST):
-                found |= Question.OUTSIDE | Question.K_BEST
-        if not self.space.is_binary[self._integer].all() and self._listing(()) is not None:
-            found |= Question.K_BEST
-        if self.integral == "relax":
-            found &= ~(Question.OUTSIDE | Question.K_BEST)
-        return found | (Question.SUMS | Question.SAMPLE if self._sums_over_labels else Question(0))
+                return own
+            listed = question is Question.K_BEST and not self.space.is_binary[self._integer].all()
+            return (self._listing(()) if listed else None) or solvers
+        if question is Question.FRONT:
+            return own if question in can else None
+        return own if question in can else solvers
+
+    def plan(self) -> Plan:
+        """Return a report of the ways in which this oracle can answer: their costs, what was measured, what is used.
+
+        The report does not change the choice. As in `answers`, a space without a combinatorial algorithm is compiled
+        into a decision diagram here, as by its second call.
+
+        Returns
+        -------
+        Plan
+
+        Examples
+        --------
+        >>> import structopt as so
+        >>> oracle = so.Oracle(so.LabelSpace.from_matrices([[2, 3, 1]], 0, 4))
+        >>> oracle.maximize([1.0, 2.0, 3.0]).z
+        array([0., 1., 1.])
+        >>> plan = oracle.plan()
+        >>> plan
+        Plan of <CompiledSpace: 3 variables (3 integer), 1 rows, 3 non-zeros>
+        option      algorithm     to make        one call                       measured      used for
+        ----------  ...
+        recognised  general: ...  entries of the matrix
+        list        6 labels      labels x rows  2 µs + 3 ns x labels: 2.02 µs  1 call, ...   everything
+        diagram     not made      nodes x values x rows
+        solver      highs: 0 LP, 0 MIP runs  a model per thread  LP, then MIP if its point is fractional
+        >>> plan.answered_by(so.Question.K_BEST).name
+        'list'
+        """
+        _ = self.answers
+        return plan_of(self)
 
     @property
     def _prefers_free_calls(self) -> bool:

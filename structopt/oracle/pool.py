@@ -14,7 +14,7 @@ import numpy as np
 
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.backends.base import Backend, SideConstraints, Solution, Status
 from structopt.backends.instance import SolverInstance
 from structopt.backends.lazy import LazyInstance, RowPool
@@ -73,6 +73,12 @@ class SolverPool(Algorithm):
     """
 
     answers = Question.ARGMAX | Question.SIDE_ROWS
+    steps = per_question(
+        argmax="LP, then MIP if its point is fractional",
+        k_best="k MIPs",
+        outside="MIP with a row per forbidden label",
+        side_rows="LP, then MIP",
+    )
 
     def __init__(
         self, space: CompiledSpace, integral: str, make: Callable[[CompiledSpace], Backend], name: str = "solver"

@@ -15,7 +15,7 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms import arborescence as kernels
 from structopt.algorithms.base import Algorithm, Optimum, RowAlgorithm, Solutions
 from structopt.algorithms.directed_cuts import rooted_cuts_below
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.checks import checked, floats, numeric
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, Term, check_data_set
@@ -325,6 +325,11 @@ class TreeAlgorithm(RowAlgorithm):
     """Best trees of one size; objectives on the flow are left to the solver."""
 
     answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
+    steps = per_question(
+        argmax="nodes^2; nodes^3 if projective",
+        k_best="k x nodes x one best tree",
+        outside="forbidden x nodes x one best tree",
+    )
 
     def __init__(self, nodes: int, model: Arborescence) -> None:
         self.nodes = nodes

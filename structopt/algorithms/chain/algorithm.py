@@ -12,7 +12,7 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.chain import sums
 from structopt.algorithms.chain import viterbi as chain
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
 
@@ -40,6 +40,14 @@ class ChainOracle(Algorithm):
 
     name = "Viterbi"
     answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE | Question.FRONT | Question.SUMS | Question.SAMPLE
+    steps = per_question(
+        argmax="positions x states^2",
+        k_best="positions x states x (states + k)",
+        outside="positions x states x (states + forbidden)",
+        front="losses x positions x states^2",
+        sums="positions x states^2",
+        sample="positions x states^2",
+    )
 
     def __init__(self, length: int, transitions: BoolArray, initial: BoolArray, first_block: bool) -> None:
         self.length = length

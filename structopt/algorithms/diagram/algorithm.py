@@ -26,7 +26,7 @@ from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
 from structopt.algorithms.diagram.sums import covariances, expectations, log_sums, sample_labels
 from structopt.algorithms.fronts import FrontPlan
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
@@ -91,6 +91,17 @@ class PathsAlgorithm(Algorithm):
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("diagram", "_arrays", "_packed")}
+
+    #: The arcs are those of the diagram.
+    steps = per_question(
+        argmax="arcs",
+        k_best="arcs + k x length of a path",
+        outside="arcs + forbidden x length of a path",
+        side_rows="arcs x paths of the search",
+        front="arcs x losses",
+        sums="arcs",
+        sample="arcs",
+    )
 
     # ---- the best label --------------------------------------------------------------------------
 
@@ -251,6 +262,9 @@ class DiagramAlgorithm(PathsAlgorithm):
     """
 
     name = "decision diagram"
+    #: Steps of making the diagram.
+    making = "nodes x values x rows"
+    steps = per_question(argmax="1.6 µs + 1.5 ns x arcs + 1.2 ns x pairs")
 
     def __init__(self, diagram: Diagram) -> None:
         self._given = diagram

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from time import perf_counter
 
 from structopt.algorithms.diagram.compiler import compile_diagram
 from structopt.algorithms.diagram.diagram import Diagram
@@ -19,6 +20,7 @@ class _Entry:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.uses = 0
+        self.seconds: float | None = None
         self.diagram: Diagram | None = None
         self.refusal: DiagramRefused | InfeasibleSpace | None = None
 
@@ -69,10 +71,12 @@ class DiagramCache:
         with entry.lock:
             if entry.diagram is None and entry.refusal is None:
                 # After Ctrl-C the entry is unchanged, and the next caller compiles.
+                begun = perf_counter()
                 try:
                     entry.diagram = compile_diagram(space, **self.budget)
                 except (DiagramRefused, InfeasibleSpace) as refusal:
                     entry.refusal = refusal.with_traceback(None)
+                entry.seconds = perf_counter() - begun
                 with self._lock:
                     self._balance = max(0, self._balance + (-1 if entry.refusal is None else 1))
         self._make_room()
@@ -108,6 +112,12 @@ class DiagramCache:
         with self._lock:
             entry = self._entries.get(space.fingerprint)
         return None if entry is None else entry.refusal
+
+    def seconds(self, space: CompiledSpace) -> float | None:
+        """Return the time of the compilation of a space, or None."""
+        with self._lock:
+            entry = self._entries.get(space.fingerprint)
+        return None if entry is None else entry.seconds
 
     @property
     def nbytes(self) -> int:

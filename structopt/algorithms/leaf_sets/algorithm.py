@@ -14,6 +14,7 @@ from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
 from structopt.algorithms.leaf_sets.core import Core, fold, unfold
 from structopt.algorithms.leaf_sets.proof import label_and_proof, value_of
+from structopt.algorithms.question import per_question
 from structopt.backends import make_backend
 from structopt.backends.base import Status
 from structopt.backends.instance import SolverInstance
@@ -68,6 +69,7 @@ class LeafSetOracle(Algorithm):
     """
 
     name = "sets of leaves in a DAG"
+    steps = per_question(argmax="nodes, and a small program of the nodes with several parents")
 
     def __init__(self, hierarchy: Hierarchy, *, relaxed: bool = False) -> None:
         self.relaxed = relaxed

@@ -11,7 +11,7 @@ from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.pairwise.graph import PairwiseGraph
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.recognize import Pairwise, Record
 from structopt.space.compiled import FloatArray
@@ -39,6 +39,10 @@ class PairwiseAlgorithm(Algorithm):
     """
 
     name = "roof duality"
+    steps = per_question(
+        argmax="a minimum cut of 2 x labels nodes; then a search if labels are undecided",
+        front="2^labels",
+    )
 
     def __init__(
         self,

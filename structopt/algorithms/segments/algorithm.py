@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.question import Question
+from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.segments import viterbi as segments
 from structopt.algorithms.segments.viterbi import viterbi_points
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -68,6 +68,11 @@ class SegmentOracle(Algorithm):
 
     name = "semi-Markov Viterbi"
     answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
+    steps = per_question(
+        argmax="positions x states x (states + longest segment)",
+        k_best="k x positions x states x longest segment",
+        outside="forbidden x positions x states x longest segment",
+    )
 
     def __init__(
         self,
