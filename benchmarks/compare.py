@@ -5,11 +5,12 @@
     python benchmarks/compare.py --baseline              # the commit in baseline.txt, limit 1.10
 
 Both sides run in worker processes with the same interpreter, pinned to one core, each with its own numba cache. The
-two take turns (ABBA). Each pair of repetitions gives one ratio, new / old. The result of a row is the median of its
-ratios with a distribution-free confidence interval. A row fails if the whole interval is at or above the limit. It
-passes if the whole interval is below the limit. An undecided row gets more pairs, up to 40, in new processes. A failure
-needs the pairs of at least two rounds, because the memory layout of a process can shift its times by a few percent. The
-exit code is 1 if a row fails.
+two take turns (ABBA). A pair compares the fastest of three repetitions of each side and gives one ratio, new / old. The
+result of a row is the median of its ratios with a distribution-free confidence interval. A row fails if its 99 %
+interval is at or above the limit. A row passes if its 95 % interval is below the limit: a slower row is called level
+with a probability of at most 2.5 %, and a level row fails with at most 0.5 %, per look at its pairs. An undecided row
+gets more pairs, up to 40, in new processes. A failure needs the pairs of at least two rounds, because the memory layout
+of a process can shift its times by a few percent. The exit code is 1 if a row fails.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ __all__ = ["judge", "median_interval"]
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PARTS = ("structopt", "models", "solvers")
-SECONDS = 0.04  # CPU time of a repetition
+SECONDS = 0.03  # CPU time of a repetition
+TURNS = 3  # repetitions of each side in a pair; 1 if a call takes more than LONG_CALL seconds
+LONG_CALL = 0.3
+SURE_OF_FAILURE, SURE_OF_LEVEL = 0.99, 0.95  # confidences of the intervals
 PAIRS, MOST_PAIRS, ROUNDS_TO_FAIL = 10, 40, 2
 LONGEST = 720.0  # seconds after which no new round starts
 KEPT = 6  # exported folders
@@ -49,15 +53,15 @@ KEPT = 6  # exported folders
 Verdict = Literal["slower", "level", "faster", "undecided"]
 
 
-def median_interval(ratios: Sequence[float], confidence: float = 0.99) -> tuple[float, float]:
+def median_interval(ratios: Sequence[float], confidence: float = SURE_OF_LEVEL) -> tuple[float, float]:
     """Return order statistics that enclose the median with this confidence, for any distribution.
 
     The ends are infinite if there are too few ratios.
 
     Examples
     --------
-    >>> median_interval([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7])
-    (1.0, 1.7)
+    >>> median_interval([1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9])
+    (1.1, 1.8)
     >>> median_interval([1.0, 1.1])
     (-inf, inf)
     """
@@ -74,17 +78,18 @@ def median_interval(ratios: Sequence[float], confidence: float = 0.99) -> tuple[
 def judge(rounds: Sequence[Sequence[float]], limit: float) -> Verdict:
     """Return the verdict of a row from the ratios of its pairs, one sequence per pair of processes.
 
-    ``"slower"``: the interval of the median is at or above the limit, after at least two rounds. ``"faster"`` and
-    ``"level"``: the interval is below the limit, ``"faster"`` if it is also at or below ``1 / limit``.
+    ``"slower"``: the 99 % interval of the median is at or above the limit, after at least two rounds. ``"faster"`` and
+    ``"level"``: the 95 % interval is below the limit, ``"faster"`` if it is also at or below ``1 / limit``.
 
     Examples
     --------
     >>> judge([[1.1] * 10, [1.1] * 10], 1.05), judge([[1.1] * 10], 1.05), judge([[1.0] * 10], 1.05)
     ('slower', 'undecided', 'level')
     """
-    low, high = median_interval([ratio for ratios in rounds for ratio in ratios])
-    if low >= limit:
+    ratios = [ratio for one in rounds for ratio in one]
+    if median_interval(ratios, SURE_OF_FAILURE)[0] >= limit:
         return "slower" if len(rounds) >= ROUNDS_TO_FAIL else "undecided"
+    high = median_interval(ratios)[1]
     if high <= 1.0 / limit:
         return "faster"
     return "level" if high < limit else "undecided"
@@ -231,15 +236,16 @@ def run_round(sides: tuple[Path, Path], rows: Sequence[Row], core: int | None, f
         for row in rows:
             found = [_ask(worker, {"row": row.name, "seconds": SECONDS}) for worker in (old, new)]
             request = {"count": max(1, min(answer["count"] for answer in found))}
-            ratios = []
-            _ask(old, request), _ask(new, request)
-            for pair in range(PAIRS):
-                turns = (old, new) if (pair + flip) % 2 == 0 else (new, old)
-                spent = {worker: _ask(worker, request)["seconds"] / request["count"] for worker in turns}
-                row.old.append(spent[old])
-                row.new.append(spent[new])
-                ratios.append(spent[new] / spent[old])
-            row.rounds.append(ratios)
+            spent = [_ask(worker, request)["seconds"] for worker in (old, new)]
+            turns = 1 if max(spent) > LONG_CALL * request["count"] else TURNS
+            times: dict[Worker, list[float]] = {old: [], new: []}
+            for turn in range(PAIRS * turns):
+                for worker in (old, new) if (turn + flip) % 2 == 0 else (new, old):
+                    times[worker].append(_ask(worker, request)["seconds"] / request["count"])
+            best_old, best_new = ([min(of[k : k + turns]) for k in range(0, len(of), turns)] for of in times.values())
+            row.old += best_old
+            row.new += best_new
+            row.rounds.append([after / before for before, after in zip(best_old, best_new, strict=True)])
 
 
 def _ask(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
@@ -295,7 +301,7 @@ def main() -> int:
         if not open_rows or spent > LONGEST:
             break
     print_lines(
-        [("row", "ms old", "ms new", "ratio", "99 % interval", "pairs", "verdict"), *(row.line() for row in rows)]
+        [("row", "ms old", "ms new", "ratio", "95 % interval", "pairs", "verdict"), *(row.line() for row in rows)]
     )
     failed = [row.name for row in rows if row.fails]
     print(f"{len(failed)} of {len(rows)} rows fail at {limit} in {perf_counter() - begun:.0f} s", *failed, sep="\n  ")

@@ -33,18 +33,27 @@ def drawn(center, n=10, rounds=1, spread=0.02, seed=0):
     return [list(center * np.exp(spread * rng.standard_normal(n))) for _ in range(rounds)]
 
 
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
 @pytest.mark.parametrize("n", [8, 10, 20, 40])
-def test_interval_misses_the_median_with_at_most_one_percent(gate, n):
-    low, high = gate.median_interval(list(range(n)))
+def test_interval_misses_the_median_with_the_stated_probability(gate, n, confidence):
+    low, high = gate.median_interval(list(range(n)), confidence)
     # With k ratios below the median, the interval encloses it if low + 1 <= k <= high.
     missed = sum(math.comb(n, k) for k in range(n + 1) if not low + 1 <= k <= high) / 2**n
     wider = sum(math.comb(n, k) for k in range(n + 1) if not low + 2 <= k <= high - 1) / 2**n
-    assert missed <= 0.01 < wider
+    assert missed <= 1.0 - confidence < wider
 
 
 def test_interval_is_infinite_for_few_ratios(gate):
-    for n in range(8):
-        assert gate.median_interval([1.0] * n) == (-math.inf, math.inf)
+    for confidence, most in ((0.95, 6), (0.99, 8)):
+        for n in range(most):
+            assert gate.median_interval([1.0] * n, confidence) == (-math.inf, math.inf)
+
+
+def test_failure_needs_a_wider_interval_than_level(gate):
+    ratios = sorted(drawn(1.0)[0])
+    edge = ratios[-1] - 1e-9  # all ratios but the largest are below this limit, the smallest is above the other
+    assert gate.judge([ratios], edge) == "level"
+    assert gate.judge([ratios[:5], ratios[5:]], ratios[1]) == "undecided"
 
 
 def test_interval_does_not_depend_on_the_order(gate):
