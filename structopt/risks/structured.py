@@ -21,6 +21,7 @@ from structopt.frames import plain_inputs, plain_labels
 from structopt.model import Model
 from structopt.model.batch import Batch, LabelBatch
 from structopt.plane.points import SearchPlane
+from structopt.risks._features import shard_rows
 from structopt.risks.identity import digest
 from structopt.risks.loss_check import check_losses
 from structopt.risks.planes import N_NEAR, DataPlanes
@@ -285,8 +286,8 @@ class StructuredRisk(Risk):
         return found
 
     def shard(self, k: int, n: int) -> Risk:
-        """Part `k` of `n`, weighted so that the parts add up."""
-        examples = np.arange(k, len(self), n)
+        """Return part `k` of `n`, weighted so that the parts add up."""
+        examples = np.arange(len(self))[shard_rows(k, n, len(self), "StructuredRisk")]
         return _Weighted(self.part(examples), len(examples) / len(self))
 
     # ---- evaluation ------------------------------------------------------------------------------

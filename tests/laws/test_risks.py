@@ -6,9 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import logsumexp
 
 import structopt as so
+from structopt.errors import DeclarationError
 from structopt.risks import LinearRisk, Risk, StructuredRisk
 from structopt.risks.risk import Cut
 from structopt.testing import check_risk
@@ -141,23 +143,27 @@ WAYS = np.array([[SHARES[leaf].get(node, 0) for node in DAG.nodes] for leaf in S
 # ---- cases -----------------------------------------------------------------------------------------
 
 
-def take(data, rows):
-    return data[rows] if isinstance(data, np.ndarray) else [data[i] for i in rows]
+def same(X):
+    return X
+
+
+def take(data, rows, form=same):
+    return form(data[rows]) if isinstance(data, np.ndarray) else [form(data[i]) for i in rows]
 
 
 def simple(kind, y=None, reference=None, **options):
-    """A risk of rows of X and targets."""
+    """A risk of rows of X, in some form, and targets."""
     targets = () if y is None else (np.asarray(y),)
 
-    def build(rows, sample_weight=None):
-        return kind(X[rows], *(t[rows] for t in targets), **options, sample_weight=sample_weight)
+    def build(rows, sample_weight=None, form=same):
+        return kind(form(X[rows]), *(t[rows] for t in targets), **options, sample_weight=sample_weight)
 
     return build, reference
 
 
 def of_model(kind, model, inputs, labels, **options):
-    def build(rows, sample_weight=None):
-        return kind(model, take(inputs, rows), take(labels, rows), **options, sample_weight=sample_weight)
+    def build(rows, sample_weight=None, form=same):
+        return kind(model, take(inputs, rows, form), take(labels, rows), **options, sample_weight=sample_weight)
 
     return build, None
 
@@ -166,21 +172,21 @@ def structured(model, inputs, labels, surrogate, **options):
     return of_model(StructuredRisk, model, inputs, labels, surrogate=surrogate, **{"rtol": 0.0} | options)
 
 
-def preference(rows, sample_weight=None):
+def preference(rows, sample_weight=None, form=same):
     """Example k is the pair of rows 2k and 2k + 1 of six rows; weights are given to the first of each."""
     pairs = np.ravel([[2 * k, 2 * k + 1] for k in rows])
     weights = None if sample_weight is None else np.ravel([[s, 1.0] for s in sample_weight])
-    return R.Preference(X[pairs], np.arange(len(pairs)).reshape(-1, 2), sample_weight=weights)
+    return R.Preference(form(X[pairs]), np.arange(len(pairs)).reshape(-1, 2), sample_weight=weights)
 
 
 def ranking(measure):
     """Example k is a query of three rows."""
 
-    def build(rows, sample_weight=None):
+    def build(rows, sample_weight=None, form=same):
         documents = np.ravel([np.arange(3 * k, 3 * k + 3) for k in rows])
         weights = None if sample_weight is None else np.repeat(sample_weight, 3)
         queries = np.repeat(np.arange(len(rows)), 3)
-        return R.Ranking(X[documents], RELEVANCE[documents], queries, measure, sample_weight=weights)
+        return R.Ranking(form(X[documents]), RELEVANCE[documents], queries, measure, sample_weight=weights)
 
     return build, of_rankings(measure)
 
@@ -200,6 +206,8 @@ def fixed_root():
     return so.Model(space, {"node": so.features.Linear()}, so.losses.Hamming())
 
 
+SEGMENTS = S.Segmentation(2, 2, pooling="mean", length_weights=True)
+PIECES = [SEGMENTS.predict(RNG.normal(size=12), x) for x in WORDS]
 NODES = np.repeat([np.eye(17, dtype=int)[0], np.ones(17, dtype=int)], [5, 4], axis=0)
 
 CASES = {
@@ -278,6 +286,7 @@ CASES = {
     "StructuredRisk product": structured(MRF, X, TAGS, "product"),
     "StructuredRisk micro_f1 pairs": structured(MRF, X, TAGS, "micro_f1"),
     "StructuredRisk micro_f1 chain": structured(CHAIN, WORDS, STATES, "micro_f1"),
+    "StructuredRisk micro_f1 segments": structured(SEGMENTS, WORDS, PIECES, "micro_f1"),
     "StructuredRisk chain": structured(CHAIN, WORDS, STATES, "margin"),
     "StructuredRisk chain slack": structured(CHAIN, WORDS, STATES, "slack"),
     "StructuredRisk leaves": structured(S.HierarchicalLabels(TREE), X, LEAVES, "slack"),
@@ -287,14 +296,14 @@ CASES = {
     "StructuredRisk inexact": structured(MRF, X, TAGS, "slack", rtol=1e-2),
 }
 LINEAR = ("predictions", "line_search")
+#: Risks of counts, whose weights are numbers of copies.
+COUNTED = ("FBeta", "Jaccard", "Balanced", "PrecisionAt", "RecallAt", "BreakEven", "Contingency")
 #: Laws that are skipped, by the beginning of the case's name.
 SILENT = {
     "ROC": LINEAR,
     "Ordinal": (*LINEAR, "parts"),
     "Ranking": LINEAR,
-    **dict.fromkeys(
-        ("FBeta", "Jaccard", "Balanced", "PrecisionAt", "RecallAt", "BreakEven", "Contingency"), (*LINEAR, "parts")
-    ),
+    **dict.fromkeys(COUNTED, (*LINEAR, "parts")),
     **dict.fromkeys(("ChainCRF", "TreeCRF", "SpaceCRF"), LINEAR),
     "StructuredRisk prob": (*LINEAR, "cut"),
     "StructuredRisk inexact": (*LINEAR, "subgradient"),
@@ -314,6 +323,59 @@ def test_laws_of_risks(name):
     assert report.ok, report
     silent = next((laws for start, laws in SILENT.items() if name.startswith(start)), ())
     assert {outcome.check for outcome in report.skipped} == set(silent), report
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(COUNTED)])
+def test_laws_of_risks_with_weights(name):
+    build, _ = CASES[name]
+    n = n_rows(name)
+    weight = np.random.default_rng(1).uniform(0.2, 3.0, n)
+    risk, other, equal, plain = (build(np.arange(n), s) for s in (weight, 1e-200 * weight, np.full(n, 5.0), None))
+    report = check_risk(risk, n=4)
+    assert report.ok, report
+    w = np.random.default_rng(1).normal(size=risk.n_features)
+    assert risk(w)[0] == pytest.approx(other(w)[0], rel=1e-10)
+    assert equal(w)[0] == pytest.approx(plain(w)[0], rel=1e-12)
+    assert risk.fingerprint() != plain.fingerprint() and equal.fingerprint() == plain.fingerprint()
+
+
+FORMS = [np.asfortranarray, sp.csr_array, sp.csc_array, lambda X: X.astype(np.float32)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sparse_and_single_precision_features_agree(name):
+    build, rows = CASES[name][0], np.arange(n_rows(name))
+    rounded = build(rows, form=lambda X: X.astype(np.float32).astype(float))
+    w = np.random.default_rng(7).normal(size=rounded.n_features)
+    value, slope = rounded(w)
+    for form in FORMS:
+        found = build(rows, form=lambda X, form=form: form(X.astype(np.float32).astype(float)))(w)
+        assert found[0] == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(found[1], slope, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("wrong", [np.zeros((0, 3)), np.zeros((N, 0)), np.zeros(N), np.full((N, D), np.nan)])
+def test_bad_features_are_rejected(name, wrong):
+    build, rows = CASES[name][0], np.arange(n_rows(name))
+    if wrong.ndim == 1 and name.split()[-1] in ("SpaceCRF", "declared", "root"):
+        pytest.skip("an input of a declared model may be one number")
+    # A risk of a model is rejected by its model, which counts examples and not rows of X.
+    with pytest.raises(DeclarationError, match=r"[Ee]xample|no features|X "):
+        build(rows, form=lambda X: wrong)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shards_that_do_not_exist_are_named(name):
+    risk = CASES[name][0](np.arange(n_rows(name)))
+    assert repr(risk).startswith(f"<{name.split()[0]}") and "\n" not in repr(risk)
+    if name.startswith(("Ordinal", *COUNTED)):
+        with pytest.raises(NotImplementedError, match="Train it whole"):
+            risk.shard(0, 2)
+        return
+    for k, n in ((0, 10_000), (2, 2)):
+        with pytest.raises(DeclarationError, match="shard"):
+            risk.shard(k, n)
 
 
 def test_every_risk_has_a_case():

@@ -199,31 +199,6 @@ def test_micro_f1_of_entities_is_their_f1(rng):
         assert found[i] == pytest.approx(best, abs=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": "mean", "length_weights": True}, {"solver": "highs"}])
-def test_micro_f1_of_positions(rng, options):
-    """Errors and states that are on, by position: 1 - F1 at margin 0 is the share of wrong positions."""
-    model = Segmentation(["O", "PER", "LOC"], 2, **options)
-    X, Y = data(model, rng, (3, 4, 1, 2))
-    risk = so.train.StructuredRisk(model, X, Y, "micro_f1", rtol=1e-9)
-
-    def states(label, length):
-        starts = [start for start, _ in label]
-        return [s for (_, s), n in zip(label, np.diff([*starts, length]), strict=True) for _ in range(n)]
-
-    for size in (0.0, 0.3, 1.0):
-        w = size * rng.normal(size=risk.n_features)
-        found = risk.violations(w)
-        for i, x in enumerate(X):
-            z, T, values = model.encode(Y[i], x), len(x), []
-            for label in labels_of(model, T):
-                margin = model.scores(w, x) @ (model.encode(label, x) - z)
-                pairs = zip(states(label, T), states(Y[i], T), strict=True)
-                values.append((margin + 2 * sum(a != b for a, b in pairs)) / (2 * T))
-            assert found.value[i] == pytest.approx(max(values), abs=1e-9) and found.upper[i] >= max(values) - 1e-9
-    est = so.StructuredSVM(model, "micro_f1", lam=0.1, tol=0.05, max_passes=50).fit(X, Y)
-    assert np.isfinite(est.result_.objective)
-
-
 @pytest.mark.parametrize("loss", ["normalized", [[0, 2, 1], [1, 0, 1], [1, 1, 0]]])
 def test_micro_f1_of_other_losses_is_refused(rng, loss):
     model = Segmentation(["O", "PER", "LOC"], 2, loss=loss)
