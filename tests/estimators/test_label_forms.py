@@ -33,24 +33,6 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", [so.StructuredSVM, so.CRF, so.ConditionalRiskMinimizer])
-def test_predictions_have_the_form_of_the_labels(kind, form, tmp_path):
-    y = FORMS[form]
-    estimator = kind(model_of(SPACE), lam=0.1).fit(X, y=y)
-    found = estimator.predict(X)
-    assert estimator.label_form_ == form
-    if form == "vector":
-        assert found.shape == POINTS.shape
-    else:
-        assert [list(label) for label in found] == [["entity", "relation"]] * len(X)
-    assert estimator.score(X, found) == (0.0 if kind is so.ConditionalRiskMinimizer else 1.0)
-    estimator.save(tmp_path / "estimator.npz")
-    again = so.load(tmp_path / "estimator.npz")
-    assert again.label_form_ == form
-    assert same(again.predict(X), found)
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_probabilities_have_the_form_of_the_labels(form):
     crf, labels = so.CRF(model_of(SPACE), lam=0.1).fit(X, FORMS[form]), SPACE.enumerate()
     found, weights = crf.predict_proba(X), np.exp(crf.decision_function(X) @ labels.T)

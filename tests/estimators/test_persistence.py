@@ -17,14 +17,8 @@ from structopt._archive import read_archive, write_archive
 from structopt.errors import DeclarationError
 from structopt.estimators import LinearSVM, Persistent, load
 from structopt.estimators._codec import Decoder, Encoder
-from structopt.losses import CostMatrix, Hamming, HierarchicalLoss
-from structopt.structures.arborescence import Arborescence
-from structopt.structures.assignment import Assignment
-from structopt.structures.chain import Chain, bio_rules
-from structopt.structures.flow import Flow
-from structopt.structures.hierarchy import HierarchicalLabels
+from structopt.losses import CostMatrix
 from structopt.structures.multiclass import Multiclass
-from structopt.structures.segmentation import Segmentation
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
@@ -54,34 +48,6 @@ def test_an_unfitted_one_and_one_with_feature_names(tmp_path: Path) -> None:
     assert load(tmp_path / "named.npz").feature_names_in_.tolist() == ["a", "b", "c", "d"]
     with zipfile.ZipFile(tmp_path / "named.npz") as archive:
         assert b"pickle" not in b"".join(archive.read(name) for name in archive.namelist())
-
-
-MODELS = [
-    (Multiclass(["a", "b"], loss=[[0, 2], [1, 0]], intercept=True), "a"),
-    (Multiclass(3), 2),
-    (so.structures.MultiLabel(3, at_most=2), [1, 0, 1]),
-    (so.structures.PairwiseMRF(3, edges=[(0, 1)]), [1, 0, 1]),
-    (Chain(["O", "B", "I"], "bio", loss=[1.0, 5.0, 5.0]), ["O", "B", "I"]),
-    (Chain(["O", "B", "I"], bio_rules(["O", "B", "I"]), intercept=True), ["O", "B", "I"]),
-    (Chain(2, loss=Hamming(normalize=True), initial_weights=True), [0, 1, 1]),
-    (Segmentation(2, 3), None),
-    (HierarchicalLabels(TREE, alpha=[1.0, 0.5, 1.0, 2.0, 1.0], loss=HierarchicalLoss(TREE)), "c"),
-    (HierarchicalLabels(TREE, "closure"), [1, 0, 1, 0, 0]),
-    (Assignment(3, loss="footrule", normalize=True), None),
-    (Arborescence(projective=True), [0, 1]),
-    (so.structures.LabelledArborescence(["a", "b"], single_root=True), [(0, "b"), (1, "a")]),
-    (Flow([("s", "a"), ("a", "t"), ("s", "t")], {"s": 1.0, "t": -1.0}), [1.0, 1.0, 0.0]),
-]
-
-
-@pytest.mark.parametrize(("model", "label"), MODELS, ids=lambda v: type(v).__name__)
-def test_every_structure_is_rebuilt(model: Any, label: Any, tmp_path: Path) -> None:
-    Holder(model).fit(1.0).save(tmp_path / "holder.npz")
-    again = load(tmp_path / "holder.npz").model
-    assert type(again) is type(model) and repr(again) == repr(model)
-    if label is not None:
-        for one, other in zip(again.loss(label), model.loss(label), strict=True):
-            assert np.array_equal(one, other)
 
 
 VALUES = [

@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 
 import structopt as so
@@ -141,7 +142,20 @@ FITTED = {
     "hierarchy": (so.HierarchicalSVM(TREE, lam=0.1), X, NAMES),
     "shared": (so.SharedSVM(TREE, lam=0.1), X, NAMES),
     "crf": (so.CRF(CHAIN, lam=0.1), WORDS, TAGS),
+    "crf of blocks": (so.CRF(MODEL, lam=0.1), X, [MODEL.space().blocks(z) for z in POINTS]),
+    "crf of vectors": (so.CRF(MODEL, lam=0.1), X, POINTS),
     "conditional risk": (so.ConditionalRiskMinimizer(MODEL), X, POINTS),
+    "conditional risk of blocks": (
+        so.ConditionalRiskMinimizer(MODEL, "rbf", 0.1, gamma=0.3),
+        X,
+        [MODEL.space().blocks(z) for z in POINTS],
+    ),
+    "conditional risk by landmarks": (
+        so.ConditionalRiskMinimizer(MODEL, "rbf", 0.1, method="nystroem", n_landmarks=9),
+        sp.csr_array(X),
+        POINTS,
+    ),
+    "conditional risk by a path": (so.ConditionalRiskMinimizer(MODEL, "rbf", [0.1, 1.0]), X, POINTS),
     "linear": (so.LinearSVM(lam=0.1), X, NAMES),
     "two classes": (so.LinearSVM(lam=0.1), X, np.array(["no", "yes"])[CLASSES // 2]),
     "area": (so.AUCMaximizer(), X, CLASSES // 2),
@@ -182,14 +196,27 @@ def test_every_estimator_has_a_case():
     assert kinds == {type(estimator) for estimator, _, _ in FITTED.values()}
 
 
-@pytest.mark.parametrize("name", ["classes", "blocks", "vectors", "mixed forms", "chains", "hierarchy", "crf"])
-def test_predictions_have_the_form_of_labels(name):
+FORMS = ["classes", "mixed forms", "chains", "hierarchy", "crf"]
+FORMS += [name for name in FITTED if name.endswith(("blocks", "vectors"))]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_predictions_have_the_form_of_labels(name, tmp_path):
     estimator, data, y = FITTED[name]
-    found = clone(estimator).fit(data, y).predict(data)
+    estimator = clone(estimator).fit(data, y=y)
+    found = estimator.predict(data)
     assert len(found) == len(y)
-    if name in ("blocks", "mixed forms"):
+    if name.endswith(("blocks", "vectors")):
+        estimator.save(tmp_path / "estimator.npz")
+        assert (
+            so.load(tmp_path / "estimator.npz").label_form_
+            == estimator.label_form_
+            == name.split()[-1].replace("vectors", "vector")
+        )
+        assert estimator.score(data, found) == (0.0 if name.startswith("conditional") else 1.0)
+    if name.endswith(("blocks", "mixed forms")):
         assert all(list(label) == list(y[0]) for label in found)
-    elif name == "vectors":
+    elif name.endswith("vectors"):
         assert found.shape == POINTS.shape and all(MODEL.space().contains(z) for z in found)
     elif name in ("chains", "crf"):
         assert all(set(label) <= {"u", "v"} and len(label) == len(x) for label, x in zip(found, data, strict=True))

@@ -221,6 +221,26 @@ def test_laws_of_models(name):
     assert {outcome.check for outcome in report.skipped} == set(skip), report
 
 
+#: Models with functions, which a file does not hold.
+WITH_FUNCTIONS = ["chain with another loss", "declared blocks", "ranking by another measure"]
+
+
+@pytest.mark.parametrize("name", [*VECTORS, *ARRAYS])
+def test_a_model_is_the_same_in_a_file(name, tmp_path):
+    model, X, Y = data(name)
+    path = tmp_path / "model.npz"
+    if name in WITH_FUNCTIONS:
+        with pytest.raises(so.errors.DeclarationError, match="Use pickle"):
+            so.StructuredSVM(model).save(path)
+        return
+    so.StructuredSVM(model).save(path)
+    again = so.load(path).model
+    assert type(again) is type(model) and repr(again) == repr(model)
+    for y, x in zip(Y, X, strict=True):
+        for one, other in zip(again.loss(y, x), model.loss(y, x), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 class WrongLosses(S.MultiLabel):
     def batch(self, X):
         batch = super().batch(X)

@@ -278,26 +278,6 @@ def test_scikit_learn_contract():
     np.testing.assert_array_equal(again.predict(X), est.predict(X))
 
 
-@pytest.mark.parametrize(
-    "settings_", [{}, {"method": "nystroem", "n_landmarks": 9, "random_state": None}, {"lam": [0.1, 1.0]}]
-)
-def test_saved_without_pickle(tmp_path, settings_):
-    from structopt.estimators.persistence import load
-
-    model = closure()
-    X, Y = data(model)
-    for inputs in (X, sp.csr_array(X)):
-        est = ConditionalRiskMinimizer(model, "rbf", **{"lam": 0.1, **settings_}).fit(inputs, Y)
-        est.save(tmp_path / "est.npz")
-        again = load(tmp_path / "est.npz")
-        assert again.lam_ == est.lam_ and hasattr(again, "path_") == hasattr(est, "path_")
-        # The factorisation is made again, from arrays that lie elsewhere in memory: equal up to rounding.
-        found, wanted = again.conditional_risk(inputs)[0], est.conditional_risk(inputs)[0]
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12 * np.abs(wanted).max())
-    with pytest.raises(DeclarationError, match="pickle"):
-        ConditionalRiskMinimizer(model, lambda A, B: A @ B.T).fit(X, Y).save(tmp_path / "est.npz")
-
-
 def test_labels_come_back_in_the_form_of_the_model():
     h = so.Hierarchy([("thing", "cat"), ("thing", "dog")])
     X = np.array([[0.0], [1.0], [0.1], [0.9]])
