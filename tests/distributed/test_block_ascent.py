@@ -88,29 +88,6 @@ def test_the_optimum_of_one_process(load, n_shards):
     assert result.info["shards"] == n_shards and result.info["restarts"] == 0
 
 
-def test_the_optimum_of_a_quadratic_program():
-    """The n-slack form, with a row for every label of every example, by another solver."""
-    cp = pytest.importorskip("cvxpy")
-    X, Y = words(8)
-    model = so.structures.Chain(3)
-    w, slacks, rows = cp.Variable(18), cp.Variable(8), []
-    for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        batch, one = model.batch([x]), np.ones(1)
-        for label in np.ndindex(*(3,) * len(y)):
-            psi = batch.joint(batch.truth([y]), one) - batch.joint(batch.truth([np.array(label)]), one)
-            rows.append(slacks[i] >= float(np.sum(np.array(label) != y)) - psi @ w)
-    problem = cp.Problem(cp.Minimize(LAM / 2 * cp.sum_squares(w) + cp.sum(slacks) / 8), rows)
-    best = problem.solve(solver=cp.CLARABEL)
-
-    def load(k, n):
-        return so.train.StructuredRisk(model, X[k::n], Y[k::n])
-
-    with ShardedRisk(load, 3, "sequential") as risk:
-        result = block_ascent(risk, lam=LAM, tol=1e-4)
-    assert result.converged and result.lower_bound <= best + 1e-7 and result.objective >= best - 1e-7
-    assert result.objective == pytest.approx(best, rel=2e-4)
-
-
 def test_shards_of_unequal_size_and_without_examples():
     with ShardedRisk(unequal, 3, "sequential") as risk:
         result = block_ascent(risk, lam=LAM, tol=TOL)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import structopt as so
-from structopt.backends import available_profiles
 from structopt.backends.highs import Highs
 from structopt.errors import (
     DeclarationError,
@@ -32,20 +31,6 @@ def pairwise(n: int, integral: bool = True) -> so.LabelSpace:
     p = s.continuous("pair", len(i), 0, 1)
     s.subject_to(p <= y[i], p <= y[j], p >= y[i] + y[j] - 1)
     return s if integral else s.relaxed()
-
-
-@pytest.mark.parametrize("name", sorted(available_profiles()))
-def test_every_usable_profile_agrees_with_brute_force(name):
-    space = pairwise(4)
-    labels = space.enumerate()
-    try:
-        oracle = so.Oracle(space, name)
-    except SolverNotAvailable as error:
-        pytest.skip(str(error))
-    rng = np.random.default_rng(5)
-    for _ in range(3):
-        c = rng.normal(size=space.n_variables)
-        assert oracle.maximize(c).value == pytest.approx((labels @ c).max(), abs=1e-5)
 
 
 class TestIntegrality:

@@ -186,11 +186,6 @@ def test_labels_near_the_optimum_are_those_next_to_its_tangent(integral):
         assert heights[:1] == best[:1]
 
 
-def test_no_planes():
-    found = search_batch(PlaneList([]), "slack")
-    assert found.value.size == 0 and found.statistics == {"rounds": 0, "queries": 0}
-
-
 def test_wrong_arguments_are_named():
     planes = many(Slack(), 7, n=3)
     for options, text in (

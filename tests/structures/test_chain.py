@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import structopt as so
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
@@ -156,44 +154,6 @@ def test_a_stack_of_equal_lengths(rng):
     batch = Chain(2).batch(X)
     assert batch.starts[0].tolist() == [0, 3, 6, 9, 12]
     assert batch.decode(batch.truth(np.ones((4, 3), dtype=int)))[2].tolist() == [1, 1, 1]
-
-
-LETTERS = Path(__file__).parents[3] / "shared" / "data" / "ocr_letters" / "all.npz"
-
-
-@pytest.mark.data
-@pytest.mark.skipif(not LETTERS.exists(), reason="the OCR letters are not beside the checkout")
-def test_letters():
-    stored = np.load(LETTERS)
-    pixels = sp.csr_matrix((stored["X_data"], stored["X_indices"], stored["X_indptr"]), shape=tuple(stored["X_shape"]))
-    words = np.flatnonzero(stored["fold"] == 1)
-    bounds = stored["word_indptr"]
-    X = [pixels[bounds[i] : bounds[i + 1]].toarray() for i in words]
-    Y = [stored["y"][bounds[i] : bounds[i + 1]] for i in words]
-    model = Chain(26)
-    batch = model.batch(X)
-    assert (batch.n, batch.n_weights) == (704, 26 * 128 + 26 * 26) and sum(map(len, Y)) == 5375
-    truth = batch.truth(Y)
-    loss = batch.loss(truth)
-    assert all(np.array_equal(a, b) for a, b in zip(batch.decode(truth), Y, strict=True))
-    # Pegasos in chunks: it must come down, but not below the certified optimum, 3.49679.
-    lam, w = 1 / 70.4, np.zeros(batch.n_weights)
-    rng, ones = np.random.default_rng(0), np.ones(batch.n)
-    for step, chunk in enumerate((c for _ in range(6) for c in np.array_split(rng.permutation(704), 32)), start=1):
-        labels, _ = batch.argmax(batch.tables(w), loss, examples=chunk)
-        wanted = batch.joint(truth, np.where(np.isin(np.arange(704), chunk), 1.0, 0.0))
-        w += ((wanted - batch.joint(labels, ones)) / (lam * len(chunk)) - w) / step
-
-    def objective(w):
-        tables = batch.tables(w)
-        labels, values = batch.argmax(tables, loss)
-        excess = values - batch.dot(tables, truth)
-        assert (excess >= -1e-9).all()
-        np.testing.assert_allclose(values, batch.dot(tables, labels) + batch.loss_values(loss, labels))
-        return 0.5 * lam * w @ w + excess.mean()
-
-    assert objective(np.zeros_like(w)) == pytest.approx(5375 / 704)  # every letter wrong
-    assert 3.49678 <= objective(w) < 7.0
 
 
 def test_labels_in_arrays_are_checked_like_lists():
