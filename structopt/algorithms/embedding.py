@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
-from structopt._jit import IntArray
+from structopt._jit import IntArray, in_place
 from structopt._jit.choices import LevelChoice
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
@@ -21,7 +23,7 @@ __all__ = ["Embedding", "embedded"]
 
 
 def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> Algorithm:
-    """An algorithm for the whole space, from one for the free columns of what was recognised in it.
+    """Return an algorithm for the whole space, from one for the free columns of what was recognised in it.
 
     Parameters
     ----------
@@ -32,16 +34,21 @@ def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np
     """
     algorithm.name = structure.oracle
     # Integer variables are integral in every answer; without any, all variables count.
-    algorithm.integral = structure.has_integers or algorithm.integral
+    whole = structure.dependent is None or structure.dependent.whole
+    algorithm.integral = structure.has_integers or (algorithm.integral and whole)
     mixed = bool(integer.any() and not integer.all())
-    whole = np.array_equal(structure.columns, np.arange(integer.size))
-    if whole and not (mixed and Question.K_BEST in algorithm.answers):
+    if np.array_equal(structure.columns, np.arange(integer.size)) and not (
+        mixed and Question.K_BEST in algorithm.answers
+    ):
         return algorithm
     return Embedding(algorithm, structure, integer)
 
 
 class Embedding(Algorithm):
-    """Extension of an algorithm for the free columns of a space to all columns."""
+    """Extension of an algorithm for the free columns of a space to all columns.
+
+    The other columns have one value or are affine functions of the free columns.
+    """
 
     def __init__(self, algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np.bool_]) -> None:
         self.name, self.integral = algorithm.name, algorithm.integral
@@ -53,18 +60,42 @@ class Embedding(Algorithm):
         self._template[structure.fixed_columns] = structure.fixed_values
         # Without fixed columns, free column j is column j.
         self._whole = np.array_equal(structure.columns, np.arange(integer.size))
+        #: Every column as a combination of the free columns, in CSR form; None if all others have one value.
+        self._map: tuple[IntArray, IntArray, FloatArray] | None = None
+        if structure.dependent is not None:
+            columns, matrix, const = structure.dependent
+            self._template[columns] = const
+            n, free = integer.size, structure.columns.size
+            place = sp.csr_array((np.ones(free), (self._columns, np.arange(free))), shape=(n, free))
+            rows = sp.csr_array((np.ones(columns.size), (columns, np.arange(columns.size))), shape=(n, columns.size))
+            whole = sp.csr_array(place + rows @ matrix)
+            self._map = whole.indptr.astype(np.int64), whole.indices.astype(np.int64), whole.data.astype(np.float64)
 
     def steps_of(self, question: Question) -> str:
         return self._algorithm.steps_of(question)
 
     def _free(self, C: FloatArray) -> FloatArray:
-        return C if self._whole else np.ascontiguousarray(C[..., self._columns])
+        """Return objectives over all columns, in rows or alone, as objectives over the free columns."""
+        if self._whole:
+            return C
+        if self._map is None:
+            return np.ascontiguousarray(C[..., self._columns])
+        out = np.zeros((*C.shape[:-1], self._columns.size))
+        _pull(*self._map, np.ascontiguousarray(C).reshape(-1, C.shape[-1]), out.reshape(-1, self._columns.size))
+        return out
 
     def _points(self, values: FloatArray) -> FloatArray:
+        """Return the points whose free columns are given."""
         if self._whole:
             return values
-        Z = np.tile(self._template, (len(values), 1))
-        Z[:, self._columns] = values
+        return self._placed(values, np.tile(self._template, (len(values), 1)))
+
+    def _placed(self, values: FloatArray, Z: FloatArray) -> FloatArray:
+        """Write (or add to constants) what follows from the free columns."""
+        if self._map is None:
+            Z[:, self._columns] = values
+        else:
+            _push(*self._map, np.ascontiguousarray(values), Z)
         return Z
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
@@ -72,7 +103,7 @@ class Embedding(Algorithm):
         if found is None or self._whole:
             return found
         z = self._template.copy()
-        z[self._columns] = found.z
+        self._placed(found.z[None], z[None])
         value = dot(c, z)
         return Optimum(z, value, value + found.bound - found.value, found.optimal)
 
@@ -98,13 +129,17 @@ class Embedding(Algorithm):
     def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
         matrix, lower, upper = side_constraints
         fixed = matrix @ self._template
-        free = matrix[:, self._columns], lower - fixed, upper - fixed
-        found = self._algorithm.maximize_constrained(self._free(c), free)
+        if self._map is None:
+            rows = matrix[:, self._columns]
+        else:
+            ptr, column, value = self._map
+            rows = sp.csr_array(matrix @ sp.csr_array((value, column, ptr), shape=(c.size, self._columns.size)))
+        found = self._algorithm.maximize_constrained(self._free(c), (rows, lower - fixed, upper - fixed))
         if found is None:
             return None
         z = self._points(found.z[None])[0]
-        value = dot(c, z)
-        return Optimum(z, value, value + found.bound - found.value, found.optimal)
+        value_of_z = dot(c, z)
+        return Optimum(z, value_of_z, value_of_z + found.bound - found.value, found.optimal)
 
     def log_partition(self, C: FloatArray) -> FloatArray:
         return np.asarray(self._algorithm.log_partition(self._free(C)) + C @ self._template)
@@ -117,9 +152,8 @@ class Embedding(Algorithm):
         return total + C @ self._template, self._points(mean)
 
     def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
-        products = np.zeros(C.shape)  # what is fixed does not vary
-        products[:, self._columns] = self._algorithm.covariance_products(self._free(C), self._free(V))
-        return products
+        products = self._algorithm.covariance_products(self._free(C), self._free(V))
+        return self._placed(products, np.zeros(C.shape))  # what is fixed does not vary
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
         return self._points(self._algorithm.sample(self._free(c), size, rng))
@@ -131,14 +165,14 @@ class Embedding(Algorithm):
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         own = self._algorithm.front_plan(self._free(G), g_const + G @ self._template)
-        return own if own is None or self._whole else _EmbeddedFronts(own, self._columns, self._template)
+        return own if own is None or self._whole else _EmbeddedFronts(own, self)
 
 
 class _EmbeddedFronts(FrontPlan):
-    """Fronts of the free columns, put back among the fixed ones."""
+    """Fronts of the free columns, with their points in the whole space."""
 
-    def __init__(self, own: FrontPlan, columns: npt.NDArray[np.intp], template: FloatArray) -> None:
-        self._own, self._columns, self._template = own, columns, template
+    def __init__(self, own: FrontPlan, embedding: Embedding) -> None:
+        self._own, self._embedding = own, embedding
         self.cost, self.entries, self.kept = own.cost, own.entries, own.kept
 
     def forget(self) -> None:
@@ -146,19 +180,29 @@ class _EmbeddedFronts(FrontPlan):
         self.cost, self.kept = self._own.cost, self._own.kept
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
-        found = self._own.fronts(H[:, self._columns], h_const + H @ self._template, some, n_jobs)
-
-        def decode(places: IntArray) -> FloatArray:
-            Z = np.tile(self._template, (len(places), 1))
-            Z[:, self._columns] = found.decode(places)
-            return Z
-
-        return Fronts(found.ptr, found.h, found.g, decode)
+        whole = self._embedding
+        found = self._own.fronts(whole._free(H), h_const + H @ whole._template, some, n_jobs)
+        return Fronts(found.ptr, found.h, found.g, lambda places: whole._points(found.decode(places)))
 
     def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
-        found = self._own.most_violated(H[:, self._columns], h_const + H @ self._template, choice)
-        if found is None:
-            return None
-        Z = np.tile(self._template, (len(H), 1))
-        Z[:, self._columns] = found.Z
-        return found._replace(Z=Z)
+        whole = self._embedding
+        found = self._own.most_violated(whole._free(H), h_const + H @ whole._template, choice)
+        return None if found is None else found._replace(Z=whole._points(found.Z))
+
+
+@in_place
+def _pull(ptr: Any, column: Any, value: Any, C: Any, out: Any) -> None:
+    """Add each column's objective to those of the free columns of which it is a combination."""
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            for q in range(ptr[j], ptr[j + 1]):
+                out[i, column[q]] += value[q] * C[i, j]
+
+
+@in_place
+def _push(ptr: Any, column: Any, value: Any, free: Any, Z: Any) -> None:
+    """Add each column's combination of the free columns to its constant."""
+    for i in range(Z.shape[0]):
+        for j in range(Z.shape[1]):
+            for q in range(ptr[j], ptr[j + 1]):
+                Z[i, j] += value[q] * free[i, column[q]]

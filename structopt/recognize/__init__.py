@@ -5,6 +5,7 @@ space declared natively, in Pyomo, in PuLP or in a file. It is sound, not comple
 is an exact comparison, and an unproved guess is not used. The steps, one file each:
 
 ``normalize``   same labels in a plainer form: rows divided to +-1 entries, fixed columns substituted, idle rows dropped
+``dependent``   columns that follow from others by one equality row each, in spaces of no known kind
 ``patterns``    rows read one by one: box, simplices, cardinality, closure, pairwise local polytope
 ``networks``    at most two entries a column: assignment, DAG path, flow
 ``trees``       a chosen node needs a chosen child (docs/mathematics/hierarchies#sets-of-leaves)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structopt.recognize.grouping import IntArray
+from structopt.recognize.normalize import Dependent
 from structopt.recognize.structure import Structure
 from structopt.space.compiled import FloatArray
 
@@ -14,7 +15,7 @@ __all__ = ["Completion", "completion_of"]
 
 
 class Completion(NamedTuple):
-    """Variables that follow from known 0/1 variables: each is a constant or the product of two of them.
+    """Variables that follow from known 0/1 variables: constants, products of two of them, and sums of all of these.
 
     Attributes
     ----------
@@ -24,12 +25,18 @@ class Completion(NamedTuple):
         All variables that are a factor of a product.
     fixed, values : ndarray
         Variables with only one value, and these values.
+    columns : ndarray of int
+        The columns of `dependent.matrix`.
+    dependent : Dependent or None
+        Variables that are sums of the others.
     """
 
     products: IntArray
     factors: IntArray
     fixed: IntArray
     values: FloatArray
+    columns: IntArray
+    dependent: Dependent | None
 
     def fill(self, points: FloatArray) -> bool:
         """Write the variables that follow into every row of `points`; False if a factor is neither 0 nor 1."""
@@ -39,6 +46,9 @@ class Completion(NamedTuple):
         column, first, second = self.products
         points[:, self.fixed] = self.values
         points[:, column] = points.take(first, axis=1) * points.take(second, axis=1)
+        if self.dependent is not None:
+            names, matrix, const = self.dependent
+            points[:, names] = points.take(self.columns, axis=1) @ matrix.T + const
         return True
 
 
@@ -53,8 +63,13 @@ def completion_of(structure: Structure, known: IntArray, n_variables: int) -> Co
     products = np.concatenate(found, axis=1)
     products = products[:, ~is_known[products[0]]]
     fixed = ~is_known[structure.fixed_columns]
+    dependent = structure.dependent
+    if dependent is not None and is_known[dependent.columns].any():
+        return None
     size = len(known) + products.shape[1] + np.count_nonzero(fixed)
+    size += 0 if dependent is None else dependent.columns.size
     if size < n_variables or not is_known[products[1:]].all():
         return None
     factors = np.unique(products[1:])
-    return Completion(products, factors, structure.fixed_columns[fixed], structure.fixed_values[fixed])
+    fixed_columns, fixed_values = structure.fixed_columns[fixed], structure.fixed_values[fixed]
+    return Completion(products, factors, fixed_columns, fixed_values, structure.columns, dependent)

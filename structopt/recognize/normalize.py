@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,7 @@ from structopt.recognize.grouping import BoolArray, IntArray
 from structopt.space.compiled import FEASIBILITY_TOLERANCE, CompiledSpace, FloatArray
 from structopt.space.exact_rows import only_rows, small_integers, with_exact_rows
 
-__all__ = ["NormalForm", "Normalized", "is_whole", "normalize", "unit_rows"]
+__all__ = ["Dependent", "NormalForm", "Normalized", "is_whole", "normalize", "unit_rows"]
 
 #: Rounds of substituting fixed columns; each handles one more level of a hierarchy hanging from a fixed node, or one
 #: more step of a network whose start is fixed. More of them while all look at no more entries than this (a second).
@@ -151,6 +151,27 @@ class NormalForm:
         )
 
 
+class Dependent(NamedTuple):
+    """Columns that are affine functions of the free columns: ``z[columns] = matrix @ z[free] + const``.
+
+    Attributes
+    ----------
+    columns : ndarray of int
+        Where they were in the declared space.
+    matrix : csr_array, shape (n_dependent, n_free)
+    const : ndarray, shape (n_dependent,)
+    """
+
+    columns: IntArray
+    matrix: sp.csr_array
+    const: FloatArray
+
+    @property
+    def whole(self) -> bool:
+        """Whether the columns are integral if the free columns are."""
+        return bool(is_whole(self.matrix.data).all() and is_whole(self.const).all())
+
+
 @dataclass(frozen=True, eq=False)
 class Normalized:
     """What `normalize` returns.
@@ -165,6 +186,8 @@ class Normalized:
         Whether bounds of integer rows or columns were rounded inwards.
     conflict : str
         Why the space is empty, or "".
+    dependent : Dependent, optional
+        Columns that follow from the columns of `form` by rows that are no longer in `form`.
     """
 
     form: NormalForm | None
@@ -172,6 +195,7 @@ class Normalized:
     fixed_values: FloatArray
     tightened: bool
     conflict: str = ""
+    dependent: Dependent | None = None
 
 
 def is_whole(x: FloatArray) -> BoolArray:

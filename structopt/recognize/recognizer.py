@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structopt.recognize import forests, networks, patterns, trees
+from structopt.recognize.dependent import without_dependent
 from structopt.recognize.grouping import BoolArray
 from structopt.recognize.normalize import NormalForm, Normalized, normalize
 from structopt.recognize.records import Assignment, Closure, GroupForest, Pairwise, Path, Record
@@ -15,6 +16,9 @@ from structopt.recognize.structure import Structure
 from structopt.space.compiled import CompiledSpace
 
 __all__ = ["recognize", "recognize_paths"]
+
+#: Most rounds of substituting columns that follow from others in a space of no known kind.
+_MAX_ROUNDS = 8
 
 
 class _Kind(NamedTuple):
@@ -79,9 +83,23 @@ def recognize(space: CompiledSpace) -> Structure:
             "general", reason, np.arange(space.n_variables), nothing, np.zeros(0), has_integers=space.is_integral
         )
     found = normalize(space)
-    form = found.form
-    if form is None:
+    if found.form is None:
         return _general(space, found, f"it seems empty: {found.conflict}; a solver will name the conflict")
+    first = structure = _recognized(space, found, found.form)
+    for _ in range(_MAX_ROUNDS):
+        if structure.kind != "general":
+            return structure
+        known = [part.columns for part in structure.parts]
+        reduced = without_dependent(found, np.setdiff1d(structure.columns, np.concatenate([[-1], *known])))
+        if reduced is None or reduced.form is None:
+            break
+        found = reduced
+        structure = _recognized(space, found, reduced.form)
+    return first
+
+
+def _recognized(space: CompiledSpace, found: Normalized, form: NormalForm) -> Structure:
+    """Try the kinds on the whole form, and then on its blocks."""
     for kind in _SIMPLE:
         if kind.test(form).all():
             return _whole(space, found, kind, form)
@@ -207,6 +225,8 @@ def _structure(
     rest: NormalForm | None = None,
 ) -> Structure:
     columns = np.arange(space.n_variables) if form is None else form.columns
+    if found.dependent is not None:
+        reason += f"; {found.dependent.columns.size} columns follow from the others by an equality row each"
     return Structure(
         kind,
         reason,
@@ -219,6 +239,7 @@ def _structure(
         space.is_integral,
         space.matrix,
         rest,
+        dependent=found.dependent,
     )
 
 

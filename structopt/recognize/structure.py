@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from structopt.recognize.grouping import IntArray
-from structopt.recognize.normalize import NormalForm
+from structopt.recognize.normalize import Dependent, NormalForm
 from structopt.recognize.records import Box, Closure, GroupForest, Pairwise, Record
 from structopt.recognize.unimodular import prove_totally_unimodular
 from structopt.space.compiled import FloatArray
@@ -48,6 +48,8 @@ class Structure:
         The free columns, in the numbering that `record` uses: solve with ``c[columns]``, write ``z[columns]``.
     fixed_columns, fixed_values : ndarray
         The columns that can take only one value.
+    dependent : Dependent or None
+        The columns that are affine functions of the free columns.
     parts : tuple of Structure
         For a "product": one part for each kind (a part gathers all blocks of its kind).
     diagram : str
@@ -69,6 +71,7 @@ class Structure:
     _declared: sp.csr_array | None = field(default=None, repr=False)
     _unproved: NormalForm | None = field(default=None, repr=False)
     diagram: str = ""
+    dependent: Dependent | None = None
 
     @cached_property
     def unimodular_proof(self) -> str | None:
@@ -87,7 +90,7 @@ class Structure:
     @cached_property
     def integral(self) -> bool:
         """Whether every vertex of the LP is proved integral in all columns, so that MIP is never needed."""
-        if self.tightened:
+        if self.tightened or (self.dependent is not None and not self.dependent.whole):
             return False
         if self.kind in ("general", "flow", "product"):
             return all(part.integral for part in self.parts) and self._rest_is_integral()
@@ -98,7 +101,7 @@ class Structure:
     @property
     def half_integral(self) -> bool:
         """Whether every vertex of the LP is proved to have values in {0, 1/2, 1} (or integers)."""
-        if self.kind not in ("pairwise", "product"):
+        if self.kind not in ("pairwise", "product") or self.dependent is not None:
             return self.integral
         parts = all(part.half_integral for part in self.parts)
         return parts and not self.tightened and self._fixed_are_whole()
@@ -136,6 +139,7 @@ class Structure:
     def __repr__(self) -> str:
         inside = f" of {', '.join(part.kind for part in self.parts)}" if self.parts else ""
         fixed = f", {self.fixed_columns.size} fixed" if self.fixed_columns.size else ""
+        fixed += f", {self.dependent.columns.size} that follow" if self.dependent is not None else ""
         compiled = f"; compiled: {self.diagram}" if self.diagram else ""
         return f"<Structure {self.kind}{inside}: {self.columns.size} variables{fixed}; {self.reason}{compiled}>"
 
@@ -145,7 +149,8 @@ class Structure:
             rows.append(("oracle", self.oracle))
         if self.diagram:
             rows.append(("diagram", self.diagram))
-        rows.append(("variables", f"{self.columns.size} free, {self.fixed_columns.size} fixed"))
+        follow = f", {self.dependent.columns.size} that follow from others" if self.dependent is not None else ""
+        rows.append(("variables", f"{self.columns.size} free, {self.fixed_columns.size} fixed{follow}"))
         rows += [(f"part: {part.kind}", part.reason) for part in self.parts]
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(head)}</th>"

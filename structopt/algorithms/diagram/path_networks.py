@@ -20,7 +20,7 @@ def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
     structure = recognize(space)
     if isinstance(structure.record, GroupForest):
         structure = recognize_paths(space) or structure
-    if not isinstance(structure.record, Path) or not structure.record.integer:
+    if not isinstance(structure.record, Path) or not structure.record.integer or structure.dependent is not None:
         return None
     const = np.zeros(space.n_variables)
     const[structure.fixed_columns] = structure.fixed_values
