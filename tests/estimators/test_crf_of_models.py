@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import structopt as so
 from structopt.errors import DeclarationError
-from structopt.structures.sequences import PositionLoss
 
 
 def problem(n_tags=6, n=25, d=3, seed=0):
@@ -23,22 +21,6 @@ def problem(n_tags=6, n=25, d=3, seed=0):
     X, w = rng.normal(size=(n, d)), rng.normal(size=n_tags * d)
     Y = np.array([model.sample(w, x, random_state=rng)[0] for x in X])
     return model, X, Y
-
-
-def test_the_likelihood_is_maximal():
-    model, X, Y = problem()
-    labels, lam = model.space().enumerate(), 0.05
-
-    def objective(w):
-        scores = X @ w.reshape(6, -1).T
-        return lam / 2 * w @ w + np.mean(logsumexp(scores @ labels.T, axis=1) - (scores * Y).sum(axis=1))
-
-    crf = so.CRF(model, lam=lam, tol=1e-9).fit(X, Y)
-    best = minimize(objective, np.zeros(18), method="BFGS", options={"gtol": 1e-10})
-    assert crf.result_.objective == pytest.approx(best.fun, abs=1e-8)
-    assert crf.result_.lower_bound <= best.fun + 1e-12
-    assert objective(crf.w_) == pytest.approx(crf.result_.objective, abs=1e-10)
-    np.testing.assert_allclose(crf.log_likelihood(X, Y).mean(), lam / 2 * crf.w_ @ crf.w_ - objective(crf.w_))
 
 
 def test_probabilities_and_both_decisions():
@@ -92,19 +74,6 @@ def test_models_without_a_distribution_are_refused():
     relaxed = so.Model(model.space(), {"tag": so.features.Linear()}, so.losses.Hamming(), integral="relax")
     with pytest.raises(DeclarationError, match="integral"):
         so.CRF(relaxed).fit(X, Y)
-
-
-@pytest.mark.parametrize("normalize", [False, True])
-def test_expected_costs_of_states_are_the_mean_over_ground_truths(normalize):
-    """`expected` is the mean of `linear` over random ground truths: what decision="bayes" minimises."""
-    rng = np.random.default_rng(0)
-    loss = PositionLoss(3, [[0, 2, 1], [2, 0, 1], [0, 2, 0]], normalize)
-    truths = np.eye(3)[rng.integers(0, 3, (6, 4))].reshape(6, -1)
-    p = rng.dirichlet(np.ones(6))
-    coef, const = loss.expected(p @ truths)
-    forms = [loss.linear(truth) for truth in truths]
-    np.testing.assert_allclose(coef, sum(q * form[0] for q, form in zip(p, forms, strict=True)), atol=1e-12)
-    assert const == pytest.approx(sum(q * form[1] for q, form in zip(p, forms, strict=True)))
 
 
 def test_sequences_have_labels_of_least_expected_loss():

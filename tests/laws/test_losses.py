@@ -69,6 +69,7 @@ CASES = {
     "Normalized": (Normalized(TREE, np.arange(6.0)), LEAF, ("expected", "counted")),
     "PositionLoss": (PositionLoss(3), STATES, ()),
     "PositionLoss with costs": (PositionLoss(3, COSTS, normalize=True), STATES, ("expected", "counted")),
+    "PositionLoss with expected costs": (PositionLoss(3, [[0, 2, 1], [2, 0, 1], [0, 2, 0]]), STATES, ("counted",)),
     "EntityErrors": (EntityErrors([False, True]), SEGMENTS, ()),
     "RowLoss": (RowLoss((3, 3)), PERMUTATIONS, ()),
     "RowLoss of unmatched rows": (RowLoss((2, 3)), UNMATCHED, ()),

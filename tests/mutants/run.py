@@ -41,6 +41,8 @@ from faults.base import AREAS, LAWS, MUTANTS, ROOT, Patch, Seam  # noqa: E402, F
 
 #: Seconds after which tests without an end are stopped; this counts as a failure.
 _LONG = 900
+#: Bytes of memory that tests may take; some mutants list labels for ever.
+_MOST_BYTES = 4 << 30
 #: Libraries that every run of pytest needs, in the order in which they can be imported.
 _LIBRARIES = "cvxpy hypothesis matplotlib.pyplot sklearn.utils numba pandas pyomo.environ pulp highspy"
 
@@ -62,6 +64,7 @@ def run_pytest(arguments: str, mutant: str) -> str | None:
                 os.dup2(output.fileno(), 1)
                 os.dup2(output.fileno(), 2)
             os.environ["STRUCTOPT_MUTANT"] = mutant
+            resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, _MOST_BYTES))
             plain = ["-p", "plugin", "-p", "no:cacheprovider", "-x", "-q", "--no-header", "--tb=no", "-m", "not slow"]
             os._exit(int(pytest.main([*plain, "--rootdir", str(ROOT), *shlex.split(arguments)])))
         begun, done, status = time.monotonic(), 0, 0
