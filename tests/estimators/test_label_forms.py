@@ -77,10 +77,6 @@ def test_samples_have_one_form():
     assert any(not label["entity"][:2].any() for label in labels)  # here the relations follow from the entities
 
 
-def test_check_model_takes_labels_of_several_blocks():
-    assert so.testing.check_model(model_of(SPACE), X, FORMS["blocks"]).ok
-
-
 def test_top_k_returns_all_blocks_if_they_do_not_follow_from_the_first():
     torch = pytest.importorskip("torch")
     scores = {"entity": torch.ones(1, 3), "relation": torch.ones(1, 2)}

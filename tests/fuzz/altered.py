@@ -8,6 +8,7 @@ is. A forged checkpoint may change it, but no bound may exceed its objective.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import math
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import structopt as so
@@ -91,34 +93,21 @@ def _trainers() -> dict[str, Callable[..., Any]]:
     }
 
 
-def _estimators() -> dict[str, tuple[Callable[[], Any], Any]]:
-    est = so.estimators
-    return {
-        "StructuredSVM": (lambda: so.StructuredSVM(_knapsack(), lam=0.1, tol=0.1).fit(_X, _TAGS * [1, 1, 0]), _X),
-        "StructuredSVM, multiclass": (
-            lambda: so.StructuredSVM(so.structures.Multiclass(["a", "b", "c"]), lam=0.1).fit(_X, _LEAVES_ABC),
-            _X,
-        ),
-        "StructuredSVM, chain": (
-            lambda: so.StructuredSVM(so.structures.Chain(["B", "I", "O"]), lam=0.1, tol=0.1).fit(_SEQUENCES, _STATES),
-            _SEQUENCES,
-        ),
-        "HierarchicalSVM": (lambda: so.HierarchicalSVM(_TREE, lam=0.1, tol=0.1).fit(_X, _LEAVES), _X),
-        "ConditionalRiskMinimizer": (
-            lambda: so.ConditionalRiskMinimizer(_knapsack(), lam=0.1).fit(_X, _TAGS * [1, 1, 0]),
-            _X,
-        ),
-        "CRF": (lambda: so.CRF(lam=0.1, transitions="bio", tol=0.1).fit(_SEQUENCES, _STATES), _SEQUENCES),
-        "CRF, blocks": (lambda: so.CRF(_blocks(), lam=0.1, tol=0.1).fit(_X, _labels_of_blocks()), _X),
-        "SharedSVM": (lambda: so.SharedSVM(_TREE, lam=0.1, tol=0.1, max_rounds=2).fit(_X, _LEAVES), _X),
-        "LinearSVM": (lambda: est.LinearSVM(lam=0.1).fit(_X, _LEAVES), _X),
-        "FBetaSVM": (lambda: est.FBetaSVM(lam=0.1).fit(_X, _signs()), _X),
-        "AUCMaximizer": (lambda: est.AUCMaximizer(lam=0.1).fit(_X, _signs()), _X),
-        "RankSVM": (lambda: est.RankSVM(lam=0.1).fit(_X, _CLASSES), _X),
-        "OrdinalRegressor": (lambda: est.OrdinalRegressor(lam=0.1).fit(_X, _CLASSES), _X),
-        "QuantileRegressor": (lambda: est.QuantileRegressor(lam=0.1).fit(_X, _CLASSES), _X),
-        **({"NeuralStructured": (lambda: _neural().fit(_X, _labels_of_blocks()), _X)} if _HAS_TORCH else {}),
-    }
+def _law_of_files() -> Any:
+    """Return the module of the law, which has an estimator of every class with its data."""
+    path = Path(__file__).parents[1] / "laws" / "test_files.py"
+    spec = importlib.util.spec_from_file_location("structopt_law_of_files", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@functools.cache
+def _estimators() -> dict[str, tuple[Any, Any, Any]]:
+    """Return estimators to fit, with inputs and labels."""
+    neural = {"NeuralStructured": (_neural(), _X, _labels_of_blocks())} if _HAS_TORCH else {}
+    return {**_law_of_files().FITTED, **neural}
 
 
 _HAS_TORCH = importlib.util.find_spec("torch") is not None
@@ -161,8 +150,6 @@ def _load(name: str, path: Path) -> Any:
     return _neural().load(path) if name == "NeuralStructured" else so.load(path)
 
 
-_LEAVES_ABC = np.array(["a", "b", "c"])[_CLASSES]
-
 _made: dict[str, tuple[bytes, Any]] = {}
 
 
@@ -192,9 +179,9 @@ def _checkpoint(name: str) -> tuple[bytes, Any]:
 def _saved(name: str) -> tuple[bytes, Any]:
     """A saved estimator, and its predictions."""
     if name not in _made:
-        fit, inputs = _estimators()[name]
+        estimator, inputs, labels = _estimators()[name]
         folder = Path(tempfile.mkdtemp())
-        estimator = fit()
+        estimator = (estimator if name == "NeuralStructured" else clone(estimator)).fit(inputs, labels)
         estimator.save(folder / "model.npz")
         # Everything that a loaded estimator imports is imported here.
         found = _load(name, folder / "model.npz").predict(inputs)

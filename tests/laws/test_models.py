@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import structopt as so
+from structopt.backends.highs import Highs
 
 # Test folders are not packages. The module is registered because pickles refer to it.
 spec = importlib.util.spec_from_file_location("structopt_law_cases", Path(__file__).with_name("cases.py"))
@@ -239,6 +240,38 @@ def test_a_model_is_the_same_in_a_file(name, tmp_path):
     for y, x in zip(Y, X, strict=True):
         for one, other in zip(again.loss(y, x), model.loss(y, x), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+class Counting(Highs):
+    """HiGHS that counts its runs."""
+
+    runs = 0
+
+    def run(self, *args, **options):
+        type(self).runs += 1
+        return super().run(*args, **options)
+
+
+#: Models of which each label is found by a solver, if one is chosen.
+SOLVED = [
+    "classes", "tags between", "pairs", "leaf", "leaves", "closure of a dag", "exclusive labels", "flow",
+    "chain of tags", "segments with all weights", "trees with one root", "labelled projective trees", "unmatched items",
+    "perfect matching", "directed tour", "ranking",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_every_label_is_found_by_a_chosen_solver(name):
+    model, X, Y = data(name)
+    chosen = data(name)[0]
+    chosen.solver = Counting
+    w, found = np.random.default_rng(1).normal(size=model.batch(X).n_weights), []
+    Counting.runs = 0
+    for one in (model, chosen):
+        batch = one.batch(X)
+        found.append((so.train.StructuredRisk(one, X, Y)(w)[0], batch.argmax(batch.tables(w))[1].sum()))
+    assert Counting.runs >= 2 * len(Y)
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
 class WrongLosses(S.MultiLabel):

@@ -355,6 +355,15 @@ def test_sparse_and_single_precision_features_agree(name):
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_every_risk_knows_its_features(name):
+    build, rows = CASES[name][0], np.arange(n_rows(name))
+    known = build(rows).identity()
+    assert build(rows, form=lambda X: X.copy()).identity() == known
+    for factor in (2.0, 1.0 + 1e-12):
+        assert build(rows, form=lambda X, factor=factor: factor * X).identity() != known
+
+
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("wrong", [np.zeros((0, 3)), np.zeros((N, 0)), np.zeros(N), np.full((N, D), np.nan)])
 def test_bad_features_are_rejected(name, wrong):
     build, rows = CASES[name][0], np.arange(n_rows(name))

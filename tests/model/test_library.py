@@ -77,24 +77,6 @@ def test_data_are_reproducible_and_differ_by_seed(loaded, sample):
     assert len({repr(y) for y in Y}) > 1
 
 
-@pytest.mark.parametrize("trainer", ["block_ascent", "bmrm"])
-def test_it_trains(loaded, trainer):
-    X, Y = loaded.data(n=12, seed=0)
-    risk = so.train.StructuredRisk(loaded.model, X, Y)
-    lam = 0.1
-    if trainer == "block_ascent":
-        result = so.train.block_ascent(risk, lam=lam, max_passes=8)
-    else:
-        result = so.train.bmrm(risk, lam=lam, max_passes=8)
-    value, _ = risk(result.w)
-    objective = lam / 2 * result.w @ result.w + value
-    assert result.objective == pytest.approx(objective, rel=1e-9, abs=1e-9)
-    assert result.lower_bound <= objective + 1e-9
-    at_zero, _ = risk(np.zeros(risk.n_features))
-    assert result.objective < at_zero
-    assert result.lower_bound > 0
-
-
 # ---- files of one's own --------------------------------------------------------------------------
 
 OWN = '''"""One of three."""

@@ -138,25 +138,6 @@ def test_regularisers_of_one_name_are_distinguished(tmp_path):
             hinge(regularizer=two)(checkpoint=tmp_path / f"{k}.npz")
 
 
-RISKS = {
-    "fbeta": lambda X, y: so.risks.FBeta(X, np.sign(y)),
-    "roc": lambda X, y: so.risks.ROCArea(X, np.sign(y)),
-    "ordinal": lambda X, y: so.risks.Ordinal(X, (y > 0).astype(int)),
-    "quantile": lambda X, y: so.risks.Quantile(X, y, tau=0.3),
-    "softmax": lambda X, y: so.risks.Softmax(X, (y > 0).astype(int)),
-    "chain": lambda X, y: so.risks.ChainCRF(so.structures.Chain(2), [X[:6], X[6:]], [[0, 1] * 3, [1, 0] * 3]),
-}
-
-
-@pytest.mark.parametrize("make", RISKS.values(), ids=list(RISKS))
-def test_every_kind_of_risk_knows_its_data(make):
-    y = OTHER[:, 1]
-    known = make(X, y).identity()
-    assert make(X.copy(), y.copy()).identity() == known
-    assert make(X * 2, y).identity() != known
-    assert make(X * (1 + 1e-12), y).identity() != known
-
-
 class Absolute(so.train.Risk):
     """A user's risk, of which nothing is known but what it does."""
 
