@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from pathlib import Path
 __all__ = ["SupervisedProgram"]
 
 _GRACE = 10.0  # seconds beyond its own limit in which a program may still write its answer
+_REAPED = 2.0  # seconds in which a program that was killed is gone
 _WORDS = 300
 
 
@@ -59,9 +61,10 @@ class SupervisedProgram:
         folder, output = shlex.quote(str(self._folder)), '> "$folder/log" 2>&1 ' if keep_output else ""
         script = self._folder / os.path.basename(program)
         script.write_text(
-            f"#!/bin/sh\nfolder={folder}\n"
+            f'#!/bin/sh\nfolder={folder}\necho $$ > "$folder/script"\n[ -e "$folder/stop" ] && exit 130\n'
             f'{start}{shlex.quote(program)} "$@" {output}&\n'
-            'echo $! > "$folder/pid"\nwait $!\ncode=$?\necho $code > "$folder/code"\nexit $code\n',
+            f'echo $! > "$folder/pid"\n[ -e "$folder/stop" ] && kill -9 {"-" if session else ""}$!\n'
+            'wait $!\ncode=$?\necho $code > "$folder/code"\nexit $code\n',
             encoding="utf-8",
             errors="surrogateescape",
         )
@@ -72,7 +75,7 @@ class SupervisedProgram:
     def watched(self, limit: float) -> Iterator[None]:
         """End the program `limit` seconds and some grace from now, or at once if the block is left by an exception."""
         self._killed = ""
-        for name in ("pid", "code", "log"):
+        for name in ("script", "stop", "pid", "code", "log"):
             if self._folder is not None:
                 (self._folder / name).unlink(missing_ok=True)
         patience = 1.5 * limit + _GRACE
@@ -85,11 +88,22 @@ class SupervisedProgram:
         except BaseException:
             if not self._read("code"):
                 self._kill("ended by us")
+            self._reap()
             raise
         finally:
             timer.cancel()
 
+    def _reap(self) -> None:
+        """Wait for the script of a call that was left, whose starter waits no more: it would stay as a zombie."""
+        number, patience = self._read("script"), time.monotonic() + _REAPED
+        with suppress(OSError):  # the starter has waited for it, or it is another's child
+            while number.isdigit() and os.waitpid(int(number), os.WNOHANG)[0] == 0 and time.monotonic() < patience:
+                time.sleep(0.005)
+
     def _kill(self, reason: str) -> None:
+        if self._folder is not None:
+            with suppress(OSError):
+                (self._folder / "stop").touch()  # for a script that has not yet started the program
         number = self._read("pid")
         if not number.isdigit():
             return

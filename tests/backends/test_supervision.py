@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -190,3 +194,56 @@ def test_batches_in_threads_end(solver):
     found = so.Oracle(SPACE, solver).maximize_batch(costs, n_jobs=2)
     best = [brute_force(SPACE, c) for c in costs]
     assert [label.value for label in found] == pytest.approx(best, rel=1e-6)
+
+
+def interrupted(oracle, after):
+    """Ctrl-C some seconds after the start of a call; returns the exception, whose frames keep the process object."""
+    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        oracle.maximize(COSTS)
+    timer.join()
+    return caught
+
+
+def zombies():
+    """The children of this process that have ended and that nobody has waited for."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:2]
+            if state == "Z" and int(parent) == os.getpid():
+                found.add(path.parent.name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+@pytest.mark.parametrize("solver", BACKENDS)
+def test_an_interrupted_program_leaves_no_zombie(fake, solver):
+    oracle = so.Oracle(SPACE, solver, integral="force", executable=fake(f"sleep {HANG}"))
+    before = zombies()
+    caught = [interrupted(oracle, 1.0) for _ in range(2)]
+    assert zombies() <= before
+    assert len(caught) == 2
+
+
+def test_a_script_is_reaped_when_its_call_is_left():
+    program = SupervisedProgram("/bin/sleep", keep_output=True)
+    with pytest.raises(KeyboardInterrupt), program.watched(HANG):
+        process = subprocess.Popen([program.path, str(HANG)])
+        while not program._read("pid"):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    with pytest.raises(ChildProcessError):
+        os.waitpid(process.pid, os.WNOHANG)
+
+
+def test_a_program_that_starts_after_its_call_was_left_is_not_run(tmp_path):
+    program = SupervisedProgram("/usr/bin/touch", keep_output=True)
+    with pytest.raises(KeyboardInterrupt), program.watched(HANG):
+        raise KeyboardInterrupt
+    assert subprocess.run([program.path, str(tmp_path / "made")], check=False).returncode == 130
+    assert not (tmp_path / "made").exists()
+    with program.watched(HANG):
+        assert subprocess.run([program.path, str(tmp_path / "made")], check=False).returncode == 0
+    assert (tmp_path / "made").exists()
