@@ -42,6 +42,9 @@ if not TYPE_CHECKING:  # a type checker would accept every name
 
 Matrix = Any  # a dense (R, d) array or a CSR matrix
 
+# Entries of a dense matrix that are copied at a time.
+_COPIED_ENTRIES = 1 << 17
+
 
 class Term(ABC):
     """How one block of variables is scored.
@@ -439,6 +442,8 @@ def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
     if isinstance(term, Tied):
         return np.ones((n_examples(X), 1)), np.arange(n_examples(X) + 1)
     if is_matrix(X) and term.field is None:
+        if is_plain(term, X) and (term.intercept or X.dtype != np.float64):
+            return ordered_rows(X, np.arange(len(X)), term.intercept), np.arange(len(X) + 1)
         rows = as_rows(X)
         return (_with_constant(rows) if term.intercept else rows), np.arange(rows.shape[0] + 1)
     parts = [term.rows(x) for x in X]
@@ -453,6 +458,25 @@ def stack_rows(term: Term, X: Any) -> tuple[Matrix, npt.NDArray[np.intp]]:
     if any(sp.issparse(part) for part in parts):
         return sp.csr_array(sp.vstack(parts, format="csr")), start
     return np.concatenate(parts) if parts else np.empty((0, 0)), start
+
+
+def is_plain(term: Term, X: Any) -> bool:
+    """Whether the feature rows of a term are the rows of one dense array of floats, perhaps with a constant."""
+    dense = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] > 0 and X.dtype in (np.float64, np.float32)
+    return dense and term.field is None and not isinstance(term, Tied)
+
+
+def ordered_rows(X: Matrix, order: npt.NDArray[np.intp], constant: bool) -> FloatArray:
+    """Return some rows of a dense array in an order, as float64 and perhaps with a constant, in one copy."""
+    d = X.shape[1]
+    rows = np.empty((len(order), d + constant))
+    rows[:, d:] = 1.0
+    # In the order of X, whose rows may come from a disk, and a megabyte or so at a time.
+    places, some = np.argsort(order, kind="stable"), max(1, _COPIED_ENTRIES // d)
+    for at in range(0, len(order), some):
+        own = places[at : at + some]
+        rows[own, :d] = X[order[own]]
+    return rows
 
 
 def is_matrix(X: Any) -> bool:

@@ -74,7 +74,10 @@ def as_hierarchy(given: Any) -> Hierarchy:
 
 
 class Examples(NamedTuple):
-    """Examples to train on: features, labels as sparse rows over the nodes, weights, and their numbers (None: all)."""
+    """Examples to train on: features, labels as sparse rows over the nodes, weights, and their numbers (None: all).
+
+    The constant feature of sparse `X` is its last column. Of dense `X` the model appends it, in the trainer's copy.
+    """
 
     X: Any
     labels: sp.csr_array
@@ -109,6 +112,11 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         return tags
 
     @property
+    def _width(self) -> int:
+        """Number of weights of a node."""
+        return self.n_features_in_ + bool(self.intercept)
+
+    @property
     def _root_is_decided(self) -> bool:
         """Whether labels with and without a single root exist, so the root needs a weight."""
         return self.kind == "closure"
@@ -126,7 +134,9 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         X, labels = taken(X, rows), taken(labels, rows)
         self._begin_fit()
         self._report_unseen(labels)
-        return Examples(_training_rows(X, self.intercept), labels, weights, rows)
+        if sp.issparse(X):
+            X = append_constant(X, float(self.intercept))
+        return Examples(X, labels, weights, rows)
 
     def _read_hierarchy(self) -> None:
         """Check the parameters, and keep the hierarchy."""
@@ -144,7 +154,10 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
             raise DeclarationError(f"dtype must be float64 or float32, got {shown(self.dtype)}.")
 
     def _features(self, X: Any, reset: bool) -> Any:
-        X = validated(self, X, reset=reset, accept_sparse="csr", dtype=np.dtype(self.dtype), ensure_all_finite=False)
+        dtype: Any = np.dtype(self.dtype)
+        if dtype == np.float64 and not sp.issparse(X):
+            dtype = [np.float64, np.float32]  # the trainer's copy is float64: another one is not needed
+        X = validated(self, X, reset=reset, accept_sparse="csr", dtype=dtype, ensure_all_finite=False)
         data = X.data if sp.issparse(X) else X
         if not np.isfinite(data).all():
             dense = np.isfinite(X).all(axis=1) if not sp.issparse(X) else None
@@ -195,7 +208,7 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         options: dict[str, Any] = {}
         if plan.trainer.name == "hierarchical_sgd":
             # Every node has the constant, also one without examples: it must be able to lose.
-            everywhere = [X.shape[1] - 1] if self.intercept else []
+            everywhere = [self.n_features_in_] if self.intercept else []
             options = {"support": plan.support, "everywhere": everywhere, "dtype": np.dtype(self.dtype)}
         result = self._minimise(risk, plan.trainer, start=start, **options)
         if plan.support == "all":
@@ -296,11 +309,6 @@ class HierarchicalEstimator(Fitting, Persistent, BaseEstimator):
         return name_array(self.hierarchy_.leaves)
 
 
-def _training_rows(X: Any, intercept: bool) -> Any:
-    """Append the constant if there is one. Dense rows become float64, as the trainers would copy others twice."""
-    return append_constant(X, float(intercept), None if sp.issparse(X) else np.float64)
-
-
 def _edges(before: Hierarchy | None, now: Hierarchy) -> tuple[Any, Any]:
     """Two hierarchies as what must agree for weights to go from one to the other."""
     return (None, None) if before is None else (repr(tuple(before.edges)), repr(tuple(now.edges)))
@@ -321,14 +329,21 @@ def task_loss(margin: str, hierarchy: Hierarchy, kind: str, alpha: FloatArray) -
 
 
 def node_model(
-    hierarchy: Hierarchy, kind: Kind, alpha: FloatArray, loss: TaskLoss, divided: bool = False, solver: Any = "auto"
+    hierarchy: Hierarchy,
+    kind: Kind,
+    alpha: FloatArray,
+    loss: TaskLoss,
+    divided: bool = False,
+    solver: Any = "auto",
+    intercept: bool = False,
 ) -> HierarchicalLabels:
     """The model to train: over the LP relaxation where sets of leaves of a DAG would need a MIP."""
     hard = kind == "leaves" and not hierarchy.is_tree
     family = DividedLabels if divided else HierarchicalLabels
     if divided and solver != "auto":
         raise DeclarationError("divided=True lists the leaves and has no program to solve; leave solver at 'auto'.")
-    return family(hierarchy, kind, alpha=alpha, loss=loss, solver=solver, integral="relax" if hard else "auto")
+    integral = "relax" if hard else "auto"
+    return family(hierarchy, kind, alpha=alpha, intercept=intercept, loss=loss, solver=solver, integral=integral)
 
 
 class Partition:
@@ -338,7 +353,7 @@ class Partition:
         self.model, self.intercept, self.dtype, self.n_jobs = model, intercept, dtype, n_jobs
 
     def __call__(self, X: Any, y: Any, sample_weight: Any = None) -> StructuredRisk:
-        rows = _training_rows(plain_inputs(X).astype(self.dtype, copy=False), self.intercept)
+        rows = append_constant(plain_inputs(X).astype(self.dtype, copy=False), float(self.intercept))
         labels = self.model.codec.encode_many(plain_labels(y), rows.shape[0])
         surrogate: Any = Divided() if isinstance(self.model, DividedLabels) else "margin"
         return StructuredRisk(self.model, rows, labels, surrogate, n_jobs=self.n_jobs, sample_weight=sample_weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.estimators._fitting import is_collection, on_engine
@@ -74,7 +75,9 @@ class HierarchicalSVM(HierarchicalEstimator):
     intercept : bool
         Give each node a constant feature; it is regularised like the others.
     dtype : {"float64", "float32"}
-        Of the features and coefficients, and of the weights inside SGD on sparse X.
+        Of the features and coefficients, and of the weights inside SGD on sparse X. Training computes in float64
+        otherwise: block ascent makes one float64 copy of a dense X, which may be memory-mapped. ``"float32"`` rounds a
+        float64 X first, which is a copy more.
     support : {"auto", "all", "seen"}
         With a sparse X: keep all weights, or those of the features that occur in some training example of the node
         (a smaller model; others stay 0). ``"auto"`` keeps all if they fit into memory.
@@ -215,11 +218,11 @@ class HierarchicalSVM(HierarchicalEstimator):
             return self._fit_collection(X, y, sample_weight)
         data = self._read(X, y, sample_weight)
         X, labels = data.X, data.labels
-        model = self._model()
+        model = self._model(self.intercept and not sp.issparse(X))
         plan = make_plan(
             X,
             labels,
-            trainer=self._trainer(X.shape[1]),
+            trainer=self._trainer(self._width),
             support=self.support,
             itemsize=np.dtype(self.dtype).itemsize,
             max_memory=self.max_memory,
@@ -229,7 +232,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         try:
             W, result = self._train(plan, model, data)
         except SolverFailed as error:
-            if isinstance(error.partial, TrainResult) and error.partial.w.size == X.shape[1] * len(self.hierarchy_):
+            if isinstance(error.partial, TrainResult) and error.partial.w.size == self._width * len(self.hierarchy_):
                 self._keep(error.partial.w.reshape(len(self.hierarchy_), -1), error.partial)
                 error.partial = self
             raise
@@ -237,11 +240,11 @@ class HierarchicalSVM(HierarchicalEstimator):
         self._tell_early_end()
         return self
 
-    def _model(self) -> HierarchicalLabels:
+    def _model(self, intercept: bool = False) -> HierarchicalLabels:
         self.alpha_ = self._node_weights(self.hierarchy_)
         self.margin_ = self._margin()
         loss = task_loss(self.margin_, self.hierarchy_, self.kind, self.alpha_)
-        return node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided, self.solver)
+        return node_model(self.hierarchy_, self.kind, self.alpha_, loss, self.divided, self.solver, intercept)
 
     def _trainer(self, n_features: int) -> TrainerOption:
         if self.engine is None or not (isinstance(self.trainer, str) and self.trainer == "auto"):
@@ -253,7 +256,7 @@ class HierarchicalSVM(HierarchicalEstimator):
         self._columns(X)
         self._read_hierarchy()
         self.unseen_nodes_ = ()  # nobody has seen all labels
-        model = self._model()
+        model = self._model()  # partitions may be dense or sparse: they append the constant
         build = Partition(model, self.intercept, np.dtype(self.dtype), self.n_jobs)
         with self._parts(build, X, y, sample_weight) as risk:
             result = self._minimise(risk, self._trainer(risk.n_features // len(self.hierarchy_)))

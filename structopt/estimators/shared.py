@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from structopt.errors import DeclarationError
 from structopt.estimators._fitting import warn_unfinished
@@ -164,7 +165,8 @@ class SharedSVM(HierarchicalEstimator):
         def train(start: FloatArray | None = None) -> Trained:
             nonlocal passes
             self.n_rounds_ += 1
-            model = node_model(self.hierarchy_, self.kind, self.alpha_, error, solver=self.solver)
+            constant = self.intercept and not sp.issparse(X)
+            model = node_model(self.hierarchy_, self.kind, self.alpha_, error, solver=self.solver, intercept=constant)
             # Dual trainers know no dual point of given weights: from there they take up to three times the passes, and
             # end where the tolerance lets the alternation stop early.
             begun = start.ravel() if start is not None and plan.trainer.name == "hierarchical_sgd" else None

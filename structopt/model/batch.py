@@ -73,13 +73,13 @@ class Batch:
         # Labels are points of few variables, and all features dense.
         points = isinstance(self.codec, PointCodec) and not self.codec.holds_mixtures
         few = points and model.fixed and model.space().n_variables <= _FEW_VARIABLES
-        self._dense = few and all(isinstance(rows, np.ndarray) for rows in self.rows)
+        self._dense = few and all(isinstance(rows, np.ndarray) for rows in data.contents)
 
     def _hold(self, data: DataSet, codec: BatchCodec[Any], inference: BatchInference) -> None:
         """Take a data set, and what encodes its labels and finds the best ones."""
         self.data, self.codec, self.inference = data, codec, inference
         self.model, self.X, self.n, self.sizes = data.model, data.X, data.n, data.sizes
-        self.rows, self.starts, self.columns, self.n_weights = data.rows, data.starts, data.columns, data.n_weights
+        self.starts, self.columns, self.n_weights = data.starts, data.columns, data.n_weights
         self._dense = False
 
     def __len__(self) -> int:
@@ -88,6 +88,11 @@ class Batch:
     def __repr__(self) -> str:
         rows = sum(int(start[-1]) for start, term in zip(self.starts, self._terms, strict=True) if not is_tied(term))
         return f"<Batch of {type(self.model).__name__}: {self.n} examples, {rows} rows, {self.n_weights} weights>"
+
+    @property
+    def rows(self) -> list[Any]:
+        """The feature rows of each term, of all examples one after the other."""
+        return self.data.rows
 
     @property
     def one_of_many(self) -> bool:

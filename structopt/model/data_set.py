@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt.checks import examples
 from structopt.errors import DeclarationError, marked
-from structopt.features import Term, Tied, check_data_set, stack_rows
+from structopt.features import Term, Tied, check_data_set, is_plain, ordered_rows, stack_rows
 from structopt.model.codec import part_table
 from structopt.space.compiled import FloatArray
 
@@ -44,7 +44,12 @@ class DataSet:
     sizes : ndarray of int or None
         What the label space of each input depends on (a length, a shape), where the model says so; see `Model.sizes`.
     rows : list of matrix
-        The feature rows of each term, of all examples one after the other.
+        The feature rows of each term, of all examples one after the other. The rows of a dense matrix are made when
+        they are first needed: a trainer that copies them in another order needs no other copy.
+    widths : list of int
+        Number of features of each term.
+    contents : list of matrix
+        What `rows` are made from: the same matrices, or the inputs of rows that are made later.
     starts : list of ndarray
         The rows of example i are ``starts[term][i]:starts[term][i + 1]``.
     columns : list of int
@@ -61,20 +66,56 @@ class DataSet:
             raise DeclarationError("The data set has no examples.")
         self.sizes = model.sizes(X)
         self._check_keys()
-        self.rows: list[Any] = []
+        self.contents: list[Any] = []
+        self.widths: list[int] = []
         self.starts: list[npt.NDArray[np.intp]] = []
         for term in model.features.values():
-            rows, start = stack_rows(term, X)
+            late = is_plain(term, X)
+            rows, start = (X, np.arange(self.n + 1)) if late else stack_rows(term, X)
             _check_finite(rows, start)
-            self.rows.append(rows)
+            self.contents.append(rows)
+            self.widths.append(rows.shape[1] + (late and term.intercept))
             self.starts.append(start)
         self._check_rows()
         space = model.weight_space(self.input(0))
         self.columns = [term.n_columns(space[name].shape) for name, term in model.features.items()]
-        self.n_weights = sum(k * rows.shape[1] for k, rows in zip(self.columns, self.rows, strict=True))
+        self.n_weights = sum(k * width for k, width in zip(self.columns, self.widths, strict=True))
 
     def __len__(self) -> int:
         return self.n
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "rows"}
+
+    @cached_property
+    def rows(self) -> list[Any]:
+        """The feature rows of each term."""
+        found = zip(self.model.features.values(), self.contents, strict=True)
+        return [stack_rows(term, self.X)[0] if is_plain(term, self.X) else rows for term, rows in found]
+
+    def take_rows(self, known: Mapping[int, FloatArray]) -> None:
+        """Take the feature rows of the only term whose rows are made later, if they are `known`."""
+        if known:
+            self.rows = [known.get(t, rows) for t, rows in enumerate(self.contents)]
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute value of a feature."""
+        sizes = [_largest(rows.data if sp.issparse(rows) else rows) for rows in self.contents]
+        return max([*sizes, *(1.0 for term in self.model.features.values() if term.intercept)], default=0.0)
+
+    def ordered(self, order: npt.NDArray[np.intp]) -> tuple[Any, dict[int, FloatArray]]:
+        """Return some inputs in an order, and the feature rows (by term) that were copied with them.
+
+        The inputs are a view of the rows if one term reads them as a matrix.
+        """
+        if not hasattr(self.X, "shape"):
+            return [self.X[i] for i in order], {}
+        plain = [t for t, term in enumerate(self.model.features.values()) if is_plain(term, self.X)]
+        if len(plain) != 1:
+            return self.X[order], {}
+        rows = ordered_rows(self.X, order, self.widths[plain[0]] > self.X.shape[1])
+        return rows[:, : self.X.shape[1]], {plain[0]: rows}
 
     def input(self, i: int) -> Any:
         """Example `i` in the form of its model."""
@@ -206,6 +247,11 @@ class DataSet:
                 parts.append(term.fold(x, np.asarray(z)[block.slice].reshape(block.shape)))
             tables.append(part_table(np.concatenate(parts)))
         return tables
+
+
+def _largest(values: Any) -> float:
+    """Return the largest absolute value without a copy of the values."""
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
 
 
 def is_tied(term: Term) -> bool:

@@ -58,7 +58,7 @@ def _check_least(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> None:
         some = np.sort(suspects[np.argsort(least[suspects], kind="stable")[:_SEARCHED]])
     if not some.size:
         return
-    tables = [np.zeros((rows.shape[0], k)) for rows, k in zip(batch.rows, batch.columns, strict=True)]
+    tables = [np.zeros((int(start[-1]), k)) for start, k in zip(batch.starts, batch.columns, strict=True)]
     _, negated = batch.argmax(tables, loss, -1.0, examples=some)
     wrong = some[negated[some] > scale[some]]
     if wrong.size:

@@ -257,7 +257,7 @@ class StructuredRisk(Risk):
     def parts(self, groups: Sequence[npt.NDArray[np.intp]]) -> list[StructuredRisk]:
         """Return the risk of each group of examples.
 
-        A dense matrix of inputs is copied once, and each group has a view of the copy.
+        A dense matrix of inputs is copied once, with its constant, and each group has a view of the copy.
 
         Parameters
         ----------
@@ -269,7 +269,8 @@ class StructuredRisk(Risk):
         list of StructuredRisk
         """
         order = np.concatenate(groups)
-        X, y = _taken(self.X, order), _taken(self.Y, order)
+        X, rows = self.batch.data.ordered(order)
+        y = _taken(self.Y, order)
         found: list[StructuredRisk] = []
         at = 0
         for numbers in groups:
@@ -277,6 +278,7 @@ class StructuredRisk(Risk):
             known = self.examples[numbers]
             with numbered(known):  # losses are checked already
                 batch = self.model._private_twin().batch(X[own])
+                batch.data.take_rows({t: table[own] for t, table in rows.items()})
                 part = self._of_checked(batch, y[own], self.surrogate, self.search, self.n_jobs, self.rtol, True)
             part.examples = known
             part.weight = None if self.weight is None else self.weight[numbers]
@@ -582,7 +584,7 @@ class StructuredRisk(Risk):
         """Hashes of what determines the objective: features, labels, losses, label spaces and options."""
         return {
             "risk": self.fingerprint(),
-            "X": digest(self.batch.rows, self.batch.starts),
+            "X": digest(self.batch.data.contents, self.batch.data.widths, self.batch.starts),
             "Y": digest(self.truth.tables),
             "loss": digest(self.loss.coef, self.loss.const),
             "model": self._model_digest(),
@@ -693,8 +695,8 @@ def _check_search(search: str, surrogate: Surrogate) -> str:
 def check_scale(risk: StructuredRisk, lam: float) -> None:
     """Refuse features so large that steps of the trainers overflow: they would go nowhere for as long as they may."""
     with np.errstate(over="ignore"):
-        largest = max((_largest(_values(rows)) for rows in risk.batch.rows), default=0.0)
-        size = largest * largest * max((float(rows.shape[1]) for rows in risk.batch.rows), default=1.0)
+        largest = risk.batch.data.largest
+        size = largest * largest * max(map(float, risk.batch.data.widths), default=1.0)
         most = max((int(np.diff(start).max(initial=1)) for start in risk.batch.starts), default=1)
         overflows = not np.isfinite(4.0 * size * float(most) ** 2 / (lam * len(risk)) * max(1.0, 1.0 / lam))
     if overflows:
@@ -702,15 +704,6 @@ def check_scale(risk: StructuredRisk, lam: float) -> None:
             f"The largest feature is {largest:.3g}: squared, over lam * n = {lam * len(risk):.3g}, it overflows. "
             "Scale the features to about unit size (sklearn.preprocessing.StandardScaler), or raise lam."
         )
-
-
-def _largest(values: FloatArray) -> float:
-    """Return the largest absolute value without a copy of the values."""
-    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-
-
-def _values(rows: Any) -> FloatArray:
-    return np.asarray(rows.data if sp.issparse(rows) else rows)
 
 
 def difference(truth: LabelBatch, labels: LabelBatch) -> list[sp.csr_array]:

@@ -64,7 +64,7 @@ class ProblemSize:
     weights : int
         Weights that are kept.
     features : float
-        Bytes of the features.
+        Bytes of the features; dense ones are float64 in every trainer.
     sparse : bool
         Whether the features are a sparse matrix.
     itemsize : int
@@ -81,7 +81,7 @@ class ProblemSize:
 
 def problem_size(X: Any, columns: int, itemsize: int = 8) -> ProblemSize:
     """The size of a problem with one row of features per example and a weight vector per column."""
-    features = float(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) if sp.issparse(X) else float(X.nbytes)
+    features = float(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) if sp.issparse(X) else 8.0 * X.size
     return ProblemSize(X.shape[0], columns, X.shape[1] * columns, features, sp.issparse(X), itemsize)
 
 
@@ -200,7 +200,7 @@ _WORD = {"warm": "warm_start"}
 def _working_sets(size: ProblemSize) -> dict[str, float]:
     # Examples are processed in twelve groups, each with its table of scores and a transposed copy.
     own = {"working sets": float(BYTES_PER_EXAMPLE * size.examples), "score tables": _score_tables(size) / 12}
-    return {"features": 2 * size.features, "weights": 24.0 * size.weights, **own}
+    return {"features": _arranged(size), "weights": 24.0 * size.weights, **own}
 
 
 def _cuts(size: ProblemSize) -> dict[str, float]:
@@ -216,7 +216,12 @@ def _curvature_pairs(size: ProblemSize) -> dict[str, float]:
 
 
 def _frank_wolfe(size: ProblemSize) -> dict[str, float]:
-    return {"features": 2 * size.features, "weights": 32.0 * size.weights, "score tables": _score_tables(size)}
+    return {"features": _arranged(size), "weights": 32.0 * size.weights, "score tables": _score_tables(size)}
+
+
+def _arranged(size: ProblemSize) -> float:
+    """Bytes of the features in the order of the working sets; sparse features are copied before, with a constant."""
+    return (2 if size.sparse else 1) * size.features
 
 
 def _steps(size: ProblemSize) -> dict[str, float]:

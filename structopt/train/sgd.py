@@ -330,7 +330,7 @@ class _MiniBatch:
 def _features(rows: Any) -> tuple[bool, Any, Any, Any, Any]:
     if sp.issparse(rows):
         return True, np.zeros((0, 0), dtype=rows.dtype), rows.data, rows.indices, rows.indptr
-    dense = np.array(rows, order="C")  # a copy: rows of a read-only X would be another type for numba
+    dense = np.require(rows, requirements=["C", "W"])  # rows of a read-only X would be another type for numba
     empty = np.zeros(0, dtype=np.int32)
     return False, dense, np.zeros(0, dtype=dense.dtype), empty, empty
 
