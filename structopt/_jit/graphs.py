@@ -6,7 +6,7 @@ import numpy as np
 
 from structopt._jit import IntArray, kernel
 
-__all__ = ["topological_order"]
+__all__ = ["preorder", "topological_order"]
 
 
 @kernel
@@ -38,3 +38,30 @@ def topological_order(ptr: IntArray, head: IntArray) -> IntArray:
                 order[end] = head[q]
                 end += 1
     return order[:end]
+
+
+@kernel
+def preorder(parent: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the place of each node in depth-first order, and the size of its subtree.
+
+    Examples
+    --------
+    >>> preorder(np.array([-1, 0, 0, 1]))                      # parents come before children
+    (array([0, 1, 3, 2]), array([4, 2, 1, 1]))
+    """
+    n = parent.size
+    size = np.ones(n, np.int64)
+    for i in range(n - 1, -1, -1):
+        if parent[i] >= 0:
+            size[parent[i]] += size[i]
+    place, free = np.empty(n, np.int64), np.empty(n, np.int64)
+    end = 0
+    for i in range(n):
+        p = parent[i]
+        place[i] = free[p] if p >= 0 else end
+        free[i] = place[i] + 1
+        if p >= 0:
+            free[p] += size[i]
+        else:
+            end += size[i]
+    return place, size

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from structopt._jit.threads import in_threads
-from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.fronts import FrontPlan, nondominated
 from structopt.algorithms.question import Question, per_question
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
@@ -211,10 +211,14 @@ class Algorithm(ABC):
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
         """Labels that hold the maximum of every ``psi(h, g)`` non-decreasing in both (`Question.FRONT`).
 
-        The Pareto front of ``h . z + h_const`` and ``g . z + g_const``, and perhaps more labels; None where it is too
-        large to list.
+        The Pareto front of ``h . z + h_const`` and ``g . z + g_const``, and perhaps more labels; None if it is too
+        large to list. By default it is that of `front_plan` for one example.
         """
-        raise NotImplementedError(f"{self!r} does not announce Question.FRONT.")
+        plan = self.front_plan(g[None], np.array([g_const]))
+        if plan is None:
+            return None
+        found = plan.fronts(h[None], np.array([h_const]), np.zeros(1, dtype=np.int64))
+        return np.concatenate([found.decode(place) for place in nondominated(found.h, found.g)[:, None]])
 
     def log_partition(self, C: FloatArray) -> FloatArray:
         """``log sum_z exp(c . z)`` over all labels, for every row of `C` (`Question.SUMS`)."""

@@ -46,7 +46,10 @@ def checked_algorithm(algorithm: Algorithm, space: CompiledSpace, *, relaxed: bo
         return algorithm
     for question, methods in _METHODS.items():
         for method in methods:
-            if question in algorithm.answers and getattr(type(algorithm), method) is getattr(Algorithm, method):
+            # By default a front is that of the plan.
+            own = (method, "front_plan") if method == "front" else (method,)
+            written = any(getattr(type(algorithm), name) is not getattr(Algorithm, name) for name in own)
+            if question in algorithm.answers and not written:
                 raise DeclarationError(
                     f"{algorithm!r} announces {question} but does not implement {method}(): write the method, or "
                     "leave the question out."

@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from structopt._jit import FloatArray, IntArray, floats, kernel
+from structopt._jit.graphs import preorder
 from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.base import Optimum, Solutions
+from structopt.algorithms.diagram import Diagram, PathsAlgorithm
+from structopt.algorithms.diagram.path_networks import arc_diagram
 from structopt.algorithms.maxflow import (
     FlowState,
     adjacency,
@@ -30,7 +33,7 @@ from structopt.algorithms.maxflow import (
     integer_scale,
     rescale_flow,
 )
-from structopt.algorithms.tree.front import TreeFrontPlan, closure_forest
+from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.warm_starts import WarmStarts
 from structopt.errors import DeclarationError
 from structopt.recognize import Closure, Record
@@ -89,13 +92,8 @@ class ClosureGraph:
         return f"ClosureGraph(n={self.n}, n_arcs={self.n_arcs}, is_forest={self.is_forest})"
 
     @property
-    def forest(self) -> tuple[IntArray, IntArray] | None:
-        """Nodes with parents before children, and the place of each one's parent in that order (-1: root).
-
-        None where some node has several parents.
-        """
-        if not self.is_forest:
-            return None
+    def forest(self) -> tuple[IntArray, IntArray]:
+        """Nodes of a forest, parents first, and the place of each node's parent in this order; -1 at roots."""
         place = np.empty(self.n, dtype=np.int64)
         place[self._order] = np.arange(self.n)
         up = self._up[self._order]
@@ -320,12 +318,16 @@ def _cut_rows(
         finite[k] = _cut(ptr, head, rev, slot, W[k], largest, warm, flow, exponents, kept_from + k, scratch, Y[k])
 
 
-class ClosureAlgorithm(Algorithm):
+class ClosureAlgorithm(PathsAlgorithm):
     """``y_child <= y_parent``: min cut, or the linear program's own O(n) recursion on a forest.
+
+    The closures of a forest of integer variables are the paths of a graph, which answers all questions.
 
     Parameters
     ----------
     graph : ClosureGraph
+    integer : bool
+        Whether all variables are integer. Fractional labels are mixtures of closures.
 
     Examples
     --------
@@ -333,18 +335,25 @@ class ClosureAlgorithm(Algorithm):
     >>> diamond = ClosureAlgorithm(ClosureGraph(4, child=[1, 2, 3, 3], parent=[0, 0, 1, 2]))
     >>> diamond.maximize(np.array([-1.0, 2.0, -3.0, 1.5])).z
     array([1., 1., 0., 0.])
+    >>> star = ClosureAlgorithm(ClosureGraph(4, child=[1, 2, 3], parent=[0, 0, 0]))
+    >>> star.diagram
+    <Diagram: 9 labels, 5 nodes, 8 arcs>
+    >>> star.k_best(np.array([-1.0, 2.0, -3.0, 1.5]), 3).values
+    array([2.5, 1. , 0.5])
     """
 
-    name = "min cut"
+    name = "closure"
+    steps = per_question(argmax="nodes of a forest; a minimum cut of other graphs")
 
-    def __init__(self, graph: ClosureGraph) -> None:
+    def __init__(self, graph: ClosureGraph, integer: bool = True) -> None:
         self.graph = graph
+        self.answers = PathsAlgorithm.answers if graph.is_forest and integer else Question.ARGMAX
         self._flows = WarmStarts(graph.warm_state)
 
     @classmethod
     def of_record(cls, record: Record, n: int) -> ClosureAlgorithm:
         assert isinstance(record, Closure)
-        return cls(ClosureGraph(n, record.child, record.parent))
+        return cls(ClosureGraph(n, record.child, record.parent), record.integer)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
         z = self.graph.solve(c) if key is None else self.graph.solve_warm(self._flows[key], c)
@@ -354,9 +363,23 @@ class ClosureAlgorithm(Algorithm):
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
         return Solutions.of_labels(C, self.graph.solve_batch(C, state=self._flows.batch(keys), n_jobs=n_jobs))
 
-    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        forest = self.graph.forest
-        if forest is None:
-            return None
-        order, parent = forest
-        return TreeFrontPlan.of(closure_forest(parent), np.arange(order.size), order, G, g_const)
+    def maximize_columns(
+        self, gains: FloatArray, keys: Sequence[Hashable] | None = None
+    ) -> tuple[sp.csr_array, FloatArray]:
+        """Return the best labels for the columns of `gains`, as sparse rows, and their values."""
+        C = np.ascontiguousarray(gains.T)
+        if self.graph.is_forest or keys is None:
+            Z = self.graph.solve_batch(C)
+        else:
+            # Flows are kept by example, whatever chunk it comes in.
+            Z = np.array([self.maximize(c, key).z for c, key in zip(C, keys, strict=True)])
+        return sp.csr_array(Z), np.einsum("ij,ij->i", C, Z)
+
+    def make_diagram(self) -> Diagram:
+        # Nodes are visited in depth-first order. A node is chosen, or left out with its subtree.
+        order, parent = self.graph.forest
+        place, size = preorder(parent)
+        tail = np.concatenate([place, place])
+        head = np.concatenate([place + 1, place + size])
+        column = np.concatenate([order, np.full(order.size, -1)])
+        return arc_diagram(tail, head, column, np.zeros(order.size))

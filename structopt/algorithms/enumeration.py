@@ -9,6 +9,7 @@ import numpy as np
 from structopt._jit import IntArray, kernel
 from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.fronts import nondominated
 from structopt.algorithms.question import Question, per_question
 from structopt.backends.arrays import holding_rows
 from structopt.backends.base import SideConstraints
@@ -103,12 +104,7 @@ class Enumeration(Algorithm):
         return Optimum(z, value, value)
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray:
-        points = np.column_stack([self.labels @ h, self.labels @ g])
-        # Largest h first; a label is on the front if its g exceeds every g before it.
-        order = np.lexsort((-points[:, 1], -points[:, 0]))
-        levels = points[order, 1]
-        best_before = np.concatenate([[-np.inf], np.maximum.accumulate(levels)[:-1]])
-        return np.asarray(self.labels[order[levels > best_before]])
+        return np.asarray(self.labels[nondominated(self.labels @ h, self.labels @ g)])
 
     def _weights(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Probabilities of all labels and the log-partition function, for every row of `C`."""

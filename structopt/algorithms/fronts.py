@@ -15,7 +15,18 @@ import numpy as np
 from structopt._jit import FloatArray, IntArray, kernel
 from structopt._jit.choices import LevelChoice
 
-__all__ = ["FrontPlan", "Fronts", "ListedFronts", "MostViolated", "places_of_largest"]
+__all__ = [
+    "FrontPlan",
+    "Fronts",
+    "ListedFronts",
+    "MostViolated",
+    "common_unit",
+    "nondominated",
+    "places_of_largest",
+]
+
+#: A unit is at least this fraction of the smallest loss, and no loss has more than this number of units.
+_MOST_PARTS, _MOST_UNITS = 60, 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +165,51 @@ class ListedFronts(FrontPlan):
             losses = known if len(some) == len(known) else known[some]
         ptr = np.arange(len(some) + 1) * len(self._labels)
         return Fronts(ptr, points.ravel(), losses.ravel(), lambda places: self._labels[places - ptr[:-1]])
+
+
+def nondominated(h: FloatArray, g: FloatArray) -> IntArray:
+    """Return the places of points whose g is larger than at every point of larger h, by decreasing h.
+
+    Examples
+    --------
+    >>> nondominated(np.array([1.0, 3.0, 2.0, -np.inf]), np.array([4.0, 1.0, 0.5, 9.0]))      # -inf: there is no label
+    array([1, 0])
+    """
+    order = np.lexsort((-g, -h))
+    before = np.concatenate([[-np.inf], np.maximum.accumulate(g[order])[:-1]])
+    return np.asarray(order[(g[order] > before) & (h[order] > -np.inf)])
+
+
+@kernel
+def common_unit(losses: FloatArray) -> float:
+    """Return a number of which all losses are whole multiples: 1, the smallest loss or a fraction of it; 0 if none.
+
+    Sibling weights such as 1/2 and 1/3 are counted in sixths.
+
+    Examples
+    --------
+    >>> common_unit(np.array([2.0, -3.0])), common_unit(np.array([0.5, 0.0, 1.5])), common_unit(np.array([1.0, 2**0.5]))
+    (1.0, 0.5, 0.0)
+    """
+    whole, least = True, np.inf
+    for loss in losses:
+        if loss != np.rint(loss) or abs(loss) > _MOST_UNITS:
+            whole = False
+        if loss != 0.0 and abs(loss) < least:
+            least = abs(loss)
+    if whole:
+        return 1.0
+    for parts in range(1, _MOST_PARTS + 1):
+        unit = least / parts
+        fits = True
+        for loss in losses:
+            count = loss / unit
+            if abs(count - np.rint(count)) > 1e-9 or abs(count) > _MOST_UNITS:
+                fits = False
+                break
+        if fits:
+            return unit
+    return 0.0
 
 
 @kernel

@@ -12,10 +12,9 @@ import scipy.sparse as sp
 
 from structopt.algorithms.diagram import DiagramAlgorithm
 from structopt.algorithms.diagram.path_networks import path_diagram
-from structopt.algorithms.fronts import FrontPlan
 from structopt.algorithms.question import Question
 from structopt.recognize import Path, Record
-from structopt.space.compiled import CompiledSpace, FloatArray
+from structopt.space.compiled import CompiledSpace
 from structopt.space.naming import ArrayNames
 
 __all__ = ["PathAlgorithm"]
@@ -60,9 +59,6 @@ class PathAlgorithm(DiagramAlgorithm):
     def of_record(cls, record: Record, n: int) -> PathAlgorithm:
         assert isinstance(record, Path)
         return cls(record)
-
-    def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        return super().front_plan(G, g_const) if Question.FRONT in self.answers else None
 
     def __repr__(self) -> str:
         return f"<PathAlgorithm: {self.diagram.n_arcs} arcs over {self.diagram.n_nodes} nodes>"

@@ -9,6 +9,7 @@ import numpy as np
 
 from structopt._jit import IntArray
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.fronts import nondominated
 from structopt.algorithms.question import Question, per_question
 from structopt.space.compiled import FloatArray
 
@@ -101,10 +102,7 @@ class Product(Algorithm):
                 return None
             ends = np.column_stack([own @ h[columns], own @ g[columns]])
             sums = (points[:, None] + ends[None]).reshape(-1, 2)
-            # Largest h first; a sum is on the front if its g exceeds every g before it.
-            order = np.lexsort((-sums[:, 1], -sums[:, 0]))
-            before = np.concatenate([[-np.inf], np.maximum.accumulate(sums[order, 1])[:-1]])
-            kept = order[sums[order, 1] > before]
+            kept = nondominated(sums[:, 0], sums[:, 1])
             first, second = np.divmod(kept, len(own))
             points, Z = sums[kept], Z[first]
             Z[:, columns] = own[second]

@@ -14,10 +14,11 @@ from structopt.algorithms.closure import ClosureAlgorithm
 from structopt.algorithms.embedding import embedded
 from structopt.algorithms.enumeration import Enumeration
 from structopt.algorithms.group_forest import GroupForestAlgorithm
+from structopt.algorithms.leaves import LeafAlgorithm
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.paths import PathAlgorithm
 from structopt.algorithms.product import Product
-from structopt.algorithms.tree.needed_child import NeededChildForest
+from structopt.algorithms.tree import TreeAlgorithm
 from structopt.errors import DeclarationError
 from structopt.recognize import (
     Assignment,
@@ -25,6 +26,7 @@ from structopt.recognize import (
     Cardinality,
     Closure,
     GroupForest,
+    Leaves,
     Pairwise,
     Path,
     Record,
@@ -47,7 +49,8 @@ ALGORITHMS: dict[type[Record], type[Algorithm]] = {
     Assignment: BipartiteMatching,
     Path: PathAlgorithm,
     GroupForest: GroupForestAlgorithm,
-    Tree: NeededChildForest,
+    Tree: TreeAlgorithm,
+    Leaves: LeafAlgorithm,
 }
 
 

@@ -22,6 +22,7 @@ from structopt.recognize import (
     Cardinality,
     Closure,
     GroupForest,
+    Leaves,
     Pairwise,
     Path,
     Record,
@@ -156,6 +157,7 @@ def _check_groups(record: Simplices | Cardinality, given: _Given) -> None:
 def _check_closure(record: Closure, given: _Given) -> None:
     given.within(0, given.n, child=record.child, parent=record.parent)
     given.sizes(len(record.child), parent=record.parent)
+    given.integer(np.arange(given.n))
 
 
 def _check_pairwise(record: Pairwise, given: _Given) -> None:
@@ -209,6 +211,20 @@ def _check_tree(record: Tree, given: _Given) -> None:
     given.each_once(record.column[record.column != -1], "column")
     below = (record.parent >= -1) & (record.parent < np.arange(len(record.parent)))
     given.needs(below.all(), "the parent of a node must come before it, or be -1")
+    given.needs(((record.column >= 0) | (record.parent < 0)).all(), "only a root may have column -1")
+    given.integer(record.column[record.column >= 0])
+
+
+def _check_leaves(record: Leaves, given: _Given) -> None:
+    given.within(0, given.n, column=record.column)
+    given.pointer(len(record.ptr) - 1, len(record.column), ptr=record.ptr)
+    given.needs((np.diff(record.ptr) > 0).all() and len(record.ptr) > 1, "ptr must have a leaf, and no list is empty")
+    leaf = record.column[record.ptr[1:] - 1]
+    given.needs((np.bincount(record.column)[leaf] == 1).all(), "the last column of a list is also in another place")
+    list_of = np.repeat(np.arange(len(leaf)), np.diff(record.ptr))
+    pairs = list_of * given.n + record.column
+    given.needs(np.unique(pairs).size == pairs.size, "a column occurs twice in a list")
+    given.integer(np.arange(given.n))
 
 
 def _check_forest(record: GroupForest, given: _Given) -> None:
@@ -237,5 +253,6 @@ _CHECKS: dict[type[Record], Callable[[Any, _Given], None]] = {
     Assignment: _check_assignment,
     Path: _check_path,
     Tree: _check_tree,
+    Leaves: _check_leaves,
     GroupForest: _check_forest,
 }

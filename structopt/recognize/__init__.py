@@ -26,6 +26,7 @@ from structopt.recognize.records import (
     Closure,
     Flow,
     GroupForest,
+    Leaves,
     Pairwise,
     Path,
     Record,
@@ -50,5 +51,6 @@ __all__ = [
     "Flow",
     "Tree",
     "GroupForest",
+    "Leaves",
     "prove_totally_unimodular",
 ]

@@ -108,7 +108,7 @@ def build_closure(form: NormalForm) -> Closure:
     """Arcs, and the forest if it is one."""
     child, parent = closure_arcs(form, np.ones(form.n_rows, dtype=bool))
     order, parents = _forest(child, parent, form.n_columns)
-    return Closure(child, parent, order, parents)
+    return Closure(child, parent, order, parents, bool(form.integer.all()))
 
 
 def _forest(child: IntArray, parent: IntArray, n: int) -> tuple[IntArray | None, IntArray | None]:

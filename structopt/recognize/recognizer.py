@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structopt.recognize import forests, networks, patterns, trees
+from structopt.recognize import forests, leaves, networks, patterns, trees
 from structopt.recognize.dependent import without_dependent
 from structopt.recognize.grouping import BoolArray
 from structopt.recognize.normalize import NormalForm, Normalized, normalize
@@ -42,6 +42,7 @@ _CONNECTED = (
     _Kind("tree", trees.tree_blocks, trees.build_tree),
     _Kind("group forest", forests.forest_blocks, forests.build_forest),
     _PATH,
+    _Kind("leaves", leaves.leaf_blocks, leaves.build_leaves),
 )
 
 
@@ -73,7 +74,7 @@ def recognize(space: CompiledSpace) -> Structure:
     >>> structure.kind, structure.oracle, structure.integral, structure.totally_unimodular
     ('closure', 'forest dynamic program', True, True)
     >>> structure.record
-    Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0])
+    Closure(child=[1, 2], parent=[0, 0], forest_order=[0, 1, 2], forest_parent=[-1, 0, 0], integer=True)
     """
     if space.separations:
         nothing = np.zeros(0, dtype=np.int64)
@@ -135,7 +136,7 @@ def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Str
         passed = kind.test(rest)
         if not passed.any():
             continue
-        if passed.all() and not parts and not _two_oracles(kind, rest):
+        if passed.all() and not parts and len(_groups(kind, rest)) == 1:
             return _whole(space, found, kind, rest)
         parts += _parts(kind, rest.select(passed))
         rest = rest.select(~passed)
@@ -150,22 +151,21 @@ def _by_blocks(space: CompiledSpace, found: Normalized, form: NormalForm) -> Str
     return _general(space, found, _why_general(space, rest), form, tuple(parts), rest)
 
 
-def _two_oracles(kind: _Kind, form: NormalForm) -> bool:
-    return kind.name == "pairwise" and len(_integer_groups(form)) > 1
-
-
-def _integer_groups(form: NormalForm) -> list[BoolArray]:
-    """Blocks with and without integer columns, leaving out an empty group."""
-    integer = np.bincount(form.column_block[form.integer], minlength=form.n_blocks) > 0
-    return [group for group in (integer, ~integer) if group.any()]
+def _groups(kind: _Kind, form: NormalForm) -> list[BoolArray]:
+    """Blocks that one oracle solves."""
+    if kind.name == "leaves":
+        return list(np.eye(form.n_blocks, dtype=bool))
+    if kind.name == "pairwise":
+        # Halves are allowed in a relaxed pairwise block and forbidden in an integer one: two oracles, two parts.
+        integer = np.bincount(form.column_block[form.integer], minlength=form.n_blocks) > 0
+        return [group for group in (integer, ~integer) if group.any()]
+    return [np.ones(form.n_blocks, dtype=bool)]
 
 
 def _parts(kind: _Kind, form: NormalForm) -> list[Structure]:
-    # Halves are allowed in a relaxed pairwise block and forbidden in an integer one: two oracles, two parts.
-    groups = _integer_groups(form) if kind.name == "pairwise" else [np.ones(form.n_blocks, dtype=bool)]
     nothing = np.zeros(0, dtype=np.int64)
     parts = []
-    for group in groups:
+    for group in _groups(kind, form):
         inner = form.select(group)
         record = kind.build(inner)
         parts.append(
@@ -277,6 +277,9 @@ def _why(name: str, record: Record, form: NormalForm) -> str:
     return {
         "box": f"{n} columns with finite bounds and no row that binds",
         "simplices": f"{m} disjoint groups over {n} columns in [0, 1], at most or exactly one of each",
+        "leaves": (
+            f"{n} columns: one of the leaves is 1, and {m - 1} columns are sums of leaves, so every vertex is integral"
+        ),
         "cardinality": f"{m} disjoint groups over {n} columns in [0, 1] with integral counts: an interval matrix",
         "tree": (
             f"{n} nodes of a tree, a chosen node needs its parent and a chosen child: the LP is integral by induction "

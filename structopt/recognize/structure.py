@@ -25,6 +25,7 @@ _ORACLES = {
     "assignment": "linear assignment",
     "tree": "tree dynamic program",
     "path": "DAG path",
+    "leaves": "best leaf",
     "group forest": "max-sum on a forest",
     "product": "product",
 }
@@ -38,7 +39,8 @@ class Structure:
     ----------
     kind : str
         "box", "simplices", "cardinality", "closure", "pairwise", "assignment", "tree", "group forest" (one-of-many
-        groups joined to chains or trees), "path", "product" (every block has one of these), "flow" (network matrix,
+        groups joined to chains or trees), "path", "leaves" (one leaf and its ancestors), "product" (every block has one
+        of these), "flow" (network matrix,
         solved as an LP), or "general".
     reason : str
         What was found and why it is exact, or what stood in the way.

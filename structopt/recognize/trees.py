@@ -78,7 +78,7 @@ def build_tree(form: NormalForm) -> Tree:
     real = tree.order < n
     parent = np.full(tree.order.size, -1, dtype=np.int64)
     parent[real] = position[tree.above[tree.order[real]]]
-    return Tree(np.where(real, tree.order, -1), parent)
+    return Tree(np.where(real, tree.order, -1), parent, bool(form.integer.all()))
 
 
 def _read(form: NormalForm) -> _Reading:

@@ -74,6 +74,7 @@ class ExclusiveLabels(HierarchicalLabels):
             hierarchy, "closure",
             complete=complete, intercept=intercept, loss=loss, solver=solver, integral=integral, options=options,
         )  # fmt: skip
+        self._record = None  # a record of closures would forget the groups
         self.exclusive = [list(sequence(f"exclusive[{k}]", group)) for k, group in enumerate(exclusive)]
         self.tighten = tighten
         groups = _groups(hierarchy, self.exclusive)
@@ -85,10 +86,6 @@ class ExclusiveLabels(HierarchicalLabels):
             above = _lowest_common(hierarchy, group) if tighten else None
             total = y[group].sum()
             space.subject_to(total <= (1 if above is None else y[above]), name=f"exclusive[{k}]")
-
-    def algorithm(self, x: Any = None) -> None:
-        """None: the structure is recognised from the rows (``space().structure``)."""
-        return
 
     def __repr__(self) -> str:
         return f"ExclusiveLabels({self.hierarchy!r}, {len(self.exclusive)} groups)"

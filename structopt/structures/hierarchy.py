@@ -15,9 +15,12 @@ import scipy.sparse as sp
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
+from structopt.algorithms.closure import ClosureAlgorithm
 from structopt.algorithms.fronts import FrontPlan, Fronts
 from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
-from structopt.algorithms.tree.algorithm import ClosureOracle, LeafOracle, NeededChildOracle
+from structopt.algorithms.leaves import LeafAlgorithm
+from structopt.algorithms.registry import algorithm_of
+from structopt.algorithms.tree import TreeAlgorithm
 from structopt.checks import checked, floats
 from structopt.errors import DeclarationError
 from structopt.features import Linear
@@ -38,6 +41,7 @@ from structopt.model.inference import (
     with_truth,
     within,
 )
+from structopt.recognize import Closure, Leaves, Record, Tree
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
@@ -148,7 +152,13 @@ class HierarchicalLabels(Model):
         self.codec = LabelCodec(hierarchy, kind, complete)
         self._algorithm: Algorithm | None = None
         super().__init__(
-            _declare(hierarchy, kind), {"node": term}, loss, solver=solver, integral=integral, options=options
+            _declare(hierarchy, kind),
+            {"node": term},
+            loss,
+            record=_record(hierarchy, kind),
+            solver=solver,
+            integral=integral,
+            options=options,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -182,25 +192,21 @@ class HierarchicalLabels(Model):
         factor = np.ones(len(h)) if self.factor is None else np.array(self.factor)
         return LeafTree(h.parent_of.copy(), h.is_leaf.copy(), factor, np.array(weight, dtype=np.float64), rooted)
 
-    def algorithm(self, x: Any = None) -> LeafOracle | NeededChildOracle | ClosureOracle | LeafSetOracle | None:
-        """The exact oracle of this kind of label, or None for sets of leaves on a small DAG.
+    def algorithm(self, x: Any = None) -> LeafAlgorithm | TreeAlgorithm | ClosureAlgorithm | LeafSetOracle | None:
+        """Return the algorithm of the model's record; None for sets of leaves on a small DAG.
 
-        The relaxation has the same optimum where the oracle is a combinatorial one: its vertices are the labels. For
-        sets of leaves on a DAG it has not, and the oracle is that of ``self.integral``.
+        The relaxation has the same optimum, because its vertices are the labels. Sets of leaves on a DAG are the
+        exception: their algorithm is that of ``self.integral``.
         """
         if self._algorithm is None:
-            if self.kind == "leaf":
-                self._algorithm = LeafOracle(self.hierarchy)
-            elif self.kind == "closure":
-                self._algorithm = ClosureOracle(self.hierarchy)
-            elif self.hierarchy.is_tree:
-                self._algorithm = NeededChildOracle(self.hierarchy)
-            elif len(self.hierarchy) >= _LEAF_SET_NODES and not self.options:
+            if isinstance(self._record, Record):
+                self._algorithm = algorithm_of(self._record, len(self.hierarchy))
+            elif self.kind == "leaves" and len(self.hierarchy) >= _LEAF_SET_NODES and not self.options:
                 self._algorithm = LeafSetOracle(self.hierarchy)
         found = self._algorithm
         if isinstance(found, LeafSetOracle):
             return found.over(relaxed=self.integral == "relax")
-        assert found is None or isinstance(found, LeafOracle | NeededChildOracle | ClosureOracle)
+        assert found is None or isinstance(found, LeafAlgorithm | TreeAlgorithm | ClosureAlgorithm)
         return found
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
@@ -370,14 +376,14 @@ class NodeInference(BatchInference):
         if self._planned is None or self._planned[0] is not loss:
             plan = None
             few = self.data.n * len(self.model.hierarchy) <= _FRONT_ENTRIES
-            if few and isinstance(self._fast, NeededChildOracle | ClosureOracle):
+            if few and isinstance(self._fast, TreeAlgorithm | ClosureAlgorithm):
                 base, rows = loss.coef.rows(np.arange(self.data.n))
                 plan = self._fast.front_plan(base + rows.toarray(), loss.const)
             self._planned = (loss, plan)
         return self._planned[1]
 
     def front_cost(self, loss: LossBatch[_NodeForm]) -> float | None:
-        if isinstance(self._fast, LeafOracle):
+        if isinstance(self._fast, LeafAlgorithm):
             return 3.0
         plan = self._plan(loss)
         return None if plan is None else plan.cost
@@ -386,7 +392,7 @@ class NodeInference(BatchInference):
         self, tables: Sequence[FloatArray], loss: LossBatch[_NodeForm], truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         chosen = np.arange(self.data.n) if some is None else some
-        if isinstance(self._fast, LeafOracle):
+        if isinstance(self._fast, LeafAlgorithm):
             yield from self._leaf_fronts(tables, loss, truth, chosen)
             return
         plan = self._plan(loss)
@@ -561,6 +567,17 @@ def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:
         # z_root = 1 keeps the relaxation integral on trees, where "some leaf" does not (docs/mathematics/hierarchies).
         space.subject_to(z[h.root_index].sum() >= 1, name="root")
     return space
+
+
+def _record(hierarchy: Hierarchy, kind: str) -> Record | None:
+    """Return the record of the labels; None for sets of leaves on a DAG."""
+    h, n = hierarchy, len(hierarchy)
+    if kind == "leaf":
+        return Leaves(h.closure.indptr, h.closure.indices)
+    if kind == "closure":
+        forest = (np.arange(n), h.parent_of) if h.is_tree else (None, None)
+        return Closure(h.child, h.parent, *forest)
+    return Tree(np.arange(-1, n), np.append(-1, h.parent_of + 1)) if h.is_tree else None
 
 
 def _below(h: Hierarchy, leaves_only: bool) -> sp.csr_array:

@@ -22,8 +22,6 @@ from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.closure import ClosureGraph
 from structopt.algorithms.pairwise.graph import PairwiseGraph
 from structopt.algorithms.segments import viterbi as segments
-from structopt.algorithms.tree import front as tree_front
-from structopt.algorithms.tree import labels as tree
 from structopt.errors import DeclarationError, StructoptError
 from structopt.hierarchy import sweeps as dag
 
@@ -67,6 +65,19 @@ def graph_products(**given: Any) -> Any:
 
 def closure(**given: Any) -> Any:
     return ClosureGraph(4, given["child"], given["parent"]).solve(given["weights"])
+
+
+def nodes(kind: str) -> so.LabelSpace:
+    parents = [(0, 1), (0, 2), (1, 3), (1, 4)]
+    return so.structures.HierarchicalLabels(so.Hierarchy(parents), kind).space()
+
+
+def tree(**given: Any) -> Any:
+    return so.Oracle(nodes("leaves"), record=so.records.Tree(**given)).maximize([-1, 0.5, -2, -0.3, -0.4]).z
+
+
+def leaves(**given: Any) -> Any:
+    return so.Oracle(nodes("leaf"), record=so.records.Leaves(**given)).maximize([-1, 0.5, -2, -0.3, -0.4]).z
 
 
 def closure_batch(**given: Any) -> Any:
@@ -150,16 +161,8 @@ ENTRIES = {
     "ClosureGraph.solve_batch": Entry(
         closure_batch, {"W": r(2, 4)}
     ),
-    "tree.needed_child": Entry(tree.needed_child, {"gain": r(5), "parent": TREE}, ("parent",)),
-    "tree.needed_child_batch": Entry(tree.needed_child_batch, {"gain": r(5, 2), "parent": TREE}, ("parent",)),
-    "tree.best_leaf_batch": Entry(tree.best_leaf_batch, {"gain": r(5, 2), "parent": TREE}, ("parent",)),
-    "tree.k_best": Entry(
-        lambda **g: tree.k_best(g["gain"], g["parent"], 2, g["forbid"]),
-        {"gain": r(5), "parent": TREE, "forbid": [[1, 1, 0, 1, 0]]}, ("parent", "forbid"),
-    ),
-    "tree_front.loss_front": Entry(
-        tree_front.loss_front, {"gain": r(5), "parent": TREE, "loss": [1, -1, 1, 1, -1]}, ("parent", "loss"),
-    ),
+    "records.Tree": Entry(tree, {"column": [0, 1, 2, 3, 4], "parent": TREE}, ("column", "parent")),
+    "records.Leaves": Entry(leaves, {"ptr": [0, 3, 6, 8], "column": [0, 1, 3, 0, 1, 4, 0, 2]}, ("ptr", "column")),
     "dag.topological_order": Entry(
         lambda **g: dag.topological_order(3, g["parent"], g["child"]), {"parent": [2, 0], "child": [0, 1]},
         ("parent", "child"),

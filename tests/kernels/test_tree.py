@@ -1,4 +1,4 @@
-"""Tree kernels against enumeration and the example of docs/mathematics/oracles#needed-child-trees."""
+"""Needed-child sets, closures and single leaves of random trees, against enumeration and the example of the docs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structopt.algorithms.tree import labels as tree
-from structopt.algorithms.tree.front import loss_front
+import structopt as so
+from structopt.algorithms.registry import algorithm_of
 from structopt.errors import DeclarationError
+from structopt.recognize import Closure, Leaves, Tree
 
-PARENT = np.array([-1, 0, 0, 1, 1])
 
-
-def instance(seed, n, ties, forest):
+def random_parents(seed, n):
     rng = np.random.default_rng(seed)
-    parent = np.array([rng.integers(-1 if forest else 0, i) if i else -1 for i in range(n)])
-    gain = rng.integers(-2, 3, n).astype(float) if ties else rng.normal(size=n)
-    return gain, parent
+    return np.array([rng.integers(-1, i) if i else -1 for i in range(n)])
 
 
-def enumerate_sets(parent):
-    """Every needed-child set as a 0/1 row, in lexicographic order."""
+def needed_child_sets(parent):
+    """Every needed-child set as a 0/1 row."""
     n = len(parent)
     Y = np.array(list(product((0, 1), repeat=n)))
     ok = Y[:, parent < 0].any(axis=1)
@@ -37,58 +34,138 @@ def enumerate_sets(parent):
     return Y[ok]
 
 
-trees = st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 9), st.booleans(), st.booleans())
+def closures(parent):
+    Y = np.array(list(product((0, 1), repeat=len(parent))))
+    inner = np.flatnonzero(parent >= 0)
+    return Y[(Y[:, inner] <= Y[:, parent[inner]]).all(axis=1)]
 
 
-@given(trees, st.sampled_from(["leaf", "hamming", "any"]))
-@settings(deadline=None, max_examples=40)
-def test_loss_front_equals_enumeration(case, kind):
-    gain, parent = instance(*case)
+def leaves(parent):
+    rows = []
+    for i in np.setdiff1d(np.arange(len(parent)), parent):
+        row = np.zeros(len(parent), dtype=int)
+        while i >= 0:
+            row[i], i = 1, parent[i]
+        rows.append(row)
+    return np.array(rows)
+
+
+def algorithm(kind, parent):
+    """The algorithm of a kind, and its labels. The columns are numbered in another order than the nodes."""
+    n = len(parent)
+    column = np.random.default_rng(n).permutation(n)
+    if kind == "tree":
+        record, labels = Tree(np.append(-1, column), np.append(-1, parent + 1)), needed_child_sets(parent)
+    elif kind == "closure":
+        child = np.flatnonzero(parent >= 0)
+        record, labels = Closure(column[child], column[parent[child]], None, None), closures(parent)
+    else:
+        labels = leaves(parent)
+        ptr = np.append(0, np.cumsum(labels.sum(axis=1)))
+        record = Leaves(ptr, column[np.nonzero(labels)[1]])
+    Y = np.zeros_like(labels)
+    Y[:, column] = labels
+    return algorithm_of(record, n), Y
+
+
+KINDS = ("tree", "closure", "leaf")
+cases = st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 9))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(cases)
+@settings(deadline=None, max_examples=25)
+def test_labels_are_the_paths_of_the_diagram(kind, case):
+    solver, Y = algorithm(kind, random_parents(*case))
+    assert solver.diagram.count() == len(Y)
+    assert {tuple(z) for z in solver.diagram.labels()} == {tuple(z) for z in Y.astype(float)}
+    n = Y.shape[1]
+    assert solver.diagram.n_nodes <= 2 * n + 2 and solver.diagram.n_arcs <= 4 * n + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(cases, st.booleans())
+@settings(deadline=None, max_examples=25)
+def test_single_calls_batches_and_columns_agree(kind, case, ties):
+    solver, Y = algorithm(kind, random_parents(*case))
     rng = np.random.default_rng(case[0])
-    Y = enumerate_sets(parent)
-    loss = 1 - 2 * Y[rng.integers(len(Y))]
-    if kind == "leaf":
-        loss = np.where(np.isin(np.arange(len(parent)), parent), 0, loss)
-    if kind == "any":
-        loss = rng.integers(-3, 4, len(parent))
-    v, g = Y @ gain, Y @ loss
-    losses, values, chosen = loss_front(gain, parent, loss)
-    assert losses.tolist() == np.unique(g).tolist()
-    for e, value, row in zip(losses, values, chosen, strict=True):
-        assert value == pytest.approx(v[g == e].max(), abs=1e-12)
-        assert (row == Y).all(axis=1).any() and row @ loss == e and row @ gain == pytest.approx(value, abs=1e-12)
+    C = rng.integers(-2, 3, (21, Y.shape[1])).astype(float) if ties else rng.normal(size=(21, Y.shape[1]))
+    best = (C @ Y.T).max(axis=1)
+    rows, values = solver.maximize_columns(np.ascontiguousarray(C.T))
+    batch = solver.maximize_batch(C)
+    for found in (values, batch.values, (C * rows.toarray()).sum(axis=1), [solver.maximize(c).value for c in C]):
+        np.testing.assert_allclose(found, best, atol=1e-12)
+    for Z in (rows.toarray(), batch.Z, [solver.maximize(c).z for c in C]):
+        assert all((z == Y).all(axis=1).any() for z in Z)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(cases, st.sampled_from(["hamming", "any", "thirds"]))
+@settings(deadline=None, max_examples=25)
+def test_a_front_holds_the_best_label_of_every_loss_above_which_none_is_better(kind, case, losses):
+    solver, Y = algorithm(kind, random_parents(*case))
+    rng = np.random.default_rng(case[0])
+    h, n = rng.normal(size=Y.shape[1]), Y.shape[1]
+    loss = {"hamming": 1.0 - 2.0 * Y[rng.integers(len(Y))], "any": rng.integers(-3, 4, n) * 1.0}.get(losses)
+    g = rng.integers(-3, 4, n) / rng.choice([1.0, 2.0, 3.0], n) if loss is None else loss
+    found = solver.front(h, 0.0, g, 0.0)
+    plan = solver.front_plan(np.array([g]), np.zeros(1)).fronts(h[None], np.zeros(1), np.zeros(1, int))
     # Exact for every psi that does not decrease in h: slack, and one that is not concave.
-    shift = -g.min()
-    for psi in (lambda h, g: (h + 1) * (g + shift), lambda h, g: np.exp(h) + (g - 1) ** 2):
-        assert psi(values, losses).max() == pytest.approx(psi(v, g).max(), abs=1e-9)
+    shift = -(Y @ g).min()
+    for psi in (lambda h, g: (h + 20) * (g + shift), lambda h, g: np.exp(h) * (1 + (g + shift) ** 2)):
+        best = psi(Y @ h, Y @ g).max()
+        assert psi(found @ h, found @ g).max() == pytest.approx(best, abs=1e-9)
+        assert psi(plan.h, plan.g).max() == pytest.approx(best, abs=1e-9)
+    z = plan.decode(plan.best(plan.h))[0]
+    assert h @ z == pytest.approx((Y @ h).max())
 
 
-def test_a_deep_and_a_wide_front():
+def test_deep_and_wide_trees():
     n = 300
-    rng = np.random.default_rng(0)
-    gain = rng.normal(size=n)
-    losses, values, _ = loss_front(gain, np.arange(-1, n - 1), np.ones(n, int))
-    assert losses.tolist() == [n] and values[0] == pytest.approx(gain.sum())
-    star = np.r_[-1, np.zeros(n - 1, int)]
-    losses, values, _ = loss_front(gain, star, np.r_[0, np.ones(n - 1, int)])
-    np.testing.assert_allclose(values, gain[0] + np.cumsum(np.sort(gain[1:])[::-1]), atol=1e-12)
+    gain = np.random.default_rng(0).normal(size=n)
+    path, star = np.arange(-1, n - 1), np.append(-1, np.zeros(n - 1, int))
+    ends = np.array([n], dtype=np.int64)
+    for kind in KINDS:
+        solver = algorithm_of(_large(kind, path), n)
+        wanted = {"tree": gain.sum(), "leaf": gain.sum(), "closure": max(0.0, np.cumsum(gain).max())}[kind]
+        assert solver.maximize(gain).value == pytest.approx(wanted)
+        assert solver.count() == (n + 1 if kind == "closure" else 1)
+        solver = algorithm_of(_large(kind, star), n)
+        assert solver.count() == {"tree": 2 ** (n - 1) - 1, "leaf": n - 1, "closure": 2 ** (n - 1) + 1}[kind]
+    front = algorithm_of(_large("tree", star), n).front_plan(np.append(0.0, np.ones(n - 1))[None], np.zeros(1))
+    found = front.fronts(gain[None], np.zeros(1), np.zeros(1, int))
+    np.testing.assert_allclose(found.h, gain[0] + np.cumsum(np.sort(gain[1:])[::-1]), atol=1e-12)
+    assert ends[0] == n
+
+
+def _large(kind, parent):
+    n, inner = len(parent), np.flatnonzero(parent >= 0)
+    if kind == "tree":
+        return Tree(np.arange(-1, n), np.append(-1, parent + 1))
+    if kind == "closure":
+        return Closure(inner, parent[inner], None, None)
+    rows = so.Hierarchy([(int(parent[i]), int(i)) for i in inner]).closure
+    return Leaves(rows.indptr, rows.indices)
+
+
+def test_the_example_of_the_docs():
+    solver = algorithm_of(Tree(np.arange(-1, 5), np.array([-1, 0, 1, 1, 2, 2])), 5)
+    found = solver.maximize(np.array([-1, 0.5, -2, -0.3, -0.4]))
+    assert np.flatnonzero(found.z).tolist() == [0, 1, 3] and found.value == pytest.approx(-0.8)
+    both = algorithm_of(Tree(np.array([0, 1]), np.array([-1, -1])), 2)
+    assert both.maximize(np.array([3.0, -2.0])).value == 1.0, "every root is chosen"
+
+
+def test_a_relaxation_answers_only_for_the_best_label():
+    relaxed = Tree(np.array([-1, 0, 1]), np.array([-1, 0, 0]), integer=False)
+    for record in (relaxed, Closure(np.array([1]), np.array([0]), None, None, integer=False)):
+        assert algorithm_of(record, 2).answers == so.Question.ARGMAX
+        assert algorithm_of(record, 2).front_plan(np.ones((1, 2)), np.zeros(1)) is None
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_gains_must_be_finite(value):
-    gain = np.array([0, value, 1, 1, 1])
-    for call in (
-        lambda: tree.needed_child(gain, PARENT),
-        lambda: tree.needed_child_batch(gain[:, None], PARENT),
-        lambda: tree.best_leaf_batch(gain[:, None], PARENT),
-        lambda: tree.k_best(gain, PARENT, 2),
-        lambda: loss_front(gain, PARENT, np.ones(5, int)),
-    ):
-        with pytest.raises(DeclarationError, match="finite"):
-            call()
-
-
-@pytest.mark.parametrize("parent", [[0, 0], [-1, 1], [-1, 2], [-1, -2], [-1], []])
-def test_wrong_parents_are_refused(parent):
-    with pytest.raises(DeclarationError, match="parents before children"):
-        tree.needed_child([1.0, 2.0], np.array(parent, dtype=int))
+@pytest.mark.parametrize("kind", KINDS)
+def test_gains_must_be_finite(value, kind):
+    solver, _ = algorithm(kind, np.array([-1, 0, 0, 1, 1]))
+    with pytest.raises(DeclarationError, match="finite"):
+        solver.maximize_columns(np.array([0, value, 1, 1, 1])[:, None])

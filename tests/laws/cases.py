@@ -20,6 +20,9 @@ S = so.structures
 TREE = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("a", "d"), ("b", "e")])
 DAG = so.Hierarchy([("r", "a"), ("r", "b"), ("a", "c"), ("b", "c"), ("b", "d")])
 FOREST = so.Hierarchy([("a", "c"), ("a", "d"), ("b", "e")])
+PATH = so.Hierarchy([(k, k + 1) for k in range(5)])
+STAR = so.Hierarchy([("r", k) for k in range(5)])
+ONE = so.Hierarchy([], nodes=["a"])
 #: A DAG of many nodes and few sets of leaves.
 LONG = so.Hierarchy([(k, k + 1) for k in range(36)] + [(36, 37), (36, 38), (37, 39), (38, 39), (38, 40), (37, 41)])
 
@@ -168,6 +171,13 @@ def closure(space, upper):
     space.subject_to(*(y[child] <= y[parent] for parent, child in [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5)]))
 
 
+def two_trees(space, upper):
+    """A tree of which some top is chosen, and a tree whose root is always chosen."""
+    y = space.binary("y", 9)
+    space.subject_to(y[1:3] <= y[0], y[1] + y[2] >= y[0], y[0] + y[3] >= 1)
+    space.subject_to(y[4] == 1, y[5:7] <= y[4], y[5] + y[6] >= y[4], y[7:9] <= y[5], y[7] + y[8] >= y[5])
+
+
 def assignment(space, upper):
     x = space.binary("x", (3, 3))
     space.subject_to(x.sum(axis=0) == 1, x.sum(axis=1) == 1)
@@ -239,11 +249,19 @@ CASES: dict[str, Case] = {
     "pairwise of one tag": shipped(S.PairwiseMRF(1), BASIC, 2),
     "pairwise cycle": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (2, 3), (0, 3)]), BASIC, 16),
     "pairwise tree": shipped(S.PairwiseMRF(4, edges=[(0, 1), (1, 2), (1, 3)]), BASIC, 16),
-    "leaf": shipped(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
-    "leaves": shipped(S.HierarchicalLabels(TREE, "leaves"), LISTS, 7),
-    "leaves of a forest": shipped(S.HierarchicalLabels(FOREST, "leaves"), LISTS, 7),
-    "closure": shipped(S.HierarchicalLabels(TREE, "closure"), BASIC | Q.FRONT, 16),
-    "leaf of a dag": shipped(S.HierarchicalLabels(DAG, "leaf"), BASIC, 2),
+    "leaf": shipped(S.HierarchicalLabels(TREE, "leaf"), ALL, 3),
+    "leaf of a forest": shipped(S.HierarchicalLabels(FOREST, "leaf"), ALL, 3),
+    "leaf of a path": shipped(S.HierarchicalLabels(PATH, "leaf"), ALL, 1),
+    "leaf of one node": shipped(S.HierarchicalLabels(ONE, "leaf"), ALL, 1),
+    "leaves": shipped(S.HierarchicalLabels(TREE, "leaves"), ALL, 7),
+    "leaves of a forest": shipped(S.HierarchicalLabels(FOREST, "leaves"), ALL, 7),
+    "leaves of a star": shipped(S.HierarchicalLabels(STAR, "leaves"), ALL, 31),
+    "leaves of one node": shipped(S.HierarchicalLabels(ONE, "leaves"), ALL, 1),
+    "closure": shipped(S.HierarchicalLabels(TREE, "closure"), ALL, 16),
+    "closure of a forest": shipped(S.HierarchicalLabels(FOREST, "closure"), ALL, 15),
+    "closure of a path": shipped(S.HierarchicalLabels(PATH, "closure"), ALL, 7),
+    "closure of one node": shipped(S.HierarchicalLabels(ONE, "closure"), ALL, 2),
+    "leaf of a dag": shipped(S.HierarchicalLabels(DAG, "leaf"), ALL, 2),
     "leaves of a dag": shipped(S.HierarchicalLabels(DAG, "leaves"), BASIC, 3),
     "leaves of a long dag": shipped(S.HierarchicalLabels(LONG, "leaves"), BASIC, 7),
     "closure of a dag": shipped(S.HierarchicalLabels(DAG, "closure"), BASIC, 9),
@@ -286,7 +304,8 @@ CASES: dict[str, Case] = {
     "directed tour": shipped(S.Tour(directed=True), Q(0), 6, zeros(4, 4, 1)),
     "declared choice": declared(one_of, BASIC, 4),
     "declared tags": declared(free, BASIC, 16),
-    "declared closure": declared(closure, BASIC, 16),
+    "declared closure": declared(closure, ALL, 16),
+    "two trees": declared(two_trees, ALL, 49),
     "declared closure of a dag": declared(closure_of_a_dag, BASIC, 13),
     "two chains": declared(two_chains, BASIC, 16),
     "declared assignment": declared(assignment, BASIC, 6),
@@ -297,12 +316,16 @@ CASES: dict[str, Case] = {
     "algorithm of a user": Case(listed, BASIC | SUMS, 11),
     "copied chain": copied(S.Chain(3), BASIC, 27, zeros(3, 1)),
     "copied segments": copied(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
-    "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), LISTS, 3),
-    "copied leaves": copied(S.HierarchicalLabels(TREE, "leaves"), BASIC, 7),
+    "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), ALL, 3),
+    "copied leaf of a dag": copied(S.HierarchicalLabels(DAG, "leaf"), ALL, 2),
+    "copied leaves": copied(S.HierarchicalLabels(TREE, "leaves"), ALL, 7),
+    "copied leaves of a forest": copied(S.HierarchicalLabels(FOREST, "leaves"), ALL, 7),
+    "copied leaves of a star": copied(S.HierarchicalLabels(STAR, "leaves"), BASIC, 31),
     "copied unmatched items": copied(S.Assignment(2, unmatched=True), BASIC, 7, zeros(2, 2, 1)),
     "copied tags": copied(S.MultiLabel(5, 1, 2), BASIC, 15),
     "copied pairs": copied(S.PairwiseMRF(4), BASIC | Q.FRONT, 16),
-    "copied closure": copied(S.HierarchicalLabels(TREE, "closure"), BASIC, 16),
+    "copied closure": copied(S.HierarchicalLabels(TREE, "closure"), ALL, 16),
+    "copied closure of a path": copied(S.HierarchicalLabels(PATH, "closure"), ALL, 7),
     "copied exclusive": copied(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
     "copied arborescence": copied(S.Arborescence(), ALL, 16, zeros(4, 4, 1)),
     "copied labelled arborescence": copied(S.LabelledArborescence(2), ALL, 12, zeros(3, 3, 1)),

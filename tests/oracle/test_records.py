@@ -63,6 +63,11 @@ def tree(space):
     space.subject_to(y[0] == 1)
 
 
+def leaves(space):
+    y = space.binary("y", 5)
+    space.subject_to(y[0] == y[2] + y[3], y[1] == y[2] + y[3] + y[4], y[2:].sum() == 1)
+
+
 SPACES = {
     "Box": box,
     "Simplices": simplices,
@@ -73,6 +78,7 @@ SPACES = {
     "Path": path,
     "GroupForest": forest,
     "Tree": tree,
+    "Leaves": leaves,
 }
 #: The record of the tree, whose root is a fixed column in the recognised one.
 WHOLE_TREE = R.Tree(column=range(6), parent=[-1, 0, 0, 1, 1, 2])

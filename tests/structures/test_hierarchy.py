@@ -79,12 +79,15 @@ def test_labels_by_definition_and_the_best_of_them(instance):
             assert relaxed.value == pytest.approx(best, abs=1e-7)
 
 
-def test_front_is_left_to_the_search_where_it_is_too_long_or_not_counting():
-    model = HierarchicalLabels(THING, "leaves")
-    c = np.ones(5)
-    assert model.oracle().front((c, 0), (np.sqrt([1, 2, 3, 4, 5]), 0)) is None
-    assert model.oracle().front((c, 0), ([0.0] * 5, 0)) is not None
-    assert model.oracle().front((c, 0), ([1, 1, 1, 1, 1e5], 0)) is None
+@pytest.mark.parametrize("kind", KINDS)
+def test_trees_have_fronts_for_every_loss(kind):
+    model = HierarchicalLabels(THING, kind)
+    labels, c = labels_by_definition(THING, kind), np.array([0.3, -1.0, 0.5, 0.2, -0.7])
+    for g in (np.sqrt([1, 2, 3, 4, 5]), np.zeros(5), np.array([1, 1, 1, 1, -1e7]), np.array([1, -1, 1 / 2, -1 / 3, 2])):
+        found = model.oracle().front((c, 0), (g, 0))
+        own, points = np.column_stack([found @ c, found @ g]), np.column_stack([labels @ c, labels @ g])
+        assert as_set(found) <= as_set(labels)
+        assert all((own >= point - 1e-9).all(axis=1).any() for point in points)
     assert HierarchicalLabels(DIAMOND, "closure").oracle().front((c, 0), (c, 0)) is None
 
 

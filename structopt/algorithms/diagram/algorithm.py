@@ -25,7 +25,7 @@ from structopt.algorithms.diagram.k_best import k_best_labels
 from structopt.algorithms.diagram.longest_path import best_label, best_labels
 from structopt.algorithms.diagram.side_constraints import GAVE_UP, NO_LABEL, best_within
 from structopt.algorithms.diagram.sums import covariances, expectations, log_sums, sample_labels
-from structopt.algorithms.fronts import FrontPlan
+from structopt.algorithms.fronts import FrontPlan, nondominated
 from structopt.algorithms.question import Question, per_question
 from structopt.backends.base import SideConstraints
 from structopt.errors import InfeasibleSpace
@@ -170,19 +170,19 @@ class PathsAlgorithm(Algorithm):
             chunk = front_chunk(self._arrays, h[None], levels, _MOST_ENTRIES)
             if chunk[0]:
                 best = chunk[1][: levels[3][1]]  # a single example is not stored in lanes
-                # From the largest loss downwards, a level counts if its h exceeds the h of all levels before it.
-                places = np.arange(len(best))[::-1]
-                before = np.concatenate([[-np.inf], np.maximum.accumulate(best[::-1])[:-1]])
-                places = places[best[::-1] > before][::-1]
-                Z = np.empty((len(places), len(h)))
-                for row, place in enumerate(places.tolist()):
-                    decode_levels(self._arrays, h[None], levels, chunk, np.array([place]), Z[row : row + 1])
+                places = nondominated(best, np.arange(float(len(best))))
+                k, Z = len(places), np.empty((len(places), len(h)))
+                loss = np.zeros(k, dtype=np.int64)
+                again = k, chunk[1], loss, np.ones(k, dtype=np.int64)
+                decode_levels(self._arrays, np.tile(h, (k, 1)), (loss, *levels[1:]), again, places, Z)
                 return Z[np.argsort(-(Z @ h), kind="stable")]
         Z = pareto_front(self._arrays, h, g, _MOST_PAIRS)
         return Z if len(Z) else None
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
         """Return tables of the best h by level of the loss, or None if losses are not multiples of one number."""
+        if Question.FRONT not in self.answers:
+            return None
         losses = _writable(G)
         quanta = quanta_of(self._arrays, losses)
         if (quanta == 0.0).any():

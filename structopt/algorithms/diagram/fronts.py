@@ -51,7 +51,7 @@ from structopt._jit.lanes import (
 from structopt.algorithms.diagram.diagram import Diagram
 from structopt.algorithms.diagram.k_best import longer
 from structopt.algorithms.diagram.longest_path import arc_weights, weight_lanes, write_pairs
-from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
+from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated, common_unit
 from structopt.errors import DeclarationError
 
 __all__ = [
@@ -209,29 +209,11 @@ def _same(a: Any, b: Any) -> bool:
 
 @kernel
 def quanta_of(arrays: Any, G: Any) -> Any:
-    """Return for each row the number that divides all losses of arcs: 1, the least loss, or 0 if there is none."""
+    """Return for each row the `common_unit` of the losses of arcs."""
     quanta = np.empty(len(G))
     for i in range(len(G)):
-        quanta[i] = quanta[i - 1] if i and _same(G[i], G[i - 1]) else _quantum(arc_weights(arrays, G[i]))
+        quanta[i] = quanta[i - 1] if i and _same(G[i], G[i - 1]) else common_unit(arc_weights(arrays, G[i]))
     return quanta
-
-
-@kernel
-def _quantum(weight: Any) -> float:
-    whole, least = True, np.inf
-    for k in range(len(weight)):
-        # Levels beyond 1e6 make the table too long, and much larger levels overflow 64-bit integers.
-        if weight[k] != np.rint(weight[k]) or abs(weight[k]) > 1e6:
-            whole = False
-        if weight[k] != 0.0 and abs(weight[k]) < least:
-            least = abs(weight[k])
-    if whole:
-        return 1.0
-    for k in range(len(weight)):
-        level = weight[k] / least
-        if abs(level - np.rint(level)) > 1e-9 or abs(level) > 1e6:
-            return 0.0
-    return least
 
 
 @kernel

@@ -10,7 +10,7 @@ from structopt.algorithms.diagram.diagram import Diagram
 from structopt.recognize import GroupForest, Path, recognize, recognize_paths
 from structopt.space.compiled import CompiledSpace, FloatArray
 
-__all__ = ["diagram_of_paths", "path_diagram"]
+__all__ = ["arc_diagram", "diagram_of_paths", "path_diagram"]
 
 
 def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
@@ -42,18 +42,27 @@ def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64
     number[nodes] = np.arange(nodes.size)
     number[path.sinks] = np.append(number[path.sources[1:]], nodes.size)
     arcs = np.flatnonzero(inner[path.tail] & (number[path.head] >= 0))
-    arcs = arcs[np.argsort(number[path.tail[arcs]], kind="stable")]
-    ptr = np.zeros(nodes.size + 2, dtype=np.int64)
-    np.cumsum(np.bincount(number[path.tail[arcs]], minlength=nodes.size), out=ptr[1:-1])
-    ptr[-1] = ptr[-2]
-    each = np.arange(arcs.size + 1, dtype=np.int32)  # one label per arc
+    return arc_diagram(number[path.tail[arcs]], number[path.head[arcs]], columns[arcs], const, space)
+
+
+def arc_diagram(
+    tail: IntArray, head: IntArray, column: IntArray, const: FloatArray, space: CompiledSpace | None = None
+) -> Diagram:
+    """Return the graph of some arcs as a diagram; an arc sets its column to 1, or nothing if its column is -1.
+
+    Node 0 is the root, the node with the largest number the terminal, and each tail is smaller than its head.
+    """
+    order = np.argsort(tail, kind="stable")
+    decided, label = np.unique(column[order], return_inverse=True)
+    variables = decided[decided >= 0]
+    n_nodes = int(head.max(initial=0)) + 1
     return Diagram(
-        ptr=ptr.astype(np.int32),
-        head=number[path.head[arcs]].astype(np.int32),
-        label=each[:-1],
-        label_ptr=each,
-        label_variable=columns[arcs].astype(np.int32),
-        label_value=np.ones(arcs.size),
+        ptr=np.searchsorted(tail[order], np.arange(n_nodes + 1)).astype(np.int32),
+        head=head[order].astype(np.int32),
+        label=label.astype(np.int32),
+        label_ptr=np.append(0, np.cumsum(decided >= 0)).astype(np.int32),
+        label_variable=variables.astype(np.int32),
+        label_value=np.ones(variables.size),
         const=const,
         space=space,
     )

@@ -12,7 +12,7 @@ def patch(name: str, area: str, file: str, old: str, new: str, laws: str = "", t
 patch("lawler_forgets_forbidden_decisions", "algorithms", "algorithms/lawler.py",
       "kept = forbidden if q == position else key[q]", "kept = key[q]")
 patch("front_of_a_product_is_cut_off", "algorithms", "algorithms/product.py",
-      "kept = order[sums[order, 1] > before]", "kept = order[sums[order, 1] > before][:2]",
+      "kept = nondominated(sums[:, 0], sums[:, 1])", "kept = nondominated(sums[:, 0], sums[:, 1])[:2]",
       laws="tests/laws/test_laws.py -k path")
 patch("embedding_forgets_its_fixed_part", "algorithms", "algorithms/embedding.py",
       "own = self._algorithm.front_plan(self._free(G), g_const + G @ self._template)",

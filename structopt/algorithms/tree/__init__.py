@@ -1,1 +1,0 @@
-"""Labels of trees: the best leaf, sets of leaves, closures."""
