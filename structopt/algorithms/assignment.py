@@ -1,185 +1,202 @@
-"""Bipartite assignment: every row to its own column, n <= m (docs/mathematics/oracles#assignment).
+"""Bipartite matching: every row gets its own column (docs/mathematics/oracles#assignment).
 
-`assign` is a shortest-augmenting-path kernel that can keep its column prices from call to call. ``-inf`` forbids a
-pair. Ties: no rule is guaranteed; without kept prices the answer depends on the scores only.
+The kernels find shortest augmenting paths, and they can keep column prices from call to call. A score of ``-inf``
+forbids a pair. Ties: no rule is guaranteed; without kept prices the answer depends on the scores only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
-from typing import NamedTuple
+from functools import lru_cache, partial
 
 import numpy as np
-import numpy.typing as npt
 
-from structopt._jit import (
-    BAD_NUMBER,
-    INFEASIBLE,
-    SOLVED,
-    FloatArray,
-    IntArray,
-    fail,
-    floats,
-    kernel,
-    unusable,
-)
+from structopt._jit import BAD_NUMBER, INFEASIBLE, SOLVED, FloatArray, IntArray, fail, kernel, unusable
 from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Solutions
-from structopt.algorithms.lawler import BoolArray, best_first, no_good_labels
+from structopt.algorithms.base import Algorithm, Optimum, Solutions
+from structopt.algorithms.lawler import BoolArray, best_first
 from structopt.algorithms.lawler import k_best as lawler_k_best
-from structopt.algorithms.question import per_question
+from structopt.algorithms.product import Product
+from structopt.algorithms.question import Question, per_question
 from structopt.algorithms.warm_starts import WarmStarts
-from structopt.errors import DeclarationError
 from structopt.recognize import Assignment, Record
 
-__all__ = ["BipartiteMatching", "assign", "assign_batch", "augment_rows", "k_best", "match_batch"]
-
-#: Entries of the padded score matrices that are solved in one call.
-_PIECE = 1 << 17
+__all__ = ["AssignmentAlgorithm", "augment_rows", "best_columns", "complete_matching", "matrix_of"]
 
 _NUMBERS = "a pair's score (or a kept price) is NaN or +inf; scores are finite, or -inf where a pair is forbidden."
 _EMPTY = "no assignment avoids the forbidden pairs: some rows share too few columns."
 
 
-def assign(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[IntArray, float]:
-    """The best assignment of rows to columns.
+class AssignmentAlgorithm(Algorithm):
+    """Best matchings of a bipartite graph in which some nodes must be matched.
+
+    A matching is an assignment of the rows (the left nodes) of a larger table. A row that may stay free has a dummy
+    column of its own, and a column that may stay free has a dummy row of its own if others must be matched. Dummies
+    score 0. Column prices are kept by key if the table is square.
 
     Parameters
     ----------
-    C : array_like, shape (n, m), n <= m
-        Scores, maximised.
-    prices : ndarray, shape (m,), optional
-        Column prices of an earlier call, updated in place: a warm start for a score matrix that drifts. Start with
-        zeros. Without effect if n < m, where unmatched columns must have price 0.
-
-    Returns
-    -------
-    columns : ndarray of int64, shape (n,)
-    value : float
+    record : Assignment
+        A graph of one block.
 
     Examples
     --------
-    >>> columns, value = assign([[3, 1, 2], [2, 4, 6], [0, 2, 5]])
-    >>> columns.tolist(), value
-    ([0, 1, 2], 12.0)
+    >>> import numpy as np
+    >>> algorithm = AssignmentAlgorithm(complete_matching(3, 3))
+    >>> algorithm.k_best(np.array([3.0, 1, 2, 2, 4, 6, 0, 2, 5]), 3).values
+    array([12., 11.,  8.])
     """
-    scores = floats(C, "C", 2)
-    _check_shape(*scores.shape)
-    kept = np.zeros(scores.shape[1]) if prices is None else prices
-    _check_prices(kept, (scores.shape[1],))
-    columns, value, status = augment_rows(scores, kept)
-    if status:
-        fail(status, _NUMBERS, _EMPTY)
-    return columns, value
+
+    name = "linear assignment"
+    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
+    steps = per_question(
+        argmax="rows^2 x columns",
+        k_best="k x rows^2 x columns",
+        outside="forbidden x rows^2 x columns",
+    )
+
+    def __init__(self, record: Assignment) -> None:
+        self._left, self._right = np.array(record.left), np.array(record.right)
+        n, m = record.left_required.size, record.right_required.size
+        optional = np.flatnonzero(~record.left_required)
+        needed = record.right_required.any() and not (n == m and not optional.size)
+        dummies = m if needed else 0
+        #: The larger table without the scores of pairs, which are at the places `_place` of it.
+        self._table = np.full((n + dummies, m + (n if needed else optional.size)), -np.inf)
+        if needed:
+            self._table[n:, m:] = 0.0
+            free = np.flatnonzero(~record.right_required)
+            self._table[n + free, free] = 0.0
+            self._table[optional, m + optional] = 0.0
+        else:
+            self._table[optional, m + np.arange(optional.size)] = 0.0
+        self._n, self._m = n, m
+        self._place = self._left * self._table.shape[1] + self._right
+        self._prices = WarmStarts(partial(_no_prices, self._table.shape[1]))
+
+    @classmethod
+    def of_record(cls, record: Record, n: int) -> Algorithm:
+        assert isinstance(record, Assignment)
+        blocks = len(record.left_ptr) - 1
+        if blocks == 1:
+            return cls(record)
+        block = np.repeat(np.arange(blocks), np.diff(record.left_ptr))[record.left]
+        order = np.argsort(block, kind="stable")
+        parts: list[tuple[IntArray, Algorithm]] = []
+        for b, columns in enumerate(np.split(order, np.cumsum(np.bincount(block, minlength=blocks))[:-1])):
+            rows, others = (slice(*ptr[b : b + 2].tolist()) for ptr in (record.left_ptr, record.right_ptr))
+            own = Assignment(
+                record.left[columns] - rows.start,
+                record.right[columns] - others.start,
+                record.left_required[rows],
+                record.right_required[others],
+                np.array([0, rows.stop - rows.start]),
+                np.array([0, others.stop - others.start]),
+            )
+            parts.append((columns, cls(own)))
+        return Product(parts)
+
+    @property
+    def keeps_prices(self) -> bool:
+        """Whether the prices of a call make the next call for similar scores faster."""
+        return self._table.shape[0] == self._table.shape[1]
+
+    def partners(
+        self, C: FloatArray, prices: FloatArray | None = None, n_jobs: int = 1, Z: FloatArray | None = None
+    ) -> tuple[IntArray, FloatArray]:
+        """Return the right node of each left node, -1 for none, and the values, for each row of `C`.
+
+        `prices` are updated in place, and `Z` (zeros) gets the points.
+        """
+        C = C if C.flags.writeable else C.copy()  # numba would compile the kernel again
+        partner, values = np.empty((len(C), self._n), dtype=np.int64), np.empty(len(C))
+        kept = _no_prices(self._table.shape[1], len(C)) if prices is None else prices
+        points = np.empty((len(C), 0)) if Z is None else Z
+
+        def work(first: int, last: int) -> None:
+            own = slice(first, last)
+            results = partner[own], values[own], points[own]
+            status, i = _match(C[own], self._table, self._place, self._right, self._left, kept[own], self._m, *results)
+            if status:
+                fail(status, _NUMBERS, _EMPTY, first + i)
+
+        in_threads(work, len(C), n_jobs)
+        return partner, values
+
+    def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:
+        Z = np.zeros((1, c.size))
+        kept = self._prices[key] if key is not None and self.keeps_prices else None
+        value = float(self.partners(c[None], kept, Z=Z)[1][0])
+        return Optimum(Z[0], value, value)
+
+    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
+        Z = np.zeros(C.shape)
+        values = self.partners(C, self._prices.batch(keys) if self.keeps_prices else None, n_jobs, Z)[1]
+        return Solutions(Z, values, values.copy())
+
+    def k_best(self, c: FloatArray, k: int) -> Solutions:
+        if k < 1:
+            return Solutions.stacked([], c.size)
+        scores = self._table.copy()
+        scores.reshape(-1)[self._place] = c
+        columns, value, status = augment_rows(scores, np.zeros(scores.shape[1]))
+        if status:
+            fail(status, _NUMBERS, _EMPTY)
+
+        def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
+            return _branch(scores, label, position, forbidden)
+
+        labels, values = lawler_k_best(best_first(columns[: self._n], value, branch, scores.shape[1]), k)
+        Z = (np.array(labels, dtype=np.int64)[:, self._left] == self._right).astype(np.float64)
+        return Solutions(Z, values, values)
 
 
-def assign_batch(C: npt.ArrayLike, prices: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
-    """`assign` for every matrix of `C`, shape (N, n, m), with prices of shape (N, m).
+def _no_prices(width: int, n: int) -> FloatArray:
+    return np.zeros((n, width))
 
-    Examples
-    --------
-    >>> columns, values = assign_batch([[[3, 1], [2, 4]], [[0, 5], [5, 0]]])
-    >>> columns.tolist(), values.tolist()
-    ([[0, 1], [1, 0]], [7.0, 10.0])
+
+@lru_cache(maxsize=256)
+def complete_matching(rows: int, columns: int, unmatched: bool = False) -> Assignment:
+    """Return the record of all pairs of rows and columns; pair (i, j) is the variable ``i * columns + j``."""
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    sides = [(row, np.full(rows, not unmatched)), (column, np.full(columns, rows == columns and not unmatched))]
+    (left, left_required), (right, right_required) = sides if rows <= columns else sides[::-1]
+    ends = np.array([0, min(rows, columns)]), np.array([0, max(rows, columns)])
+    return Assignment(left, right, left_required, right_required, *ends)
+
+
+@lru_cache(maxsize=256)
+def _complete(rows: int, columns: int, unmatched: bool) -> AssignmentAlgorithm:
+    return AssignmentAlgorithm(complete_matching(rows, columns, unmatched))
+
+
+def best_columns(
+    scores: FloatArray, unmatched: bool = False, prices: FloatArray | None = None, n_jobs: int = 1
+) -> tuple[IntArray, FloatArray]:
+    """Return the column of each row, -1 for none, and the values, for each table of scores (n, rows, columns).
+
+    The `prices` of square tables, shape (n, columns), are updated in place.
     """
-    scores = floats(C, "C", 3)
-    count, n, m = scores.shape
-    _check_shape(n, m)
-    kept = np.zeros((count, m)) if prices is None else prices
-    _check_prices(kept, (count, m))
-    columns, values, status, index = _assign_batch(scores, kept)
-    if status:
-        fail(status, _NUMBERS, _EMPTY, index)
-    return columns, values
+    count, rows, columns = scores.shape
+    algorithm = _complete(rows, columns, unmatched)
+    flat = np.ascontiguousarray(scores, dtype=np.float64).reshape(count, rows * columns)
+    found, values = algorithm.partners(flat, prices if algorithm.keeps_prices else None, n_jobs)
+    if rows <= columns:
+        return found, values
+    wide = np.full((count, rows + 1), -1, dtype=np.int64)  # the last column for columns without a row
+    wide[np.arange(count)[:, None], found] = np.arange(columns)
+    return wide[:, :rows], values
 
 
-def match_batch(
-    C: npt.ArrayLike, rows_required: npt.ArrayLike | bool = False, columns_required: npt.ArrayLike | bool = False
-) -> IntArray:
-    """The best matchings in which required rows and columns are matched and the others at most once.
-
-    Each is an assignment of larger matrices: row i may go to a dummy column of its own if it is not required, and
-    column j to its own dummy row. Pairs of dummies score 0. If no column is required, there are no dummy rows.
-
-    Parameters
-    ----------
-    C : array_like, shape (N, n, m)
-        Scores of the pairs, any n and m.
-    rows_required, columns_required : bool or array_like of bool
-
-    Returns
-    -------
-    columns : ndarray of int64, shape (N, n)
-        The column of each row, or -1.
-
-    Examples
-    --------
-    >>> match_batch([[[-1.0, 2], [-3, -2]]], rows_required=[True, False])
-    array([[ 1, -1]])
-    """
-    scores = floats(C, "C", 3)
-    count, n, m = scores.shape
-    rows = np.broadcast_to(np.asarray(rows_required, dtype=np.bool_), (n,))
-    columns = np.broadcast_to(np.asarray(columns_required, dtype=np.bool_), (m,))
-    dummies = m if columns.any() else 0
-    wide = np.full((n + dummies, m + n), -np.inf)
-    wide[n:, m:] = 0.0
-    wide[np.arange(n), m + np.arange(n)] = np.where(rows, -np.inf, 0.0)
-    wide[n + np.arange(dummies), np.arange(dummies)] = np.where(columns[:dummies], -np.inf, 0.0)
-    chosen = np.empty((count, n), dtype=np.int64)
-    size = max(1, _PIECE // max(1, wide.size))
-    for first in range(0, count, size):
-        own = slice(first, first + size)
-        padded = np.tile(wide, (len(scores[own]), 1, 1))
-        padded[:, :n, :m] = scores[own]
-        chosen[own] = assign_batch(padded)[0][:, :n]
-    return np.where(chosen < m, chosen, -1)
-
-
-def k_best(C: npt.ArrayLike, k: int, forbid: npt.ArrayLike | None = None) -> tuple[IntArray, FloatArray]:
-    """The k best assignments that are not in a list of excluded ones, best first (Murty).
-
-    Parameters
-    ----------
-    C : array_like, shape (n, m), n <= m
-    k : int
-    forbid : array_like of int, shape (n_no_goods, n), optional
-
-    Returns
-    -------
-    columns : ndarray of int64, shape (found, n), found <= k
-    values : ndarray, shape (found,)
-
-    Examples
-    --------
-    >>> columns, values = k_best([[3, 1, 2], [2, 4, 6], [0, 2, 5]], 3)
-    >>> columns.tolist(), values.tolist()
-    ([[0, 1, 2], [0, 2, 1], [1, 0, 2]], [12.0, 11.0, 8.0])
-    """
-    scores = floats(C, "C", 2)
-    first, value = assign(scores)
-
-    def branch(label: IntArray, position: int, forbidden: BoolArray) -> tuple[IntArray, FloatArray, IntArray]:
-        return _branch(scores, label, position, forbidden)
-
-    no_goods = no_good_labels(forbid, len(first))
-    labels, values = lawler_k_best(best_first(first, value, branch, scores.shape[1]), k, no_goods)
-    return np.array(labels, dtype=np.int64).reshape(len(labels), len(first)), values
-
-
-def _check_prices(kept: FloatArray, shape: tuple[int, ...]) -> None:
-    """Prices are written to in place: they must be an array that can be."""
-    good = isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape
-    if not (good and kept.flags.c_contiguous and kept.flags.writeable):
-        raise DeclarationError(f"prices must be a contiguous float64 array of shape {shape} that can be written to.")
-
-
-def _check_shape(n: int, m: int) -> None:
-    if n > m:
-        raise DeclarationError(
-            f"{n} rows cannot each have one of {m} columns; transpose C, or use match() to leave rows out."
-        )
+def matrix_of(columns: IntArray, shape: tuple[int, int]) -> FloatArray:
+    """Return the 0/1 matrix with a one in each row's column; -1 leaves a row empty."""
+    flat = np.zeros(shape[0] * shape[1])
+    rows = np.arange(shape[0])
+    if columns.min(initial=0) < 0:
+        rows = rows[columns >= 0]
+        columns = columns[rows]
+    flat[rows * shape[1] + columns] = 1.0
+    return flat.reshape(shape)
 
 
 @kernel
@@ -298,7 +315,7 @@ def _solve(
 
 @kernel
 def augment_rows(C: FloatArray, prices: FloatArray) -> tuple[IntArray, float, int]:
-    """`assign` without its checks, for kernels: columns, value and status; the prices are updated in place."""
+    """Return the column of each row, the value and a status; the prices are updated in place."""
     n, m = C.shape
     column = np.empty(n, np.int64)
     bad = False
@@ -313,30 +330,52 @@ def augment_rows(C: FloatArray, prices: FloatArray) -> tuple[IntArray, float, in
 
 
 @kernel
-def _assign_batch(C: FloatArray, prices: FloatArray) -> tuple[IntArray, FloatArray, int, int]:
-    count, n, m = C.shape
-    columns = np.empty((count, n), np.int64)
-    values = np.empty(count)
-    u, distance = np.empty(n), np.empty(m)
-    row, via, todo = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.int64)
-    for i in range(count):
-        bad = False
-        for j in range(m):
+def _match(
+    C: FloatArray,
+    table: FloatArray,
+    place: IntArray,
+    right: IntArray,
+    left: IntArray,
+    prices: FloatArray,
+    m: int,
+    partner: IntArray,
+    values: FloatArray,
+    Z: FloatArray,
+) -> tuple[int, int]:
+    """Solve a table for each row of C, whose entries are at `place` in it; return a status and the failing row."""
+    height, width = table.shape
+    scores = table.copy()
+    flat = scores.ravel()
+    u, distance = np.empty(height), np.empty(width)
+    column, row = np.empty(height, np.int64), np.empty(width, np.int64)
+    via, todo = np.empty(width, np.int64), np.empty(width, np.int64)
+    for i in range(C.shape[0]):
+        bad = unusable(C[i])
+        for j in range(width):
             bad |= not (abs(prices[i, j]) < np.inf)
-        if bad or unusable(C[i].ravel()):
-            return columns, values, BAD_NUMBER, i
-        values[i], status = _solve(C[i], u, prices[i], columns[i], row, distance, via, todo)
+        if bad:
+            return BAD_NUMBER, i
+        for q in range(place.size):
+            flat[place[q]] = C[i, q]
+        values[i], status = _solve(scores, u, prices[i], column, row, distance, via, todo)
         if status:
-            return columns, values, status, i
-    return columns, values, SOLVED, -1
+            return status, i
+        for k in range(partner.shape[1]):
+            partner[i, k] = column[k] if column[k] < m else -1
+        for q in range(Z.shape[1]):
+            Z[i, q] = 1.0 if column[left[q]] == right[q] else 0.0
+    return SOLVED, -1
 
 
 @kernel
 def _branch(
     C: FloatArray, label: IntArray, position: int, forbidden: BoolArray
 ) -> tuple[IntArray, FloatArray, IntArray]:
-    """The new cells of `lawler.best_first`: rows before q keep their columns, the rest is solved without them."""
-    n, m = C.shape
+    """Return the new cells of `lawler.best_first`: rows before q keep their columns, the rest is solved without them.
+
+    The rows after the label's are dummies, which follow from the others.
+    """
+    n, (height, m) = label.size, C.shape
     cells = n - position
     labels = np.empty((cells, n), np.int64)
     values = np.full(cells, -np.inf)
@@ -351,8 +390,8 @@ def _branch(
                 free[width] = j
                 width += 1
         taken[label[q]] = True
-        rest = np.empty((n - q, width))
-        for i in range(n - q):
+        rest = np.empty((height - q, width))
+        for i in range(height - q):
             for w in range(width):
                 rest[i, w] = C[q + i, free[w]]
         for w in range(width):
@@ -366,82 +405,3 @@ def _branch(
                 value += C[i, labels[q - position, i]]
             values[q - position] = value
     return labels, values, np.arange(position, n)
-
-
-class _Block(NamedTuple):
-    """One connected part of a bipartite graph."""
-
-    columns: IntArray  # of its pairs
-    left: IntArray
-    right: IntArray
-    shape: tuple[int, int]
-    left_required: BoolArray
-    right_required: BoolArray
-
-    @property
-    def takes_all_rows(self) -> bool:
-        """Whether a matching is an assignment of all rows, without dummies."""
-        return bool(self.left_required.all() and (self.shape[0] == self.shape[1] or not self.right_required.any()))
-
-    def solve(self, scores: FloatArray, prices: FloatArray, chosen: IntArray, first: int, last: int) -> None:
-        """Write the columns of the rows of some examples into `chosen`, -1 for a row without any."""
-        part = slice(first, last)
-        if self.takes_all_rows:
-            chosen[part], _ = assign_batch(scores[part], prices[part])
-        else:
-            chosen[part] = match_batch(scores[part], self.left_required, self.right_required)
-
-
-def _no_prices(width: int, n: int) -> FloatArray:
-    return np.zeros((n, width))
-
-
-class BipartiteMatching(Algorithm):
-    """Best matchings of bipartite graphs in which some nodes must be matched, block by block.
-
-    Parameters
-    ----------
-    arrays : structopt.recognize.Assignment
-        The graph; see there.
-    """
-
-    name = "linear assignment"
-    steps = per_question(argmax="rows^2 x columns")
-
-    def __init__(self, arrays: Assignment) -> None:
-        block_of_left = np.repeat(np.arange(len(arrays.left_ptr) - 1), np.diff(arrays.left_ptr))
-        self._n = len(arrays.left)
-        self._blocks = []
-        for b in range(len(arrays.left_ptr) - 1):
-            columns = np.flatnonzero(block_of_left[arrays.left] == b)
-            rows = slice(arrays.left_ptr[b], arrays.left_ptr[b + 1])
-            others = slice(arrays.right_ptr[b], arrays.right_ptr[b + 1])
-            block = _Block(
-                columns,
-                arrays.left[columns] - rows.start,
-                arrays.right[columns] - others.start,
-                (int(rows.stop - rows.start), int(others.stop - others.start)),
-                arrays.left_required[rows],
-                arrays.right_required[others],
-            )
-            self._blocks.append(block)
-        self._prices = [WarmStarts(partial(_no_prices, block.shape[1])) for block in self._blocks]
-
-    @classmethod
-    def of_record(cls, record: Record, n: int) -> BipartiteMatching:
-        assert isinstance(record, Assignment)
-        return cls(record)
-
-    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        Z = np.zeros((len(C), self._n))
-        for block, prices in zip(self._blocks, self._prices, strict=True):
-            scores = np.full((len(C), *block.shape), -np.inf)
-            scores[:, block.left, block.right] = C[:, block.columns]
-            chosen = np.empty((len(C), block.shape[0]), dtype=np.int64)
-            square = block.shape[0] == block.shape[1]
-            kept = prices.batch(keys) if square and block.takes_all_rows else None
-            if kept is None:
-                kept = _no_prices(block.shape[1], len(C))
-            in_threads(partial(block.solve, scores, kept, chosen), len(C), n_jobs)
-            Z[:, block.columns] = chosen[:, block.left] == block.right
-        return Solutions.of_labels(C, Z)

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from structopt.algorithms.assignment import BipartiteMatching
+from structopt.algorithms.assignment import AssignmentAlgorithm
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.box import BoxAlgorithm
 from structopt.algorithms.cardinality import CardinalityAlgorithm
@@ -46,7 +46,7 @@ ALGORITHMS: dict[type[Record], type[Algorithm]] = {
     Cardinality: CardinalityAlgorithm,
     Closure: ClosureAlgorithm,
     Pairwise: PairwiseAlgorithm,
-    Assignment: BipartiteMatching,
+    Assignment: AssignmentAlgorithm,
     Path: PathAlgorithm,
     GroupForest: GroupForestAlgorithm,
     Tree: TreeAlgorithm,

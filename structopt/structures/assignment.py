@@ -10,8 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
-from structopt.algorithms.base import Algorithm
-from structopt.algorithms.matching import AssignmentAlgorithm, assign_in_threads, matrix_of
+from structopt.algorithms.assignment import best_columns, complete_matching, matrix_of
 from structopt.checks import checked, floats, numeric, reshaped, shown
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Shared, check_data_set
@@ -21,6 +20,7 @@ from structopt.model.block_losses import BlockLosses
 from structopt.model.codec import BatchCodec
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference
+from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.choices import ChoiceInference, Choices
@@ -176,7 +176,13 @@ class Assignment(Model):
             if loss == "footrule" and unmatched:
                 raise DeclarationError("The footrule is not defined for unmatched rows; use loss='hamming'.")
         self._kind = loss
-        super().__init__(self._program, {"y": Shared(intercept=intercept)}, key=self.shape, solver=solver)
+        super().__init__(
+            self._program,
+            {"y": Shared(intercept=intercept)},
+            key=self.shape,
+            solver=solver,
+            record=self._record_of,
+        )
 
     def shape(self, x: Any) -> tuple[int, int]:
         """Rows and columns of an input; a pair of integers stands for itself.
@@ -224,9 +230,8 @@ class Assignment(Model):
         space.subject_to(of_column == 1 if whole else of_column <= 1, name="column")
         return space
 
-    def algorithm(self, x: Any) -> Algorithm:
-        """Shortest augmenting paths."""
-        return AssignmentAlgorithm(*self.shape(x), self.unmatched)
+    def _record_of(self, x: Any) -> Record:
+        return complete_matching(*self.shape(x), self.unmatched)
 
     def block_losses(self, x: Any = None) -> BlockLosses:
         """The loss of the one block, which depends on its shape."""
@@ -309,7 +314,7 @@ class Assignment(Model):
             return np.where(table.max(axis=1) > 0.5, table.argmax(axis=1), -1)
         # The remainder of a row to 1 is the share of leaving it unmatched.
         free = 1.0 - table.sum(axis=1, keepdims=True) if self.unmatched else 0.0
-        return AssignmentAlgorithm(table.shape[0], table.shape[1], self.unmatched).best(table - free)[0]
+        return np.asarray(best_columns((table - free)[None], self.unmatched)[0][0])
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the task loss of this ground truth."""
@@ -399,17 +404,14 @@ class MatchingInference(ChoiceInference):
     def _solve_alike(self, scores: FloatArray, chosen: IntArray, n_jobs: int) -> tuple[IntArray, FloatArray]:
         """The columns of each row, for examples of one shape."""
         rows, columns = scores.shape[1:]
-        algorithm = AssignmentAlgorithm(rows, columns, self._unmatched)
-        if rows != algorithm.width:
-            prices = np.zeros((len(chosen), algorithm.width))
-            found, values = assign_in_threads(algorithm.padded(scores), prices, n_jobs)
-            return algorithm.chosen(found), values
+        if rows != columns or self._unmatched:
+            return best_columns(scores, self._unmatched, None, n_jobs)
         ends = np.cumsum(self._shapes[:, 1])
         if self._prices is None:
             self._prices = np.zeros(ends[-1])
         kept = (ends[chosen] - columns)[:, None] + np.arange(columns)
         prices = self._prices[kept]
-        found, values = assign_in_threads(scores, prices, n_jobs)
+        found, values = best_columns(scores, False, prices, n_jobs)
         self._prices[kept] = prices
         return found, values
 

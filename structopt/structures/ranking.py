@@ -11,9 +11,7 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, assign, fail, kernel
 from structopt._jit.threads import in_threads
-from structopt.algorithms.assignment import augment_rows
-from structopt.algorithms.base import Algorithm
-from structopt.algorithms.matching import AssignmentAlgorithm
+from structopt.algorithms.assignment import augment_rows, best_columns, complete_matching
 from structopt.checks import checked, floats, reshaped
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
@@ -22,6 +20,7 @@ from structopt.model import Model
 from structopt.model.codec import BatchCodec, LossBatch, PointCodec, RaggedRows, ranges, spread_rows
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchInference, Maxima, Weight, weighed
+from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 
@@ -129,12 +128,7 @@ class Ranking(Model):
         if not isinstance(measure, RankingMeasure) and measure not in _MEASURES:
             raise DeclarationError(f"measure must be a RankingMeasure or one of {sorted(_MEASURES)}, got {measure!r}.")
         self.term = ByPosition(decay)
-        super().__init__(_program, {"place": self.term}, key=n_documents, solver=solver)
-
-    def algorithm(self, x: Any) -> Algorithm:
-        """Linear assignment of positions to documents."""
-        n = n_documents(x)
-        return AssignmentAlgorithm(n, n)
+        super().__init__(_program, {"place": self.term}, key=n_documents, solver=solver, record=_record)
 
     def weights(self, relevance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``a`` by position and ``b`` by document.
@@ -196,7 +190,7 @@ class Ranking(Model):
         """The documents from the top; for a fractional point, the ranking that agrees with it most."""
         point = floats("z", z, ndim=1)
         n = round(point.size**0.5)
-        return AssignmentAlgorithm(n, n).best(reshaped("z", point, (n, n)))[0]
+        return np.asarray(best_columns(reshaped("z", point, (1, n, n)))[0][0])
 
     def loss(self, label: Any, x: Any = None) -> tuple[FloatArray, float]:
         """Coefficients and constant of the loss, from the relevances."""
@@ -385,6 +379,10 @@ def n_documents(x: Any) -> int:
 def best_order(relevance: FloatArray) -> IntArray:
     """Documents by decreasing relevance, equal ones in the order given."""
     return np.argsort(-relevance, kind="stable").astype(np.int64, copy=False)
+
+
+def _record(x: Any) -> Record:
+    return complete_matching(n_documents(x), n_documents(x))
 
 
 def _program(x: Any) -> LabelSpace:

@@ -1,6 +1,8 @@
-"""Assignment kernels against enumeration, scipy and the example of docs/mathematics/oracles#assignment."""
+"""The algorithm of assignments against enumeration, scipy and the example of docs/mathematics/oracles#assignment."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -8,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from structopt.algorithms import assignment
-from structopt.errors import DeclarationError
+import structopt as so
+from structopt.algorithms.assignment import AssignmentAlgorithm, best_columns, complete_matching
+from structopt.errors import DeclarationError, InfeasibleSpace
 
 C0 = np.array([[3.0, 1, 2], [2, 4, 6], [0, 2, 5]])
 
 
 def test_the_example():
-    columns, values = assignment.k_best(C0, 3)
-    assert columns.tolist() == [[0, 1, 2], [0, 2, 1], [1, 0, 2]]
-    assert values.tolist() == [12, 11, 8]
+    found = AssignmentAlgorithm(complete_matching(3, 3)).k_best(C0.ravel(), 3)
+    assert found.Z.reshape(3, 3, 3).argmax(axis=2).tolist() == [[0, 1, 2], [0, 2, 1], [1, 0, 2]]
+    assert found.values.tolist() == [12, 11, 8]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.booleans())
@@ -26,21 +29,24 @@ def test_kept_prices_never_change_the_value(seed, extra, ties):
     rng = np.random.default_rng(seed)
     n = 12
     C = rng.normal(size=(n, n + extra))
-    prices = np.zeros(n + extra)
+    prices = np.zeros((1, n + extra))
+    algorithm = AssignmentAlgorithm(complete_matching(n, n + extra))
     for step in range(12):
         C = C + 0.05 * rng.normal(size=C.shape) if step % 4 else 10 * rng.normal(size=C.shape)
         D = np.rint(3 * C) if ties else C
-        _, value = assignment.assign(D, prices)
+        _, value = best_columns(D[None], prices=prices)
         rows, columns = linear_sum_assignment(D, maximize=True)
         assert value == pytest.approx(D[rows, columns].sum(), abs=1e-9)
+        assert algorithm.maximize(D.ravel(), "a key").value == pytest.approx(value[0])
+        assert algorithm.maximize_batch(D.reshape(1, -1), keys=["a key"]).values == pytest.approx(value)
         assert np.isfinite(prices).all() and prices.max() <= 0
 
 
 def test_prices_do_not_sink_over_many_calls():
     rng = np.random.default_rng(1)
-    C, prices = rng.normal(size=(8, 8)), np.zeros(8)
+    C, prices = rng.normal(size=(8, 8)), np.zeros((1, 8))
     for _ in range(200):
-        assignment.assign(C + rng.normal(size=C.shape), prices)
+        best_columns((C + rng.normal(size=C.shape))[None], prices=prices)
     assert prices.max() == 0 and prices.min() > -50
 
 
@@ -48,19 +54,46 @@ def test_prices_do_not_sink_over_many_calls():
 def test_bad_numbers_are_refused(value):
     C = C0.copy()
     C[1, 1] = value
-    with pytest.raises(DeclarationError, match="NaN"):
-        assignment.assign(C)
-    for call in (assignment.assign_batch, assignment.match_batch):
-        with pytest.raises(DeclarationError, match="NaN"):
-            call(C[None])
     with pytest.raises(DeclarationError, match=r"Example 1.*NaN"):
-        assignment.assign_batch(np.stack([C0, C]))
+        best_columns(np.stack([C0, C]))
+    with pytest.raises(DeclarationError, match="NaN"):
+        AssignmentAlgorithm(complete_matching(3, 3)).k_best(C.ravel(), 2)
     with pytest.raises(DeclarationError, match="price"):
-        assignment.assign(C0, np.array([0, value, 0]))
+        best_columns(C0[None], prices=np.array([[0, value, 0]]))
 
 
-def test_wrong_shapes_are_named():
-    with pytest.raises(DeclarationError, match="transpose"):
-        assignment.assign(np.zeros((3, 2)))
-    with pytest.raises(DeclarationError, match=r"shape \(3,\)"):
-        assignment.assign(C0, np.zeros(2))
+def test_a_graph_without_a_matching_is_refused():
+    pairs, needed, ends = np.array([0, 1]), np.array([True, True]), np.array([0, 2])
+    algorithm = AssignmentAlgorithm(so.records.Assignment(pairs, pairs * 0, needed, ~needed, ends, ends))
+    with pytest.raises(InfeasibleSpace, match="avoids"):
+        algorithm.maximize_batch(np.zeros((1, 2)))
+    with pytest.raises(InfeasibleSpace, match="avoids"):
+        algorithm.k_best(np.zeros(2), 2)
+
+
+def test_all_mixtures_of_required_nodes_agree_with_enumeration():
+    """Tables of up to 3 x 4 with missing pairs: the best matching and all of them in order."""
+    rng = np.random.default_rng(2)
+    listed = 0
+    for _ in range(60):
+        n = int(rng.integers(1, 4))
+        m = int(rng.integers(n, 5))
+        row, column = np.nonzero(rng.random((n, m)) < 0.8)
+        needed = rng.random(n) < 0.5, rng.random(m) < 0.3 * rng.integers(0, 2)
+        ends = np.array([0, n]), np.array([0, m])
+        Z = np.array(list(itertools.product([0.0, 1.0], repeat=row.size))).reshape(2**row.size, row.size)
+        used = [Z @ (nodes[:, None] == np.arange(size)) for nodes, size in ((row, n), (column, m))]
+        good = [(u <= 1).all(axis=1) & (u >= which).all(axis=1) for u, which in zip(used, needed, strict=True)]
+        Z = Z[good[0] & good[1]]
+        c = rng.normal(size=row.size)
+        algorithm = AssignmentAlgorithm(so.records.Assignment(row, column, *needed, *ends))
+        if not len(Z):
+            with pytest.raises(InfeasibleSpace):
+                algorithm.maximize(c)
+            continue
+        found = algorithm.k_best(c, len(Z) + 1)
+        assert found.values == pytest.approx(np.sort(Z @ c)[::-1])
+        assert len(np.unique(found.Z, axis=0)) == len(Z)
+        assert algorithm.maximize(c).value == pytest.approx(found.values[0])
+        listed += len(Z)
+    assert listed > 400

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 import structopt as so
 from structopt._jit.csr import checked_csr
-from structopt.algorithms import arborescence, assignment
+from structopt.algorithms import arborescence
 from structopt.algorithms.cardinality import CardinalityAlgorithm
 from structopt.algorithms.chain import viterbi as chain
 from structopt.algorithms.closure import ClosureGraph
@@ -134,12 +134,6 @@ ENTRIES = {
     "arborescence.k_best": Entry(
         lambda **g: arborescence.k_best(g["W"], 2, forbid=g["forbid"]), {"W": r(4, 4), "forbid": [[0, 0, 0]]},
         ("forbid",),
-    ),
-    "assign": Entry(assignment.assign, {"C": r(3, 3), "prices": np.zeros(3)}),
-    "assign_batch": Entry(assignment.assign_batch, {"C": r(2, 3, 3), "prices": np.zeros((2, 3))}),
-    "match_batch": Entry(assignment.match_batch, {"C": r(2, 3, 2)}),
-    "assignment.k_best": Entry(
-        lambda **g: assignment.k_best(g["C"], 2, g["forbid"]), {"C": r(3, 3), "forbid": [[0, 1, 2]]}, ("forbid",),
     ),
     "CardinalityAlgorithm": Entry(
         lambda **g: CardinalityAlgorithm(3, **g).maximize(np.array([1.0, 3.0, 2.0]))[:2],

@@ -194,6 +194,19 @@ def mixed_assignment(space, upper):
     space.subject_to(x[:2].sum(axis=1) == 1, x[2].sum() <= 1, x[:, 0].sum() == 1, x[:, 1:].sum(axis=0) <= 1)
 
 
+def required_columns(space, upper):
+    """A column must have a row, though the rows are fewer than the columns and may stay free; a pair is missing."""
+    x = space.binary("x", (2, 3))
+    space.subject_to(x.sum(axis=1) <= 1, x[:, 0].sum() == 1, x[:, 1:].sum(axis=0) <= 1, x[0, 2] == 0)
+
+
+def assignments(space, upper):
+    """Two blocks."""
+    assignment(space, upper)
+    y = space.binary("y", (1, 2))
+    space.subject_to(y.sum() == 1)
+
+
 def chain(space, upper):
     """A path through three layers of two states."""
     first, step, last = space.binary("first", 2), space.binary("step", (2, 2, 2)), space.binary("last", 2)
@@ -308,9 +321,11 @@ CASES: dict[str, Case] = {
     "two trees": declared(two_trees, ALL, 49),
     "declared closure of a dag": declared(closure_of_a_dag, BASIC, 13),
     "two chains": declared(two_chains, BASIC, 16),
-    "declared assignment": declared(assignment, BASIC, 6),
-    "declared partial assignment": declared(partial_assignment, BASIC, 13),
-    "declared mixed assignment": declared(mixed_assignment, BASIC, 10),
+    "declared assignment": declared(assignment, LISTS, 6),
+    "declared partial assignment": declared(partial_assignment, LISTS, 13),
+    "declared mixed assignment": declared(mixed_assignment, LISTS, 10),
+    "declared required columns": declared(required_columns, LISTS, 5),
+    "declared assignments": declared(assignments, LISTS, 12),
     "declared chain": declared(chain, LISTS, 8),
     "declared pairs": declared(pairwise, BASIC, 8),
     "algorithm of a user": Case(listed, BASIC | SUMS, 11),
@@ -321,7 +336,8 @@ CASES: dict[str, Case] = {
     "copied leaves": copied(S.HierarchicalLabels(TREE, "leaves"), ALL, 7),
     "copied leaves of a forest": copied(S.HierarchicalLabels(FOREST, "leaves"), ALL, 7),
     "copied leaves of a star": copied(S.HierarchicalLabels(STAR, "leaves"), BASIC, 31),
-    "copied unmatched items": copied(S.Assignment(2, unmatched=True), BASIC, 7, zeros(2, 2, 1)),
+    "copied unmatched items": copied(S.Assignment(2, unmatched=True), LISTS, 7, zeros(2, 2, 1)),
+    "copied more rows than columns": copied(S.Assignment(unmatched=True), LISTS, 13, zeros(3, 2, 1)),
     "copied tags": copied(S.MultiLabel(5, 1, 2), BASIC, 15),
     "copied pairs": copied(S.PairwiseMRF(4), BASIC | Q.FRONT, 16),
     "copied closure": copied(S.HierarchicalLabels(TREE, "closure"), ALL, 16),
@@ -329,7 +345,7 @@ CASES: dict[str, Case] = {
     "copied exclusive": copied(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
     "copied arborescence": copied(S.Arborescence(), ALL, 16, zeros(4, 4, 1)),
     "copied labelled arborescence": copied(S.LabelledArborescence(2), ALL, 12, zeros(3, 3, 1)),
-    "copied assignment": copied(S.Assignment(), BASIC, 12, zeros(2, 4, 1)),
+    "copied assignment": copied(S.Assignment(), LISTS, 12, zeros(2, 4, 1)),
     "copied tour": copied(S.Tour(), Q(0), 12, zeros(5, 5, 1)),
     "diagram of a chain": diagram(S.Chain(2), 8, zeros(3, 1)),
     "diagram of segments": diagram(S.Segmentation(2, 2), 16, zeros(3, 1)),
