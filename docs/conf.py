@@ -102,6 +102,7 @@ def setup(app: Any) -> None:
 
 _copy_notebooks()
 runpy.run_path(str(HERE / "parameters.py"), run_name="__main__")
+runpy.run_path(str(HERE / "capabilities.py"), run_name="__main__")
 runpy.run_path(str(HERE / "results.py"), run_name="__main__")
 # A stub of an object that has left the tables would be a warning, and so an error.
 shutil.rmtree(HERE / "api" / "generated", ignore_errors=True)

@@ -689,8 +689,9 @@ class Oracle(SumsOverLabels):
         own, solvers = self._algorithm, self._solvers
         can = Question.ARGMAX | own.answers if own is not solvers else Question(0)
         if question in Question.OUTSIDE | Question.K_BEST:
-            if self.integral == "relax":
-                return None
+            own_list = question is Question.K_BEST and question in can
+            if self.integral == "relax" or not (own_list or self._integer.any()):
+                return None  # a point of a polytope cannot be forbidden
             # No-good rows are side rows, and a list of labels leaves out those that are forbidden.
             if can & (Question.SIDE_ROWS | Question.K_BEST):
                 return own

@@ -43,8 +43,8 @@ class Option:
         Questions that it answers now.
     to_make : str
         Steps of making it, as a formula in the sizes of the space.
-    call : str
-        Steps or time of one best label, as a formula.
+    steps : Mapping of Question to str
+        Steps or time of one answer to each question that it can answer, as formulas.
     seconds_to_make : float or None
         Measured time of making it; None if it was not made, or made elsewhere.
     seconds : float or None
@@ -58,7 +58,7 @@ class Option:
     answers: Question
     used: Question
     to_make: str
-    call: str
+    steps: Mapping[Question, str]
     seconds_to_make: float | None
     seconds: float | None
     measured: Statistics
@@ -66,7 +66,8 @@ class Option:
     def cells(self) -> list[str]:
         """Return the row of this option in the table of a plan."""
         to_make = self.to_make if self.seconds_to_make is None else f"{self.to_make}: {_time(self.seconds_to_make)}"
-        call = self.call if self.seconds is None else f"{self.call}: {_time(self.seconds)}"
+        call = self.steps.get(Question.ARGMAX, "")
+        call = call if self.seconds is None else f"{call}: {_time(self.seconds)}"
         calls = self.measured.calls
         mean = f"{calls} call{'s' * (calls > 1)}, {_time(self.measured.seconds / calls)} each" if calls else ""
         return [self.name, self.algorithm, to_make.lstrip(": "), call, mean, question_names(self.used)]
@@ -146,14 +147,14 @@ def _option(
 ) -> Option:
     """Return the option of an algorithm; None stands for an option that has not been made or does not apply."""
     if algorithm is None:
-        return Option(name, text, Question(0), Question(0), to_make, "", None, None, Statistics())
+        return Option(name, text, Question(0), Question(0), to_make, {}, None, None, Statistics())
     return Option(
         name=name,
         algorithm=text,
         answers=algorithm.answers,
         used=Question(0),
         to_make=to_make,
-        call=algorithm.steps_of(Question.ARGMAX),
+        steps={question: steps for question in Question if (steps := algorithm.steps_of(question))},
         seconds_to_make=seconds,
         seconds=algorithm.seconds_per_call(batch=False),
         measured=oracle._measured(algorithm),

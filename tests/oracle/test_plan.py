@@ -83,7 +83,7 @@ def test_every_question_is_answered_by_one_option(name):
     for question in Q:
         found = plan.answered_by(question)
         assert (found is None) == (not any(question in option.used for option in plan.options))
-    assert all(option.call for option in plan.options if option.used)
+    assert all(option.steps[question] for option in plan.options for question in option.used)
     assert str(plan).startswith("Plan of <CompiledSpace") and len(str(plan).splitlines()) == 3 + len(plan.options)
     assert plan._repr_html_().count("<tr>") == 1 + len(plan.options)
 
