@@ -20,10 +20,11 @@ from structopt.algorithms.fronts import MostViolated
 from structopt.checks import converted, floats
 from structopt.errors import DeclarationError
 from structopt.features import Term
-from structopt.model.codec import BatchCodec, LabelBatch, LossBatch, PointCodec, labels_given
+from structopt.model.codec import BatchCodec, LabelBatch, PointCodec, labels_given
 from structopt.model.data_set import DataSet, is_tied
 from structopt.model.forms import LabelForm
-from structopt.model.inference import BatchFronts, BatchInference, Weight
+from structopt.model.inference import BatchFronts, BatchInference
+from structopt.model.loss_batch import LossBatch, Weight
 from structopt.model.part_tables import add_joint, add_scores
 from structopt.space.compiled import FloatArray
 from structopt.surrogates.compiled import PRODUCT
@@ -202,20 +203,24 @@ class Batch:
             return self.codec.decode_as(labels.native, form)
         return self.codec.decode(labels.native)
 
-    def loss(self, truth: LabelBatch) -> LossBatch[Any]:
+    def loss(self, truth: LabelBatch) -> LossBatch:
         """The linear task loss of each example's truth."""
         return self.codec.losses(truth.native)
 
-    def loss_values(self, loss: LossBatch[Any], labels: LabelBatch) -> FloatArray:
-        """The task loss of each example's label."""
-        return self.codec.loss_values(loss, labels.native)
+    def loss_values(self, loss: LossBatch, labels: LabelBatch) -> FloatArray:
+        """Return the task loss of each example's label."""
+        return loss.values(self.codec.loss_parts(labels.native))
+
+    def loss_steps(self, loss: LossBatch) -> FloatArray:
+        """Return the step of each example's loss: its values differ by multiples of it; 0 if unknown."""
+        return loss.steps(self.codec.fixed_sums)
 
     # ---- inference -------------------------------------------------------------------------------
 
     def argmax(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any] | None = None,
+        loss: LossBatch | None = None,
         weight: Weight = 1.0,
         *,
         n_jobs: int = 1,
@@ -263,14 +268,14 @@ class Batch:
     def _some(self, examples: npt.NDArray[np.intp] | None) -> IntArray | None:
         return None if examples is None else np.unique(np.asarray(examples, dtype=np.int64))
 
-    def front_cost(self, loss: LossBatch[Any]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         """The time of `fronts` in calls of `argmax`, roughly; None where there are none for this model and loss."""
         return self.inference.front_cost(loss)
 
     def fronts(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any],
+        loss: LossBatch,
         truth: LabelBatch,
         *,
         n_jobs: int = 1,
@@ -304,7 +309,7 @@ class Batch:
         self,
         surrogate: Any,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any],
+        loss: LossBatch,
         truth: LabelBatch,
         n_jobs: int = 1,
         most_cost: float = np.inf,
@@ -342,7 +347,7 @@ class Batch:
         self,
         surrogate: Any,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any],
+        loss: LossBatch,
         truth: LabelBatch,
         mixes: bool,
     ) -> tuple[LabelBatch, MostViolated] | None:

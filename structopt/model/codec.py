@@ -11,19 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt._jit.segments import segment_sums
 from structopt.checks import examples
 from structopt.errors import DeclarationError, LabelNotInSpace, StructoptError, marked
 from structopt.features import n_examples
 from structopt.model.forms import LabelForm
-from structopt.model.part_tables import fill_rows, fill_steps, number_groups
+from structopt.model.loss_batch import Counts, LossBatch, counts_of
+from structopt.model.part_tables import fill_rows, number_groups
 from structopt.space.compiled import CompiledSpace, FloatArray
 
 if TYPE_CHECKING:
@@ -32,19 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchCodec",
-    "Counts",
     "LabelBatch",
-    "LossBatch",
     "PointCodec",
     "RaggedRows",
     "StackedLabels",
-    "common_steps",
-    "counts_of",
     "csr_table",
     "fixed_sums",
     "labels_given",
     "part_table",
-    "ranges",
     "refusal",
     "spread_rows",
     "taken_labels",
@@ -52,8 +47,6 @@ __all__ = [
 
 #: The compact form of the labels of a data set.
 Native = TypeVar("Native")
-#: The layout of the coefficients of a family's losses.
-Coefficients = TypeVar("Coefficients")
 M = TypeVar("M", bound="Model")
 #: Variables up to which scores of points take less time than those of their part tables.
 _FEW_VARIABLES = 128
@@ -92,39 +85,6 @@ class LabelBatch:
         if callable(self._tables):
             self._tables = self._tables()
         return self._tables
-
-
-@dataclass(frozen=True, eq=False)
-class LossBatch(Generic[Coefficients]):
-    """The linear task loss of every example.
-
-    Attributes
-    ----------
-    coef : ndarray or object
-        Coefficients in the layout of the family's codec: by variable unless it says otherwise.
-    const : ndarray, shape (n,)
-    """
-
-    coef: Coefficients
-    const: FloatArray
-
-
-class Counts(NamedTuple):
-    """What micro-F1 is made of, as functions of the label in the layout of the losses.
-
-    Attributes
-    ----------
-    errors : LossBatch
-        The wrong variables among those that the task loss counts: false positives and false negatives.
-    on : LossBatch
-        Minus the number of those that are on, in the label and in the ground truth.
-    least : float
-        The smallest weight of a variable: labels with nothing on are the only ones with less.
-    """
-
-    errors: LossBatch[Any]
-    on: LossBatch[Any]
-    least: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,12 +187,17 @@ class BatchCodec(ABC, Generic[Native]):
         """Labels of `some` examples (increasing; None: all), given in pieces, with no label for the others."""
 
     @abstractmethod
-    def losses(self, truth: Native) -> LossBatch[Any]:
+    def losses(self, truth: Native) -> LossBatch:
         """The linear task loss of each example's ground truth."""
 
     @abstractmethod
-    def loss_values(self, loss: LossBatch[Any], labels: Native) -> FloatArray:
-        """The task loss of each example's label."""
+    def loss_parts(self, labels: Native) -> Any:
+        """Return labels in a form that `LossBatch.values` takes: points, or `Entries`."""
+
+    @property
+    def fixed_sums(self) -> IntArray | None:
+        """Groups of columns of the losses for `LossBatch.steps`; None if none are known."""
+        return None
 
     def scores(self, tables: Sequence[FloatArray], labels: Native) -> FloatArray | None:
         """The score of each label, where the compact form gives it sooner than part tables; otherwise None.
@@ -307,27 +272,9 @@ class BatchCodec(ABC, Generic[Native]):
         """
         return None
 
-    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
-        """A number of which any two values of an example's loss differ by a multiple, by example; 0 if unknown."""
-        return np.zeros(self.n)
-
     def counts(self, truth: Native) -> Counts | None:
         """What micro-F1 counts; None where this codec does not know. `Model.counted` names or refuses variables."""
         return None
-
-    @property
-    def loss_rows(self) -> IntArray | None:
-        """Rows of loss coefficients of each example, one after the other; None where each has one."""
-        return None
-
-    def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
-        """``first + factors * second``, with a factor for each example."""
-        const = first.const + factors * second.const
-        if isinstance(first.coef, RaggedRows):
-            flat = first.coef.flat + np.repeat(factors, np.diff(first.coef.ptr)) * second.coef.flat
-            return LossBatch(RaggedRows(flat, first.coef.ptr), const)
-        by_row = factors if self.loss_rows is None else np.repeat(factors, self.loss_rows)
-        return LossBatch(first.coef + by_row.reshape(-1, *[1] * (first.coef.ndim - 1)) * second.coef, const)
 
     def encode_each(self, Y: Any, encode: Callable[[Any, int], Any]) -> list[Any]:
         """``encode(label, example)`` for every label; errors of all examples are reported together."""
@@ -462,7 +409,7 @@ class PointCodec(BatchCodec[Any]):
             return RaggedRows.of([given[i] if i in given else np.zeros(sizes[i]) for i in range(self.n)])
         return spread_rows(parts, some, self.n, 0.0)
 
-    def losses(self, truth: Any) -> LossBatch[Any]:
+    def losses(self, truth: Any) -> LossBatch:
         model = self.data.model
         try:
             together = model.loss_batch(np.asarray(truth)) if model.fixed else None
@@ -470,13 +417,22 @@ class PointCodec(BatchCodec[Any]):
             together = None  # one by one, they say whose fault it is
         if together is not None:
             return LossBatch(*together)
-        forms = []
+        forms: list[tuple[FloatArray, float]] = []
         for i in range(self.n):
             try:
                 forms.append(model._loss_at(np.asarray(truth[i]), self.data.input(i)))
             except DeclarationError as error:
                 raise DeclarationError(f"example {marked(i)}: {error}") from None
-        return LossBatch(self._rows([c for c, _ in forms]), np.array([k for _, k in forms]))
+        if not model.fixed:
+            return LossBatch.ragged(forms)
+        return LossBatch(np.array([coef for coef, _ in forms]), np.array([const for _, const in forms]))
+
+    def loss_parts(self, labels: Any) -> Any:
+        return np.asarray(labels) if self.data.model.fixed else self.from_points(labels).flat
+
+    @property
+    def fixed_sums(self) -> IntArray | None:
+        return fixed_sums(self.data.model.space().compiled) if self.data.model.fixed else None
 
     def counts(self, truth: Any) -> Counts | None:
         model = self.data.model
@@ -487,57 +443,7 @@ class PointCodec(BatchCodec[Any]):
         if any(np.ndim(counted) != 1 for counted in each):
             return None  # sums of variables
         weights = RaggedRows.of(each)
-        made = counts_of(truth.flat, weights.flat, weights.ptr)
-        errors, on = (LossBatch(RaggedRows(form.coef, weights.ptr), form.const) for form in made[:2])
-        return Counts(errors, on, made.least)
-
-    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
-        if self.data.model.fixed:
-            every, group = np.arange(self.n), fixed_sums(self.data.model.space().compiled)
-            steps = common_steps(loss.coef, every, self.n)
-            if loss.coef.shape[1] != len(group) or not (group >= 0).any():
-                return steps
-            # A multiple of a sum that is the same for all labels adds a constant. Without it the coefficients of a
-            # one-of-many group are differences to its largest: a wrong choice is one error, not two halves.
-            inside = np.flatnonzero(group >= 0)
-            inside = inside[np.argsort(group[inside], kind="stable")]
-            first = np.flatnonzero(np.diff(group[inside], prepend=-1))
-            reduced = np.array(loss.coef, dtype=np.float64)
-            reduced[:, inside] -= np.maximum.reduceat(reduced[:, inside], first, axis=1)[:, group[inside]]
-            reduced[np.abs(reduced) <= 1e-12 * np.abs(loss.coef).max(initial=0.0)] = 0.0  # rounding
-            return np.maximum(steps, common_steps(reduced, every, self.n))
-        owner = np.repeat(np.arange(self.n), np.diff(loss.coef.ptr))
-        return common_steps(loss.coef.flat[:, None], owner, self.n)
-
-    def loss_values(self, loss: LossBatch[Any], labels: Any) -> FloatArray:
-        if self.data.model.fixed:
-            return np.asarray(np.einsum("ij,ij->i", loss.coef, np.asarray(labels)) + loss.const)
-        products = loss.coef.flat * self.from_points(labels).flat
-        return np.asarray(segment_sums(products, loss.coef.ptr) + loss.const)
-
-
-def counts_of(truth: FloatArray, weights: FloatArray, ptr: IntArray | None = None) -> Counts:
-    """`Counts` of 0/1 variables with a weight each.
-
-    Parameters
-    ----------
-    truth : ndarray
-        A row for each example, or where `ptr` is given the rows of example i in ``ptr[i]:ptr[i + 1]``.
-    weights : ndarray
-        Of the same shape, or one row for all.
-    ptr : ndarray of int, optional
-
-    Examples
-    --------
-    >>> counts = counts_of(np.array([[1.0, 0.0, 1.0]]), np.ones(3))
-    >>> counts.errors.coef, counts.errors.const, counts.on.coef, counts.on.const
-    (array([[-1.,  1., -1.]]), array([2.]), array([[-1., -1., -1.]]), array([-2.]))
-    """
-    own = weights * truth
-    own = own.sum(axis=tuple(range(1, own.ndim)))  # of a row
-    own = own if ptr is None else segment_sums(own, ptr)
-    errors, on = weights * (1.0 - 2.0 * truth), np.broadcast_to(-weights, truth.shape)
-    return Counts(LossBatch(errors, own), LossBatch(on, -own), float(weights[weights > 0.0].min(initial=np.inf)))
+        return counts_of(truth.flat, weights.flat, weights.ptr)
 
 
 def fixed_sums(space: CompiledSpace) -> IntArray:
@@ -549,21 +455,6 @@ def fixed_sums(space: CompiledSpace) -> IntArray:
     rows = np.flatnonzero(space.row_lower == space.row_upper)
     number_groups(rows, A.indptr, A.indices, A.data, space.integrality, group)
     return group
-
-
-def common_steps(coef: FloatArray, owner: IntArray, n: int) -> FloatArray:
-    """The smallest coefficient of each example, if all its others are multiples of it; 0 otherwise.
-
-    `owner` is the example of every row of the coefficients.
-
-    Examples
-    --------
-    >>> common_steps(np.array([[1.0, -2.0], [0.0, 3.0], [1.0, 1.5]]), np.array([0, 0, 1]), 3)
-    array([1., 0., 0.])
-    """
-    rows, steps = np.ascontiguousarray(coef, dtype=np.float64).reshape(len(coef), -1), np.full(n, np.inf)
-    fill_steps(rows, np.ascontiguousarray(owner, dtype=np.int64), steps)
-    return steps
 
 
 def taken_labels(labels: Sequence[IntArray | None], numbers: IntArray, owner: IntArray) -> IntArray | None:
@@ -667,16 +558,3 @@ def spread_rows(parts: Sequence[Any], some: IntArray | None, n: int, missing: fl
     rows = np.full((n, *given.shape[1:]), missing, dtype=given.dtype)
     rows[some] = given
     return rows
-
-
-def ranges(start: npt.NDArray[np.integer[Any]], stop: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.intp]:
-    """The integers of ``[start_k, stop_k)`` for every k, one after the other.
-
-    Examples
-    --------
-    >>> ranges(np.array([5, 0]), np.array([8, 2]))
-    array([5, 6, 7, 0, 1])
-    """
-    lengths = stop - start
-    first = np.concatenate([[0], np.cumsum(lengths)])
-    return np.repeat(start - first[:-1], lengths) + np.arange(first[-1])

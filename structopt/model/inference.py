@@ -16,7 +16,8 @@ import numpy as np
 from structopt._jit import IntArray
 from structopt._jit.choices import LevelChoice
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
-from structopt.model.codec import LossBatch, RaggedRows
+from structopt.model.codec import RaggedRows
+from structopt.model.loss_batch import LossBatch, Weight
 from structopt.space.compiled import FloatArray
 
 if TYPE_CHECKING:
@@ -28,16 +29,11 @@ __all__ = [
     "Best",
     "Maxima",
     "OracleInference",
-    "Weight",
     "blocks",
     "rows_or_all",
-    "weighed",
     "with_truth",
     "within",
 ]
-
-#: Weight of the loss: one number, or one for each example of the data set.
-Weight = float | FloatArray
 
 # Points of fronts that are held at a time: 32 MB of values; and entries of the tables behind them, 64 MB.
 _FRONT_POINTS = 1 << 22
@@ -92,7 +88,7 @@ class BatchInference(ABC):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -111,12 +107,12 @@ class BatchInference(ABC):
             Threads.
         """
 
-    def front_cost(self, loss: LossBatch[Any]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         """Work of `fronts` in calls of `maximize`, roughly; None where this inference has none for such a loss."""
         return None
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         """The exact fronts of (margin, loss) of some examples, in blocks that fit into memory.
 
@@ -128,7 +124,7 @@ class BatchInference(ABC):
     def fronts_between(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any],
+        loss: LossBatch,
         truth: Any,
         some: IntArray,
         n_jobs: int,
@@ -141,14 +137,12 @@ class BatchInference(ABC):
         """
         return self.fronts(tables, loss, truth, some, n_jobs)
 
-    def maximize_product(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
-    ) -> Best | None:
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
         """The label of largest ``(1 + margin) * loss`` of every example, where that is cheaper than a front."""
         return None
 
     def maximize_levels(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, choice: LevelChoice
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, choice: LevelChoice
     ) -> MostViolated | None:
         """The choice among the levels of the loss of every example, where that is cheaper than fronts or a search.
 
@@ -165,12 +159,12 @@ class OracleInference(BatchInference):
 
     def __init__(self, data: DataSet) -> None:
         super().__init__(data)
-        self._planned: tuple[LossBatch[Any], list[_GroupPlan] | None] | None = None
+        self._planned: tuple[LossBatch, list[_GroupPlan] | None] | None = None
 
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -178,11 +172,9 @@ class OracleInference(BatchInference):
         data = self.data
         if not data.model.fixed:
             return self._by_space(tables, loss, weight, some, n_jobs)
-        C = data.costs(tables)
+        C = rows_or_all(data.costs(tables), some)
         if loss is not None:
-            C = rows_or_all(C, some) + weighed(rows_or_all(loss.coef, some), weight, some)
-        else:
-            C = rows_or_all(C, some)
+            C = loss.added(C, some, weight)
         keys = range(data.n) if some is None else some.tolist()
         found = data.model.oracle()._solve_batch(C, n_jobs, keys=keys)
         return Maxima(found.Z, found.values, found.bounds)
@@ -190,7 +182,7 @@ class OracleInference(BatchInference):
     def _by_space(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -200,7 +192,6 @@ class OracleInference(BatchInference):
         chosen = np.arange(data.n) if some is None else some
         place = np.full(data.n, -1)
         place[chosen] = np.arange(len(chosen))
-        weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), data.n)
         Z: list[FloatArray] = [np.empty(0)] * len(chosen)
         values, bounds = np.zeros(len(chosen)), np.zeros(len(chosen))
         for group in data.same_space:
@@ -209,7 +200,7 @@ class OracleInference(BatchInference):
                 continue
             C = data.costs_of_some(own, tables)
             if loss is not None:
-                C += weights[own][:, None] * _stacked(loss.coef, own)
+                C = loss.added(C.ravel(), own, weight).reshape(C.shape)
             found = data.model.oracle(data.input(int(own[0])))._solve_batch(C, n_jobs)
             at = place[own]
             values[at], bounds[at] = found.values, found.bounds
@@ -219,17 +210,17 @@ class OracleInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plans(self, loss: LossBatch[Any]) -> list[_GroupPlan] | None:
+    def _plans(self, loss: LossBatch) -> list[_GroupPlan] | None:
         """What makes the fronts for these losses, which do not depend on the weights; None if a space has none."""
         if self._planned is None or self._planned[0] is not loss:
             self._planned = (loss, self._make_plans(loss))
         return self._planned[1]
 
-    def _make_plans(self, loss: LossBatch[Any]) -> list[_GroupPlan] | None:
+    def _make_plans(self, loss: LossBatch) -> list[_GroupPlan] | None:
         data, found, kept = self.data, list[_GroupPlan](), 0
         for group in [np.arange(data.n)] if data.model.fixed else data.same_space:
-            coef = loss.coef if data.model.fixed else _stacked(loss.coef, group)
-            plan = data.model.oracle(data.input(int(group[0])))._front_plan(coef, loss.const[group])
+            oracle = data.model.oracle(data.input(int(group[0])))
+            plan = oracle._front_plan(loss.of_examples(group), loss.const[group])
             if plan is None:
                 return None
             kept += plan.kept
@@ -238,12 +229,12 @@ class OracleInference(BatchInference):
             found.append(_GroupPlan(group, plan))
         return found
 
-    def front_cost(self, loss: LossBatch[Any]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         plans = self._plans(loss)
         return None if plans is None else sum(len(group) * plan.cost for group, plan in plans) / max(1, self.data.n)
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         plans = self._plans(loss)
         assert plans is not None
@@ -260,9 +251,7 @@ class OracleInference(BatchInference):
                 front = plan.fronts(costs[rows], -scores[rows], own[rows], n_jobs)
                 yield BatchFronts(group[own[rows]], with_truth(front, truths[rows]))
 
-    def maximize_product(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, n_jobs: int
-    ) -> Best | None:
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
         plans = self._plans(loss)
         if plans is None or len(plans) != 1 or plans[0].plan.cost > _MOST_LABEL_COST:
             return None
@@ -277,7 +266,7 @@ class OracleInference(BatchInference):
         return Best(labels, margin, losses)
 
     def maximize_levels(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, choice: LevelChoice
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, choice: LevelChoice
     ) -> MostViolated | None:
         most = _MOST_MIXTURE_COST if choice.mixes else _MOST_LABEL_COST
         plans, cost = self._plans(loss), self.front_cost(loss)
@@ -350,16 +339,3 @@ def rows_or_all(array: Any, some: IntArray | None) -> Any:
         return array
     shared = isinstance(array, np.ndarray) and array.ndim > 0 and array.strides[0] == 0
     return array[: len(some)] if shared else array[some]
-
-
-def weighed(coef: Any, weight: Weight, some: IntArray | None, counts: IntArray | None = None) -> Any:
-    """Rows of loss coefficients of some examples (None: all) times their weights.
-
-    `counts` is the number of rows of each of these examples; one by default.
-    """
-    if isinstance(weight, int | float):
-        return coef if weight == 1.0 else weight * coef
-    factors = np.asarray(rows_or_all(weight, some))
-    if factors.ndim and counts is not None:
-        factors = np.repeat(factors, counts)
-    return factors.reshape(-1, *[1] * (coef.ndim - 1)) * coef

@@ -7,8 +7,6 @@ the labels of a few examples.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from structopt.errors import DeclarationError, marked
@@ -22,7 +20,7 @@ _SEARCHED = 3
 _TOLERANCE = 1e-6
 
 
-def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch[Any], search: bool = True) -> None:
+def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch, search: bool = True) -> None:
     """Refuse a loss that is not 0 at the ground truth, or negative at some label.
 
     Parameters
@@ -46,7 +44,7 @@ def check_losses(batch: Batch, truth: LabelBatch, loss: LossBatch[Any], search: 
         _check_least(batch, loss, const)
 
 
-def _check_least(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> None:
+def _check_least(batch: Batch, loss: LossBatch, const: FloatArray) -> None:
     if batch.model.integral == "relax":
         return  # at a fractional point a loss may be anything; it is a loss of labels
     least = _least_in_the_box(batch, loss, const)
@@ -69,12 +67,12 @@ def _check_least(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> None:
         )
 
 
-def _least_in_the_box(batch: Batch, loss: LossBatch[Any], const: FloatArray) -> FloatArray | None:
+def _least_in_the_box(batch: Batch, loss: LossBatch, const: FloatArray) -> FloatArray | None:
     """A lower bound of each loss from the variables' bounds alone; None where the coefficients have another layout."""
-    if not batch.model.fixed or not isinstance(loss.coef, np.ndarray) or loss.coef.ndim != 2:
+    if not batch.model.fixed or loss.own is None or not loss.is_own or loss.own.ndim != 2:
         return None
     space = batch.model.space()
-    coef = loss.coef
+    coef = loss.own
     if coef.shape[0] != batch.n or coef.shape[1] > space.n_variables:
         return None
     # Losses come first: a model's batch may leave out the variables behind them.

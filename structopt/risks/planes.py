@@ -70,10 +70,10 @@ class DataPlanes:
         self,
         batch: Batch,
         truth: LabelBatch,
-        loss: LossBatch[Any],
+        loss: LossBatch,
         convex: bool,
         offset: float = 0.0,
-        errors: LossBatch[Any] | None = None,
+        errors: LossBatch | None = None,
         least: float | None = None,
         keeps: bool = True,
     ) -> None:
@@ -151,7 +151,7 @@ class DataPlanes:
         """Step and one of the values that each example's loss takes; step 0 where they are on no lattice."""
         if self._levels is None:
             on_lattice = not self.convex and self.errors is None and _loss_of_integers(self.batch)
-            step = self.batch.codec.loss_steps(self.loss) if on_lattice else np.zeros(self.batch.n)
+            step = self.batch.loss_steps(self.loss) if on_lattice else np.zeros(self.batch.n)
             self._levels = step, self.batch.loss_values(self.loss, self.truth)
         return self._levels
 
@@ -225,7 +225,7 @@ class PassPlanes:
         factors[some] = lam
         data, loss = self._data, self._data.loss
         if data.errors is not None:
-            loss, factors = data.batch.codec.combined(data.errors, loss, factors), np.ones(self.n)
+            loss, factors = data.errors.plus(loss, factors), np.ones(self.n)
         chosen = None if some.size == self.n else some
         labels, _ = data.batch.argmax(self._tables, loss, factors, n_jobs=self._n_jobs, examples=chosen)
         point = data.points(labels)

@@ -586,7 +586,7 @@ class StructuredRisk(Risk):
             "risk": self.fingerprint(),
             "X": digest(self.batch.data.contents, self.batch.data.widths, self.batch.starts),
             "Y": digest(self.truth.tables),
-            "loss": digest(self.loss.coef, self.loss.const),
+            "loss": digest(self.loss),
             "model": self._model_digest(),
             "surrogate": digest(self.surrogate),
             "search": [self.search, self.rtol],

@@ -19,19 +19,10 @@ from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Table, Term, Tied, checked_rows
-from structopt.model.codec import (
-    BatchCodec,
-    Counts,
-    LossBatch,
-    StackedLabels,
-    common_steps,
-    counts_of,
-    csr_table,
-    spread_rows,
-    taken_labels,
-)
+from structopt.model.codec import BatchCodec, StackedLabels, csr_table, spread_rows, taken_labels
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, rows_or_all, weighed, within
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, rows_or_all, within
+from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
@@ -224,31 +215,6 @@ class Chain(SequenceModel):
         return f"<Chain of {self._told()}; loss {self._task}>"
 
 
-class StateLosses(LossBatch[FloatArray]):
-    """Losses that are the rows of a table of costs; the table of all positions is made where somebody needs it.
-
-    Parameters
-    ----------
-    costs : ndarray, shape (S, S)
-        By true state and state.
-    truth : ndarray of int
-        The true state of every position.
-    n : int
-        Number of sequences.
-    """
-
-    def __init__(self, costs: FloatArray, truth: IntArray, n: int) -> None:
-        self.__dict__.update(costs=costs, truth=truth, const=np.zeros(n))
-
-    costs: FloatArray
-    truth: IntArray
-
-    @cached_property
-    def coef(self) -> FloatArray:
-        found: FloatArray = self.costs.take(self.truth, axis=0)
-        return found
-
-
 class StateSequences(BatchCodec[IntArray]):
     """Stacked state numbers, -1 where an example is left out; losses are by position and state."""
 
@@ -334,16 +300,19 @@ class StateSequences(BatchCodec[IntArray]):
         rows = None if some is None else rows_of(self._ptr, some)[0]
         return cast("IntArray", spread_rows(parts, rows, int(self._ptr[-1]), -1))
 
-    def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
+    def losses(self, truth: IntArray) -> LossBatch:
         task, S = self.model._task, self.model.n_states
         if isinstance(task, PositionLoss) and not task.normalize:
-            return StateLosses(task.costs, truth, self.n)
+            return LossBatch(None, np.zeros(self.n), self._ptr, task.costs, truth)
         if isinstance(task, PositionLoss):
-            return LossBatch(task.table(truth, self._ptr), np.zeros(self.n))
+            return LossBatch(task.table(truth, self._ptr), np.zeros(self.n), self._ptr)
         onehot = np.eye(S)[truth]
         forms = [task.linear(onehot[a:b]) for a, b in zip(self._ptr[:-1], self._ptr[1:], strict=True)]
         coef = np.concatenate([np.reshape(c, (-1, S)) for c, _ in forms])
-        return LossBatch(coef, np.array([const for _, const in forms]))
+        return LossBatch(coef, np.array([const for _, const in forms]), self._ptr)
+
+    def loss_parts(self, labels: IntArray) -> Entries:
+        return Entries(self._ptr, labels)
 
     def counts(self, truth: IntArray) -> Counts | None:
         S = self.model.n_states
@@ -353,10 +322,6 @@ class StateSequences(BatchCodec[IntArray]):
         weights = np.concatenate([np.asarray(self.model._task.counted(T * S)) for T in lengths.tolist()]).reshape(-1, S)
         return counts_of(np.eye(S)[truth], weights, self._ptr)
 
-    @property
-    def loss_rows(self) -> IntArray:
-        return np.diff(self._ptr)
-
     @cached_property
     def _owner(self) -> IntArray:
         """The sequence of every position."""
@@ -364,17 +329,6 @@ class StateSequences(BatchCodec[IntArray]):
 
     def mixture(self, labels: Sequence[IntArray | None], numbers: IntArray, shares: FloatArray) -> IntArray | None:
         return None if shares[1].any() else taken_labels(labels, numbers[0], self._owner)
-
-    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
-        return common_steps(loss.coef, self._owner, self.n)
-
-    def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
-        total = np.array(loss.const)
-        if isinstance(loss, StateLosses):
-            _add_costs(loss.costs, loss.truth, self._ptr, labels, total)
-        else:
-            _add_losses(loss.coef, self._ptr, labels, total)
-        return total
 
 
 class ChainInference(BatchInference):
@@ -384,7 +338,7 @@ class ChainInference(BatchInference):
         super().__init__(data)
         self.model = cast("Chain", data.model)
         self._ptr: IntArray = np.asarray(data.starts[0], dtype=np.int64)
-        self._units: tuple[LossBatch[FloatArray], by_loss.LossUnits | None] | None = None
+        self._units: tuple[LossBatch, by_loss.LossUnits | None] | None = None
 
     def _scores(self, tables: Sequence[FloatArray], example: int) -> tuple[FloatArray, FloatArray]:
         """Scores of transitions and first states; tied weights are the same for all examples, any one's row will do."""
@@ -394,7 +348,7 @@ class ChainInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -404,11 +358,8 @@ class ChainInference(BatchInference):
             return Maxima(np.empty(0, dtype=np.int64), np.empty(0))
         rows, ptr = (None, self._ptr) if some is None else rows_of(self._ptr, some)
         U = np.asarray(rows_or_all(tables[0], rows), dtype=np.float64)
-        if isinstance(loss, StateLosses) and rows is None and isinstance(weight, float) and U.flags.c_contiguous:
-            U = _with_costs(U, loss.costs, loss.truth, weight, np.empty(U.shape))
-        elif loss is not None:
-            counts = np.diff(ptr) if isinstance(weight, np.ndarray) else None
-            U = U + weighed(rows_or_all(loss.coef, rows), weight, some, counts)
+        if loss is not None:
+            U = loss.added(U, some, weight, rows)
         steps, first = self._scores(tables, 0 if some is None else int(some[0]))
         y, values = np.empty(len(U), dtype=np.int64), np.empty(len(ptr) - 1)
 
@@ -421,17 +372,17 @@ class ChainInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _loss_units(self, loss: LossBatch[FloatArray]) -> by_loss.LossUnits | None:
+    def _loss_units(self, loss: LossBatch) -> by_loss.LossUnits | None:
         if self._units is None or self._units[0] is not loss:
             self._units = (loss, by_loss.loss_units(loss.coef, self._ptr))
         return self._units[1]
 
-    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         units = self._loss_units(loss)
         return None if units is None else float(units.levels.mean())
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         units = self._loss_units(loss)
         assert units is not None
@@ -440,7 +391,7 @@ class ChainInference(BatchInference):
     def fronts_between(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray],
+        loss: LossBatch,
         truth: Any,
         some: IntArray,
         n_jobs: int,
@@ -458,7 +409,7 @@ class ChainInference(BatchInference):
     def _fronts(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray],
+        loss: LossBatch,
         truth: Any,
         some: IntArray | None,
         n_jobs: int,
@@ -508,38 +459,6 @@ def _are_allowed(
             if y < 0 or y >= initial.size or not (initial[y] if r == ptr[i] else transitions[states[r - 1], y]):
                 return False
     return True
-
-
-@kernel
-def _with_costs(U: FloatArray, costs: FloatArray, truth: IntArray, weight: float, out: FloatArray) -> FloatArray:
-    """Scores by position and state plus the costs of mistakes."""
-    for r in range(truth.size):
-        scores, cost, total = U[r], costs[truth[r]], out[r]
-        for s in range(total.size):
-            total[s] = scores[s] + weight * cost[s]
-    return out
-
-
-@kernel
-def _add_costs(costs: FloatArray, truth: IntArray, ptr: IntArray, labels: IntArray, total: FloatArray) -> None:
-    """Add the costs of every sequence's mistakes; one left out (-1) makes none."""
-    for i in range(total.size):
-        loss = 0.0
-        for r in range(ptr[i], ptr[i + 1]):
-            if labels[r] >= 0:
-                loss += costs[truth[r], labels[r]]
-        total[i] += loss
-
-
-@kernel
-def _add_losses(coef: FloatArray, ptr: IntArray, labels: IntArray, total: FloatArray) -> None:
-    """Add the losses by position of every sequence; one left out (-1) has none."""
-    for i in range(total.size):
-        loss = 0.0
-        for r in range(ptr[i], ptr[i + 1]):
-            if labels[r] >= 0:
-                loss += coef[r, labels[r]]
-        total[i] += loss
 
 
 @kernel

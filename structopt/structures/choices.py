@@ -13,20 +13,10 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
 from structopt.losses import TaskLoss
-from structopt.model.codec import (
-    BatchCodec,
-    Counts,
-    LossBatch,
-    StackedLabels,
-    common_steps,
-    counts_of,
-    csr_table,
-    ranges,
-    spread_rows,
-    taken_labels,
-)
+from structopt.model.codec import BatchCodec, StackedLabels, csr_table, spread_rows, taken_labels
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference, Maxima, Weight, weighed
+from structopt.model.inference import BatchInference, Maxima
+from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of, ranges
 from structopt.space.compiled import FloatArray
 
 __all__ = ["Choices", "ChoiceInference"]
@@ -96,22 +86,27 @@ class Choices(BatchCodec[IntArray]):
         found: IntArray = spread_rows(parts, rows, int(self.slots[-1]), -1)
         return found
 
-    def losses(self, truth: IntArray) -> LossBatch[FloatArray]:
+    def losses(self, truth: IntArray) -> LossBatch:
         start, ones = self.start, self._parts(truth)
         if len(self._alike) == 1:
             known = self.task_loss(0)._linear_ones(ones, self.n, int(start[-1]) // self.n)
             if known is not None:
-                return LossBatch(*known)
+                return LossBatch(*known, start)
         block = np.zeros(int(start[-1]))
         block[ones] = 1.0
         if len(self._alike) == 1:
             coef, const = self.task_loss(0).linear_batch(block.reshape(self.n, -1))
-            return LossBatch(np.ascontiguousarray(coef, dtype=np.float64).reshape(-1), np.asarray(const))
+            return LossBatch(np.ascontiguousarray(coef, dtype=np.float64).reshape(-1), np.asarray(const), start)
         coef, const = np.empty(len(block)), np.empty(self.n)
         for group in self._alike:
             rows = start[group][:, None] + np.arange(start[group[0] + 1] - start[group[0]])
             coef[rows], const[group] = self.task_loss(int(group[0])).linear_batch(block[rows])
-        return LossBatch(coef, const)
+        return LossBatch(coef, const, start)
+
+    def loss_parts(self, labels: IntArray) -> Entries:
+        parts = np.empty(len(labels), dtype=np.int64)
+        _every_part(self._base, self._stride, self.width, labels, parts)
+        return Entries(self.slots, parts)
 
     @cached_property
     def _alike(self) -> list[IntArray]:
@@ -148,10 +143,6 @@ class Choices(BatchCodec[IntArray]):
         block[self._parts(truth)] = 1.0
         return counts_of(block, weights, self.start)
 
-    @property
-    def loss_rows(self) -> IntArray:
-        return np.diff(self.start)
-
     @cached_property
     def _slot_owner(self) -> IntArray:
         """The example of every slot."""
@@ -159,19 +150,6 @@ class Choices(BatchCodec[IntArray]):
 
     def mixture(self, labels: Sequence[IntArray | None], numbers: IntArray, shares: FloatArray) -> IntArray | None:
         return None if shares[1].any() else taken_labels(labels, numbers[0], self._slot_owner)
-
-    @cached_property
-    def _part_owner(self) -> IntArray:
-        """The example of every part."""
-        return np.repeat(np.arange(self.n), np.diff(self.start))
-
-    def loss_steps(self, loss: LossBatch[FloatArray]) -> FloatArray:
-        return common_steps(loss.coef[:, None], self._part_owner, self.n)
-
-    def loss_values(self, loss: LossBatch[FloatArray], labels: IntArray) -> FloatArray:
-        total = np.array(loss.const, dtype=np.float64)
-        _chosen_scores(loss.coef, self.slots, self._base, self._stride, self.width, labels, total)
-        return total
 
 
 class ChoiceInference(BatchInference):
@@ -184,7 +162,7 @@ class ChoiceInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -195,9 +173,7 @@ class ChoiceInference(BatchInference):
         parts = None if some is None else ranges(start[some], start[some + 1])
         scores = scores if parts is None else scores[parts]
         if loss is not None:
-            coef = loss.coef if parts is None else loss.coef[parts]
-            counts = np.diff(start)[chosen] if isinstance(weight, np.ndarray) else None
-            scores = scores + weighed(coef, weight, some, counts)
+            scores = loss.added(scores, some, weight, parts)
         return Maxima(*self.solve(np.ascontiguousarray(scores), chosen, n_jobs))
 
 
@@ -227,6 +203,13 @@ def _chosen_parts(base: IntArray, stride: IntArray, width: int, labels: IntArray
             parts[found] = base[s] + labels[s] // width * stride[s] + labels[s] % width
             found += 1
     return found
+
+
+@kernel
+def _every_part(base: IntArray, stride: IntArray, width: int, labels: IntArray, parts: IntArray) -> None:
+    for s in range(labels.size):
+        k = labels[s]
+        parts[s] = base[s] + k // width * stride[s] + k % width if k >= 0 else -1
 
 
 @kernel

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -28,25 +26,25 @@ from structopt.hierarchy import Hierarchy
 from structopt.hierarchy.input import node_values
 from structopt.hierarchy.leaf_tree import LeafTree
 from structopt.losses import Hamming, LeafHamming, Normalized, TaskLoss
-from structopt.losses.hierarchical import sparse_form
+from structopt.losses.hierarchical import AffineForm, sparse_form
 from structopt.model import Model
-from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, spread_rows
+from structopt.model.codec import BatchCodec, PointCodec, spread_rows
 from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
     Maxima,
     OracleInference,
-    Weight,
     with_truth,
     within,
 )
+from structopt.model.loss_batch import Counts, LossBatch, Weight
 from structopt.recognize import Closure, Leaves, Record, Tree
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
 
-__all__ = ["HierarchicalLabels", "NodeInference", "NodeLosses", "NodeRows"]
+__all__ = ["HierarchicalLabels", "MadeRows", "NodeInference", "NodeRows"]
 
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
@@ -62,9 +60,11 @@ _CHUNK_ENTRIES = 1 << 21
 _FRONT_ENTRIES = 1 << 23
 # Rows over so few nodes are kept dense, if they have no more entries together: 8 MB.
 _DENSE_NODES, _DENSE_ENTRIES = 64, 1 << 20
-# Coefficients of the loss over so few nodes are made once, as a table, if it has no more than `_DENSE_ENTRIES`: a
-# kilobyte an example at most, where block ascent takes five.
+# Coefficients of the loss over at most this many nodes are a dense table, if it has at most `_DENSE_ENTRIES`: 1 kB per
+# example at most, compared with 5 kB that block ascent takes.
 _TABLE_NODES = 128
+# Sparse coefficients of the loss are stored up to this many entries (200 MB), and made for each block above.
+_STORED_ENTRIES = 1 << 24
 # Errors below are those of the ground truth, up to rounding.
 _NO_ERROR = 1e-12
 
@@ -257,7 +257,7 @@ class NodePoints(PointCodec):
 
 
 class NodeRows(BatchCodec[sp.csr_array]):
-    """Labels as sparse rows over the nodes; losses are kept as the ground truths, coefficients made block by block."""
+    """Labels as sparse rows over the nodes."""
 
     def __init__(self, data: DataSet) -> None:
         super().__init__(data)
@@ -289,27 +289,28 @@ class NodeRows(BatchCodec[sp.csr_array]):
         data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
         return sp.csr_array((data, indices, np.cumsum(counts)), shape=shape)
 
-    def losses(self, truth: sp.csr_array) -> LossBatch[_NodeForm]:
-        form = NodeLosses(self.model.block_losses()["node"], truth)
-        return LossBatch(form, form.constants())
+    def losses(self, truth: sp.csr_array) -> LossBatch:
+        task, (n, n_nodes) = self.model.block_losses()["node"], truth.shape
+        made = MadeRows(task, truth)
+        if n_nodes <= _TABLE_NODES and n * n_nodes <= _DENSE_ENTRIES:
+            return LossBatch(made.base + made[np.arange(n)].toarray(), made.constants())
+        base = made.base[None] if made.base.any() else None
+        if made.entries > _STORED_ENTRIES:
+            return LossBatch(None, made.constants(), shared=base, sparse=made)
+        sparse = made[np.arange(n)]
+        sparse.eliminate_zeros()
+        return LossBatch(None, made.constants(), shared=base, sparse=sparse)
+
+    def loss_parts(self, labels: sp.csr_array) -> sp.csr_array:
+        return labels
 
     def counts(self, truth: sp.csr_array) -> Counts | None:
         weights = self.model.counted()
         own = truth @ weights
-        wrong = NodeCounts(weights, sp.csr_array(truth.multiply(-2.0 * weights)))
-        on = NodeCounts(-weights, sp.csr_array(truth.shape))
-        return Counts(LossBatch(wrong, own), LossBatch(on, -own), float(weights[weights > 0.0].min()))
-
-    def combined(
-        self, first: LossBatch[_NodeForm], second: LossBatch[_NodeForm], factors: FloatArray
-    ) -> LossBatch[NodeSum]:
-        return LossBatch(NodeSum(first.coef, second.coef, factors), first.const + factors * second.const)
-
-    def loss_values(self, loss: LossBatch[_NodeForm], labels: sp.csr_array) -> FloatArray:
-        values = np.array(loss.const)
-        for block in node_blocks(np.arange(self.n), len(self.model.hierarchy)):
-            values[block] += loss.coef.values(labels[block], block)
-        return values
+        both = sp.csr_array(truth.multiply(-2.0 * weights))
+        errors = LossBatch(None, own, shared=weights[None], sparse=both)
+        on = LossBatch(None, -own, shared=-weights[None])
+        return Counts(errors, on, float(weights[weights > 0.0].min()))
 
 
 class NodeInference(BatchInference):
@@ -319,12 +320,12 @@ class NodeInference(BatchInference):
         super().__init__(data)
         self.model = model = cast("HierarchicalLabels", data.model)
         self._fast = model.algorithm() if model._solves_itself else None
-        self._planned: tuple[LossBatch[_NodeForm], FrontPlan | None] | None = None
+        self._planned: tuple[LossBatch, FrontPlan | None] | None = None
 
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[_NodeForm] | LossBatch[NodeSum] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -348,16 +349,13 @@ class NodeInference(BatchInference):
         values, bounds = (np.concatenate([part[k] for part in found]) for k in (1, 2))
         return Maxima(_stacked([rows for rows, _, _ in found]), values, bounds)
 
-    def _gains(
-        self, table: FloatArray, part: IntArray, loss: LossBatch[_NodeForm] | LossBatch[NodeSum] | None, weight: Weight
-    ) -> FloatArray:
-        gains = np.array(table[part].T, dtype=np.float64, order="C")
+    def _gains(self, table: FloatArray, part: IntArray, loss: LossBatch | None, weight: Weight) -> FloatArray:
+        rows = np.asarray(table[part], dtype=np.float64)
         if self.model.factor is not None:
-            gains *= self.model.factor[:, None]
+            rows *= self.model.factor
         if loss is not None:
-            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.data.n)[part]
-            loss.coef.add_to(gains, part, factors)
-        return gains
+            loss.added(rows, part, weight, out=rows)
+        return np.ascontiguousarray(rows.T)
 
     def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray, FloatArray]:
         if isinstance(self._fast, LeafSetOracle):
@@ -371,25 +369,24 @@ class NodeInference(BatchInference):
 
     # ---- fronts ----------------------------------------------------------------------------------
 
-    def _plan(self, loss: LossBatch[_NodeForm]) -> FrontPlan | None:
+    def _plan(self, loss: LossBatch) -> FrontPlan | None:
         """What makes the fronts of sets of nodes on trees; kept, since losses do not depend on the weights."""
         if self._planned is None or self._planned[0] is not loss:
             plan = None
             few = self.data.n * len(self.model.hierarchy) <= _FRONT_ENTRIES
             if few and isinstance(self._fast, TreeAlgorithm | ClosureAlgorithm):
-                base, rows = loss.coef.rows(np.arange(self.data.n))
-                plan = self._fast.front_plan(base + rows.toarray(), loss.const)
+                plan = self._fast.front_plan(loss.coef, loss.const)
             self._planned = (loss, plan)
         return self._planned[1]
 
-    def front_cost(self, loss: LossBatch[_NodeForm]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         if isinstance(self._fast, LeafAlgorithm):
             return 3.0
         plan = self._plan(loss)
         return None if plan is None else plan.cost
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[_NodeForm], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         chosen = np.arange(self.data.n) if some is None else some
         if isinstance(self._fast, LeafAlgorithm):
@@ -409,7 +406,7 @@ class NodeInference(BatchInference):
             yield BatchFronts(block, Fronts(front.ptr, front.h, front.g, decode))
 
     def _leaf_fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[_NodeForm], truth: sp.csr_array, chosen: IntArray
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: sp.csr_array, chosen: IntArray
     ) -> Iterator[BatchFronts]:
         """All leaves, of single-leaf labels."""
         paths = self.model.hierarchy.closure
@@ -417,8 +414,7 @@ class NodeInference(BatchInference):
             gains = self._gains(tables[0], block, None, 1.0)
             truths = truth[block]
             margin = (paths @ gains).T - np.asarray(truths.multiply(gains.T).sum(axis=1)).reshape(-1, 1)
-            base, own = loss.coef.rows(block)
-            error = (paths @ base)[None, :] + (own @ paths.T).toarray() + loss.const[block][:, None]
+            error = loss.products(paths, block) + loss.const[block][:, None]
             error[error <= _NO_ERROR] = 0.0  # the ground truth, and leaves that no weight distinguishes from it
             ptr = np.arange(len(block) + 1) * paths.shape[0]
 
@@ -449,91 +445,39 @@ def _rows_from(first: sp.csr_array, second: sp.csr_array, which: npt.NDArray[np.
     return both[np.where(which, np.arange(n), n + np.arange(n))]
 
 
-class _NodeForm(ABC):
-    """A linear function of the nodes for every example: a row that all have in common, and sparse ones."""
-
-    @abstractmethod
-    def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
-        """The common row, and what each example adds to it."""
-
-    def values(self, labels: sp.csr_array, examples: IntArray) -> FloatArray:
-        """The function of some examples at a label of each."""
-        base, rows = self.rows(examples)
-        return np.asarray(labels @ base + np.asarray(rows.multiply(labels).sum(axis=1)).ravel())
-
-    def add_to(self, gains: FloatArray, examples: IntArray, factors: FloatArray) -> None:
-        """Add the coefficients of some examples, times their factors, to columns of gains."""
-        base, rows = self.rows(examples)
-        example = np.repeat(np.arange(examples.size), np.diff(rows.indptr))
-        if base.any():
-            gains += base[:, None] * factors
-        gains[rows.indices, example] += factors[example] * rows.data
-
-
-class NodeCounts(_NodeForm):
-    """Weights of all nodes, and others where the ground truth is on: what micro-F1 counts."""
-
-    def __init__(self, base: FloatArray, own: sp.csr_array) -> None:
-        self._base, self._own = base, own
-
-    def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
-        return self._base, self._own[examples]
-
-
-class NodeSum:
-    """``first + factors * second``, a factor for each example."""
-
-    def __init__(self, first: _NodeForm, second: _NodeForm, factors: FloatArray) -> None:
-        self._first, self._second, self._factors = first, second, factors
-
-    def add_to(self, gains: FloatArray, examples: IntArray, factors: FloatArray) -> None:
-        """Add the coefficients of some examples, times their factors, to columns of gains."""
-        self._first.add_to(gains, examples, factors)
-        self._second.add_to(gains, examples, factors * self._factors[examples])
-
-
-class NodeLosses(_NodeForm):
-    """Coefficients of the task loss for chosen examples: a common row and sparse ones."""
+class MadeRows:
+    """Sparse coefficients of a loss, made for some examples at a time; all examples have `base` in addition."""
 
     def __init__(self, loss: TaskLoss, truths: sp.csr_array) -> None:
-        self._loss = loss
-        self._truths = truths
+        self._loss, self._truths = loss, truths
         self._form = sparse_form(loss, truths.shape[1])
-        n, n_nodes = truths.shape
-        self._few = n_nodes <= _TABLE_NODES and n * n_nodes <= _DENSE_ENTRIES
+        self.shape = truths.shape
 
-    @cached_property
-    def _table(self) -> FloatArray:
-        """All coefficients, of few nodes and examples: sparse rows made anew took most of a small training."""
-        base, rows = self.rows(np.arange(self._truths.shape[0]))
-        return np.asarray(base + rows.toarray())
+    @property
+    def base(self) -> FloatArray:
+        """The coefficients that all examples have."""
+        return np.zeros(self.shape[1]) if not isinstance(self._form, AffineForm) else self._form.base
 
-    def values(self, labels: sp.csr_array, examples: IntArray) -> FloatArray:
-        if not self._few:
-            return super().values(labels, examples)
-        row = np.repeat(np.arange(examples.size), np.diff(labels.indptr))
-        terms = labels.data * self._table[examples[row], labels.indices]
-        return np.asarray(np.bincount(row, weights=terms, minlength=examples.size), dtype=np.float64)
-
-    def add_to(self, gains: FloatArray, examples: IntArray, factors: FloatArray) -> None:
-        if not self._few:
-            super().add_to(gains, examples, factors)
-            return
-        gains += (factors[:, None] * self._table[examples]).T
+    @property
+    def entries(self) -> int:
+        """The number of entries of all rows, or more."""
+        if isinstance(self._form, AffineForm):
+            return int(np.diff(self._form.matrix.indptr)[self._truths.indices].sum())
+        return int(np.prod(self.shape))
 
     def constants(self) -> FloatArray:
-        if self._form is None:
-            return np.array([self._loss.linear(row.toarray().ravel())[1] for row in self._truths])
-        constants = getattr(self._form, "constants", None)
-        return np.zeros(self._truths.shape[0]) if constants is None else np.asarray(constants(self._truths))
+        """The constant of each example."""
+        if isinstance(self._form, AffineForm):
+            return self._form.constants(self._truths)
+        if self._form is not None:
+            return np.zeros(self.shape[0])
+        return np.array([self._loss.linear(row.toarray().ravel())[1] for row in self._truths])
 
-    def rows(self, examples: IntArray) -> tuple[FloatArray, sp.csr_array]:
-        truths = self._truths[examples]
-        if self._form is None:
-            coef, _ = self._loss.linear_batch(truths.toarray())
-            return np.zeros(truths.shape[1]), sp.csr_array(coef)
-        base = getattr(self._form, "base", None)
-        return np.zeros(truths.shape[1]) if base is None else base, self._form.rows(truths)
+    def __getitem__(self, some: IntArray) -> sp.csr_array:
+        truths = self._truths[some]
+        if self._form is not None:
+            return self._form.rows(truths)
+        return sp.csr_array(self._loss.linear_batch(truths.toarray())[0])
 
 
 def _check_loss(loss: TaskLoss, hierarchy: Hierarchy, kind: str) -> None:

@@ -23,17 +23,16 @@ from structopt.errors import DeclarationError
 from structopt.features import Linear, Tied, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
-from structopt.model.codec import BatchCodec, Counts, LossBatch, PointCodec, counts_of, csr_table, part_table
+from structopt.model.codec import BatchCodec, PointCodec, csr_table, part_table
 from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
     Best,
     Maxima,
-    Weight,
     rows_or_all,
-    weighed,
 )
+from structopt.model.loss_batch import Counts, LossBatch, Weight, counts_of
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.multilabel import SetInference, binary_rows
@@ -265,7 +264,7 @@ class PairwisePoints(PointCodec):
     def _labels(self, points: Any) -> FloatArray:
         return np.asarray(points[:, : self._n_labels])
 
-    def losses(self, truth: Any) -> LossBatch[FloatArray]:
+    def losses(self, truth: Any) -> LossBatch:
         model = self.data.model
         return LossBatch(*model.block_losses()["y"].linear_batch(self._labels(truth)))
 
@@ -273,8 +272,8 @@ class PairwisePoints(PointCodec):
         weights = self.data.model.counted()
         return counts_of(self._labels(truth), weights[: self._n_labels])
 
-    def loss_values(self, loss: LossBatch[FloatArray], labels: Any) -> FloatArray:
-        return np.asarray(np.einsum("ij,ij->i", loss.coef, self._labels(labels)) + loss.const)
+    def loss_parts(self, labels: Any) -> FloatArray:
+        return self._labels(labels)
 
 
 class MixedHalves(NamedTuple):
@@ -368,14 +367,14 @@ class PairwiseInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
         unary = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
         if loss is not None:
-            unary = unary + weighed(rows_or_all(loss.coef, some), weight, some)
+            unary = loss.added(unary, some, weight)
         pair = np.asarray(rows_or_all(tables[1], some), dtype=np.float64)
         return self._relaxed(unary, pair, some, n_jobs) if self.model.is_relaxed else self._exact(unary, pair, n_jobs)
 
@@ -412,11 +411,11 @@ class PairwiseInference(BatchInference):
         """Up to 16 labels all 2^n are cheaper than a search (docs/mathematics/oracles#roof-duality)."""
         return not self.model.is_relaxed and self.model.n <= LISTED and not self._has_halves
 
-    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         return 4.0 if self._lists else None
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         chosen = np.arange(self.data.n) if some is None else some
         unary, pair = np.asarray(tables[0], dtype=np.float64)[chosen], np.asarray(tables[1], dtype=np.float64)[chosen]
@@ -431,9 +430,7 @@ class PairwiseInference(BatchInference):
 
         yield BatchFronts(chosen, Fronts(ptr, h, g, decode))
 
-    def maximize_product(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, n_jobs: int
-    ) -> Best | None:
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
         one_for_all = not tables[1].strides[0] or bool((tables[1] == tables[1][:1]).all())
         if not self._lists or not one_for_all:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -17,9 +16,10 @@ from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear
 from structopt.losses import CostMatrix, TaskLoss, ZeroOne
 from structopt.model import Model
-from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, counts_of, labels_given, spread_rows
+from structopt.model.codec import BatchCodec, csr_table, labels_given, spread_rows
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchFronts, BatchInference, Maxima, Weight, blocks, rows_or_all, weighed
+from structopt.model.inference import BatchFronts, BatchInference, Maxima, blocks, rows_or_all
+from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
 from structopt.recognize import Simplices
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -114,38 +114,10 @@ class Multiclass(Model):
         return ClassInference(data) if self._solves_itself else super().batch_inference(data)
 
 
-@dataclass(frozen=True, eq=False)
-class OneHotLosses:
-    """Loss coefficients that distinguish the true class only: ``base_i``, plus ``own_i`` at the class ``truth_i``.
-
-    The 0/1 loss has this form. A table of its coefficients would have one entry per example and class.
-    """
-
-    truth: IntArray
-    base: FloatArray
-    own: FloatArray
-    n_classes: int
-
-    def at(self, labels: IntArray) -> FloatArray:
-        """Return the coefficient of each example's label."""
-        return self.base + np.where(labels == self.truth, self.own, 0.0)
-
-    def __getitem__(self, some: IntArray) -> FloatArray:
-        """Return the coefficients of some examples as a dense array."""
-        rows = np.repeat(self.base[some][:, None], self.n_classes, axis=1)
-        rows[np.arange(len(rows)), self.truth[some]] += self.own[some]
-        return rows
-
-    def plus(self, other: OneHotLosses, factors: FloatArray) -> OneHotLosses:
-        """Return ``self + factors * other``, with one factor per example."""
-        base, own = self.base + factors * other.base, self.own + factors * other.own
-        return OneHotLosses(self.truth, base, own, self.n_classes)
-
-
 class ClassNumbers(BatchCodec[IntArray]):
     """One class out of several as its number, -1 for none.
 
-    Loss coefficients are an array ``(n, K)``, or `OneHotLosses` for the 0/1 loss.
+    Loss coefficients are an array ``(n, K)``. Those of the 0/1 loss are sparse: they distinguish the true class only.
     """
 
     one_of_many = True
@@ -180,37 +152,29 @@ class ClassNumbers(BatchCodec[IntArray]):
     def spread(self, parts: Sequence[IntArray], some: IntArray | None) -> IntArray:
         return cast("IntArray", spread_rows(parts, some, self.n, -1))
 
-    def losses(self, truth: IntArray) -> LossBatch[Any]:
+    def losses(self, truth: IntArray) -> LossBatch:
         task, K = self.model.block_losses()["y"], len(self.model.names)
         if type(task) is ZeroOne:
-            return LossBatch(OneHotLosses(truth, np.zeros(self.n), np.full(self.n, -1.0), K), np.ones(self.n))
+            return LossBatch(None, np.ones(self.n), sparse=self._at(truth, -1.0))
         seen, place = np.unique(truth, return_inverse=True)
         forms = [task.linear(row) for row in _one_hot(seen, K)]
         return LossBatch(np.array([form[0] for form in forms])[place], np.array([form[1] for form in forms])[place])
 
     def counts(self, truth: IntArray) -> Counts | None:
-        weights, K, ones = self.model.counted(), len(self.model.names), np.ones(self.n)
+        weights, twos = self.model.counted(), np.full(self.n, 2.0)
         if type(self.model.block_losses()["y"]) is not ZeroOne:
-            return counts_of(_one_hot(truth, K), weights)
-        errors, on = OneHotLosses(truth, ones, -2.0 * ones, K), OneHotLosses(truth, -ones, 0.0 * ones, K)
-        return Counts(LossBatch(errors, ones), LossBatch(on, -ones), 1.0)
+            return counts_of(_one_hot(truth, len(self.model.names)), weights)
+        # A wrong class is one variable too many and one too few; every label has one variable on.
+        errors, on = (self._at(truth, value) for value in (-2.0, 0.0))
+        return Counts(LossBatch(None, twos, sparse=errors), LossBatch(None, -twos, sparse=on), 1.0)
 
-    def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
-        if not isinstance(first.coef, OneHotLosses):
-            return super().combined(first, second, factors)
-        return LossBatch(first.coef.plus(second.coef, factors), first.const + factors * second.const)
+    def _at(self, classes: IntArray, value: float) -> sp.csr_array:
+        """One value per example, at its class."""
+        shape = (self.n, len(self.model.names))
+        return csr_table(np.full(self.n, value), classes, np.arange(self.n + 1), shape)
 
-    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
-        coef, every = loss.coef, np.arange(self.n)
-        if isinstance(coef, OneHotLosses):
-            wrong = np.where(coef.truth == 0, 1, 0) if coef.n_classes > 1 else coef.truth
-            coef = np.stack([coef.at(coef.truth), coef.at(wrong)], axis=1)
-        return common_steps(coef, every, self.n)
-
-    def loss_values(self, loss: LossBatch[Any], labels: IntArray) -> FloatArray:
-        coef = loss.coef
-        found = coef.at(labels) if isinstance(coef, OneHotLosses) else coef[np.arange(self.n), labels]
-        return np.asarray(np.where(labels >= 0, found, 0.0) + loss.const)
+    def loss_parts(self, labels: IntArray) -> Entries:
+        return Entries(np.arange(self.n + 1), labels)
 
 
 class ClassInference(BatchInference):
@@ -219,7 +183,7 @@ class ClassInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -228,38 +192,35 @@ class ClassInference(BatchInference):
             scores = rows_or_all(tables[0], some)
             best = scores.argmax(axis=1)
             return Maxima(best, scores[np.arange(len(best)), best])
-        coef = loss.coef
-        if isinstance(coef, OneHotLosses):
-            # The base is the same for all classes: it moves the maximum and not the maximiser.
-            base, own, truth = (rows_or_all(array, some) for array in (coef.base, coef.own, coef.truth))
-            base, own = weighed(base, weight, some), weighed(own, weight, some)
-            best, values = np.empty(len(truth), dtype=np.int64), np.empty(len(truth))
-            _best_classes(np.ascontiguousarray(rows_or_all(tables[0], some)), truth, own, best, values)
-            return Maxima(best, values + base)
         chosen = np.arange(self.data.n) if some is None else some
         best, values = np.empty(len(chosen), dtype=np.int64), np.empty(len(chosen))
+        if loss.is_sparse:
+            scores, own = np.ascontiguousarray(rows_or_all(tables[0], some)), cast("sp.csr_array", loss.sparse)
+            factors = np.full(len(chosen), loss.factors(weight, some), dtype=np.float64)
+            _best_classes(scores, own.indptr, own.indices, own.data, chosen, factors, best, values)
+            return Maxima(best, values)
         first = 0
         for block in blocks(chosen, tables[0].shape[1]):
             rows, last = np.arange(len(block)), first + len(block)
             whole = None if len(block) == self.data.n else block
-            sums = rows_or_all(tables[0], whole) + weighed(rows_or_all(coef, whole), weight, whole)
+            sums = loss.added(rows_or_all(tables[0], whole), whole, weight)
             best[first:last] = sums.argmax(axis=1)
             values[first:last] = sums[rows, best[first:last]]
             first = last
         return Maxima(best, values)
 
-    def front_cost(self, loss: LossBatch[Any]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         return 1.0
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         scores = np.asarray(tables[0], dtype=np.float64)
         width = scores.shape[1]
         for block in blocks(np.arange(self.data.n) if some is None else some, width):
             own = truth[block]
             h = scores[block] - scores[block, own][:, None]
-            g = loss.coef[block] + loss.const[block][:, None]
+            g = loss.rows(block) + loss.const[block][:, None]
             g[np.arange(len(block)), own] = 0.0  # exactly
             ptr = np.arange(len(block) + 1) * width
 
@@ -270,16 +231,22 @@ class ClassInference(BatchInference):
 
 
 @kernel
-def _best_classes(scores: Any, truth: Any, own: Any, best: Any, values: Any) -> None:
-    """Write the first largest entry of each row, ``own_i`` being added at the class ``truth_i``, and its value.
+def _best_classes(
+    scores: Any, indptr: Any, indices: Any, data: Any, rows: Any, factors: Any, best: Any, values: Any
+) -> None:
+    """Write the first largest entry of each row plus a sparse one, and its value.
 
     Nothing is copied: the scores of a thousand classes take longer to copy than to read.
     """
     for i in range(best.size):
-        row, t = scores[i], truth[i]
-        place, top = 0, -np.inf
+        row, factor, q, end = scores[i], factors[i], indptr[rows[i]], indptr[rows[i] + 1]
+        place, top, t = 0, -np.inf, indices[q] if q < end else -1
         for k in range(row.size):
-            value = row[k] + own[i] if k == t else row[k]
+            value = row[k]
+            if k == t:
+                value += factor * data[q]
+                q += 1
+                t = indices[q] if q < end else -1
             if not value <= top:
                 place, top = k, value
                 if value != value:  # as numpy: NaN is the largest

@@ -16,18 +16,17 @@ from structopt.errors import DeclarationError, LabelNotInSpace, marked
 from structopt.features import Linear, n_examples
 from structopt.losses import Hamming, TaskLoss
 from structopt.model import Model
-from structopt.model.codec import LossBatch, labels_given, refusal
+from structopt.model.codec import labels_given, refusal
 from structopt.model.data_set import DataSet
 from structopt.model.inference import (
     BatchFronts,
     BatchInference,
     Best,
     Maxima,
-    Weight,
     blocks,
     rows_or_all,
-    weighed,
 )
+from structopt.model.loss_batch import LossBatch, Weight
 from structopt.recognize import Box, Cardinality, Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -122,19 +121,19 @@ class SetInference(BatchInference):
         self._n_labels = data.columns[0]
         low, high = limits
         self._limits = limits if low > 0 or high < self._n_labels else None
-        self._counts: tuple[LossBatch[FloatArray], float | None] | None = None
+        self._counts: tuple[LossBatch, float | None] | None = None
 
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
     ) -> Maxima:
         scores = np.asarray(rows_or_all(tables[0], some), dtype=np.float64)
         if loss is not None:
-            scores = scores + weighed(rows_or_all(loss.coef, some), weight, some)
+            scores = loss.added(scores, some, weight)
         if self._limits is not None:
             n, (low, high) = self._n_labels, self._limits
             group = np.array([0, n]), np.arange(n), np.array([low]), np.array([high])
@@ -144,17 +143,17 @@ class SetInference(BatchInference):
         Z = np.asarray(chosen, dtype=np.float64)
         return Maxima(Z, np.einsum("ij,ij->i", scores, Z))
 
-    def _equal_weight(self, loss: LossBatch[FloatArray]) -> float | None:
+    def _equal_weight(self, loss: LossBatch) -> float | None:
         """The weight of a wrong label where it is the same for all labels and examples."""
         if self._counts is None or self._counts[0] is not loss:
             self._counts = (loss, equal_weight(loss.coef, loss.const))
         return self._counts[1]
 
-    def front_cost(self, loss: LossBatch[FloatArray]) -> float | None:
+    def front_cost(self, loss: LossBatch) -> float | None:
         return None if self._equal_weight(loss) is None else 1.0
 
     def fronts(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, some: IntArray | None, n_jobs: int
+        self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, some: IntArray | None, n_jobs: int
     ) -> Iterator[BatchFronts]:
         weight = self._equal_weight(loss)
         assert weight is not None
@@ -164,9 +163,7 @@ class SetInference(BatchInference):
             front = count_fronts(scores[block], truth[block], weight, self._limits)
             yield BatchFronts(block, front)
 
-    def maximize_product(
-        self, tables: Sequence[FloatArray], loss: LossBatch[FloatArray], truth: Any, n_jobs: int
-    ) -> Best | None:
+    def maximize_product(self, tables: Sequence[FloatArray], loss: LossBatch, truth: Any, n_jobs: int) -> Best | None:
         listed = self._limits is None and self._n_labels <= LISTED and self._equal_weight(loss) is None
         if not listed:
             return None

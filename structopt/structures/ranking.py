@@ -17,9 +17,10 @@ from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, check_data_set
 from structopt.losses.ranking_measures import ERU, MRR, NDCG, PrecisionAtN, RankingMeasure
 from structopt.model import Model
-from structopt.model.codec import BatchCodec, LossBatch, PointCodec, RaggedRows, ranges, spread_rows
+from structopt.model.codec import BatchCodec, PointCodec, spread_rows
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference, Maxima, Weight, weighed
+from structopt.model.inference import BatchInference, Maxima
+from structopt.model.loss_batch import Entries, LossBatch, Weight, ranges
 from structopt.recognize import Record
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
@@ -242,14 +243,14 @@ class _ProgramPoints(PointCodec):
         self._relevances = Y
         return points
 
-    def losses(self, truth: Any) -> LossBatch[RaggedRows]:
+    def losses(self, truth: Any) -> LossBatch:
         model, data = self.data.model, self.data
         forms = [model.loss(self._relevances[i], data.input(i)) for i in range(self.n)]
-        return LossBatch(RaggedRows.of([coef for coef, _ in forms]), np.array([const for _, const in forms]))
+        return LossBatch.ragged(forms)
 
 
 class Orders(BatchCodec[Rankings]):
-    """`Rankings`; losses are ``a`` by position and ``b`` by document, of all queries one after the other."""
+    """`Rankings`; losses are made of ``a`` by position and ``b`` by document."""
 
     def __init__(self, data: DataSet) -> None:
         super().__init__(data)
@@ -289,20 +290,18 @@ class Orders(BatchCodec[Rankings]):
         rows = None if some is None else ranges(self._start[some], self._start[some + 1])
         return Rankings(spread_rows([part.order for part in parts], rows, len(self._c), -1))
 
-    def losses(self, truth: Rankings) -> LossBatch[FloatArray]:
+    def losses(self, truth: Rankings) -> LossBatch:
         if truth.relevance is None:
             raise DeclarationError("The loss of a ranking depends on relevances: give the labels of ground truth(Y).")
-        coef, const = np.empty((2, len(self._c))), np.empty(self.n)
+        a, b, const = np.empty(len(self._c)), np.empty(len(self._c)), np.empty(self.n)
         for i in range(self.n):
             own = slice(self._start[i], self._start[i + 1])
-            coef[0, own], coef[1, own] = self.model.weights(truth.relevance[own])
-            const[i] = coef[0, own] @ coef[1, own][truth.order[own]]
-        return LossBatch(coef, const)
+            a[own], b[own] = self.model.weights(truth.relevance[own])
+            const[i] = a[own] @ b[own][truth.order[own]]
+        return LossBatch(None, const, self._start.astype(np.int64), outer=(a, b))
 
-    def loss_values(self, loss: LossBatch[FloatArray], labels: Rankings) -> FloatArray:
-        ranked, documents = self._ranked(labels.order)
-        a, b = loss.coef
-        return np.asarray(loss.const - np.bincount(self._query[ranked], a[ranked] * b[documents], minlength=self.n))
+    def loss_parts(self, labels: Rankings) -> Entries:
+        return Entries(self._start.astype(np.int64), labels.order)
 
 
 class RankingInference(BatchInference):
@@ -317,7 +316,7 @@ class RankingInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[FloatArray] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -333,8 +332,9 @@ class RankingInference(BatchInference):
             sorted_rows = np.lexsort((-f, query))
             scores = np.bincount(query, c * f[sorted_rows], minlength=len(chosen)).astype(np.float64, copy=False)
             return Maxima(Rankings(sorted_rows - start[query]), scores)
-        a, b = loss.coef[:, documents]
-        order, values = self._assign(c, f, weighed(a, weight, some, sizes), b, start, documents, n_jobs)
+        assert loss.outer is not None
+        a, b = (own[documents] for own in loss.outer)
+        order, values = self._assign(c, f, loss.factors(weight, some) * a, b, start, documents, n_jobs)
         return Maxima(Rankings(order), values)
 
     def _assign(

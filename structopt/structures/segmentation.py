@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from operator import index
 from typing import Any, NamedTuple, cast
 
@@ -18,9 +18,10 @@ from structopt.algorithms.segments.algorithm import SegmentOracle, cover, segmen
 from structopt.checks import checked, floats, n_threads, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
-from structopt.model.codec import BatchCodec, Counts, LossBatch, common_steps, spread_rows
+from structopt.model.codec import BatchCodec, csr_table, spread_rows
 from structopt.model.data_set import DataSet
-from structopt.model.inference import BatchInference, Maxima, Weight, weighed
+from structopt.model.inference import BatchInference, Maxima
+from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
@@ -428,114 +429,54 @@ class SegmentRows(BatchCodec[Segments]):
         counts = spread_rows([given], some, self.n, 0)
         return Segments(rows, np.concatenate([[0], np.cumsum(counts)]))
 
-    def losses(self, truth: Segments) -> LossBatch[Any]:
+    def losses(self, truth: Segments) -> LossBatch:
         task = self.model._task
         if isinstance(task, EntityErrors):
-            return self._entities(truth, task, -2.0)
-        _, span = self._spans(truth)
-        states = np.repeat(truth.rows[:, 1], span)
-        return LossBatch(self.model._by_position.table(states, self._ptr), np.zeros(self.n))
+            return self._entities(truth, task, 1.0, -2.0)
+        states = np.repeat(truth.rows[:, 1], self._spans(truth)[1])
+        by_position = self.model._by_position
+        if by_position.normalize:
+            return LossBatch(by_position.table(states, self._ptr), np.zeros(self.n), self._ptr)
+        return LossBatch(None, np.zeros(self.n), self._ptr, by_position.costs, states)
 
-    def _entities(self, truth: Segments, task: EntityErrors, right: float) -> LossBatch[Any]:
-        """Entities in a label and in its ground truth, plus `right` for each that both have."""
+    def _entities(self, truth: Segments, task: EntityErrors, each: float, both: float) -> LossBatch:
+        """`each` times the entities of a label and of its ground truth, plus `both` for each entity in both.
+
+        Rows are first positions, columns lengths and states.
+        """
         owner, span = self._spans(truth)
         wanted = task.entities[truth.rows[:, 1]]
-        keys = self._keys(truth, owner, span)[wanted]
-        each = np.tile(task.entities.astype(np.float64), (self.n, 1))
         known = np.bincount(owner[wanted], minlength=self.n).astype(np.float64)
-        return LossBatch(SegmentLosses(each, owner[wanted], keys, np.full(len(keys), right)), known)
+        shared = each * np.tile(task.entities.astype(np.float64), (1, self.model.max_length))
+        starts, columns = (values[wanted] for values in self._places(truth, owner, span))
+        indptr = np.zeros(int(self._ptr[-1]) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(starts, minlength=len(indptr) - 1), out=indptr[1:])
+        sparse = csr_table(np.full(len(columns), both), columns, indptr, (len(indptr) - 1, shared.shape[1]))
+        return LossBatch(None, each * known, self._ptr, shared, sparse=sparse)
 
-    def _keys(self, labels: Segments, owner: IntArray, span: IntArray) -> IntArray:
-        """A number for each segment of a label, increasing: by its first position, its length and its state."""
-        S, L = self.model.n_states, self.model.max_length
-        keys: IntArray = ((self._ptr[owner] + labels.rows[:, 0]) * L + span - 1) * S + labels.rows[:, 1]
-        return keys
+    def _places(self, labels: Segments, owner: IntArray, span: IntArray) -> tuple[IntArray, IntArray]:
+        """The first position of each segment, and the number of its length and state."""
+        return self._ptr[owner] + labels.rows[:, 0], (span - 1) * self.model.n_states + labels.rows[:, 1]
+
+    def loss_parts(self, labels: Segments) -> Entries:
+        owner, span = self._spans(labels)
+        if isinstance(self.model._task, EntityErrors):
+            starts, columns = self._places(labels, owner, span)
+            return Entries(labels.ptr, columns, starts)
+        states = np.full(int(self._ptr[-1]), -1)
+        states[rows_of(self._ptr, np.flatnonzero(np.diff(labels.ptr)))[0]] = np.repeat(labels.rows[:, 1], span)
+        return Entries(self._ptr, states)
 
     def counts(self, truth: Segments) -> Counts | None:
         task = self.model._task
-        if not isinstance(task, EntityErrors):
-            # A wrong position is a state too many and one too few; every label has one state a position on.
-            self.model._check_counted()
-            wrong = self.losses(truth)
-            return Counts(
-                LossBatch(2.0 * wrong.coef, 2.0 * wrong.const),
-                LossBatch(np.zeros_like(wrong.coef), -2.0 * self._lengths),
-                1.0,
-            )
-        errors, on = self._entities(truth, task, -2.0), self._entities(truth, task, 0.0)
-        return Counts(errors, LossBatch(on.coef.times(-1.0), -on.const), 1.0)
-
-    def combined(self, first: LossBatch[Any], second: LossBatch[Any], factors: FloatArray) -> LossBatch[Any]:
-        const = first.const + factors * second.const
-        if isinstance(first.coef, SegmentLosses):
-            return LossBatch(first.coef.plus(second.coef, factors), const)
-        return LossBatch(first.coef + np.repeat(factors, self._lengths)[:, None] * second.coef, const)
-
-    def loss_steps(self, loss: LossBatch[Any]) -> FloatArray:
-        if isinstance(loss.coef, SegmentLosses):
-            return np.ones(self.n)  # a count
-        owner = np.repeat(np.arange(self.n), np.diff(self._ptr))
-        return common_steps(loss.coef, owner, self.n)
-
-    def loss_values(self, loss: LossBatch[Any], labels: Segments) -> FloatArray:
-        owner, span = self._spans(labels)
-        if isinstance(loss.coef, SegmentLosses):
-            found = loss.coef.of_segments(owner, labels.rows[:, 1], self._keys(labels, owner, span))
-            return np.bincount(owner, weights=found, minlength=self.n) + loss.const
-        at, _ = rows_of(self._ptr, np.flatnonzero(np.diff(labels.ptr)))
-        by_position = loss.coef[at, np.repeat(labels.rows[:, 1], span)]
-        return np.bincount(np.repeat(owner, span), weights=by_position, minlength=self.n) + loss.const
-
-
-@dataclass(frozen=True, eq=False)
-class SegmentLosses:
-    """A loss of whole segments: one for each state and example, and more for the segments of the ground truths.
-
-    Attributes
-    ----------
-    each : ndarray, shape (n, S)
-        Of every segment of an example, by its state.
-    owner, keys : ndarray of int
-        Segments of the ground truths, in increasing order of `SegmentRows._keys`.
-    more : ndarray
-        What each of these has in addition.
-    """
-
-    each: FloatArray
-    owner: IntArray
-    keys: IntArray
-    more: FloatArray
-
-    def times(self, factor: float) -> SegmentLosses:
-        """All losses times a number."""
-        return SegmentLosses(factor * self.each, self.owner, self.keys, factor * self.more)
-
-    def plus(self, other: SegmentLosses, factors: FloatArray) -> SegmentLosses:
-        """The sum with another loss of the same ground truths, times a factor for each example."""
-        more = self.more + factors[self.owner] * other.more
-        return SegmentLosses(self.each + factors[:, None] * other.each, self.owner, self.keys, more)
-
-    def of_segments(self, owner: IntArray, state: IntArray, keys: IntArray) -> FloatArray:
-        """The losses of some segments."""
-        found: FloatArray = self.each[owner, state]
-        if self.keys.size:
-            at = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-            found = found + np.where(self.keys[at] == keys, self.more[at], 0.0)
-        return found
-
-    def add_to(self, scores: FloatArray, examples: IntArray, factors: FloatArray, ptr: IntArray) -> None:
-        """Add the weighted losses of some examples (increasing) to their segments' scores (position, length, state)."""
-        lengths = ptr[examples + 1] - ptr[examples]
-        scores += np.repeat(factors[examples][:, None] * self.each[examples], lengths, axis=0)[:, None, :]
-        own = np.flatnonzero(np.isin(self.owner, examples))
-        if own.size:
-            L, S = scores.shape[1:]
-            place, state = np.divmod(self.keys[own], S)
-            position, length = np.divmod(place, L)
-            shift = np.zeros(len(ptr) - 1, dtype=np.int64)  # from positions of all examples to those of these
-            shift[examples] = ptr[examples] - np.concatenate([[0], np.cumsum(lengths)[:-1]])
-            owner = self.owner[own]
-            scores[position - shift[owner], length, state] += factors[owner] * self.more[own]
+        if isinstance(task, EntityErrors):
+            return Counts(self._entities(truth, task, 1.0, -2.0), self._entities(truth, task, -1.0, 0.0), 1.0)
+        # A wrong position is a state too many and one too few; every label has one state a position on.
+        self.model._check_counted()
+        wrong = self.losses(truth)
+        assert wrong.shared is not None
+        on = LossBatch(None, -2.0 * self._lengths, self._ptr, np.zeros((1, self.model.n_states)))
+        return Counts(replace(wrong, const=2.0 * wrong.const, shared=2.0 * wrong.shared), on, 1.0)
 
 
 class SegmentInference(BatchInference):
@@ -549,7 +490,7 @@ class SegmentInference(BatchInference):
     def maximize(
         self,
         tables: Sequence[FloatArray],
-        loss: LossBatch[Any] | None,
+        loss: LossBatch | None,
         weight: Weight,
         some: IntArray | None,
         n_jobs: int,
@@ -578,22 +519,21 @@ class SegmentInference(BatchInference):
         return [piece for piece in np.split(chosen, cuts) if piece.size]
 
     def _solve(
-        self, tables: Sequence[FloatArray], loss: LossBatch[Any] | None, weight: Weight, piece: IntArray
+        self, tables: Sequence[FloatArray], loss: LossBatch | None, weight: Weight, piece: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         model, S, L = self.model, self.model.n_states, self.model.max_length
         at, ptr = rows_of(self._ptr, piece)
         unary = np.asarray(tables[0][at], dtype=np.float64)
         mean = model.pooling == "mean"
-        by_segment = loss is not None and isinstance(loss.coef, SegmentLosses)
-        losses = None if loss is None or by_segment else weighed(loss.coef[at], weight, piece, np.diff(ptr))
-        if losses is not None and not mean:
-            unary = unary + losses
+        by_segment = isinstance(model._task, EntityErrors)
+        if loss is not None and not by_segment and not mean:
+            unary = loss.added(unary, piece, weight, at)
         scores = window_sums(unary, L, mean)
-        if losses is not None and mean:
-            scores += window_sums(losses, L)
+        if loss is not None and not by_segment and mean:
+            scores += window_sums(loss.added(np.zeros(unary.shape), piece, weight, at), L)
         if loss is not None and by_segment:
-            factors = np.broadcast_to(np.asarray(weight, dtype=np.float64), self.data.n)
-            loss.coef.add_to(scores, piece, factors, self._ptr)
+            table = scores.reshape(len(scores), -1)
+            loss.added(table, piece, weight, at, out=table)
         # Tied weights are the same for all examples; any one's row will do.
         tied = [np.asarray(table[piece[0]]) for table in tables[1:]]
         if model.length_weights:

@@ -234,7 +234,7 @@ class _Dual:
         self.truth = np.asarray(risk.truth.native, dtype=np.int64)
         # The loss of an example depends on its class only; classes without examples are never looked up. The 0/1 loss
         # needs no table.
-        explicit = isinstance(risk.loss.coef, np.ndarray)
+        explicit = not risk.loss.is_sparse
         self.costs = np.zeros((K, K) if explicit else (0, 0))
         if explicit:
             self.costs[self.truth] = risk.loss.coef + risk.loss.const[:, None]

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import structopt as so
-from structopt.model.codec import common_steps, part_table
+from structopt.model.codec import part_table
+from structopt.model.loss_batch import common_steps
 from structopt.risks.planes import _mixed, _stacked
 from structopt.risks.structured import difference
 from structopt.train.working_sets import WorkingSets

@@ -182,7 +182,7 @@ def test_a_wrong_choice_of_a_group_is_one_step_of_the_loss(job, weight):
     labels = space.enumerate()
     X, Y = rng.normal(size=(6, 3, 2)), labels[rng.integers(0, len(labels), 6)]
     risk = StructuredRisk(model, list(X), Y, Slack(), rtol=1e-9)
-    np.testing.assert_allclose(risk.batch.codec.loss_steps(risk.loss), 2 * weight)
+    np.testing.assert_allclose(risk.batch.loss_steps(risk.loss), 2 * weight)
     step, offset = DataPlanes(risk.batch, risk.truth, risk.loss, False).levels()
     for i in range(len(risk)):
         values = labels @ risk.loss.coef[i] + risk.loss.const[i]
