@@ -108,12 +108,6 @@ class Statistics:
         self.seconds += seconds
         self.iterations += iterations
 
-    def add_fast(self, calls: int, seconds: float) -> None:
-        """Count calls of a combinatorial algorithm."""
-        self.calls += calls
-        self.fast += calls
-        self.seconds += seconds
-
     def include(self, other: Statistics) -> None:
         """Add the figures of another thread, or of another kind of call."""
         self.calls += other.calls

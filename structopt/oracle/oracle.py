@@ -607,7 +607,10 @@ class Oracle(SumsOverLabels):
 
     def _count_fast(self, calls: int, seconds: float) -> None:
         with self._lock:
-            self._fast_calls.add_fast(calls, seconds)
+            counted = self._fast_calls
+            counted.calls += calls
+            counted.fast += calls
+            counted.seconds += seconds
 
     @property
     def statistics(self) -> Statistics:
