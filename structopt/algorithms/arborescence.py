@@ -24,35 +24,7 @@ _EMPTY = "no arborescence avoids the forbidden arcs: some node cannot be reached
 
 
 def arborescence(W: npt.ArrayLike, single_root: bool = False, projective: bool = False) -> tuple[IntArray, float]:
-    """The best arborescence: Chu-Liu/Edmonds, or Eisner's algorithm if it must be projective.
-
-    Parameters
-    ----------
-    W : array_like, shape (N, N)
-        Scores by head and modifier.
-    single_root : bool
-        Whether exactly one node has the root as its head.
-    projective : bool
-        Whether arcs must not cross, with the nodes on a line and the root in front.
-
-    Returns
-    -------
-    heads : ndarray of int64, shape (N - 1,)
-        Head of node 1, 2, ...
-    value : float
-
-    Examples
-    --------
-    >>> W = np.zeros((4, 4))
-    >>> W[0, 1:] = 5, 20, 18
-    >>> W[1, 2:], W[2, [1, 3]], W[3, [1, 2]] = (11, 4), (10, 5), (9, 8)
-    >>> heads, value = arborescence(W)
-    >>> heads.tolist(), value
-    ([2, 0, 0], 48.0)
-    >>> heads, value = arborescence(W, single_root=True)
-    >>> heads.tolist(), value
-    ([3, 1, 0], 38.0)
-    """
+    """Return the heads of the best arborescence (-1 for the root, node 0) and its score: Chu-Liu/Edmonds, or Eisner."""
     scores = _check(W)
     heads, value, status = solve(scores, single_root, projective)
     if status:
@@ -63,20 +35,7 @@ def arborescence(W: npt.ArrayLike, single_root: bool = False, projective: bool =
 def arborescence_batch(
     W: npt.ArrayLike, sizes: npt.ArrayLike, single_root: bool = False, projective: bool = False
 ) -> tuple[IntArray, FloatArray]:
-    """`arborescence` for many matrices of any size.
-
-    Parameters
-    ----------
-    W : array_like, shape (sum of sizes squared,)
-        The matrices, each flattened row by row, one after the other.
-    sizes : array_like of int, shape (n,)
-        Number of nodes of each, with the root.
-
-    Returns
-    -------
-    heads : ndarray of int64, shape (sum of (size - 1),)
-    values : ndarray, shape (n,)
-    """
+    """Return the best arborescences of many matrices, of which one after the other is stored flat in `W`."""
     scores, counts = floats(W, "W", 1), integers(sizes, "sizes", 1)
     # Squared in Python's integers, which do not overflow: a large size must not seem to fit.
     needed = sum(size * size for size in counts.tolist())
@@ -98,18 +57,6 @@ def k_best(
     """The k best arborescences that are not in a list of excluded ones, best first.
 
     Lawler's cells over the modifiers 1, 2, ...: N solves for each label.
-
-    Returns
-    -------
-    heads : ndarray of int64, shape (m, N - 1), m <= k
-    values : ndarray, shape (m,)
-
-    Examples
-    --------
-    >>> W = np.array([[0, 5.0, 1], [0, 0, 2], [0, 4, 0]])
-    >>> heads, values = k_best(W, 3)
-    >>> heads.tolist(), values.tolist()
-    ([[0, 1], [0, 0], [2, 0]], [7.0, 6.0, 5.0])
     """
     scores = _check(W)
     heads, value = arborescence(scores, single_root, projective)
@@ -128,29 +75,6 @@ def sums(W: FloatArray, single_root: bool = False, projective: bool = False) -> 
     By the matrix-tree theorem where arcs may cross (Koo et al. 2007): of scores that differ by more than about 30 its
     determinant has few correct digits, and is refused. By the inside-outside form of Eisner's algorithm where arcs may
     not cross, for all scores.
-
-    Parameters
-    ----------
-    W : ndarray, shape (k, n + 1, n + 1)
-        Scores of arcs, finite; the diagonal and column 0 are not arcs.
-    single_root : bool
-        Whether exactly one token has the root as its head.
-    projective : bool
-        Whether arcs must not cross.
-
-    Returns
-    -------
-    log_partition : ndarray, shape (k,)
-    marginals : ndarray, shape (k, n + 1, n + 1)
-        The probability of every arc under ``p(tree) ~ exp(score)``.
-
-    Examples
-    --------
-    >>> log_z, arcs = sums(np.zeros((1, 3, 3)))
-    >>> np.exp(log_z).round(9), arcs[0].round(3)
-    (array([3.]), array([[0.   , 0.667, 0.667],
-           [0.   , 0.   , 0.333],
-           [0.   , 0.333, 0.   ]]))
     """
     if projective:
         log_z, marginals = np.empty(len(W)), np.zeros(W.shape)
@@ -171,19 +95,7 @@ def sums(W: FloatArray, single_root: bool = False, projective: bool = False) -> 
 def covariance_products(
     W: FloatArray, V: FloatArray, single_root: bool = False, projective: bool = False
 ) -> FloatArray:
-    """The covariance of the arcs times a vector, row by row: the derivative of the marginals of `sums`.
-
-    Parameters
-    ----------
-    W, V : ndarray, shape (k, n + 1, n + 1)
-        Scores, and the vectors.
-    single_root, projective : bool
-        As of `sums`.
-
-    Returns
-    -------
-    ndarray, shape (k, n + 1, n + 1)
-    """
+    """Return the covariances of the arcs times `V`, row by row: the derivatives of the marginals of `sums`."""
     if projective:
         change = np.zeros(W.shape)
         vectors = np.ascontiguousarray(V, dtype=np.float64)
@@ -465,21 +377,6 @@ def sample(
 
     By loop-erased random walks to the root (Wilson 1996); where arcs must not cross, by the table of `sums` from its
     top down.
-
-    Parameters
-    ----------
-    W : ndarray, shape (n + 1, n + 1)
-    size : int
-        How many trees.
-    rng : Generator
-    single_root : bool
-        As of `sums`, whose marginals then choose the token at the root.
-    projective : bool
-        As of `sums`.
-
-    Returns
-    -------
-    ndarray of int, shape (size, n)
     """
     nodes = len(W)
     if projective:

@@ -22,24 +22,7 @@ __all__ = ["CardinalityAlgorithm", "choose_rows"]
 
 
 class CardinalityAlgorithm(Algorithm):
-    """The best 0/1 vectors with ``lower[i] <= sum over group i <= upper[i]``.
-
-    Parameters
-    ----------
-    n : int
-        Number of variables.
-    ptr, columns : array_like of int
-        Group i has the variables ``columns[ptr[i]:ptr[i + 1]]``.
-    lower, upper : array_like of int, shape (n_groups,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> groups = CardinalityAlgorithm(5, [0, 3, 5], [0, 1, 2, 3, 4], [0, 2], [1, 2])
-    >>> z, value, _, _ = groups.maximize(np.array([3.0, -1.0, 2.0, 2.0, -4.0]))
-    >>> z.astype(int).tolist(), value
-    ([1, 0, 0, 1, 1], 1.0)
-    """
+    """The best 0/1 vectors with ``lower[i] <= sum(z[columns[ptr[i]:ptr[i + 1]]]) <= upper[i]`` for every group i."""
 
     name = "top-k"
     steps = per_question(argmax="variables")

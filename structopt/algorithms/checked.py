@@ -32,16 +32,7 @@ _METHODS = {
 
 
 def checked_algorithm(algorithm: Algorithm, space: CompiledSpace, *, relaxed: bool = False) -> Algorithm:
-    """The algorithm, if it is one of structopt's; one that checks its answers, if it is a user's own.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    space : CompiledSpace
-        What it solves.
-    relaxed : bool
-        Whether fractional labels will do.
-    """
+    """Return the algorithm, with its answers checked if it is a user's own."""
     if type(algorithm).__module__.split(".")[0] == "structopt":
         return algorithm
     for question, methods in _METHODS.items():
@@ -58,28 +49,7 @@ def checked_algorithm(algorithm: Algorithm, space: CompiledSpace, *, relaxed: bo
 
 
 class CheckedAlgorithm(Algorithm):
-    """A user's algorithm: labels must lie in the space, with the values and bounds that are stated.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    space : CompiledSpace
-        Every label must lie in it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import structopt as so
-    >>> from structopt.algorithms.base import Algorithm, Solutions
-    >>> class AllOfThem(Algorithm):
-    ...     def maximize_batch(self, C, *, n_jobs=1, keys=None):
-    ...         return Solutions.of_labels(C, np.ones(C.shape))
-    >>> space = so.LabelSpace.from_matrices([[1, 1]], 1, 1).compiled
-    >>> CheckedAlgorithm(AllOfThem(), space).maximize(np.array([1.0, 2.0]))  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    structopt.errors.DeclarationError: <AllOfThem: combinatorial> returned a label outside the space: row row[0]: ...
-    """
+    """A user's algorithm. Its labels must lie in the space and have the values and bounds that it states."""
 
     def __init__(self, algorithm: Algorithm, space: CompiledSpace) -> None:
         self._algorithm, self._space = algorithm, space

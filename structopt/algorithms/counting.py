@@ -35,21 +35,7 @@ def equal_weight(coef: FloatArray, const: FloatArray) -> float | None:
 
 
 def count_fronts(scores: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int] | None = None) -> Fronts:
-    """The largest margin for every number of wrong labels, of every row; g is the number times `weight`.
-
-    Parameters
-    ----------
-    scores, truth : ndarray, shape (n, n_labels)
-    weight : float
-        Loss of a wrong label.
-    limits : (int, int), optional
-        Least and most labels that may be on.
-
-    Returns
-    -------
-    Fronts
-        `decode` gives 0/1 rows.
-    """
+    """Return the largest margin for every number of wrong labels, per row; g is the number times `weight`."""
     # What it gains to make each label wrong, the best first.
     gains = (1.0 - 2.0 * truth) * scores
     return _free(gains, truth, weight) if limits is None else _limited(gains, truth, weight, limits)

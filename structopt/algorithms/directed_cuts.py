@@ -14,29 +14,7 @@ __all__ = ["rooted_cuts_below"]
 
 @kernel
 def rooted_cuts_below(weights: FloatArray, limit: float) -> Any:
-    """Sets of nodes without node 0 that arcs of weight below `limit` enter; none if and only if there is none.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n, n)
-        Of the arcs from row to column, not negative; the diagonal is ignored.
-    limit : float
-
-    Returns
-    -------
-    ndarray of bool, shape (n_cuts, n)
-        At most one for each node, a smallest cut between 0 and that node.
-
-    Examples
-    --------
-    Nodes 1 and 2 are the heads of each other:
-
-    >>> import numpy as np
-    >>> weights = np.zeros((3, 3))
-    >>> weights[1, 2] = weights[2, 1] = 1.0
-    >>> rooted_cuts_below(weights, 1.0)
-    array([[False,  True,  True]])
-    """
+    """Return sets without node 0 that arcs of weight below `limit` enter, and at least one if there are any."""
     n = len(weights)
     cuts, n_cuts = np.zeros((n, n), dtype=np.bool_), 0
     covered = np.zeros(n, dtype=np.bool_)

@@ -18,26 +18,7 @@ __all__ = ["components", "cuts_below"]
 
 @kernel
 def components(weights: FloatArray, least: float) -> Any:
-    """Number of components of the graph of the pairs with more than a weight, and the component of each node.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n, n)
-        Symmetric.
-    least : float
-        An edge weighs more than this.
-
-    Returns
-    -------
-    int, ndarray of int, shape (n,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> n_parts, part = components(np.eye(4)[::-1].copy(), 0.5)                  # 0 with 3, 1 with 2
-    >>> int(n_parts), part
-    (2, array([0, 1, 1, 0]))
-    """
+    """Return the number of components of the edges with a weight above `least`, and the component of each node."""
     n = len(weights)
     part = np.full(n, -1, dtype=np.int64)
     reached = np.empty(n, dtype=np.int64)
@@ -62,26 +43,7 @@ def components(weights: FloatArray, least: float) -> Any:
 
 @kernel
 def cuts_below(weights: FloatArray, limit: float) -> Any:
-    """Sides of cuts of weight below `limit`, one a row; none if and only if no cut is below it.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n, n)
-        Symmetric and not negative; the diagonal is ignored.
-    limit : float
-
-    Returns
-    -------
-    ndarray of bool, shape (n_cuts, n)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> square = np.zeros((4, 4))
-    >>> square[[0, 1], [1, 0]] = square[[2, 3], [3, 2]] = 1.0                    # two edges apart
-    >>> bool(cuts_below(square, 0.5).any(axis=1).all()), cuts_below(square + 1.0, 3.0).shape
-    (True, (0, 4))
-    """
+    """Return sides of cuts of weight below `limit`, one per row, and at least one if there are any."""
     n = len(weights)
     w = weights.copy()
     merged = np.zeros((n, n), dtype=np.bool_)  # the nodes that each remaining one stands for

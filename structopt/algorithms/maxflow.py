@@ -170,23 +170,6 @@ def dinic(n: int, ptr: Any, head: Any, rev: Any, res: Any, ex: Any, work: Any) -
     Levels are distances from the excess, and each deficit pulls along the shortest paths to itself, be they longer than
     those of other deficits: fewer rounds than one length at a time, no search that cannot end in excess, and the last
     search is the answer.
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes in use.
-    ptr : int32 array
-    head, rev : uint32 arrays
-        The adjacency.
-    res, ex : int64 arrays
-        Residual capacities and signed excess; overwritten.
-    work : tuple
-        From `flow_scratch`.
-
-    Returns
-    -------
-    level : int32 array
-        A view of the scratch.
     """
     level, current, queue, path, deficits = work
     while True:
@@ -253,14 +236,6 @@ class FlowState:
     """The flows that warm-started solves keep, one row for each example of a training set.
 
     Made by ``graph.warm_state(n_examples)`` and updated in place. An untouched row is a cold start.
-
-    Attributes
-    ----------
-    flow : ndarray of int64, shape (n_examples, n_flows)
-    negative : ndarray of bool, shape (n_examples, n_edges)
-        Signs of the couplings that the flow belongs to (pairwise graphs only).
-    exponent : ndarray of int64, shape (n_examples,)
-        The flow is in units of ``2**-exponent``.
     """
 
     __slots__ = ("exponent", "flow", "negative")

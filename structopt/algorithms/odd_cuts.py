@@ -22,21 +22,7 @@ _EMPTY = 1e-12
 
 @kernel
 def smallest_cut(residual: FloatArray, source: int, sink: int, inside: Any, parent: IntArray, queue: IntArray) -> float:
-    """The value of a smallest cut by shortest augmenting paths; `inside` gets its side of the source.
-
-    Parameters
-    ----------
-    residual : ndarray, shape (n, n)
-        Capacities of the arcs from row to column; what is left of them is written to it.
-    source, sink : int
-    inside : ndarray of bool, shape (n,)
-    parent, queue : ndarray of int, shape (n,)
-        Scratch.
-
-    Returns
-    -------
-    float
-    """
+    """Return the value of a smallest cut, write its source side into `inside`, and leave what remains in `residual`."""
     n = len(residual)
     total = 0.0
     while True:
@@ -68,28 +54,7 @@ def smallest_cut(residual: FloatArray, source: int, sink: int, inside: Any, pare
 
 @kernel
 def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
-    """The cut tree of a graph.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n, n)
-        Symmetric and not negative; the diagonal is ignored.
-
-    Returns
-    -------
-    parent : ndarray of int, shape (n,)
-        The other end of each node's edge in the tree; that of node 0 is 0.
-    value : ndarray, shape (n,)
-        The weight of the cut of that edge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> path = np.zeros((3, 3))
-    >>> path[[0, 1], [1, 0]], path[[1, 2], [2, 1]] = 2.0, 1.0                    # 0 -2- 1 -1- 2
-    >>> cut_tree(path)
-    (array([0, 0, 1]), array([0., 2., 1.]))
-    """
+    """Return the parent of each node in the cut tree (0 for node 0), and the weight of the cut of the edge to it."""
     n = len(weights)
     tree, value = np.zeros(n, dtype=np.int64), np.zeros(n)
     inside, parent, queue = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -110,29 +75,7 @@ def cut_tree(weights: FloatArray) -> tuple[IntArray, FloatArray]:
 
 @kernel
 def odd_cuts_below(weights: FloatArray, marked: Any, limit: float) -> Any:
-    """Sides of cuts of weight below `limit` with an odd number of marked nodes; none only if no such cut is below it.
-
-    Parameters
-    ----------
-    weights : ndarray, shape (n, n)
-        Symmetric and not negative; the diagonal is ignored.
-    marked : ndarray of bool, shape (n,)
-        An even number of nodes.
-    limit : float
-
-    Returns
-    -------
-    ndarray of bool, shape (n_cuts, n)
-        The sides without node 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> triangle = np.zeros((4, 4))
-    >>> triangle[1:, 1:] = 0.5                                                   # and node 0, far away
-    >>> odd_cuts_below(triangle, np.ones(4, dtype=bool), 1.0)
-    array([[False,  True,  True,  True]])
-    """
+    """Return sides of cuts below `limit` with an odd number of marked nodes, and at least one if there are any."""
     n = len(weights)
     tree, value = cut_tree(weights)
     # Nodes from the leaves to the root: a node hands its subtree over to its parent once it has all of it.

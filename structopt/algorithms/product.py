@@ -24,20 +24,6 @@ class Product(Algorithm):
 
     It lists k-best labels and Pareto fronts if all of its parts do: the k best sums come from the k best of each part,
     and a sum of points is dominated if one of its terms is.
-
-    Parameters
-    ----------
-    parts : sequence of (columns, Algorithm)
-        The columns of each block; together they are all columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structopt.algorithms.enumeration import Enumeration
-    >>> one_of_two = Enumeration(np.eye(2))
-    >>> both = Product([(np.array([0, 1]), one_of_two), (np.array([2, 3]), one_of_two)])
-    >>> both.k_best(np.array([5.0, 1.0, 2.0, 4.0]), 3).values
-    array([9., 7., 5.])
     """
 
     name = "product"

@@ -541,18 +541,7 @@ _MOST_LINES = 40
 
 
 def hierarchy_text(hierarchy: Hierarchy) -> str:
-    """One line a node, indented below its first parent; further parents are named on the line.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> h = so.Hierarchy([("animal", "cat"), ("animal", "dog"), ("pet", "cat")])
-    >>> print(hierarchy_text(h))
-    animal
-      dog
-      cat (also under pet)
-    pet
-    """
+    """Return a text with one line per node, below its first parent; the line names its other parents."""
     lines: list[str] = []
     stack: list[tuple[Hashable, int]] = [(root, 0) for root in reversed(hierarchy.roots)]
     while stack and len(lines) < _MOST_LINES:

@@ -119,14 +119,7 @@ def children_in(name: Hashable, below: Any) -> list[tuple[Hashable, Any]]:
 
 
 def node_values(hierarchy: Hierarchy, values: Any, what: str) -> FloatArray:
-    """One finite, non-negative number a node, from an array in the order of the nodes or a mapping by name.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> node_values(so.Hierarchy([("a", "b")]), {"b": 2, "a": 1}, "alpha")
-    array([1., 2.])
-    """
+    """Return one finite, non-negative number per node, from an array in node order or a mapping by name."""
     if isinstance(values, Mapping):
         missing = [name for name in hierarchy.nodes if name not in values]
         if missing:

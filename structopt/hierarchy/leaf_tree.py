@@ -11,20 +11,7 @@ __all__ = ["LeafTree"]
 
 
 class LeafTree(NamedTuple):
-    """The arrays with which compiled code finds the best leaf of a tree, and its error.
-
-    Attributes
-    ----------
-    parent : ndarray of int
-        Of each node, -1 at roots; parents before their children.
-    is_leaf : ndarray of bool
-    factor : ndarray
-        Node n scores ``factor_n <w_n, x>``.
-    weight : ndarray
-        The error between two leaves is the sum of the weights of the nodes that only one of their paths has,
-    rooted : bool
-        or the square root of that sum.
-    """
+    """The arrays with which compiled code finds the best leaf of a tree, and its error."""
 
     parent: npt.NDArray[np.int64]
     is_leaf: npt.NDArray[np.bool_]

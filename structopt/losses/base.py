@@ -63,21 +63,7 @@ class TaskLoss(ABC):
         return np.array([coef for coef, _ in forms]), np.array([const for _, const in forms])
 
     def _linear_ones(self, ones: npt.NDArray[np.int64], n: int, size: int) -> tuple[FloatArray, FloatArray] | None:
-        """`linear_batch` of `n` ground truths by the places of their ones, where the zeros need no look; else None.
-
-        Parameters
-        ----------
-        ones : ndarray of int
-            Places in the ground truths, one after the other.
-        n : int
-        size : int
-            Variables of each.
-
-        Returns
-        -------
-        coef, const : ndarray, or None
-            Coefficients one after the other.
-        """
+        """Return `linear_batch` of `n` true labels by the places of their ones, or None if the zeros matter."""
         return None
 
     def expected(self, mean: npt.ArrayLike) -> tuple[FloatArray, float] | None:

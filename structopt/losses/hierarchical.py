@@ -33,14 +33,7 @@ _NOT_LINEAR = (
 
 @dataclass(frozen=True, eq=False)
 class AffineForm:
-    """A loss that is affine in the ground truth t, too: ``loss(y, t) = (base + t @ matrix) . y + t . const``.
-
-    Attributes
-    ----------
-    base : ndarray, shape (n,)
-    matrix : csr_array, shape (n, n)
-    const : ndarray, shape (n,)
-    """
+    """A loss that is also affine in the true label t: ``loss(y, t) = (base + t @ matrix) . y + t . const``."""
 
     base: FloatArray
     matrix: sp.csr_array

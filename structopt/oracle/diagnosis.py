@@ -37,16 +37,7 @@ def explain_infeasible(space: CompiledSpace) -> InfeasibleSpace:
 
 
 def explain_call(space: CompiledSpace, extra: SideConstraints, names: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return a message and the names of a smallest conflicting set of rows, for a call without a label.
-
-    Parameters
-    ----------
-    space : CompiledSpace
-    extra : (matrix, lower, upper)
-        Side constraints of the call.
-    names : sequence of str
-        Their names.
-    """
+    """Return a message and the names of a smallest conflicting set of rows, for a call without a label."""
     program = with_rows(space, [extra])
     program = replace(program, row_names=[*space.row_names, *names])
     message = "No label of the space satisfies the side constraints and no-goods of this call"

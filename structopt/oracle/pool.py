@@ -60,16 +60,6 @@ class SolverPool(Algorithm):
 
     An instance that was interrupted (Ctrl-C, an exception from elsewhere) is not used again: it is unknown in what
     state its models are.
-
-    Parameters
-    ----------
-    space : CompiledSpace
-    integral : {"auto", "relax", "force"}
-        When the MIP is solved; see `structopt.Oracle`.
-    make : callable
-        Makes the backend of a space.
-    name : str
-        The solver's profile, or its class.
     """
 
     answers = Question.ARGMAX | Question.SIDE_ROWS

@@ -49,15 +49,6 @@ class LinearProgram:
 
     The program is passed anew each time: the pivots of a model that lives on depend on its whole past, and a run
     resumed from a checkpoint would not repeat them. The basis is the caller's to keep, and to extend with new rows.
-
-    Examples
-    --------
-    >>> import numpy as np, scipy.sparse as sp
-    >>> program = LinearProgram()
-    >>> rows = sp.csr_array([[1.0, 1.0]])
-    >>> found = program.solve(np.array([1.0, 2.0]), rows, np.array([1.5]), np.zeros(2), np.ones(2))
-    >>> found.x, found.value
-    (array([1. , 0.5]), 2.0)
     """
 
     def __init__(self) -> None:

@@ -26,22 +26,6 @@ class Projection:
     """The nearest point of a polytope, by the quadratic solver of HiGHS; the model is kept from call to call.
 
     Every answer is checked by its own prices, and one that fails is computed again by the interior-point method piqp.
-
-    Parameters
-    ----------
-    space : CompiledSpace
-        Without integer variables.
-    columns : slice
-        The variables whose distance counts.
-
-    Examples
-    --------
-    >>> import structopt as so
-    >>> space = so.LabelSpace("shares")
-    >>> y = space.continuous("y", 3, 0, 1)
-    >>> space.subject_to(y.sum() == 1)
-    >>> Projection(space.compiled, slice(0, 3))([1.0, 0.6, -0.4]).round(6)
-    array([0.7, 0.3, 0. ])
     """
 
     def __init__(self, space: CompiledSpace, columns: slice) -> None:

@@ -31,30 +31,12 @@ _PIQP_LIMIT = 1500
 
 
 def power_of_two(size: float) -> float:
-    """The power of two below a positive finite number; 1 for any other.
-
-    Examples
-    --------
-    >>> power_of_two(5.0), power_of_two(0.3), power_of_two(0.0)
-    (4.0, 0.25, 1.0)
-    """
+    """Return the power of two below a positive finite number; 1 for any other number."""
     return math.ldexp(1.0, math.frexp(size)[1] - 1) if 0.0 < size < math.inf else 1.0
 
 
 class DualSolution(NamedTuple):
-    """Outcome of one solve.
-
-    Attributes
-    ----------
-    value : float
-        Dual value of the feasible point found: a lower bound of the model's minimum.
-    absolute_gap : float
-        Upper bound on what is missing to the dual optimum.
-    steps : int
-        Pair steps taken.
-    method : str
-        "pairs", or "piqp" where the interior-point method was needed.
-    """
+    """A feasible dual value, an upper bound of what it lacks, the pair steps taken, and what solved the program."""
 
     value: float
     absolute_gap: float

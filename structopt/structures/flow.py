@@ -30,16 +30,6 @@ class AbsoluteFlowLoss(TaskLoss):
     between it bends at the ground truth, and a convex loss that bends cannot be maximised by a linear program: `linear`
     refuses then. The *expected* absolute loss of any flows is minimised by `Flow.least_absolute_risk`, with auxiliary
     variables.
-
-    Parameters
-    ----------
-    upper : array_like
-        Largest flow on each arc, infinite if there is none.
-
-    Examples
-    --------
-    >>> AbsoluteFlowLoss([1, 1, 2]).linear([0, 1, 2])
-    (array([ 1., -1., -1.]), 3.0)
     """
 
     @checked

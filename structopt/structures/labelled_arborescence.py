@@ -28,25 +28,7 @@ __all__ = ["LabelledArborescence", "WrongArcs"]
 
 
 class WrongArcs(TaskLoss):
-    """Number of tokens with a wrong head or a wrong label (on points that give each token one of each).
-
-    Parameters
-    ----------
-    n_labels : int
-    label_cost : float
-        What a token costs whose head is right and whose label is wrong, at most 1; any other mistake costs 1.
-    normalize : bool
-        Divide by the number of tokens: with `label_cost` 1 this is one minus the labelled attachment score.
-
-    Examples
-    --------
-    One token, two labels; its only arc has the first label:
-
-    >>> truth = np.zeros((2, 2, 2))
-    >>> truth[0, 1, 0] = 1
-    >>> WrongArcs(2, label_cost=0.25).linear(truth)[0].reshape(2, 2, 2)[0, 1]
-    array([-1.  , -0.75])
-    """
+    """Number of tokens with a wrong head or relation; ``normalize=True`` divides by the number of tokens."""
 
     @checked
     def __init__(self, n_labels: int, label_cost: float = 1.0, normalize: bool = False) -> None:
@@ -372,22 +354,7 @@ class LabelledHeadInference(HeadInference):
 def best_arcs(
     scores: FloatArray, sizes: IntArray, n_labels: int, single_root: bool, projective: bool
 ) -> tuple[IntArray, FloatArray]:
-    """The best labelled trees of sentences of these numbers of nodes.
-
-    Parameters
-    ----------
-    scores : ndarray
-        Of arcs by head, token and relation, of all sentences one after the other.
-    sizes : ndarray of int
-    n_labels : int
-    single_root, projective : bool
-
-    Returns
-    -------
-    codes : ndarray of int
-        For each token ``head * R + relation``.
-    values : ndarray
-    """
+    """Return heads, relations and values of the best labelled trees of sentences with these numbers of nodes."""
     table = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1, n_labels)
     top, relation = np.empty(len(table)), np.empty(len(table), dtype=np.int64)
     _best_labels(table, top, relation)

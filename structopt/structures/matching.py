@@ -27,19 +27,7 @@ _TOLERANCE = 1e-5
 
 
 class WrongPartners(TaskLoss):
-    """Number of nodes with a wrong partner; none counts as a partner of its own.
-
-    Parameters
-    ----------
-    normalize : bool
-        Divide by the number of nodes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> WrongPartners().linear(np.diag([1, 0], 1))                               # of 3 nodes, 0 and 1 are partners
-    (array([ 0., -2.,  1.,  0.,  0.,  1.,  0.,  0.,  0.]), 2.0)
-    """
+    """Number of nodes with a wrong partner; no partner is a partner too. ``normalize=True`` divides by the nodes."""
 
     @checked
     def __init__(self, normalize: bool = False) -> None:
@@ -76,17 +64,6 @@ class OddSets:
     with 0,1-vertices*, 1965). With the slack ``1 - x(v)`` of every node as an edge to a further node, S violates its
     inequality if its border weighs less than 1: a smallest odd cut finds one wherever there is one, and it is looked
     for in each connected component of the edges in use.
-
-    Parameters
-    ----------
-    nodes : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> matrix, lower, upper = OddSets(3)({"edge": np.triu(np.full((3, 3), 0.5), 1)})
-    >>> matrix.toarray(), upper
-    (array([[0., 1., 1., 0., 0., 1., 0., 0., 0.]]), array([1.]))
     """
 
     #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.

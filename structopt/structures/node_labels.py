@@ -24,16 +24,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class LabelCodec:
-    """Between labels (a name, a collection of names, a 0/1 row) and points over the nodes.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-    kind : {"leaf", "leaves", "closure"}
-    complete : bool
-        Whether missing ancestors are added; if not, they are refused. Names of leaves alone stand for their paths
-        in the kinds "leaf" and "leaves" and miss nothing.
-    """
+    """The form of labels over nodes: a name, a collection of names, or a 0/1 row."""
 
     def __init__(self, hierarchy: Hierarchy, kind: str, complete: bool) -> None:
         self.hierarchy = hierarchy

@@ -177,22 +177,7 @@ def _boolean(values: Any, shape: tuple[int, ...], name: str) -> BoolArray:
 
 
 class PositionLoss(TaskLoss):
-    """The loss by position: ``sum_t costs[truth_t, y_t]``, by default the number of wrong positions.
-
-    Parameters
-    ----------
-    n_states : int
-    costs : array_like of shape (S,) or (S, S), optional
-        Weight of a mistake by true state, or the cost of each confusion ``[truth, predicted]``, zero on the diagonal.
-    normalize : bool
-        Divide by the largest loss that the ground truth admits (its length, without costs).
-
-    Examples
-    --------
-    >>> loss = PositionLoss(2)
-    >>> loss.linear([[1, 0], [0, 1], [0, 1]])
-    (array([0., 1., 1., 0., 1., 0.]), 0.0)
-    """
+    """The loss by position: ``sum_t costs[truth_t, y_t]``, by default the number of wrong positions."""
 
     def __init__(self, n_states: int, costs: npt.ArrayLike | None = None, normalize: bool = False) -> None:
         self.n_states = n_states
@@ -251,17 +236,6 @@ class EntityErrors(TaskLoss):
 
     An entity is right if its first position, its last and its state are. The variables are segments, so that this is
     a Hamming loss of those that are entities; in the tags of positions it would not be linear.
-
-    Parameters
-    ----------
-    entities : array_like of bool, shape (S,)
-        Which states are entities; the others mark positions outside of all.
-
-    Examples
-    --------
-    >>> loss = EntityErrors([False, True])
-    >>> loss.value([0, 1, 1, 0], [1, 0, 0, 1])
-    2.0
     """
 
     def __init__(self, entities: npt.ArrayLike) -> None:

@@ -26,18 +26,7 @@ _TOLERANCE = 1e-5
 
 
 class WrongEdges(TaskLoss):
-    """Number of edges of the true tour that a tour does not use (on points that have as many edges as nodes).
-
-    Parameters
-    ----------
-    normalize : bool
-        Divide by the number of nodes.
-
-    Examples
-    --------
-    >>> WrongEdges().linear([1, 0, 1, 1])
-    (array([-1., -0., -1., -1.]), 3.0)
-    """
+    """Number of edges of the true tour that a tour does not use; ``normalize=True`` divides by the number of nodes."""
 
     @checked
     def __init__(self, normalize: bool = False) -> None:
@@ -66,19 +55,6 @@ class Subtours:
     a set S that is crossed less has more than ``|S| - 1`` edges inside: the subtour inequalities of Dantzig, Fulkerson
     and Johnson, *Solution of a large-scale traveling-salesman problem* (1954). Sets are the connected components, or,
     where all nodes are connected, found by minimum cuts, so that a violated inequality is found wherever there is one.
-
-    Parameters
-    ----------
-    nodes : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> edge = np.zeros((6, 6))
-    >>> edge[[0, 0, 1, 3, 3, 4], [1, 2, 2, 4, 5, 5]] = 1.0                       # two triangles
-    >>> matrix, lower, upper = Subtours(6)({"edge": edge})
-    >>> matrix.toarray().reshape(-1, 6, 6)[0].nonzero(), upper
-    ((array([3, 3, 4, 4, 5, 5]), array([4, 5, 3, 5, 3, 4])), array([2., 2.]))
     """
 
     #: Threads may call it at once (see `Separation.lock`): it has no state, and its kernels run side by side.

@@ -23,20 +23,7 @@ _FRONT_LABELS = 16
 
 
 class PairwiseAlgorithm(Algorithm):
-    """Roof duality for the relaxation; enumeration and persistency for 0/1 labels.
-
-    Parameters
-    ----------
-    graph : PairwiseGraph
-    label, pair : ndarray of int
-        The columns of the labels and of the pairs of the graph.
-    integer : bool
-        Whether labels must be 0/1, not halves.
-    forest : bool
-        Whether the pairs form a forest, so that the relaxation has 0/1 optima.
-    cycles : bool
-        Whether the relaxation is that with all cycle inequalities.
-    """
+    """Roof duality for the relaxation; enumeration and persistency for 0/1 labels."""
 
     name = "roof duality"
     steps = per_question(

@@ -57,29 +57,7 @@ def _promising(x: FloatArray, left: FloatArray, least: float, any_one: bool) -> 
 
 @kernel
 def metric_polytope(cost: FloatArray, x: FloatArray) -> float:
-    """Maximise over the metric polytope of N nodes; write the vertex into `x` and return a bound of its value.
-
-    Parameters
-    ----------
-    cost : ndarray, shape (N, N)
-        Symmetric.
-    x : ndarray, shape (N, N)
-        Of the result.
-
-    Returns
-    -------
-    float
-        No point has a larger value ``sum_{a < b} cost_ab x_ab``; infinite if there were too many pivots.
-
-    Examples
-    --------
-    Three nodes that want to differ from each other, and of which two at a time can:
-
-    >>> import numpy as np
-    >>> x = np.empty((3, 3))
-    >>> metric_polytope(np.ones((3, 3)), x), float(np.triu(x, 1).sum())
-    (2.0, 2.0)
-    """
+    """Maximise over the metric polytope of ``len(cost)`` nodes; write the vertex into `x` and return an upper bound."""
     n = len(cost)
     m = n * (n - 1) // 2
     number, ends = np.zeros((n, n), dtype=np.int64), np.zeros((m, 2), dtype=np.int64)

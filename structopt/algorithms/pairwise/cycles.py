@@ -22,24 +22,7 @@ __all__ = ["triangles", "violated_cycles"]
 
 
 def triangles(n: int, edge_at: IntArray) -> IntArray:
-    """The three edges of every triangle of a graph, one triangle a row.
-
-    Parameters
-    ----------
-    n : int
-    edge_at : ndarray of int, shape (n, n)
-        The number of the edge between two nodes, -1 if there is none.
-
-    Returns
-    -------
-    ndarray of int, shape (n_triangles, 3)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> triangles(3, np.array([[-1, 0, 1], [0, -1, 2], [1, 2, -1]]))
-    array([[0, 1, 2]])
-    """
+    """Return the three edges of every triangle of a graph, one triangle per row."""
     found = []
     for a in range(n):
         above = a + 1 + np.flatnonzero(edge_at[a, a + 1 :] >= 0)
@@ -82,33 +65,9 @@ def _shortest(n: int, edge_at: IntArray, x: FloatArray, source: int, limit: floa
 
 @kernel
 def violated_cycles(edge_at: IntArray, x: FloatArray, limit: float) -> tuple[IntArray, IntArray, Any]:
-    """Odd cycles shorter than `limit`, at most one through each node; none if and only if no cycle is shorter.
+    """Return odd cycles shorter than `limit`, at most one through each node, and at least one if there are any.
 
-    Parameters
-    ----------
-    edge_at : ndarray of int, shape (n, n)
-        The number of the edge between two nodes, -1 if there is none.
-    x : ndarray, shape (n_edges,)
-        How much the ends of each edge differ, in [0, 1].
-    limit : float
-        At most 1.
-
-    Returns
-    -------
-    starts : ndarray of int, shape (n_cycles + 1,)
-        Where the edges of each cycle begin.
-    edges : ndarray of int
-    odd : ndarray of bool
-        Which of the edges are in F.
-
-    Examples
-    --------
-    Three nodes of which any two differ:
-
-    >>> import numpy as np
-    >>> _, edges, odd = violated_cycles(np.array([[-1, 0, 1], [0, -1, 2], [1, 2, -1]]), np.ones(3), 1.0)
-    >>> sorted(edges.tolist()), odd.tolist()
-    ([0, 1, 2], [True, True, True])
+    Cycle k has the edges ``edges[ptr[k]:ptr[k + 1]]``; the third array marks those of them on which it flips.
     """
     n = len(edge_at)
     before, path, seen = np.empty(2 * n, dtype=np.int64), np.empty(2 * n, dtype=np.int64), np.empty(n, dtype=np.int64)

@@ -88,14 +88,7 @@ def enter_block(block: int, high: int, n: int, unary: Any, coupling: Any, field:
 
 @kernel
 def best_code(unary: Any, coupling: Any) -> tuple[int, Any]:
-    """Code and value of the best label of integer coefficients; the lexicographically smallest on ties.
-
-    Parameters
-    ----------
-    unary : int64 array, shape (n,)
-    coupling : int64 array, shape (n, n)
-        Symmetric, zero diagonal.
-    """
+    """Return code and value of the best label of integer coefficients; the lexicographically smallest on ties."""
     n = unary.size
     bits = min(n, _BLOCK_BITS)
     high = n - bits

@@ -157,13 +157,7 @@ def _strongest(coupling: Any) -> int:
 
 @kernel
 def best_label(i: Any, j: Any, unary: Any, pair: Any, node_limit: int, best: Any) -> bool:
-    """Search the best 0/1 label of integer coefficients, depth first; write it into ``best``.
-
-    Returns
-    -------
-    proved : bool
-        False if ``node_limit`` bounds were spent before the search was complete; ``best`` is then the incumbent.
-    """
+    """Search the best label of integer coefficients depth first, into ``best``; return whether it is proved best."""
     n = unary.size
     label = np.empty(n, np.int8)
     trial = np.empty(n, np.int8)

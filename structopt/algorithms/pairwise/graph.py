@@ -42,32 +42,12 @@ _TIGHTENED = 64
 class PairwiseGraph:
     """Oracles of the binary pairwise model over one graph.
 
-    Parameters
-    ----------
-    n_labels : int
-    i, j : array_like of int, shape (n_edges,)
-        The ends of each edge. Parallel edges are allowed, each has its own ``p``.
-
-    Notes
-    -----
     Ties. Relaxation: of the half-integral optima with the fewest halves the lexicographically smallest; with
     ``fewest_halves=False`` a label is 0 or 1 only if it is so in every optimum. Exact: the lexicographically smallest
     best label for up to 16 labels, beyond that the first that a deterministic search meets.
 
     Every value is ``c.z`` of the answer in float64. An answer is within ``(n_labels + n_edges) 2^-59 sum|c|`` of the
     optimum, since coefficients are rounded to 60-bit integers. Calls may share a graph between threads.
-
-    Examples
-    --------
-    Three labels that exclude each other, relaxed and exact:
-
-    >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
-    >>> y, p, value = graph.solve([1, 1, 1], [-2, -2, -2])
-    >>> y.tolist(), p.tolist(), value
-    ([0.5, 0.5, 0.5], [0.0, 0.0, 0.0], 1.5)
-    >>> y, value, proved = graph.solve_exact([1, 1, 1], [-2, -2, -2])
-    >>> y.tolist(), value, proved
-    ([0.0, 0.0, 1.0], 1.0, True)
     """
 
     def __init__(self, n_labels: int, i: npt.ArrayLike, j: npt.ArrayLike) -> None:
@@ -96,22 +76,7 @@ class PairwiseGraph:
     def solve(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, fewest_halves: bool = True
     ) -> tuple[FloatArray, FloatArray, float]:
-        """Maximise over the local polytope.
-
-        Parameters
-        ----------
-        unary : array_like, shape (n_labels,)
-        pair : array_like, shape (n_edges,)
-        fewest_halves : bool
-            Decide the labels that some optimum decides, not only those that every optimum decides.
-
-        Returns
-        -------
-        y : ndarray, shape (n_labels,)
-            Values in {0, 1/2, 1}.
-        p : ndarray, shape (n_edges,)
-        value : float
-        """
+        """Return the labels, pairs and value of a maximum over the local polytope."""
         return self._one(unary, pair, fewest_halves, False, self._no_state, 0)
 
     def solve_warm(
@@ -122,19 +87,7 @@ class PairwiseGraph:
         index: int = 0,
         fewest_halves: bool = True,
     ) -> tuple[FloatArray, FloatArray, float]:
-        """`solve`, started from the flow that example ``index`` of the state kept; the answer is the same.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(2, [0], [1])
-        >>> state = graph.warm_state()
-        >>> for lam in (0.0, 0.5, 1.0):
-        ...     y, p, value = graph.solve_warm(state, [1 - lam, lam - 0.6], [0.25])
-        ...     print(y.tolist(), round(value, 6))
-        [1.0, 0.0] 1.0
-        [1.0, 1.0] 0.65
-        [1.0, 1.0] 0.65
-        """
+        """Solve as `solve`, started from the flow that example ``index`` of the state kept."""
         state.check(2 * self.n_edges, self.n_edges, index)
         kept = (state.flow, state.negative, state.exponent)
         return self._one(unary, pair, fewest_halves, True, kept, index)
@@ -186,13 +139,6 @@ class PairwiseGraph:
         """`solve_batch` with the answers as points ``(y, p)``, the rows of one array, and their values.
 
         Row ``owner[k]`` of the state warms row k: a batch of some examples needs no copy of their flows.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(2, [0], [1])
-        >>> graph.solve_points([[1, -0.5], [-1, 1]], [[1], [1]])
-        (array([[1., 1., 1.],
-               [0., 1., 0.]]), array([1.5, 1. ]))
         """
         U, P = self._matrices(unary, pair, one_for_all=True)
         Z = np.empty((len(U), self.n_labels + self.n_edges))
@@ -200,27 +146,7 @@ class PairwiseGraph:
         return Z, values
 
     def solve_labels(self, unary: npt.ArrayLike, pair: npt.ArrayLike, n_jobs: int = 1) -> tuple[HalfLabels, FloatArray]:
-        """`solve_batch` with the labels alone: their pairs follow from them.
-
-        Parameters
-        ----------
-        unary : array_like, shape (B, n_labels)
-        pair : array_like, shape (B, n_edges)
-        n_jobs : int
-
-        Returns
-        -------
-        labels : HalfLabels
-        values : ndarray, shape (B,)
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(2, [0], [1])
-        >>> labels, values = graph.solve_labels([[1, -0.5], [-1, 1]], [[1], [1]])
-        >>> labels.y, values
-        (array([[1., 1.],
-               [0., 1.]]), array([1.5, 1. ]))
-        """
+        """Solve as `solve_batch`, but return labels only: their pairs follow from them."""
         U, P = self._matrices(unary, pair, one_for_all=True)
         twice, values = self._relax(U, P, True, None, None, n_jobs, np.empty((len(U), 0)))
         return HalfLabels.of(twice, P >= 0.0), values
@@ -233,15 +159,7 @@ class PairwiseGraph:
         return values
 
     def pairs_of(self, labels: HalfLabels) -> tuple[Any, Any, Any]:
-        """The pairs of labels as the arrays of a CSR matrix: row pointers, numbers of edges, values.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
-        >>> labels, _ = graph.solve_labels([[1, 1, -1], [1, 1, 1]], [[1, -1, -1], [-2, -2, -2]])
-        >>> labels.y.tolist(), [array.tolist() for array in graph.pairs_of(labels)]
-        ([[1.0, 1.0, 0.0], [0.5, 0.5, 0.5]], [[0, 1, 1], [0], [1.0]])
-        """
+        """Return the pairs of labels as the arrays of a CSR matrix: row pointers, numbers of edges, values."""
         given = self._ptr, *self._slots, labels.twice, labels.attracts, labels.objective
         indptr = np.empty(len(labels) + 1, np.int32)
         count_pairs(*given, indptr)
@@ -286,30 +204,9 @@ class PairwiseGraph:
     def tighten(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, Z: FloatArray, values: FloatArray, n_jobs: int = 1
     ) -> FloatArray:
-        """Replace points of `solve_points`, with the fewest halves, by optima with all cycle inequalities.
+        """Replace points of `solve_points` and their values by optima with all cycle inequalities; return their bounds.
 
-        Parameters
-        ----------
-        unary : array_like, shape (B, n_labels)
-        pair : array_like, shape (B, n_edges)
-        Z, values : ndarray
-            What `solve_points` returned for these coefficients; written to.
-        n_jobs : int
-
-        Returns
-        -------
-        ndarray, shape (B,)
-            No point of that relaxation has a larger value; infinite where Z and the value were left as they are,
-            because roof duality leaves too many labels open.
-
-        Examples
-        --------
-        Three labels that exclude each other:
-
-        >>> graph = PairwiseGraph(3, [0, 0, 1], [1, 2, 2])
-        >>> Z, values = graph.solve_points([[1, 1, 1]], [[-2, -2, -2]])
-        >>> values, graph.tighten([[1, 1, 1]], [[-2, -2, -2]], Z, values), Z
-        (array([1.]), array([1.]), array([[0., 0., 1., 0., 0., 0.]]))
+        A bound is infinite if roof duality leaves too many labels open. The point then stays as it is.
         """
         U, P = self._matrices(unary, pair, one_for_all=True)
         bounds = np.empty(len(U))
@@ -376,13 +273,6 @@ class PairwiseGraph:
 
         Exact slack rescaling in one call, with h = 1 + margin error and g = loss >= 0. The rows share the pair
         coefficients of h, and g has none. Returns the labels (B, n_labels) and their h and g.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(2, [0], [1])
-        >>> Y, h, g = graph.best_product_batch([[1, -0.5]], [-1], [1], [[1, 1]], [0])    # Hamming loss from (0, 0)
-        >>> Y.tolist(), h.tolist(), g.tolist()
-        ([[1.0, 0.0]], [2.0], [1.0])
         """
         U, G = floats(h_unary, "h_unary", 2), floats(g_unary, "g_unary", 2)
         c = self._vector(h_pair, self.n_edges, "h_pair")
@@ -418,13 +308,6 @@ class PairwiseGraph:
         """The 0/1 labels whose point (h, g) is not dominated: (F, n_labels), and their h (falling) and g.
 
         The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels.
-
-        Examples
-        --------
-        >>> graph = PairwiseGraph(2, [0], [1])
-        >>> Y, h, g = graph.front([1, -0.5], [-1], 1, [1, 1], [0], 0)
-        >>> Y.tolist(), h.tolist(), g.tolist()
-        ([[1.0, 0.0], [1.0, 1.0]], [2.0, 0.5], [1.0, 2.0])
         """
         two = self._two(h_unary, h_pair, h_const, g_unary, g_pair, g_const)
         codes = pareto_codes(*two)
@@ -441,15 +324,7 @@ class PairwiseGraph:
         g_const: FloatArray,
         n_jobs: int = 1,
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """`front` for every row of ``h_unary``, ``h_pair`` and ``g_unary``; g has no pairs.
-
-        Returns
-        -------
-        ptr : ndarray of int64, shape (B + 1,)
-            The front of row k is ``ptr[k]:ptr[k + 1]``.
-        Y : ndarray, shape (ptr[-1], n_labels)
-        h, g : ndarray, shape (ptr[-1],)
-        """
+        """Return `front` of every row of ``h_unary``, ``h_pair`` and ``g_unary``: row pointers, codes, h and g."""
         U, P = self._matrices(h_unary, h_pair)
         B = U.shape[0]
         if self.n_labels > MAX_LABELS:

@@ -21,17 +21,7 @@ __all__ = ["HalfLabels", "count_pairs", "fill_pairs", "half_scores"]
 
 @dataclass(frozen=True, eq=False)
 class HalfLabels:
-    """One half-integral label for each of many examples.
-
-    Attributes
-    ----------
-    twice : ndarray of int8, shape (n, n_labels)
-        ``2 y``.
-    attracts : ndarray of bool, shape (k, n_edges)
-        For objectives under which labels were found, which pairs attract.
-    objective : ndarray of int32, shape (n,)
-        The objective of each example: a row of `attracts`.
-    """
+    """Half-integral labels of many examples: twice each label, and which of the objectives says which pairs attract."""
 
     twice: npt.NDArray[np.int8]
     attracts: npt.NDArray[np.bool_]
@@ -52,30 +42,14 @@ class HalfLabels:
         return cls(twice, attracts, np.zeros(n, np.int32) if len(attracts) == 1 else np.arange(n, dtype=np.int32))
 
     def spread(self, some: IntArray, n: int) -> HalfLabels:
-        """These labels as those of `some` out of n examples; the others have nothing on.
-
-        Examples
-        --------
-        >>> one = HalfLabels.of(np.array([[2, 1]], np.int8), np.ones((1, 1), bool))
-        >>> one.spread(np.array([1]), 2).y
-        array([[0. , 0. ],
-               [1. , 0.5]])
-        """
+        """Return these labels as labels of `some` of n examples, with zeros for the others."""
         twice, objective = np.zeros((n, self.twice.shape[1]), np.int8), np.zeros(n, np.int32)
         twice[some], objective[some] = self.twice, self.objective
         return HalfLabels(twice, self.attracts, objective)
 
     @classmethod
     def taken(cls, labels: Sequence[HalfLabels], which: IntArray) -> HalfLabels:
-        """The label of example i in ``labels[which[i]]``, for all i.
-
-        Examples
-        --------
-        >>> ones, halves = (HalfLabels.of(np.full((2, 1), k, np.int8), np.ones((1, 0), bool)) for k in (2, 1))
-        >>> HalfLabels.taken([ones, halves], np.array([1, 0])).y
-        array([[0.5],
-               [1. ]])
-        """
+        """Return the label of example i in ``labels[which[i]]``, for all i."""
         twice, objective = np.empty_like(labels[0].twice), np.empty(len(labels[0]), np.int32)
         rows: dict[bytes, int] = {}  # objectives that agree in which pairs attract are one
         kept: list[npt.NDArray[np.bool_]] = []

@@ -66,22 +66,6 @@ def decide_labels(
     A label with ``c_v + sum_w max(0, c_vw) < 0`` is 0, one with ``c_v + sum_w min(0, c_vw) > 0`` is 1, also with
     fractions around it; the couplings of labels that are decided count as they are. Trained on many labels of which
     each example has few, almost all are decided.
-
-    Parameters
-    ----------
-    edge, end : int32 arrays
-        From `slot_ends`.
-    gains, losses : int64 arrays
-        For each label the sum of its positive couplings, and of its negative ones.
-    y2 : int8 array
-        Result: ``2 y`` of the labels decided, 1 of the others.
-    free : int32 array
-        Result: the others, increasing.
-
-    Returns
-    -------
-    count : int
-        The number of the others.
     """
     count = 0
     for v in range(n):
