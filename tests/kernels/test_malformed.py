@@ -48,7 +48,7 @@ def graph_exact(**given: Any) -> Any:
 
 def graph_batch(**given: Any) -> Any:
     made = PairwiseGraph(3, [0, 1], [1, 2])
-    return [*made.solve_batch(given["U"], given["P"]), *made.solve_exact_batch(given["U"], given["P"])]
+    return [*made.solve_points(given["U"], given["P"]), *made.solve_exact_batch(given["U"], given["P"])]
 
 
 def graph_front(**given: Any) -> Any:

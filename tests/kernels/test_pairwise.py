@@ -154,7 +154,7 @@ def test_warm_answers_are_the_cold_answers(coupling, integral):
         if integral:
             u, c = np.rint(u), np.rint(c)
         fewest = step % 3 > 0
-        warm = graph.solve_warm(state, u, c, index=1, fewest_halves=fewest)
+        warm = graph.solve(u, c, fewest, state, index=1)
         cold = graph.solve(u, c, fewest_halves=fewest)
         for a, b in zip(warm, cold, strict=True):
             assert_array_equal(a, b)
@@ -234,8 +234,8 @@ def test_a_batch_of_some_examples_warms_their_own_rows():
     some = np.array([1, 4, 8])
     for _ in range(2):
         Z, values = graph.solve_points(U[some], shared[:3], state=state, owner=some)
-        Y, pairs, expected = graph.solve_batch(U[some], shared[:3].copy())
-        assert_array_equal(Z, np.hstack([Y, pairs]))
+        cold, expected = graph.solve_points(U[some], shared[:3].copy())
+        assert_array_equal(Z, cold)
         assert_array_equal(values, expected)
     assert state.flow.any(axis=1)[some].all()
     assert not np.delete(state.flow, some, axis=0).any()
@@ -354,13 +354,13 @@ def test_numbers_that_are_not_finite_are_refused(bad):
         for call in (
             graph.solve,
             graph.solve_exact,
-            lambda u, p: graph.solve_warm(state, u, p),
+            lambda u, p: graph.solve(u, p, state=state),
             lambda u, p: graph.front(u, p, 0, good, good, 0),
             lambda u, p: graph.best_product_batch([u], p, [0], [good], [0]),
         ):
             with pytest.raises(DeclarationError, match=name):
                 call(unary, pair)
-        for batch in (graph.solve_batch, graph.solve_exact_batch):
+        for batch in (graph.solve_points, graph.solve_exact_batch):
             with pytest.raises(DeclarationError, match=rf"example 1 of the batch: {name}"):
                 batch(np.array([good, unary]), np.array([good, pair]))
 
@@ -380,13 +380,13 @@ def test_malformed_input_is_refused():
     with pytest.raises(DeclarationError, match="unary must have 3 entries"):
         graph.solve([1, 2], [1, 2, 3])
     with pytest.raises(DeclarationError, match="shapes"):
-        graph.solve_batch(np.ones((2, 3)), np.ones((3, 3)))
+        graph.solve_points(np.ones((2, 3)), np.ones((3, 3)))
     with pytest.raises(DeclarationError, match="another graph"):
-        graph.solve_warm(full(4).warm_state(), np.ones(3), np.ones(3))
+        graph.solve(np.ones(3), np.ones(3), state=full(4).warm_state())
     with pytest.raises(DeclarationError, match="example 1 is not"):
-        graph.solve_warm(graph.warm_state(), np.ones(3), np.ones(3), index=1)
+        graph.solve(np.ones(3), np.ones(3), state=graph.warm_state(), index=1)
     with pytest.raises(DeclarationError, match="warm state 1"):
-        graph.solve_batch(np.ones((2, 3)), np.ones((2, 3)), state=graph.warm_state())
+        graph.solve_points(np.ones((2, 3)), np.ones((2, 3)), state=graph.warm_state())
     with pytest.raises(DeclarationError, match="at most 20 labels"):
         PairwiseGraph(21, [], []).front(np.ones(21), [], 0, np.ones(21), [], 0)
 
@@ -396,6 +396,6 @@ def test_inputs_are_not_written_to():
     unary, pair = np.ones(4), -np.ones(6)
     unary.flags.writeable = pair.flags.writeable = False
     graph.solve(unary, pair)
-    graph.solve_batch(unary[None], pair[None])
+    graph.solve_points(unary[None], pair[None])
     assert (unary == 1).all()
     assert (pair == -1).all()

@@ -71,10 +71,8 @@ class PairwiseAlgorithm(Algorithm):
             p = self._products(y)
         elif self._cycles:
             return self.maximize_batch(c[None], keys=None if key is None else [key]).row(0)
-        elif key is None:
-            y, p, _ = self._graph.solve(unary, pair)
         else:
-            y, p, _ = self._graph.solve_warm(self._flows[key], unary, pair)
+            y, p, _ = self._graph.solve(unary, pair, state=None if key is None else self._flows[key])
         z = self._join(y, p)
         value = dot(c, z)
         return Optimum(z, value, value)

@@ -74,58 +74,31 @@ class PairwiseGraph:
         return FlowState(n_examples, 2 * self.n_edges, self.n_edges)
 
     def solve(
-        self, unary: npt.ArrayLike, pair: npt.ArrayLike, fewest_halves: bool = True
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Return the labels, pairs and value of a maximum over the local polytope."""
-        return self._one(unary, pair, fewest_halves, False, self._no_state, 0)
-
-    def solve_warm(
-        self,
-        state: FlowState,
-        unary: npt.ArrayLike,
-        pair: npt.ArrayLike,
-        index: int = 0,
-        fewest_halves: bool = True,
-    ) -> tuple[FloatArray, FloatArray, float]:
-        """Solve as `solve`, started from the flow that example ``index`` of the state kept."""
-        state.check(2 * self.n_edges, self.n_edges, index)
-        kept = (state.flow, state.negative, state.exponent)
-        return self._one(unary, pair, fewest_halves, True, kept, index)
-
-    def _one(
-        self,
-        unary: npt.ArrayLike,
-        pair: npt.ArrayLike,
-        fewest: bool,
-        warm: bool,
-        kept: tuple[Any, Any, Any],
-        index: int,
-    ) -> tuple[FloatArray, FloatArray, float]:
-        u = self._vector(unary, self.n_labels, "unary")
-        c = self._vector(pair, self.n_edges, "pair")
-        twice, Z, values = (
-            np.empty((1, self.n_labels), np.int8),
-            np.empty((1, self.n_labels + self.n_edges)),
-            np.empty(1),
-        )
-        owner = np.array([index])
-        relax_rows(self._ptr, self._edges, u[None], c[None], fewest, warm, *kept, owner, 0, 1, twice, Z, values)
-        value = float(values[0])
-        if value != value:
-            _refuse(u, c)
-        return Z[0, : self.n_labels], Z[0, self.n_labels :], value
-
-    def solve_batch(
         self,
         unary: npt.ArrayLike,
         pair: npt.ArrayLike,
         fewest_halves: bool = True,
         state: FlowState | None = None,
-        n_jobs: int = 1,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """`solve` for all rows of ``unary`` (B, n_labels) and ``pair`` (B, n_edges); row k of the state warms row k."""
-        Z, values = self.solve_points(unary, pair, fewest_halves, state, n_jobs=n_jobs)
-        return Z[:, : self.n_labels], Z[:, self.n_labels :], values
+        index: int = 0,
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Return the labels, pairs and value of a maximum over the local polytope; row `index` of a state warms it."""
+        u = self._vector(unary, self.n_labels, "unary")
+        c = self._vector(pair, self.n_edges, "pair")
+        if state is not None:
+            state.check(2 * self.n_edges, self.n_edges, index)
+        twice, Z, value = (
+            np.empty((1, self.n_labels), np.int8),
+            np.empty((1, self.n_labels + self.n_edges)),
+            np.empty(1),
+        )
+        self._relax_rows(u[None], c[None], fewest_halves, state, np.array([index]), 0, 1, twice, Z, value)
+        if value[0] != value[0]:
+            _refuse(u, c)
+        return Z[0, : self.n_labels], Z[0, self.n_labels :], float(value[0])
+
+    def _relax_rows(self, U: FloatArray, P: FloatArray, fewest: bool, state: FlowState | None, *rest: Any) -> None:
+        kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
+        relax_rows(self._ptr, self._edges, U, P, fewest, state is not None, *kept, *rest)
 
     def solve_points(
         self,
@@ -136,7 +109,7 @@ class PairwiseGraph:
         owner: IntArray | None = None,
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray]:
-        """`solve_batch` with the answers as points ``(y, p)``, the rows of one array, and their values.
+        """Return the points ``(y, p)`` of `solve` for all rows of ``unary`` and ``pair``, and their values.
 
         Row ``owner[k]`` of the state warms row k: a batch of some examples needs no copy of their flows.
         """
@@ -146,7 +119,7 @@ class PairwiseGraph:
         return Z, values
 
     def solve_labels(self, unary: npt.ArrayLike, pair: npt.ArrayLike, n_jobs: int = 1) -> tuple[HalfLabels, FloatArray]:
-        """Solve as `solve_batch`, but return labels only: their pairs follow from them."""
+        """Solve as `solve_points`, but return labels only: their pairs follow from them."""
         U, P = self._matrices(unary, pair, one_for_all=True)
         twice, values = self._relax(U, P, True, None, None, n_jobs, np.empty((len(U), 0)))
         return HalfLabels.of(twice, P >= 0.0), values
@@ -190,12 +163,10 @@ class PairwiseGraph:
             state.check(2 * self.n_edges, self.n_edges)
             if (len(state) if owner is None else len(rows)) != B:
                 raise DeclarationError(f"the batch has {B} examples and the warm state {len(state)}.")
-        kept = self._no_state if state is None else (state.flow, state.negative, state.exponent)
         twice, values = np.empty((B, self.n_labels), np.int8), np.empty(B)
 
         def work(first: int, last: int) -> None:
-            warm = state is not None
-            relax_rows(self._ptr, self._edges, U, P, fewest, warm, *kept, rows, first, last, twice, Z, values)
+            self._relax_rows(U, P, fewest, state, rows, first, last, twice, Z, values)
 
         in_threads(work, B, n_jobs)
         _refuse_rows(U, P, values)
