@@ -98,14 +98,11 @@ def peak_bytes() -> Callable[[Callable[[], Any]], int]:
     return measure
 
 
-@pytest.fixture(scope="session")
-def fuzz() -> Callable[[str], Any]:
-    """Return a function that loads a fuzz job: its random cases and references serve other tests, too."""
-
+def _loader(folder: str) -> Callable[[str], Any]:
     @functools.cache
-    def load(job: str) -> Any:
-        path = Path(__file__).parent / "fuzz" / f"{job}.py"
-        spec = importlib.util.spec_from_file_location(f"structopt_fuzz_{job}", path)
+    def load(name: str) -> Any:
+        path = Path(__file__).parent / folder / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(f"structopt_{folder}_{name}", path)
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
@@ -113,3 +110,15 @@ def fuzz() -> Callable[[str], Any]:
         return module
 
     return load
+
+
+@pytest.fixture(scope="session")
+def fuzz() -> Callable[[str], Any]:
+    """Return a function that loads a fuzz job: its random cases and references serve other tests, too."""
+    return _loader("fuzz")
+
+
+@pytest.fixture(scope="session")
+def law() -> Callable[[str], Any]:
+    """Return a function that loads a module of laws, whose cases serve other tests, too."""
+    return _loader("laws")
