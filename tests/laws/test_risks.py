@@ -208,6 +208,7 @@ def fixed_root():
 
 SEGMENTS = S.Segmentation(2, 2, pooling="mean", length_weights=True)
 PIECES = [SEGMENTS.predict(RNG.normal(size=12), x) for x in WORDS]
+PAIRS = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])[LEVEL]
 NODES = np.repeat([np.eye(17, dtype=int)[0], np.ones(17, dtype=int)], [5, 4], axis=0)
 
 CASES = {
@@ -298,6 +299,14 @@ CASES = {
 LINEAR = ("predictions", "line_search")
 #: Risks of counts, whose weights are numbers of copies.
 COUNTED = ("FBeta", "Jaccard", "Balanced", "PrecisionAt", "RecallAt", "BreakEven", "Contingency")
+#: Sets of labels, of which the most violated one is found by sorting.
+COUNTS = S.MultiLabel(4, at_least=1, at_most=2, loss=so.losses.Hamming(np.full(4, 0.25)))
+G = so.surrogates
+GENERAL = (G.BetaScaling(0.5), G.GeneralizedScaling(1.5, 0.5), G.ProbLoss(convex=True))
+for psi in ("margin", "slack", "log", "prob", *GENERAL):
+    CASES[f"StructuredRisk counts {psi}"] = structured(COUNTS, X, PAIRS, psi)
+UNEQUAL = S.MultiLabel(4, loss=so.losses.Hamming([1, 0.5, 2, 1]))
+CASES["StructuredRisk counts with weights"] = structured(UNEQUAL, X, PAIRS, "slack")
 #: Laws that are skipped, by the beginning of the case's name.
 SILENT = {
     "ROC": LINEAR,
@@ -306,6 +315,7 @@ SILENT = {
     **dict.fromkeys(COUNTED, (*LINEAR, "parts")),
     **dict.fromkeys(("ChainCRF", "TreeCRF", "SpaceCRF"), LINEAR),
     "StructuredRisk prob": (*LINEAR, "cut"),
+    "StructuredRisk counts prob": (*LINEAR, "cut"),
     "StructuredRisk inexact": (*LINEAR, "subgradient"),
     "StructuredRisk": LINEAR,
 }
