@@ -11,12 +11,11 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, in_place
 from structopt._jit.choices import LevelChoice
-from structopt._jit.products import dot
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.fronts import FrontPlan, Fronts, MostViolated
 from structopt.algorithms.question import Question
 from structopt.backends.base import SideConstraints
-from structopt.recognize import Structure
+from structopt.recognize import GroupForest, Structure
 from structopt.space.compiled import FloatArray
 
 __all__ = ["Embedding", "embedded"]
@@ -36,12 +35,8 @@ def embedded(algorithm: Algorithm, structure: Structure, integer: npt.NDArray[np
     # Integer variables are integral in every answer; without any, all variables count.
     whole = structure.dependent is None or structure.dependent.whole
     algorithm.integral = structure.has_integers or (algorithm.integral and whole)
-    mixed = bool(integer.any() and not integer.all())
-    if np.array_equal(structure.columns, np.arange(integer.size)) and not (
-        mixed and Question.K_BEST in algorithm.answers
-    ):
-        return algorithm
-    return Embedding(algorithm, structure, integer)
+    found = Embedding(algorithm, structure, integer)
+    return found if not found.whole or (found.mixed and Question.K_BEST in algorithm.answers) else algorithm
 
 
 class Embedding(Algorithm):
@@ -54,125 +49,117 @@ class Embedding(Algorithm):
         self.name, self.integral = algorithm.name, algorithm.integral
         self.answers = algorithm.answers
         self._algorithm = algorithm
+        # Labels of a group forest that is listed differ in their states, which are integer.
+        self.mixed = bool(integer.any() and not integer.all()) and not isinstance(structure.record, GroupForest)
         self._integer = integer
-        self._columns = structure.columns
+        columns = structure.columns
+        first = np.array_equal(columns, np.arange(columns.size))
+        self._columns: IntArray | slice = slice(columns.size) if first else columns
         self._template = np.zeros(integer.size)
         self._template[structure.fixed_columns] = structure.fixed_values
-        # Without fixed columns, free column j is column j.
-        self._whole = np.array_equal(structure.columns, np.arange(integer.size))
-        #: Every column as a combination of the free columns, in CSR form; None if all others have one value.
-        self._map: tuple[IntArray, IntArray, FloatArray] | None = None
+        #: The columns that follow from free columns, and the matrix by which they do, in CSR form.
+        self._follows: tuple[IntArray, IntArray, IntArray, FloatArray] | None = None
         if structure.dependent is not None:
-            columns, matrix, const = structure.dependent
-            self._template[columns] = const
-            n, free = integer.size, structure.columns.size
-            place = sp.csr_array((np.ones(free), (self._columns, np.arange(free))), shape=(n, free))
-            rows = sp.csr_array((np.ones(columns.size), (columns, np.arange(columns.size))), shape=(n, columns.size))
-            whole = sp.csr_array(place + rows @ matrix)
-            self._map = whole.indptr.astype(np.int64), whole.indices.astype(np.int64), whole.data.astype(np.float64)
+            names, matrix, const = structure.dependent
+            self._template[names] = const
+            self._follows = (names.astype(np.int64), *_plain(matrix))
+        self._shifted = bool(self._template.any())
+        # Without other columns, free column j is column j.
+        self.whole = first and columns.size == integer.size
 
     def steps_of(self, question: Question) -> str:
         return self._algorithm.steps_of(question)
 
-    def _free(self, C: FloatArray) -> FloatArray:
+    def free(self, C: FloatArray) -> FloatArray:
         """Return objectives over all columns, in rows or alone, as objectives over the free columns."""
-        if self._whole:
+        if self.whole:
             return C
-        if self._map is None:
+        if self._follows is None:
             return np.ascontiguousarray(C[..., self._columns])
-        out = np.zeros((*C.shape[:-1], self._columns.size))
-        _pull(*self._map, np.ascontiguousarray(C).reshape(-1, C.shape[-1]), out.reshape(-1, self._columns.size))
-        return out
+        free = np.array(C[..., self._columns], order="C")
+        _add_costs(*self._follows, np.ascontiguousarray(C).reshape(-1, C.shape[-1]), free.reshape(-1, free.shape[-1]))
+        return free
 
-    def _points(self, values: FloatArray) -> FloatArray:
-        """Return the points whose free columns are given."""
-        if self._whole:
+    def points(self, values: FloatArray) -> FloatArray:
+        """Return the points whose free columns have these values."""
+        if self.whole:
             return values
-        return self._placed(values, np.tile(self._template, (len(values), 1)))
-
-    def _placed(self, values: FloatArray, Z: FloatArray) -> FloatArray:
-        """Write (or add to constants) what follows from the free columns."""
-        if self._map is None:
-            Z[:, self._columns] = values
-        else:
-            _push(*self._map, np.ascontiguousarray(values), Z)
+        Z = np.tile(self._template, (len(values), 1)) if self._shifted else np.zeros((len(values), self._template.size))
+        Z[:, self._columns] = values
+        if self._follows is not None:
+            _add_values(*self._follows, np.ascontiguousarray(values), Z)
         return Z
 
+    def constant(self, C: FloatArray) -> FloatArray:
+        """Return what the fixed columns add to ``c . z`` for every row of `C`."""
+        return np.asarray(C @ self._template) if self._shifted else np.zeros(C.shape[:-1])
+
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:
-        found = self._algorithm.maximize(self._free(c), key)
-        if found is None or self._whole:
+        found = self._algorithm.maximize(self.free(c), key)
+        if found is None or self.whole:
             return found
-        z = self._template.copy()
-        self._placed(found.z[None], z[None])
-        value = dot(c, z)
-        return Optimum(z, value, value + found.bound - found.value, found.optimal)
+        return self._optimum(c, found)
+
+    def _optimum(self, c: FloatArray, found: Optimum) -> Optimum:
+        z = self.points(found.z[None])[0]
+        base = float(self.constant(c))
+        return Optimum(z, found.value + base, found.bound + base, found.optimal)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        found = self._algorithm.maximize_batch(self._free(C), n_jobs=n_jobs, keys=keys)
-        if self._whole:
+        found = self._algorithm.maximize_batch(self.free(C), n_jobs=n_jobs, keys=keys)
+        if self.whole:
             return found
-        Z = self._points(found.Z)
-        values = np.einsum("ij,ij->i", C, Z)
-        return Solutions(Z, values, values + (found.bounds - found.values), found.solved, found.optimal)
+        base = self.constant(C)
+        return found._replace(Z=self.points(found.Z), values=found.values + base, bounds=found.bounds + base)
 
     def k_best(self, c: FloatArray, k: int) -> Solutions | None:
-        found = self._algorithm.k_best(self._free(c), k)
+        found = self._algorithm.k_best(self.free(c), k)
         if found is None:
             return None
-        Z = self._points(found.Z)
-        mixed = self._integer.any() and not self._integer.all()
-        # Where continuous variables do not follow from the integer ones, several points are one label.
-        if mixed and len(np.unique(np.rint(Z[:, self._integer]), axis=0)) < len(Z):
+        Z = self.points(found.Z)
+        # If continuous variables do not follow from the integer ones, several points are one label.
+        if self.mixed and len(np.unique(np.rint(Z[:, self._integer]), axis=0)) < len(Z):
             return None
         return Solutions.of_labels(c, Z)
 
     def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
         matrix, lower, upper = side_constraints
-        fixed = matrix @ self._template
-        if self._map is None:
-            rows = matrix[:, self._columns]
-        else:
-            ptr, column, value = self._map
-            rows = sp.csr_array(matrix @ sp.csr_array((value, column, ptr), shape=(c.size, self._columns.size)))
-        found = self._algorithm.maximize_constrained(self._free(c), (rows, lower - fixed, upper - fixed))
-        if found is None:
-            return None
-        z = self._points(found.z[None])[0]
-        value_of_z = dot(c, z)
-        return Optimum(z, value_of_z, value_of_z + found.bound - found.value, found.optimal)
+        fixed, rows = matrix @ self._template, sp.csr_array(self.free(matrix.toarray()))
+        found = self._algorithm.maximize_constrained(self.free(c), (rows, lower - fixed, upper - fixed))
+        return None if found is None else self._optimum(c, found)
 
     def log_partition(self, C: FloatArray) -> FloatArray:
-        return np.asarray(self._algorithm.log_partition(self._free(C)) + C @ self._template)
+        return np.asarray(self._algorithm.log_partition(self.free(C)) + self.constant(C))
 
     def marginals(self, C: FloatArray) -> FloatArray:
-        return self._points(self._algorithm.marginals(self._free(C)))
+        return self.points(self._algorithm.marginals(self.free(C)))
 
     def sums(self, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        total, mean = self._algorithm.sums(self._free(C))
-        return total + C @ self._template, self._points(mean)
+        total, mean = self._algorithm.sums(self.free(C))
+        return total + self.constant(C), self.points(mean)
 
     def covariance_products(self, C: FloatArray, V: FloatArray) -> FloatArray:
-        products = self._algorithm.covariance_products(self._free(C), self._free(V))
-        return self._placed(products, np.zeros(C.shape))  # what is fixed does not vary
+        products = self.points(self._algorithm.covariance_products(self.free(C), self.free(V)))
+        return products if self.whole else products - self._template  # fixed columns do not vary
 
     def sample(self, c: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-        return self._points(self._algorithm.sample(self._free(c), size, rng))
+        return self.points(self._algorithm.sample(self.free(c), size, rng))
 
     def front(self, h: FloatArray, h_const: float, g: FloatArray, g_const: float) -> FloatArray | None:
-        base_h, base_g = h_const + float(h @ self._template), g_const + float(g @ self._template)
-        values = self._algorithm.front(self._free(h), base_h, self._free(g), base_g)
-        return None if values is None else self._points(values)
+        base_h, base_g = h_const + float(self.constant(h)), g_const + float(self.constant(g))
+        values = self._algorithm.front(self.free(h), base_h, self.free(g), base_g)
+        return None if values is None else self.points(values)
 
     def front_plan(self, G: FloatArray, g_const: FloatArray) -> FrontPlan | None:
-        own = self._algorithm.front_plan(self._free(G), g_const + G @ self._template)
-        return own if own is None or self._whole else _EmbeddedFronts(own, self)
+        own = self._algorithm.front_plan(self.free(G), g_const + self.constant(G))
+        return own if own is None or self.whole else _EmbeddedFronts(own, self)
 
 
 class _EmbeddedFronts(FrontPlan):
     """Fronts of the free columns, with their points in the whole space."""
 
-    def __init__(self, own: FrontPlan, embedding: Embedding) -> None:
-        self._own, self._embedding = own, embedding
+    def __init__(self, own: FrontPlan, space: Embedding) -> None:
+        self._own, self._space = own, space
         self.cost, self.entries, self.kept = own.cost, own.entries, own.kept
 
     def forget(self) -> None:
@@ -180,29 +167,34 @@ class _EmbeddedFronts(FrontPlan):
         self.cost, self.kept = self._own.cost, self._own.kept
 
     def fronts(self, H: FloatArray, h_const: FloatArray, some: IntArray, n_jobs: int = 1) -> Fronts:
-        whole = self._embedding
-        found = self._own.fronts(whole._free(H), h_const + H @ whole._template, some, n_jobs)
-        return Fronts(found.ptr, found.h, found.g, lambda places: whole._points(found.decode(places)))
+        space = self._space
+        found = self._own.fronts(space.free(H), h_const + space.constant(H), some, n_jobs)
+        return Fronts(found.ptr, found.h, found.g, lambda places: space.points(found.decode(places)))
 
     def most_violated(self, H: FloatArray, h_const: FloatArray, choice: LevelChoice) -> MostViolated | None:
-        whole = self._embedding
-        found = self._own.most_violated(whole._free(H), h_const + H @ whole._template, choice)
-        return None if found is None else found._replace(Z=whole._points(found.Z))
+        space = self._space
+        found = self._own.most_violated(space.free(H), h_const + space.constant(H), choice)
+        return None if found is None else found._replace(Z=space.points(found.Z))
+
+
+def _plain(matrix: sp.csr_array) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the arrays of a sparse matrix in the types of the kernels."""
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float64)
 
 
 @in_place
-def _pull(ptr: Any, column: Any, value: Any, C: Any, out: Any) -> None:
-    """Add each column's objective to those of the free columns of which it is a combination."""
+def _add_costs(names: Any, ptr: Any, column: Any, value: Any, C: Any, free: Any) -> None:
+    """Add the objective of each column that follows to the free columns from which it follows."""
     for i in range(C.shape[0]):
-        for j in range(C.shape[1]):
+        for j in range(names.size):
             for q in range(ptr[j], ptr[j + 1]):
-                out[i, column[q]] += value[q] * C[i, j]
+                free[i, column[q]] += value[q] * C[i, names[j]]
 
 
 @in_place
-def _push(ptr: Any, column: Any, value: Any, free: Any, Z: Any) -> None:
-    """Add each column's combination of the free columns to its constant."""
+def _add_values(names: Any, ptr: Any, column: Any, value: Any, free: Any, Z: Any) -> None:
+    """Add to the constant of each column that follows what the free columns contribute."""
     for i in range(Z.shape[0]):
-        for j in range(Z.shape[1]):
+        for j in range(names.size):
             for q in range(ptr[j], ptr[j + 1]):
-                Z[i, j] += value[q] * free[i, column[q]]
+                Z[i, names[j]] += value[q] * free[i, column[q]]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from structopt.algorithms.assignment import AssignmentAlgorithm
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.box import BoxAlgorithm
 from structopt.algorithms.cardinality import CardinalityAlgorithm
+from structopt.algorithms.chain.algorithm import GroupForestAlgorithm
 from structopt.algorithms.closure import ClosureAlgorithm
 from structopt.algorithms.embedding import embedded
 from structopt.algorithms.enumeration import Enumeration
-from structopt.algorithms.group_forest import GroupForestAlgorithm
 from structopt.algorithms.leaves import LeafAlgorithm
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.paths import PathAlgorithm
@@ -106,10 +108,32 @@ def fast_algorithm(
     asked_for_lp = relaxed and space.is_integral
     program = space.relaxed() if asked_for_lp else space
     found = recognize(program) if asked_for_lp or structure is None else structure
+    if isinstance(found.record, GroupForest):
+        found = _with_zeros(found, found.record)
     algorithm = _of_free_columns(found)
     if algorithm is not None:
         return embedded(algorithm, found, program.integrality)
     return None if relaxed or not space.is_integral else Enumeration.of_space(space)
+
+
+def _with_zeros(structure: Structure, record: GroupForest) -> Structure:
+    """Give the record the columns that are fixed to 0: tables of costs are then taken as they are."""
+    zero = structure.fixed_values == 0.0
+    columns = np.union1d(structure.columns, structure.fixed_columns[zero])
+    place = np.append(np.searchsorted(columns, structure.columns), -1)  # -1 stands for no variable
+    dependent = structure.dependent
+    if dependent is not None:
+        data, indices, indptr = dependent.matrix.data, place[dependent.matrix.indices], dependent.matrix.indptr
+        shape = (len(dependent.columns), columns.size)
+        dependent = dependent._replace(matrix=sp.csr_array((data, indices, indptr), shape=shape))
+    return replace(
+        structure,
+        columns=columns,
+        fixed_columns=structure.fixed_columns[~zero],
+        fixed_values=structure.fixed_values[~zero],
+        record=replace(record, column=place[record.column], pair=place[record.pair]),
+        dependent=dependent,
+    )
 
 
 def _of_free_columns(structure: Structure) -> Algorithm | None:

@@ -128,10 +128,10 @@ class NormalForm:
 
     def select(self, blocks: BoolArray) -> NormalForm:
         """Only the marked blocks, with rows, columns and blocks renumbered in order."""
-        if blocks.all():
-            return self
-        rows, columns = blocks[self.row_block], blocks[self.column_block]
-        entries = rows[self.row]
+        return self if blocks.all() else self._kept(blocks[self.row_block], blocks[self.column_block], blocks)
+
+    def _kept(self, rows: BoolArray, columns: BoolArray, blocks: BoolArray) -> NormalForm:
+        entries = rows[self.row] & columns[self.column]
         new_row, new_column, new_block = (np.cumsum(mask) - 1 for mask in (rows, columns, blocks))
         return NormalForm(
             new_row[self.row[entries]],

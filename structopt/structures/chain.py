@@ -12,9 +12,11 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray, kernel
 from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm
 from structopt.algorithms.chain import by_loss
 from structopt.algorithms.chain import viterbi as chain
-from structopt.algorithms.chain.algorithm import ChainOracle
+from structopt.algorithms.chain.algorithm import GroupForestAlgorithm
+from structopt.algorithms.embedding import Embedding
 from structopt.algorithms.fronts import Fronts
 from structopt.checks import checked, floats, n_threads
 from structopt.errors import DeclarationError, LabelNotInSpace
@@ -23,6 +25,7 @@ from structopt.model.codec import BatchCodec, StackedLabels, csr_table, spread_r
 from structopt.model.data_set import DataSet
 from structopt.model.inference import BatchFronts, BatchInference, Maxima, rows_or_all, within
 from structopt.model.loss_batch import Counts, Entries, LossBatch, Weight, counts_of
+from structopt.recognize import Dependent, GroupForest, Structure
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.sequences import (
@@ -131,12 +134,34 @@ class Chain(SequenceModel):
         # One position: the variables of transitions would be states^2 * positions.
         return self.space(np.zeros((1, 1)))
 
-    def algorithm(self, x: Any) -> ChainOracle:
+    def algorithm(self, x: Any) -> Algorithm:
         """Viterbi."""
-        return self._oracle_of(n_positions(x))
-
-    def _oracle_of(self, length: int) -> ChainOracle:
-        return ChainOracle(length, *self.rules, self.initial_weights)
+        T, S = n_positions(x), self.n_states
+        present = np.ones((T, S), dtype=np.bool_)
+        present[0] = self.rules.initial
+        number = np.cumsum(present, axis=1) - 1
+        allowed = self.rules.transitions & present[:-1, :, None]
+        step, source, target = np.nonzero(allowed)
+        n = T * S + allowed.size
+        record = GroupForest(
+            state_ptr=np.concatenate([[0], np.cumsum(present.sum(axis=1))]),
+            column=np.flatnonzero(present),
+            parent=np.arange(-1, T - 1),
+            pair_ptr=np.concatenate([[0, 0], np.cumsum(allowed.sum(axis=(1, 2)))]),
+            above=number[step, source],
+            below=number[step + 1, target],
+            pair=T * S + np.flatnonzero(allowed),
+            hull=True,
+            integer=True,
+        )
+        algorithm = GroupForestAlgorithm(record, n)
+        algorithm.name = "Viterbi"
+        if not self.initial_weights:
+            return algorithm
+        nothing, first = np.empty(0, dtype=np.int64), sp.eye_array(S, n, format="csr")
+        initial = Dependent(np.arange(n, n + S), first, np.zeros(S))
+        structure = Structure("group forest", "a chain", np.arange(n), nothing, np.empty(0), record, dependent=initial)
+        return Embedding(algorithm, structure, np.arange(n + S) < T * S)
 
     # ---- labels ----------------------------------------------------------------------------------
 
@@ -174,8 +199,12 @@ class Chain(SequenceModel):
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The point of a label: its states and its transitions."""
-        y = self.numbers_of(label, None if x is None else n_positions(x))
-        z: FloatArray = self._oracle_of(len(y)).points(y[None])[0]
+        y, S = self.numbers_of(label, None if x is None else n_positions(x)), self.n_states
+        n_unary, n_pair = len(y) * S, (len(y) - 1) * S * S
+        z = np.zeros(n_unary + n_pair + S * self.initial_weights)
+        z[np.arange(0, n_unary, S) + y] = 1.0
+        z[n_unary + np.arange(0, n_pair, S * S) + y[:-1] * S + y[1:]] = 1.0
+        z[n_unary + n_pair + y[: self.initial_weights]] = 1.0
         return z
 
     def decode(self, z: npt.ArrayLike, x: Any = None) -> Any:

@@ -106,17 +106,10 @@ ENTRIES = {
     "chain.viterbi_batch": Entry(
         chain.viterbi_batch, {"U": r(5, 3), "ptr": [0, 2, 5], "T": r(3, 3), "init": r(3)}, ("ptr",)
     ),
-    "chain.k_best": Entry(
-        lambda **given: chain.k_best(given["U"], given["T"], 2, forbid=given["forbid"]),
-        {"U": r(4, 3), "T": r(3, 3), "forbid": [[0, 0, 0, 0]]}, ("forbid",),
-    ),
+    "chain.k_best": Entry(lambda **g: chain.k_best(g["U"], g["T"], 2), {"U": r(4, 3), "T": r(3, 3)}),
     "chain.marginals_batch": Entry(
         lambda **g: chain.marginals_batch(g["U"], g["ptr"], g["T"]),
         {"U": r(5, 3), "ptr": [0, 2, 5], "T": r(3, 3)}, ("ptr",),
-    ),
-    "chain.loss_front": Entry(
-        lambda **g: chain.loss_front(g["U"], g["T"], g["truth"]), {"U": r(4, 3), "T": r(3, 3), "truth": [0, 1, 2, 1]},
-        ("truth",),
     ),
     "segments.viterbi_batch": Entry(
         segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3), "init": r(3)}, ("ptr",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -214,6 +215,46 @@ def chain(space, upper):
     space.subject_to(step[1].sum(axis=0) == last)
 
 
+def unequal_groups(space, upper):
+    """Groups of two, three and two states; pairs of the first edge have no variables."""
+    a, b, c, p = space.binary("a", 2), space.binary("b", 3), space.binary("c", 2), space.continuous("p", 4, 0, 1)
+    space.subject_to(a.sum() == 1, b.sum() == 1, a[0] + b[0] <= 1, a[1] + b[1] + b[2] <= 1 + b[1])
+    space.subject_to(p[:2].sum() == b[0], p[2] == b[1], p[3] == b[2], p[0] + p[2] == c[0], p[1] + p[3] == c[1])
+
+
+def two_chains_of_groups(space, upper):
+    """Two chains of different lengths; the smallest group of the first one is inside."""
+    for name, order in (("a", (1, 0, 2)), ("b", (0, 1))):
+        y = space.binary(name, (len(order), 2))
+        space.subject_to(y.sum(axis=1) == 1)
+        for k, (i, j) in enumerate(itertools.pairwise(order)):
+            p = space.continuous(f"{name}{k}", (2, 2), 0, np.array([[1, k], [1, 1]]))
+            space.subject_to(p.sum(axis=1) == y[i], p.sum(axis=0) == y[j])
+
+
+def tree_of_groups(space, upper):
+    """A star of four groups of two and three states, with one pair that may not meet."""
+    y, z = space.binary("y", 3), space.binary("z", (3, 2))
+    space.subject_to(y.sum() == 1, z.sum(axis=1) == 1)
+    for k in range(3):
+        p = space.continuous(f"p{k}", (3, 2), 0, np.where(np.arange(6) == 5, k != 1, 1).reshape(3, 2))
+        space.subject_to(p.sum(axis=1) == y, p.sum(axis=0) == z[k])
+
+
+def special_first_step(space, upper):
+    """Four groups of two states; only the first step forbids a pair."""
+    y = space.binary("y", (4, 2))
+    p = space.continuous("p", (3, 2, 2), 0, np.array([[[1, 0], [1, 1]]] + 2 * [[[1, 1], [1, 1]]]))
+    space.subject_to(y.sum(axis=1) == 1, p.sum(axis=2) == y[:-1], p.sum(axis=1) == y[1:])
+
+
+def rare_pairs(space, upper):
+    """Three groups of twelve states on a ring, each followed by itself or the next one."""
+    y = space.binary("y", (3, 12))
+    p = space.continuous("p", (2, 12, 12), 0, np.eye(12) + np.roll(np.eye(12), 1, axis=1))
+    space.subject_to(y.sum(axis=1) == 1, p.sum(axis=2) == y[:-1], p.sum(axis=1) == y[1:])
+
+
 def chain_and_path(space, upper):
     """A chain, a path through four nodes, and a column that has one value."""
     y, p = space.binary("y", (3, 2)), space.continuous("p", (2, 2, 2), 0, 1)
@@ -281,11 +322,12 @@ CASES: dict[str, Case] = {
     "subset": shipped(S.Subset([[3, 2, 2, 1], [1, 4, 1, 2]], [5, 5], at_least=1), ALL, 9),
     "subset of many weights": shipped(S.Subset([[0.5, -1.5, 2.25, 1, 3.75]], 4.5, at_most=3), ALL, 21),
     "exclusive": shipped(S.ExclusiveLabels(TREE, [["a", "b"]]), BASIC, 8),
-    "chain": shipped(S.Chain(3), LISTS | SUMS | Q.FRONT, 27, zeros(3, 1)),
-    "chain with rules": shipped(S.Chain(2, transitions=[[1, 1], [1, 0]]), LISTS | SUMS | Q.FRONT, 8, zeros(4, 1)),
-    "chain of tags": shipped(S.Chain(["O", "B", "I"], "bio", initial_weights=True), LISTS | SUMS, 13, zeros(3, 1)),
-    "chain with initial weights": shipped(S.Chain(2, initial_weights=True), LISTS | SUMS, 8, zeros(3, 1)),
-    "chain of length 1": shipped(S.Chain(3), BASIC, 3, zeros(1, 1)),
+    "chain": shipped(S.Chain(3), ALL, 27, zeros(3, 1)),
+    "chain with rules": shipped(S.Chain(2, transitions=[[1, 1], [1, 0]]), ALL, 8, zeros(4, 1)),
+    "chain of tags": shipped(S.Chain(["O", "B", "I"], "bio", initial_weights=True), ALL, 13, zeros(3, 1)),
+    "chain with initial weights": shipped(S.Chain(2, initial_weights=True), ALL, 8, zeros(3, 1)),
+    "chain of length 1": shipped(S.Chain(3), ALL, 3, zeros(1, 1)),
+    "chain of one state": shipped(S.Chain(1), ALL, 1, zeros(3, 1)),
     "segments": shipped(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
     "segments without repeats": shipped(
         S.Segmentation(3, 2, transitions=~np.eye(3, dtype=bool), initial=[1, 0, 1]), LISTS, 16, zeros(3, 1)
@@ -329,7 +371,15 @@ CASES: dict[str, Case] = {
     "declared chain": declared(chain, LISTS, 8),
     "declared pairs": declared(pairwise, BASIC, 8),
     "algorithm of a user": Case(listed, BASIC | SUMS, 11),
-    "copied chain": copied(S.Chain(3), BASIC, 27, zeros(3, 1)),
+    "copied chain": copied(S.Chain(3), ALL, 27, zeros(3, 1)),
+    "copied chain with rules": copied(S.Chain(2, transitions=[[1, 1], [1, 0]]), ALL, 8, zeros(4, 1)),
+    "copied chain of tags": copied(S.Chain(["O", "B", "I"], "bio", initial_weights=True), ALL, 13, zeros(3, 1)),
+    "copied chain with initial weights": copied(S.Chain(2, initial_weights=True), ALL, 8, zeros(3, 1)),
+    "chain of unequal groups": declared(unequal_groups, ALL, 5),
+    "two chains of groups": declared(two_chains_of_groups, ALL, 18),
+    "tree of groups": declared(tree_of_groups, BASIC | SUMS, 20),
+    "chain with a special first step": declared(special_first_step, ALL, 12),
+    "groups of rare pairs": declared(rare_pairs, ALL, 48),
     "copied segments": copied(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
     "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), ALL, 3),
     "copied leaf of a dag": copied(S.HierarchicalLabels(DAG, "leaf"), ALL, 2),

@@ -65,7 +65,7 @@ ORACLES = {
     "relaxed": (
         lambda: so.Oracle(assignment(), integral="relax"), {"recognised": Q.ARGMAX, "solver": Q.SIDE_ROWS}
     ),
-    "own algorithm": (chain, {"own algorithm": ~Q(0) & ~Q.SIDE_ROWS, "solver": Q.SIDE_ROWS}),
+    "own algorithm": (chain, {"own algorithm": ~Q(0)}),
     "record": (one_of_many, {"record": Q.ARGMAX, "solver": BY_SOLVER, "list": Q.SUMS | Q.SAMPLE}),
 }  # fmt: skip
 

@@ -126,12 +126,14 @@ class LossFronts:
     _chains: tuple[IntArray, FloatArray, int, FloatArray, IntArray]
     _tables: tuple[FloatArray, IntArray]
 
-    def decode(self, level: IntArray) -> IntArray:
-        """The best sequence of the given number of units of every chain, stacked; -1 where there is none."""
+    def decode(self, level: IntArray, chain: IntArray | None = None) -> IntArray:
+        """Return the best sequences of numbers of units, stacked, -1 if there is none; of every chain by default."""
         bounds, steps, stride, start, loss = self._chains
         table, at = self._tables
-        y = np.full(loss.shape[0], -1)
-        _follow(bounds, steps, stride, start, loss, table, at, np.diff(self.ptr), np.ascontiguousarray(level), y)
+        chosen = np.arange(len(level)) if chain is None else chain
+        y = np.full(int((bounds[chosen + 1] - bounds[chosen]).sum()), -1)
+        level = np.ascontiguousarray(level)
+        _follow(bounds, steps, stride, start, loss, table, at, np.diff(self.ptr), chosen, level, y)
         return y
 
 
@@ -258,16 +260,18 @@ def _follow(
     table: FloatArray,
     at: IntArray,
     sizes: IntArray,
+    chain: IntArray,
     level: IntArray,
     y: IntArray,
 ) -> None:
-    n_states = loss.shape[1]
-    for i in range(level.size):
+    n_states, first = loss.shape[1], 0
+    for k in range(level.size):
+        i = chain[k]
         low, length = ptr[i], ptr[i + 1] - ptr[i]
         width = (at[i + 1] - at[i]) // (length * sizes[i])
         B = table[at[i] : at[i + 1]].reshape(length, sizes[i], width)
         row = init
-        rest = level[i]
+        rest = level[k]
         for t in range(length):
             best, arg = -np.inf, -1
             for s in range(n_states):
@@ -276,10 +280,11 @@ def _follow(
                     best, arg = v, s
             if arg < 0:
                 break
-            y[low + t] = arg
+            y[first + t] = arg
             rest -= loss[low + t, arg]
             if t < length - 1:
                 row = T[stride * (low - i + t), arg]
+        first += length
 
 
 def sequence_scores(U: FloatArray, ptr: IntArray, T: FloatArray, init: FloatArray, y: IntArray) -> FloatArray:

@@ -21,7 +21,7 @@ from structopt._jit import (
     unusable,
 )
 
-__all__ = ["k_best", "loss_front", "relax", "transpose", "viterbi", "viterbi_batch", "workspace"]
+__all__ = ["best_points", "k_best", "relax", "transpose", "viterbi_batch", "workspace"]
 
 
 @kernel
@@ -131,14 +131,38 @@ def workspace(T: FloatArray, stride: int, length: int) -> tuple[FloatArray, Floa
 
 
 @kernel
-def viterbi(U: FloatArray, T: FloatArray, stride: int, init: FloatArray) -> tuple[IntArray, float, int]:
-    y = np.empty(U.shape[0], np.int64)
-    if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
-        return y, np.nan, BAD_NUMBER
-    TT, B = workspace(T, stride, y.size)
-    _backward(U, 0, y.size, T, stride, 0, TT, B)
-    value = _decode(U, 0, T, stride, 0, init, B, y)
-    return y, value, SOLVED if value > -np.inf else INFEASIBLE
+def best_points(
+    C: FloatArray, length: int, forbidden: FloatArray, init: FloatArray, Z: FloatArray, values: FloatArray
+) -> int:
+    """Write the best label of every row of `C` into `Z` (zeros), and its value; return the first row without, or -1.
+
+    A row begins with the scores by position and state, then those of transitions ``[step, from, to]``. `forbidden` is
+    added to the latter: a matrix for each step, one for all, or none.
+    """
+    n_states = init.size
+    n_unary, n_pair = length * n_states, (length - 1) * n_states * n_states
+    masked = np.empty((length - 1 if forbidden.size else 0, n_states, n_states))
+    stride = 0 if forbidden.shape[0] == 1 else 1
+    TT, B = workspace(masked, 1, length)
+    y = np.empty(length, np.int64)
+    for row in range(len(C)):
+        U = C[row, :n_unary].reshape(length, n_states)
+        T = C[row, n_unary : n_unary + n_pair].reshape(length - 1, n_states, n_states)
+        if forbidden.size:
+            for t in range(length - 1):
+                for s in range(n_states):
+                    for k in range(n_states):
+                        masked[t, s, k] = T[t, s, k] + forbidden[stride * t, s, k]
+            T = masked
+        _backward(U, 0, length, T, 1, 0, TT, B)
+        values[row] = _decode(U, 0, T, 1, 0, init, B, y)
+        if values[row] == -np.inf:
+            return row
+        for t in range(length):
+            Z[row, t * n_states + y[t]] = 1.0
+        for t in range(length - 1):
+            Z[row, n_unary + (t * n_states + y[t]) * n_states + y[t + 1]] = 1.0
+    return -1
 
 
 @kernel
@@ -255,21 +279,7 @@ def _pop(heap: IntArray, size: int, B: FloatArray, T: FloatArray, stride: int, c
 
 
 @kernel
-def _listed(rows: IntArray, y: IntArray) -> bool:
-    """Whether y is one of the rows."""
-    for i in range(rows.shape[0]):
-        same = True
-        for t in range(y.size):
-            same &= rows[i, t] == y[t]
-        if same:
-            return True
-    return False
-
-
-@kernel
-def k_best(
-    U: FloatArray, T: FloatArray, stride: int, init: FloatArray, k: int, forbid: IntArray
-) -> tuple[IntArray, FloatArray, int]:
+def k_best(U: FloatArray, T: FloatArray, stride: int, init: FloatArray, k: int) -> tuple[IntArray, FloatArray, int]:
     length, n_states = U.shape
     if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
         return np.empty((0, length), np.int64), np.empty(0), BAD_NUMBER
@@ -277,36 +287,31 @@ def k_best(
     _backward(U, 0, length, T, stride, 0, TT, B)
 
     # k may be far above the number of sequences: do not allocate for more than there are.
-    emissions = k + forbid.shape[0]
     if length * math.log(n_states) < 40.0:
-        emissions = min(emissions, int(float(n_states) ** length + 0.5))
-    capacity = emissions * length + 1
-    emitted = np.empty((emissions, length), np.int64)
+        k = min(k, int(float(n_states) ** length + 0.5))
+    capacity = k * length + 1
+    emitted, score = np.empty((k, length), np.int64), np.empty(k)
     parent, position = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
     choice, value = np.empty(capacity, np.int64), np.empty(capacity)
     cells = (emitted, parent, position, choice, value)
     prefix = np.zeros(capacity)
     forbidden = np.zeros((capacity, n_states))
     heap, pair = np.empty(capacity, np.int64), np.empty((2, length), np.int64)
-    kept, score = np.empty(emissions, np.int64), np.empty(emissions)
 
     _best_state(0, 0.0, forbidden, B, T, stride, init, cells)
     if value[0] == -np.inf:
         return emitted[:0].copy(), score[:0].copy(), INFEASIBLE
     heap[0] = 0
-    waiting, made, count, found = 1, 1, 0, 0
-    while waiting and found < k and count < emissions:
+    waiting, made, count = 1, 1, 0
+    while waiting and count < k:
         cell = _pop(heap, waiting, B, T, stride, cells, pair)
         waiting -= 1
         y = emitted[count]
         _write(cell, B, T, stride, cells, y)
+        score[count] = _score(U, 0, T, stride, 0, init, y)
         count += 1
-        if not _listed(forbid, y):
-            kept[found] = count - 1
-            score[found] = _score(U, 0, T, stride, 0, init, y)
-            found += 1
-            if found == k:
-                break
+        if count == k:
+            break
         run = prefix[cell]
         for q in range(position[cell], length):
             fresh = cell
@@ -320,57 +325,4 @@ def k_best(
                 _push(heap, waiting, fresh, B, T, stride, cells, pair)
                 waiting += 1
             run += U[q, y[q]] + (init[y[0]] if q == 0 else T[stride * (q - 1), y[q - 1], y[q]])
-    labels = np.empty((found, length), np.int64)
-    for i in range(found):
-        labels[i] = emitted[kept[i]]
-    return labels, score[:found].copy(), SOLVED
-
-
-@kernel
-def loss_front(
-    U: FloatArray, T: FloatArray, stride: int, init: FloatArray, loss: IntArray
-) -> tuple[FloatArray, IntArray, int]:
-    """``B[t, e, s]`` = best score of the positions t.. that starts in s and has loss exactly e."""
-    length, n_states = U.shape
-    room = np.zeros(length + 1, np.int64)
-    for t in range(length - 1, -1, -1):
-        room[t] = room[t + 1] + loss[t].max()
-    size = room[0] + 1
-    values = np.full(size, -np.inf)
-    labels = np.full((size, length), -1, np.int64)
-    if unusable(U.ravel()) or unusable(T.ravel()) or unusable(init):
-        return values, labels, BAD_NUMBER
-
-    TT, scratch = workspace(T, stride, 1)
-    width = TT.shape[0]
-    above = scratch[0]
-    B = np.full((length, size, width), -np.inf)
-    for s in range(n_states):
-        B[length - 1, loss[length - 1, s], s] = U[length - 1, s]
-    for t in range(length - 2, -1, -1):
-        if stride:
-            transpose(T[t], TT)
-        for e in range(room[t + 1] + 1):
-            relax(TT, B[t + 1, e], above)
-            for s in range(n_states):
-                B[t, e + loss[t, s], s] = U[t, s] + above[s]
-
-    status = INFEASIBLE
-    for e in range(size):
-        row = init
-        rest = e
-        for t in range(length):
-            best, arg = -np.inf, -1
-            for s in range(n_states):
-                v = row[s] + B[t, rest, s]
-                if v > best:
-                    best, arg = v, s
-            if arg < 0:
-                break
-            labels[e, t] = arg
-            rest -= loss[t, arg]
-            row = T[stride * t, arg] if t < length - 1 else row
-        if labels[e, 0] >= 0:
-            values[e] = _score(U, 0, T, stride, 0, init, labels[e])
-            status = SOLVED
-    return values, labels, status
+    return emitted[:count].copy(), score[:count].copy(), SOLVED

@@ -15,8 +15,15 @@ patch("front_of_a_product_is_cut_off", "algorithms", "algorithms/product.py",
       "kept = nondominated(sums[:, 0], sums[:, 1])", "kept = nondominated(sums[:, 0], sums[:, 1])[:2]",
       laws="tests/laws/test_laws.py -k path")
 patch("embedding_forgets_its_fixed_part", "algorithms", "algorithms/embedding.py",
-      "own = self._algorithm.front_plan(self._free(G), g_const + G @ self._template)",
-      "own = self._algorithm.front_plan(self._free(G), g_const)")
+      "own = self._algorithm.front_plan(self.free(G), g_const + self.constant(G))",
+      "own = self._algorithm.front_plan(self.free(G), g_const)")
+patch("embedding_forgets_costs_of_copies", "algorithms", "algorithms/embedding.py",
+      "np.add.at(free.T, self._originals, C.T[self._copies])", "pass")
+patch("copy_of_a_variable_stays_zero", "algorithms", "algorithms/embedding.py",
+      "Z[:, self._copies] = values[:, self._originals]", "pass")
+patch("first_step_of_a_chain_is_not_looked_at", "algorithms", "algorithms/chain/algorithm.py",
+      "if T > 2 and (forbidden[1:] == forbidden[1:2]).all() and (forbidden[:1, first] == forbidden[1:2, first]).all():",
+      "if T > 2 and (forbidden[1:] == forbidden[1:2]).all():")
 patch("outside_lists_too_few_labels", "algorithms", "algorithms/base.py",
       "if len(found.Z) < k or k > len(no_goods):", "if len(found.Z) < k or k >= len(no_goods):")
 patch("no_good_row_has_a_wrong_side", "algorithms", "backends/no_goods.py",
