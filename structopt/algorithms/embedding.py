@@ -118,7 +118,7 @@ class Embedding(Algorithm):
             return None
         Z = self.points(found.Z)
         # If continuous variables do not follow from the integer ones, several points are one label.
-        if self.mixed and len(np.unique(np.rint(Z[:, self._integer]), axis=0)) < len(Z):
+        if self.mixed and len({z.tobytes() for z in np.rint(Z[:, self._integer]) + 0.0}) < len(Z):
             return None
         return Solutions.of_labels(c, Z)
 

@@ -8,14 +8,11 @@ and nothing is compiled.
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
-from structopt.algorithms.diagram import DiagramAlgorithm
+from structopt.algorithms.diagram import Diagram, DiagramAlgorithm
 from structopt.algorithms.diagram.path_networks import path_diagram
 from structopt.algorithms.question import Question
 from structopt.recognize import Path, Record
-from structopt.space.compiled import CompiledSpace
-from structopt.space.naming import ArrayNames
 
 __all__ = ["PathAlgorithm"]
 
@@ -47,8 +44,7 @@ class PathAlgorithm(DiagramAlgorithm):
     name = "DAG path"
 
     def __init__(self, path: Path) -> None:
-        n_arcs = path.tail.size
-        super().__init__(path_diagram(path, _unit_flow(path), np.arange(n_arcs), np.zeros(n_arcs)))
+        self._path = path
         # Of flows that may be fractional the paths are the vertices only: they are no list of what a side constraint
         # leaves, nor of the points at which a surrogate may be largest.
         self.answers = (
@@ -60,25 +56,9 @@ class PathAlgorithm(DiagramAlgorithm):
         assert isinstance(record, Path)
         return cls(record)
 
+    def make_diagram(self) -> Diagram:
+        n = self._path.tail.size
+        return path_diagram(self._path, np.arange(n), np.zeros(n))
+
     def __repr__(self) -> str:
-        return f"<PathAlgorithm: {self.diagram.n_arcs} arcs over {self.diagram.n_nodes} nodes>"
-
-
-def _unit_flow(path: Path) -> CompiledSpace:
-    """The rows of the graph: one unit from every source to its sink."""
-    n, n_arcs = path.order.size, path.tail.size
-    arcs = np.arange(n_arcs)
-    entries = np.repeat([1.0, -1.0], n_arcs), (np.concatenate([path.tail, path.head]), np.tile(arcs, 2))
-    supply = np.zeros(n)
-    supply[path.sources], supply[path.sinks] = 1.0, -1.0
-    return CompiledSpace(
-        matrix=sp.csr_array(entries, shape=(n, n_arcs)),
-        row_lower=supply,
-        row_upper=supply.copy(),
-        lower=np.zeros(n_arcs),
-        upper=np.ones(n_arcs),
-        integrality=np.full(n_arcs, path.integer),
-        variable_names=ArrayNames("arc", (n_arcs,)),
-        row_names=ArrayNames("node", (n,)),
-        name="paths",
-    )
+        return f"<PathAlgorithm: {self._path.tail.size} arcs over {self._path.order.size} nodes>"

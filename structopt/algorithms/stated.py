@@ -30,6 +30,7 @@ from structopt.recognize import (
     Structure,
     Tree,
 )
+from structopt.recognize.networks import are_paths
 from structopt.space.compiled import CompiledSpace
 from structopt.space.feasibility import rows_in, violations
 
@@ -202,7 +203,8 @@ def _check_path(record: Path, given: _Given) -> None:
     given.each_once(record.arc, "arc")
     given.pointer(nodes, given.n, ptr=record.ptr)
     leaves = np.repeat(np.arange(nodes), np.diff(record.ptr))
-    given.integer(record.arc)
+    whole = are_paths(record.tail, record.head, given.space.integrality)
+    given.needs(record.integer == whole, f"integer must be {whole}, as the variables say")
     given.needs((record.tail[record.arc] == leaves).all(), "arc[ptr[v]:ptr[v + 1]] must be the arcs that leave node v")
 
 

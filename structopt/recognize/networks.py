@@ -15,6 +15,7 @@ from structopt.recognize.records import Assignment, Flow, Path
 from structopt.space.compiled import FloatArray
 
 __all__ = [
+    "are_paths",
     "assignment_blocks",
     "build_assignment",
     "build_flow",
@@ -184,4 +185,17 @@ def build_path(form: NormalForm) -> Path:
     net = _unit_network(form)
     ends = (np.flatnonzero(net.supply == sign) for sign in (1, -1))
     sources, sinks = (nodes[group_by(net.block[nodes], form.n_blocks)[0]] for nodes in ends)
-    return Path(net.tail, net.head, net.order, net.ptr, net.arc, sources, sinks, bool(form.integer.all()))
+    integer = are_paths(net.tail, net.head, form.integer)
+    return Path(net.tail, net.head, net.order, net.ptr, net.arc, sources, sinks, integer)
+
+
+def are_paths(tail: IntArray, head: IntArray, integer: BoolArray) -> bool:
+    """Return whether every unit flow is a path if its values on the integer arcs are integers.
+
+    Such a flow is a mixture of paths that agree in the integer arcs. They are one path if no two of the other arcs
+    follow each other or are parallel.
+    """
+    if integer.all():
+        return True
+    tail, head = tail[~integer], head[~integer]
+    return not np.isin(tail, head).any() and np.unique(np.stack([tail, head]), axis=1).shape[1] == tail.size

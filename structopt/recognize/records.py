@@ -262,7 +262,8 @@ class Path(Record):
     sources, sinks : ndarray of int, shape (n_blocks,)
         Every sink can be reached from its source.
     integer : bool
-        Whether all arcs are integer variables. A label is then a path, and otherwise any mixture of paths.
+        Whether every label is a path: all arcs are integer variables, or the integer arcs determine the others.
+        Otherwise a label is any mixture of paths.
 
     Examples
     --------

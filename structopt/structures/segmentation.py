@@ -13,8 +13,9 @@ import scipy.sparse as sp
 
 from structopt._jit import IntArray
 from structopt._jit.threads import in_threads
+from structopt.algorithms.base import Algorithm
 from structopt.algorithms.segments import viterbi as segments
-from structopt.algorithms.segments.algorithm import SegmentOracle, cover, segment_rows, window_sums
+from structopt.algorithms.segments.algorithm import SegmentVariables, cover, segment_rows, window_sums
 from structopt.checks import checked, floats, n_threads, whole
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.features import Term, Tied
@@ -174,12 +175,12 @@ class Segmentation(SequenceModel):
             space.subject_to(count == of_length @ part, name="lengths")
         return space
 
-    def algorithm(self, x: Any) -> SegmentOracle:
-        """The semi-Markov recursion."""
-        return self._oracle_of(n_positions(x))
+    def algorithm(self, x: Any) -> Algorithm | None:
+        """Return the algorithm of the best path through boundaries and states."""
+        return self._variables_of(n_positions(x)).algorithm(*self.rules)
 
-    def _oracle_of(self, length: int) -> SegmentOracle:
-        return SegmentOracle(length, self.max_length, *self.rules, self.initial_weights, self.length_weights)
+    def _variables_of(self, length: int) -> SegmentVariables:
+        return SegmentVariables(length, self.max_length, self.n_states, self.initial_weights, self.length_weights)
 
     # ---- labels ----------------------------------------------------------------------------------
 
@@ -228,7 +229,7 @@ class Segmentation(SequenceModel):
         if x is None:
             raise DeclarationError("A segmentation does not say where its last segment ends; give the input as x=.")
         T = n_positions(x)
-        return self._oracle_of(T).point(self.numbers_of(label, T))
+        return self._variables_of(T).point(self.numbers_of(label, T))
 
     def counted(self, x: Any = None) -> Any:
         """What micro-F1 counts: the segments that are entities, or the states of positions.
@@ -271,9 +272,9 @@ class Segmentation(SequenceModel):
         return self.label_of(self._pairs_at(floats("z", z, ndim=1), n_positions(x)))
 
     def _pairs_at(self, z: FloatArray, length: int) -> IntArray:
-        oracle = self._oracle_of(length)
-        oracle.check_size(z)
-        return oracle.pairs(z)
+        variables = self._variables_of(length)
+        variables.check_size(z)
+        return variables.pairs(z)
 
     def _loss_at(self, z: FloatArray, x: Any = None) -> tuple[FloatArray, float]:
         """The task loss of a ground truth that is encoded already: the losses of a segment's positions add up."""

@@ -117,10 +117,6 @@ ENTRIES = {
     "segments.viterbi_batch, T by step": Entry(
         segments.viterbi_batch, {"seg": r(5, 2, 3), "ptr": [0, 2, 5], "T": r(3, 3, 3)}, ("ptr",)
     ),
-    "segments.k_best": Entry(
-        lambda **g: segments.k_best(g["seg"], g["T"], 2, forbid=[g["forbid"]]),
-        {"seg": r(4, 2, 3), "T": r(3, 3), "forbid": [[0, 0], [2, 1]]}, ("forbid",),
-    ),
     "arborescence": Entry(arborescence.arborescence, {"W": r(4, 4)}),
     "arborescence, projective": Entry(lambda W: arborescence.arborescence(W, True, True), {"W": r(4, 4)}),
     "arborescence_batch": Entry(arborescence.arborescence_batch, {"W": r(25), "sizes": [3, 4]}, ("sizes",)),

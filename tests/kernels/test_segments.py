@@ -31,7 +31,6 @@ def test_bad_numbers_and_shapes_are_refused(value):
     seg[1, 1, 0] = value
     for call in (
         lambda: viterbi(seg, T0),
-        lambda: segments.k_best(seg, T0, 2),
         lambda: segments.viterbi_batch(seg, [0, 3], T0),
         lambda: viterbi(SEG, np.where(T0 > 0.4, value, T0)),
         lambda: viterbi(SEG, T0, [value, 0]),
@@ -40,9 +39,3 @@ def test_bad_numbers_and_shapes_are_refused(value):
             call()
     with pytest.raises(DeclarationError, match="at least one"):
         viterbi(np.zeros((0, 1, 1)), [[0.0]])
-
-
-def test_an_excluded_label_that_is_no_segmentation_is_refused():
-    for forbid in ([[1, 0]], [[0, 0], [3, 0]], [[0, 0], [0, 1]]):
-        with pytest.raises(DeclarationError, match="excluded"):
-            segments.k_best(SEG, T0, 1, forbid=[forbid])

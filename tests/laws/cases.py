@@ -328,11 +328,17 @@ CASES: dict[str, Case] = {
     "chain with initial weights": shipped(S.Chain(2, initial_weights=True), ALL, 8, zeros(3, 1)),
     "chain of length 1": shipped(S.Chain(3), ALL, 3, zeros(1, 1)),
     "chain of one state": shipped(S.Chain(1), ALL, 1, zeros(3, 1)),
-    "segments": shipped(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
+    "segments": shipped(S.Segmentation(2, 2), ALL, 16, zeros(3, 1)),
     "segments without repeats": shipped(
-        S.Segmentation(3, 2, transitions=~np.eye(3, dtype=bool), initial=[1, 0, 1]), LISTS, 16, zeros(3, 1)
+        S.Segmentation(3, 2, transitions=~np.eye(3, dtype=bool), initial=[1, 0, 1]), ALL, 16, zeros(3, 1)
     ),
-    "segments with lengths": shipped(S.Segmentation(2, 2, length_weights=True), LISTS, 16, zeros(3, 1)),
+    "segments with lengths": shipped(S.Segmentation(2, 2, length_weights=True), ALL, 16, zeros(3, 1)),
+    "segments with first states": shipped(
+        S.Segmentation(3, 2, transitions=~np.eye(3, dtype=bool), initial=[1, 0, 1], initial_weights=True),
+        ALL,
+        16,
+        zeros(3, 1),
+    ),
     "segments of length 1": shipped(S.Segmentation(2, 3), BASIC, 2, zeros(1, 1)),
     "arborescence": shipped(S.Arborescence(), BASIC, 16, zeros(4, 4, 1)),
     "arborescence of length 1": shipped(S.Arborescence(), BASIC, 1, zeros(2, 2, 1)),
@@ -380,7 +386,13 @@ CASES: dict[str, Case] = {
     "tree of groups": declared(tree_of_groups, BASIC | SUMS, 20),
     "chain with a special first step": declared(special_first_step, ALL, 12),
     "groups of rare pairs": declared(rare_pairs, ALL, 48),
-    "copied segments": copied(S.Segmentation(2, 2), LISTS, 16, zeros(3, 1)),
+    "copied segments": copied(S.Segmentation(2, 2), ALL, 16, zeros(3, 1)),
+    "copied segments with all blocks": copied(
+        S.Segmentation(2, 2, length_weights=True, initial_weights=True), ALL, 16, zeros(3, 1)
+    ),
+    "copied segments with rules": copied(
+        S.Segmentation(3, 2, transitions=~np.eye(3, dtype=bool), length_weights=True), ALL, 24, zeros(3, 1)
+    ),
     "copied leaf": copied(S.HierarchicalLabels(TREE, "leaf"), ALL, 3),
     "copied leaf of a dag": copied(S.HierarchicalLabels(DAG, "leaf"), ALL, 2),
     "copied leaves": copied(S.HierarchicalLabels(TREE, "leaves"), ALL, 7),

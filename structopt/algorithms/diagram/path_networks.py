@@ -24,10 +24,12 @@ def diagram_of_paths(space: CompiledSpace) -> Diagram | None:
         return None
     const = np.zeros(space.n_variables)
     const[structure.fixed_columns] = structure.fixed_values
-    return path_diagram(structure.record, space, structure.columns, const)
+    return path_diagram(structure.record, structure.columns, const, space)
 
 
-def path_diagram(path: Path, space: CompiledSpace, columns: npt.NDArray[np.int64], const: FloatArray) -> Diagram:
+def path_diagram(
+    path: Path, columns: npt.NDArray[np.int64], const: FloatArray, space: CompiledSpace | None = None
+) -> Diagram:
     """Return a path graph as a diagram, with the sink of each pair joined to the next source."""
     n = path.order.size
     block = _blocks(path.ptr, path.arc, path.head, path.order, path.sources, path.sinks)

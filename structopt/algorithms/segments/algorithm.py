@@ -1,8 +1,7 @@
-"""Segments of a sequence: their numbering, sums over their positions, and the algorithm."""
+"""Segments of a sequence: their numbering, sums over their positions, and their paths."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,15 +9,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from structopt._jit import IntArray
-from structopt._jit.threads import in_threads
-from structopt.algorithms.base import Algorithm, Optimum, Solutions
-from structopt.algorithms.question import Question, per_question
-from structopt.algorithms.segments import viterbi as segments
-from structopt.algorithms.segments.viterbi import viterbi_points
-from structopt.errors import DeclarationError, InfeasibleSpace
-from structopt.space.compiled import FEASIBILITY_TOLERANCE, FloatArray
+from structopt.algorithms.base import Algorithm
+from structopt.algorithms.embedding import embedded
+from structopt.algorithms.paths import PathAlgorithm
+from structopt.errors import DeclarationError
+from structopt.recognize import Path, Structure
+from structopt.recognize._kernels import reachable
+from structopt.recognize.normalize import Dependent
+from structopt.space.compiled import FloatArray
 
-__all__ = ["SegmentOracle", "cover", "segment_rows", "window_sums"]
+__all__ = ["SegmentVariables", "cover", "segment_rows", "window_sums"]
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -52,68 +52,35 @@ def window_sums(table: FloatArray, max_length: int, mean: bool = False) -> Float
     return sums
 
 
-class SegmentOracle(Algorithm):
-    """Points are ``segment (R, S)``, ``transition (T - 1, S, S)``, if wanted ``initial (S,)``, ``length (L, S)``.
+class SegmentVariables:
+    """Variables of a segmentation, block by block.
+
+    The blocks are ``segment (R, S)``, ``transition (T - 1, S, S)``, and optionally ``initial (S,)``, ``length (L, S)``.
 
     Parameters
     ----------
     length, max_length : int
         Numbers of positions in all, and in a segment at most.
-    transitions : ndarray of bool, shape (S, S)
-        Which state may follow which, ``[from, to]``.
-    initial : ndarray of bool, shape (S,)
-        What may come first.
+    n_states : int
     first_block, length_block : bool
     """
 
-    name = "semi-Markov Viterbi"
-    answers = Question.ARGMAX | Question.K_BEST | Question.OUTSIDE
-    steps = per_question(
-        argmax="positions x states x (states + longest segment)",
-        k_best="k x positions x states x longest segment",
-        outside="forbidden x positions x states x longest segment",
-    )
-
-    def __init__(
-        self,
-        length: int,
-        max_length: int,
-        transitions: BoolArray,
-        initial: BoolArray,
-        first_block: bool,
-        length_block: bool,
-    ) -> None:
-        self.length = length
-        self.max_length = max_length
-        self.n_states = len(initial)
+    def __init__(self, length: int, max_length: int, n_states: int, first_block: bool, length_block: bool) -> None:
+        self.length, self.max_length, self.n_states = length, max_length, n_states
         self.first_block, self.length_block = first_block, length_block
-        S = self.n_states
+        S = n_states
         self._start, self._span = segment_rows(length, max_length)
         sizes = [len(self._start) * S, (length - 1) * S * S, S * first_block, max_length * S * length_block]
         self._at = np.concatenate([[0], np.cumsum(sizes)]).tolist()
-        self._ends = np.array(self._at[1:])
         self.n_variables = int(self._at[-1])
         # Number of the first segment that begins at each position.
         self._row = np.concatenate([[0], np.cumsum(np.minimum(max_length, length - np.arange(length)))])
-        self._place = self._start * max_length + self._span - 1
-        self._forbidden = np.where(transitions, 0.0, -np.inf)
-        self._initial = np.where(initial, 0.0, -np.inf)
-
-    def _tables(self, c: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Scores of segments (T, L, S), transitions (T - 1, S, S) and first states, in the form of the kernel."""
-        S, at = self.n_states, self._at
-        scores = np.zeros((self.length, self.max_length, S))
-        scores.reshape(-1, S)[self._place] = c[: at[1]].reshape(-1, S)
-        if self.length_block:
-            scores += c[at[3] : at[4]].reshape(1, self.max_length, S)
-        steps = c[at[1] : at[2]].reshape(-1, S, S) + self._forbidden
-        return scores, steps, self._initial + c[at[2] : at[3]] if self.first_block else self._initial
 
     def point(self, pairs: IntArray) -> FloatArray:
-        """The point of a segmentation given as rows (start, state)."""
+        """Return the point of a segmentation given as rows (start, state)."""
         S, at = self.n_states, self._at
         start, state = pairs[:, 0], pairs[:, 1]
-        span = np.empty_like(start)  # np.diff would take longer than the recursion
+        span = np.empty_like(start)  # np.diff would take longer
         np.subtract(start[1:], start[:-1], out=span[:-1])
         span[-1] = self.length - start[-1]
         z = np.zeros(self.n_variables)
@@ -126,47 +93,58 @@ class SegmentOracle(Algorithm):
         return z
 
     def pairs(self, z: FloatArray) -> IntArray:
-        """Rows (start, state) of a point's segments."""
+        """Return the rows (start, state) of a point's segments."""
         row, state = np.nonzero(z[: self._at[1]].reshape(-1, self.n_states) > 0.5)
         return np.stack([self._start[row], state], axis=1)
-
-    def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        Z, values = np.zeros((len(C), self.n_variables)), np.zeros(len(C))
-
-        def work(first: int, last: int) -> None:
-            own = slice(first, last)
-            if not viterbi_points(
-                C[own], self.max_length, self._ends, self._forbidden, self._initial, Z[own], values[own]
-            ):
-                raise InfeasibleSpace("Every segmentation is forbidden; allow a transition or an initial state.")
-
-        in_threads(work, len(C), n_jobs)
-        return Solutions(Z, values, values)
-
-    def k_best(self, c: FloatArray, k: int) -> Solutions:
-        return self._best(c, k, []) if k > 0 else Solutions.stacked([], self.n_variables)
-
-    def _best(self, c: FloatArray, k: int, forbid: list[npt.ArrayLike]) -> Solutions:
-        scores, steps, initial = self._tables(c)
-        labels, values = segments.k_best(scores, steps, k, initial, forbid=forbid)
-        Z = np.array([self.point(y) for y in labels]).reshape(len(labels), self.n_variables)
-        return Solutions(Z, values, values)
-
-    def maximize_outside(self, c: FloatArray, no_goods: FloatArray) -> Optimum | None:
-        found = self._best(c, 1, [self.pairs(z) for z in no_goods if self._is_label(z)])
-        if not len(found.Z):
-            raise InfeasibleSpace("Every label of the space is forbidden.")
-        return found.row(0)
-
-    def _is_label(self, z: FloatArray) -> bool:
-        """Whether z is a segmentation; a point that is none forbids nothing."""
-        block = z[: self._at[1]]
-        row = np.flatnonzero((block.reshape(-1, self.n_states) > 0.5).any(axis=1))
-        ends = np.concatenate([[0], self._start[row] + self._span[row]])
-        whole = bool((np.abs(block - np.rint(block)) <= FEASIBILITY_TOLERANCE).all()) and block.sum() <= len(row) + 0.5
-        return whole and bool(ends[-1] == self.length and (self._start[row] == ends[:-1]).all())
 
     def check_size(self, z: FloatArray) -> None:
         """Refuse a point of another space."""
         if z.shape != (self.n_variables,):
             raise DeclarationError(f"A point of this segmentation has {self.n_variables} entries, got shape {z.shape}.")
+
+    def algorithm(self, transitions: BoolArray, initial: BoolArray) -> Algorithm | None:
+        """Return the algorithm of the paths that the rules allow, or None if they allow none.
+
+        Nodes are the boundary after position t, once with the state before it and once with the state behind it.
+        """
+        T, S, at = self.length, self.n_states, self._at
+        sink = 2 * S * (T - 1) + 1
+        start, end = np.repeat(self._start, S), np.repeat(self._start + self._span, S)
+        state = np.tile(np.arange(S), len(self._start))
+        boundary, before, after = (axis.ravel() for axis in np.indices((T - 1, S, S)))
+        allowed = np.concatenate([(start > 0) | initial[state], transitions[before, after]])
+        enters = np.where(start > 0, 1 + S * (2 * start - 1) + state, 0)
+        leaves = np.where(end < T, 1 + S * (2 * end - 2) + state, sink)
+        tail = np.concatenate([enters, 1 + S * 2 * boundary + before])[allowed]
+        head = np.concatenate([leaves, 1 + S * (2 * boundary + 1) + after])[allowed]
+        arc = np.argsort(tail, kind="stable")
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(tail, minlength=sink + 1))])
+        nodes, ends = np.arange(sink + 1), (np.array([0]), np.array([sink]))
+        if not reachable(ptr, head[arc], nodes, nodes == 0)[sink]:
+            return None
+        record = Path(tail, head, nodes, ptr, arc, *ends, integer=True)
+        structure = Structure(
+            "path",
+            "a segmentation is a path through boundaries and states",
+            np.flatnonzero(allowed),
+            np.flatnonzero(~allowed),
+            np.zeros(np.count_nonzero(~allowed)),
+            record,
+            has_integers=True,
+            dependent=self._extra(start, end - start, state, allowed),
+        )
+        integer = np.arange(self.n_variables) < at[1]
+        return embedded(PathAlgorithm(record), structure, integer)
+
+    def _extra(self, start: IntArray, span: IntArray, state: IntArray, allowed: BoolArray) -> Dependent | None:
+        """Return the blocks ``initial`` and ``length`` as sums of segments."""
+        S, at = self.n_states, self._at
+        segment = np.arange(start.size)
+        first = segment[start == 0] if self.first_block else segment[:0]
+        counted = segment if self.length_block else segment[:0]
+        row = np.concatenate([state[first], at[3] - at[2] + (span[counted] - 1) * S + state[counted]])
+        if not row.size:
+            return None
+        places = row, np.concatenate([first, counted])
+        matrix = sp.csr_array((np.ones(row.size), places), shape=(at[4] - at[2], allowed.size))[:, allowed]
+        return Dependent(np.arange(at[2], at[4]), sp.csr_array(matrix), np.zeros(at[4] - at[2]))
