@@ -18,6 +18,10 @@ from structopt.space.compiled import FloatArray
 __all__ = ["LeafAlgorithm"]
 
 
+# Examples at a time: fewer ones take longer, because each row of a block is a view.
+_BLOCK = 256
+
+
 class LeafAlgorithm(PathsAlgorithm):
     """One leaf with its ancestors: gains accumulate down a tree of the shared beginnings of the leaves' lists.
 
@@ -45,8 +49,12 @@ class LeafAlgorithm(PathsAlgorithm):
     steps = per_question(argmax="nodes, repeated for each way from a root")
 
     def __init__(self, leaves: Leaves, n: int) -> None:
-        self._rows = sp.csr_array((np.ones(len(leaves.column)), leaves.column, leaves.ptr), (len(leaves.ptr) - 1, n))
-        self._parent, self._column, self._leaf = _beginnings(leaves.ptr, leaves.column, n)
+        size = np.diff(leaves.ptr)
+        self._rows = sp.csr_array((np.ones(len(leaves.column)), leaves.column, leaves.ptr), (len(size), n))
+        # Columns of many lists come first: the lists then share long beginnings.
+        number = np.bincount(leaves.column, minlength=n)
+        order = np.lexsort((leaves.column, -number[leaves.column], np.repeat(np.arange(len(size)), size)))
+        self._parent, self._column, self._leaf = _beginnings(leaves.ptr, leaves.column[order], n)
         self.answers = PathsAlgorithm.answers if leaves.integer else Question.ARGMAX
 
     @classmethod
@@ -93,14 +101,22 @@ def _best_leaves(r: FloatArray, parent: IntArray, column: IntArray, leaf: IntArr
     n, total = parent.size, r.shape[1]
     leaves = np.empty(total, np.int64)
     values = np.full(total, -np.inf)
-    path = np.empty((n, total))
-    for i in range(n):
-        c, p = column[i], parent[i]
-        for e in range(total):
-            path[i, e] = r[c, e] + (path[p, e] if p >= 0 else 0.0)
-        if leaf[i] >= 0:
-            for e in range(total):
-                if path[i, e] > values[e]:
-                    values[e] = path[i, e]
-                    leaves[e] = leaf[i]
+    width = max(1, min(_BLOCK, total))
+    path = np.empty((n, width))
+    for first in range(0, total, width):
+        size = min(width, total - first)
+        best, place = values[first : first + size], leaves[first : first + size]
+        for i in range(n):
+            gain, own, p = r[column[i], first : first + size], path[i], parent[i]
+            if p < 0:
+                for e in range(size):
+                    own[e] = gain[e]
+            else:
+                above = path[p]
+                for e in range(size):
+                    own[e] = gain[e] + above[e]
+            if leaf[i] >= 0:
+                for e in range(size):
+                    if own[e] > best[e]:
+                        best[e], place[e] = own[e], leaf[i]
     return leaves, values

@@ -185,5 +185,9 @@ def _best_sets(r: FloatArray, parent: IntArray, column: IntArray) -> tuple[BoolA
             if c >= 0:
                 for e in range(size):
                     values[first + e] += r[c, first + e] * taken[i, e]
+        for i in range(n):
+            c = column[i]
+            if c >= 0:
+                for e in range(size):
                     chosen[c, first + e] = taken[i, e] != 0.0
     return chosen, values

@@ -28,17 +28,15 @@ def leaf_blocks(form: NormalForm) -> BoolArray:
 
 
 def build_leaves(form: NormalForm) -> Leaves:
-    """The ancestors of every leaf, those above many leaves first, of a form with one block."""
+    """The ancestors of every leaf of a form with one block."""
     one, leaf = _leaves(form)
     below = ~one[form.row] & leaf[form.column]
     owner = np.zeros(form.n_rows, dtype=np.int64)
     owner[form.row[~leaf[form.column]]] = form.column[~leaf[form.column]]
     ends = np.flatnonzero(leaf)
-    # A leaf is above no other one, and comes last.
-    number = np.bincount(form.row[below], minlength=form.n_rows)[form.row[below]]
     last = np.concatenate([form.column[below], ends])
     column = np.concatenate([owner[form.row[below]], ends])
-    order = np.lexsort((column, -np.concatenate([number, np.zeros(ends.size)]), last))
+    order = np.lexsort((column, column == last, last))
     ptr = np.append(0, np.cumsum(np.bincount(last, minlength=form.n_columns)[ends]))
     return Leaves(ptr, column[order], bool(form.integer.all()))
 

@@ -364,7 +364,7 @@ class Leaves(Record):
     ----------
     ptr, column : ndarray of int
         Leaf i and its ancestors are the columns ``column[ptr[i]:ptr[i + 1]]``. The leaf comes last and is in no other
-        list. Ancestors that many leaves have come first, which makes the shared beginnings of the lists long.
+        list.
     integer : bool
         Whether all columns are integer variables. A label is then a leaf, and otherwise any mixture of leaves.
 
@@ -376,7 +376,7 @@ class Leaves(Record):
     >>> space = so.LabelSpace()
     >>> y = space.binary("y", 5)
     >>> space.subject_to(y[0] == y[2] + y[3], y[1] == y[2] + y[3] + y[4], y[2:].sum() == 1)
-    >>> record = so.records.Leaves(ptr=[0, 3, 6, 8], column=[1, 0, 2, 1, 0, 3, 1, 4])
+    >>> record = so.records.Leaves(ptr=[0, 3, 6, 8], column=[0, 1, 2, 0, 1, 3, 1, 4])
     >>> so.Oracle(space, record=record).maximize([1.0, 0.0, 2.0, 2.5, 3.0]).z
     array([1., 1., 0., 1., 0.])
     """
