@@ -16,6 +16,7 @@ from structopt.algorithms.chain.algorithm import GroupForestAlgorithm
 from structopt.algorithms.closure import ClosureAlgorithm
 from structopt.algorithms.embedding import embedded
 from structopt.algorithms.enumeration import Enumeration
+from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
 from structopt.algorithms.leaves import LeafAlgorithm
 from structopt.algorithms.pairwise.algorithm import PairwiseAlgorithm
 from structopt.algorithms.paths import PathAlgorithm
@@ -28,6 +29,7 @@ from structopt.recognize import (
     Cardinality,
     Closure,
     GroupForest,
+    LeafSets,
     Leaves,
     Pairwise,
     Path,
@@ -53,6 +55,7 @@ ALGORITHMS: dict[type[Record], type[Algorithm]] = {
     GroupForest: GroupForestAlgorithm,
     Tree: TreeAlgorithm,
     Leaves: LeafAlgorithm,
+    LeafSets: LeafSetAlgorithm,
 }
 
 

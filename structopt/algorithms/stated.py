@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from structopt._jit import IntArray
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.embedding import embedded
+from structopt.algorithms.leaf_sets.algorithm import parents_first
 from structopt.algorithms.registry import ALGORITHMS, algorithm_of
 from structopt.checks import flag, floats, integers
 from structopt.errors import DeclarationError, InfeasibleSpace
@@ -22,6 +23,7 @@ from structopt.recognize import (
     Cardinality,
     Closure,
     GroupForest,
+    LeafSets,
     Leaves,
     Pairwise,
     Path,
@@ -54,7 +56,7 @@ def stated_algorithm(record: Record, space: CompiledSpace) -> Algorithm:
         raise given.error("a record of this type can only be recognised")
     nothing = np.empty(0, dtype=np.int64)
     structure = Structure(
-        kind={"GroupForest": "group forest"}.get(given.name, given.name.lower()),
+        kind={"GroupForest": "group forest", "LeafSets": "leaf sets"}.get(given.name, given.name.lower()),
         reason="stated by the user",
         columns=np.arange(n),
         fixed_columns=nothing,
@@ -229,6 +231,15 @@ def _check_leaves(record: Leaves, given: _Given) -> None:
     given.integer(np.arange(given.n))
 
 
+def _check_leaf_sets(record: LeafSets, given: _Given) -> None:
+    given.within(0, given.n, child=record.child, parent=record.parent)
+    given.sizes(len(record.child), parent=record.parent)
+    arcs = record.child * given.n + record.parent
+    given.needs(np.unique(arcs).size == arcs.size, "an arc occurs more than once")
+    given.needs(len(parents_first(record, given.n)) == given.n, "the arcs have a cycle")
+    given.integer(np.arange(given.n))
+
+
 def _check_forest(record: GroupForest, given: _Given) -> None:
     groups, pairs = len(record.parent), len(record.pair)
     given.each_once(np.concatenate([record.column, record.pair[record.pair != -1]]), "column and pair")
@@ -256,5 +267,6 @@ _CHECKS: dict[type[Record], Callable[[Any, _Given], None]] = {
     Path: _check_path,
     Tree: _check_tree,
     Leaves: _check_leaves,
+    LeafSets: _check_leaf_sets,
     GroupForest: _check_forest,
 }

@@ -93,6 +93,13 @@ class Hierarchy:
         if leaves is not None:
             self._check_leaves(leaves)
 
+    @classmethod
+    def _of_arcs(cls, nodes: Iterable[Hashable], parent: IntArray, child: IntArray) -> Hierarchy:
+        """Return the hierarchy of nodes in an order with parents before children."""
+        found = cls.__new__(cls)
+        found._set(tuple(nodes), parent, child)
+        return found
+
     def _set(self, nodes: tuple[Hashable, ...], parent: IntArray, child: IntArray) -> None:
         self.nodes = nodes
         self._place = {name: k for k, name in enumerate(nodes)}
@@ -490,9 +497,7 @@ class Hierarchy:
         place[kept] = np.arange(kept.size)
         # All parents of a kept node are kept.
         inside = place[self.child] >= 0
-        part = Hierarchy.__new__(Hierarchy)
-        part._set(self._names(kept), place[self.parent[inside]], place[self.child[inside]])
-        return part
+        return Hierarchy._of_arcs(self._names(kept), place[self.parent[inside]], place[self.child[inside]])
 
     # ---- equality, pickling, representation ------------------------------------------------------
 

@@ -27,6 +27,7 @@ from structopt.recognize.records import (
     Closure,
     Flow,
     GroupForest,
+    LeafSets,
     Leaves,
     Pairwise,
     Path,
@@ -54,5 +55,6 @@ __all__ = [
     "Tree",
     "GroupForest",
     "Leaves",
+    "LeafSets",
     "prove_totally_unimodular",
 ]

@@ -37,6 +37,7 @@ __all__ = [
     "Closure",
     "Flow",
     "GroupForest",
+    "LeafSets",
     "Leaves",
     "Pairwise",
     "Path",
@@ -383,6 +384,39 @@ class Leaves(Record):
 
     ptr: IntArray
     column: IntArray
+    integer: bool = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeafSets(Record):
+    """One or more leaves of a hierarchy with all their ancestors; a node may have several parents.
+
+    A chosen node has all its parents chosen and, if internal, a chosen child. Some node without parents is chosen.
+    Recognition finds such sets in trees only, as `Tree`. Other hierarchies are recognised by no rows.
+
+    Attributes
+    ----------
+    child, parent : ndarray of int, shape (n_arcs,)
+        Columns that each arc joins. There is no cycle, and every variable is a node.
+    integer : bool
+        Whether all columns are integer variables. The linear program may otherwise have fractional optima.
+
+    Examples
+    --------
+    Nodes 0 and 1 stand above node 3, and each above another leaf:
+
+    >>> import structopt as so
+    >>> space = so.LabelSpace()
+    >>> y = space.binary("y", 5)
+    >>> child, parent = [2, 3, 3, 4], [0, 0, 1, 1]
+    >>> space.subject_to(y[child] <= y[parent], y[0] <= y[2] + y[3], y[1] <= y[3] + y[4], y[0] + y[1] >= 1)
+    >>> oracle = so.Oracle(space, record=so.records.LeafSets(child=child, parent=parent))
+    >>> oracle.maximize([-1.0, -2.0, -1.0, 2.5, -1.0]).z
+    array([1., 1., 0., 1., 0.])
+    """
+
+    child: IntArray
+    parent: IntArray
     integer: bool = True
 
 

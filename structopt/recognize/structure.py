@@ -26,6 +26,7 @@ _ORACLES = {
     "tree": "tree dynamic program",
     "path": "DAG path",
     "leaves": "best leaf",
+    "leaf sets": "sets of leaves in a DAG",
     "group forest": "max-sum on a forest",
     "product": "product",
 }

@@ -15,7 +15,7 @@ from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm
 from structopt.algorithms.closure import ClosureAlgorithm
 from structopt.algorithms.fronts import FrontPlan, Fronts
-from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
+from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
 from structopt.algorithms.leaves import LeafAlgorithm
 from structopt.algorithms.registry import algorithm_of
 from structopt.algorithms.tree import TreeAlgorithm
@@ -39,7 +39,7 @@ from structopt.model.inference import (
     within,
 )
 from structopt.model.loss_batch import Counts, LossBatch, Weight
-from structopt.recognize import Closure, Leaves, Record, Tree
+from structopt.recognize import Closure, LeafSets, Leaves, Record, Tree
 from structopt.space import LabelSpace
 from structopt.space.compiled import FloatArray
 from structopt.structures.node_labels import LabelCodec
@@ -49,7 +49,7 @@ __all__ = ["HierarchicalLabels", "MadeRows", "NodeInference", "NodeRows"]
 Kind = Literal["leaf", "leaves", "closure"]
 _KINDS = ("leaf", "leaves", "closure")
 
-# Sets of leaves on a DAG: from this many nodes on, `LeafSetOracle` is faster than HiGHS on the whole program (random
+# Sets of leaves on a DAG: from this many nodes on, `LeafSetAlgorithm` is faster than HiGHS on the whole program (random
 # DAGs: 3 to 5 times where an eighth of the leaves has two parents, up to 1.4 times where most have).
 _LEAF_SET_NODES = 40
 
@@ -155,7 +155,7 @@ class HierarchicalLabels(Model):
             _declare(hierarchy, kind),
             {"node": term},
             loss,
-            record=_record(hierarchy, kind),
+            record=_record(hierarchy, kind, large=len(hierarchy) >= _LEAF_SET_NODES and not options),
             solver=solver,
             integral=integral,
             options=options,
@@ -192,19 +192,16 @@ class HierarchicalLabels(Model):
         factor = np.ones(len(h)) if self.factor is None else np.array(self.factor)
         return LeafTree(h.parent_of.copy(), h.is_leaf.copy(), factor, np.array(weight, dtype=np.float64), rooted)
 
-    def algorithm(self, x: Any = None) -> LeafAlgorithm | TreeAlgorithm | ClosureAlgorithm | LeafSetOracle | None:
+    def algorithm(self, x: Any = None) -> LeafAlgorithm | TreeAlgorithm | ClosureAlgorithm | LeafSetAlgorithm | None:
         """Return the algorithm of the model's record; None for sets of leaves on a small DAG.
 
         The relaxation has the same optimum, because its vertices are the labels. Sets of leaves on a DAG are the
         exception: their algorithm is that of ``self.integral``.
         """
-        if self._algorithm is None:
-            if isinstance(self._record, Record):
-                self._algorithm = algorithm_of(self._record, len(self.hierarchy))
-            elif self.kind == "leaves" and len(self.hierarchy) >= _LEAF_SET_NODES and not self.options:
-                self._algorithm = LeafSetOracle(self.hierarchy)
+        if self._algorithm is None and isinstance(self._record, Record):
+            self._algorithm = algorithm_of(self._record, len(self.hierarchy))
         found = self._algorithm
-        if isinstance(found, LeafSetOracle):
+        if isinstance(found, LeafSetAlgorithm):
             return found.over(relaxed=self.integral == "relax")
         assert found is None or isinstance(found, LeafAlgorithm | TreeAlgorithm | ClosureAlgorithm)
         return found
@@ -358,7 +355,7 @@ class NodeInference(BatchInference):
         return np.ascontiguousarray(rows.T)
 
     def _solve(self, gains: FloatArray, part: IntArray, jobs: int) -> tuple[sp.csr_array, FloatArray, FloatArray]:
-        if isinstance(self._fast, LeafSetOracle):
+        if isinstance(self._fast, LeafSetAlgorithm):
             return self._fast.columns_and_bounds(gains)
         if self._fast is not None:
             rows, values = self._fast.maximize_columns(gains, part.tolist())
@@ -513,15 +510,17 @@ def _declare(hierarchy: Hierarchy, kind: str) -> LabelSpace:
     return space
 
 
-def _record(hierarchy: Hierarchy, kind: str) -> Record | None:
-    """Return the record of the labels; None for sets of leaves on a DAG."""
+def _record(hierarchy: Hierarchy, kind: str, large: bool) -> Record | None:
+    """Return the record of the labels; None for sets of leaves on a DAG that is not large."""
     h, n = hierarchy, len(hierarchy)
     if kind == "leaf":
         return Leaves(h.closure.indptr, h.closure.indices)
     if kind == "closure":
         forest = (np.arange(n), h.parent_of) if h.is_tree else (None, None)
         return Closure(h.child, h.parent, *forest)
-    return Tree(np.arange(-1, n), np.append(-1, h.parent_of + 1)) if h.is_tree else None
+    if h.is_tree:
+        return Tree(np.arange(-1, n), np.append(-1, h.parent_of + 1))
+    return LeafSets(h.child, h.parent) if large else None
 
 
 def _below(h: Hierarchy, leaves_only: bool) -> sp.csr_array:

@@ -93,6 +93,12 @@ class Listed(Algorithm):
         return self.labels[rng.choice(len(p), size, p=p / p.sum())]
 
 
+def stated_leaves():
+    """Sets of leaves on a DAG with a record, because recognition does not find them."""
+    space = S.HierarchicalLabels(DAG, "leaves").space()
+    return so.Oracle(space, record=so.records.LeafSets(child=DAG.child, parent=DAG.parent))
+
+
 def listed():
     space = so.LabelSpace()
     space.subject_to(space.binary("y", 4).sum() <= 2)
@@ -365,6 +371,7 @@ CASES: dict[str, Case] = {
     "directed tour": shipped(S.Tour(directed=True), Q(0), 6, zeros(4, 4, 1)),
     "declared choice": declared(one_of, BASIC, 4),
     "declared tags": declared(free, BASIC, 16),
+    "stated leaves of a dag": Case(stated_leaves, BASIC, 3),
     "declared closure": declared(closure, ALL, 16),
     "two trees": declared(two_trees, ALL, 49),
     "declared closure of a dag": declared(closure_of_a_dag, BASIC, 13),

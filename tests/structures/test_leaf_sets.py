@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import structopt as so
 from structopt.algorithms.leaf_sets import algorithm as leaf_set_oracle
-from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
+from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
 from structopt.algorithms.leaf_sets.core import Core
 from structopt.errors import DeclarationError
@@ -62,7 +62,7 @@ def gains_of(h, rng):
 def check(h, C):
     space = HierarchicalLabels(h, "leaves").space()
     lp, mip = so.Oracle(space.relaxed(), "highs"), so.Oracle(space, "highs")
-    relaxed = LeafSetOracle(h, relaxed=True)
+    relaxed = LeafSetAlgorithm(h, relaxed=True)
     labels = relaxed.over(relaxed=False)
     for c in C:
         size = max(1e-300, np.abs(c).max(), abs(lp.maximize(c).value))
@@ -170,10 +170,10 @@ def test_costly_labels_need_no_integer_program(monkeypatch):
     """The relaxation is fractional, half a leaf for each of two parents; only the bounds of leaves see the label."""
     h = layered(1500, every=1)
     c = -1.0 - np.random.default_rng(0).random(len(h))
-    relaxed = LeafSetOracle(h, relaxed=True).maximize(c)
+    relaxed = LeafSetAlgorithm(h, relaxed=True).maximize(c)
     assert (relaxed.z % 1.0).any() and relaxed.value > (h.closure @ c).max() + 0.5
     monkeypatch.delattr(leaf_set_oracle._Workspace, "_ask_solver")
-    found = LeafSetOracle(h).maximize(c)
+    found = LeafSetAlgorithm(h).maximize(c)
     assert found.value == found.bound == pytest.approx((h.closure @ c).max(), rel=1e-12)
 
 
@@ -184,7 +184,7 @@ def test_labels_that_need_no_solver(monkeypatch):
     first_step = np.where(h.is_leaf, 1.0, 0.0)  # the loss alone
     first_step[rng.choice(h.leaf_index, 2)] = -1.0
     C = np.array([first_step, np.zeros(len(h)), np.ones(len(h))])
-    found = LeafSetOracle(h, relaxed=True).maximize_batch(C)
+    found = LeafSetAlgorithm(h, relaxed=True).maximize_batch(C)
     highs = so.Oracle(HierarchicalLabels(h, "leaves").space().relaxed(), "highs")
     np.testing.assert_allclose(found.values, [highs.maximize(c).value for c in C], rtol=1e-7, atol=1e-9)
 
@@ -193,7 +193,7 @@ def test_threads_and_copies_do_not_change_answers():
     h = random_dag(3, 80, 2, 100)
     C = np.random.default_rng(0).normal(size=(70, 80))
     for relaxed in (True, False):
-        oracle = LeafSetOracle(h, relaxed=relaxed)
+        oracle = LeafSetAlgorithm(h, relaxed=relaxed)
         once = oracle.maximize_batch(C)
         for other in (oracle.maximize_batch(C, n_jobs=3), pickle.loads(pickle.dumps(oracle)).maximize_batch(C)):
             assert np.array_equal(once.Z, other.Z) and np.array_equal(once.values, other.values)
@@ -214,7 +214,7 @@ def test_losses_are_added_in_a_batch(integral, every):
     alpha = rng.random(len(h))
     fast = HierarchicalLabels(h, "leaves", alpha=alpha, integral=integral)
     slow = HierarchicalLabels(h, "leaves", alpha=alpha, integral=integral, solver="highs")
-    assert isinstance(fast.algorithm(), LeafSetOracle) and fast.oracle().algorithm == LeafSetOracle.name
+    assert isinstance(fast.algorithm(), LeafSetAlgorithm) and fast.oracle().algorithm == LeafSetAlgorithm.name
     a, b = fast.batch(X), slow.batch(X)
     tables = a.tables(3 * rng.normal(size=a.n_weights))
     for weight in (0.0, 1.0, 3.0):
@@ -252,13 +252,13 @@ def test_training_and_prediction_use_it(monkeypatch):
     X = sp.random_array((40, 15), density=0.4, random_state=rng, format="csr")
     Y = h.ancestor_rows(np.arange(41) * 2, h.leaf_index[rng.integers(0, h.leaf_index.size, 80)])
     calls = []
-    asked = LeafSetOracle._solve_columns
+    asked = LeafSetAlgorithm._solve_columns
 
     def counted(self, gains):
         calls.append((self.relaxed, gains.shape[1]))
         return asked(self, gains)
 
-    monkeypatch.setattr(LeafSetOracle, "_solve_columns", counted)
+    monkeypatch.setattr(LeafSetAlgorithm, "_solve_columns", counted)
     est = so.HierarchicalSVM(h, "rho", kind="leaves", trainer="sgd", support="seen", lam=1e-2, max_passes=3)
     est.fit(X, Y)
     assert sum(n for relaxed, n in calls if relaxed) >= 3 * 40 and all(relaxed for relaxed, _ in calls)

@@ -8,21 +8,26 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from structopt._jit import IntArray
+from structopt._jit.graphs import topological_order
 from structopt._jit.products import dot
 from structopt._jit.threads import in_threads
 from structopt.algorithms.base import Algorithm, Optimum, Solutions
 from structopt.algorithms.leaf_sets.candidates import candidates, greedy_label
 from structopt.algorithms.leaf_sets.core import Core, fold, unfold
 from structopt.algorithms.leaf_sets.proof import label_and_proof, value_of
+from structopt.algorithms.product import Product
 from structopt.algorithms.question import per_question
 from structopt.backends import make_backend
 from structopt.backends.base import Status
 from structopt.backends.instance import SolverInstance
 from structopt.errors import DeclarationError, SolverFailed
 from structopt.hierarchy import Hierarchy
+from structopt.recognize import LeafSets, Record
+from structopt.recognize.grouping import group_by
 from structopt.space.compiled import CompiledSpace, FloatArray
 
-__all__ = ["LeafSetOracle"]
+__all__ = ["LeafSetAlgorithm", "parents_first"]
 
 # Between a label and its proof, relative to the gains that enter; rounding stays near 1e-16.
 _GAP = 1e-10
@@ -36,7 +41,7 @@ _SMALLER = 0.7
 _PIECE = 64
 
 
-class LeafSetOracle(Algorithm):
+class LeafSetAlgorithm(Algorithm):
     """Sets of leaves with their ancestors on a DAG: the linear program of NHSVM (19), or the best label.
 
     Parameters
@@ -59,12 +64,12 @@ class LeafSetOracle(Algorithm):
     --------
     >>> import numpy as np
     >>> import structopt as so
-    >>> from structopt.algorithms.leaf_sets.algorithm import LeafSetOracle
+    >>> from structopt.algorithms.leaf_sets.algorithm import LeafSetAlgorithm
     >>> h = so.Hierarchy([("ab", "a"), ("ab", "b"), ("bc", "b"), ("bc", "c"), ("ac", "a"), ("ac", "c")])
     >>> gains = np.where(h.is_leaf, -0.9, 1.0)
-    >>> print(f"{LeafSetOracle(h, relaxed=True).maximize(gains).value:.6g}")
+    >>> print(f"{LeafSetAlgorithm(h, relaxed=True).maximize(gains).value:.6g}")
     1.65
-    >>> print(f"{LeafSetOracle(h).maximize(gains).value:.6g}")
+    >>> print(f"{LeafSetAlgorithm(h).maximize(gains).value:.6g}")
     1.2
     """
 
@@ -78,14 +83,24 @@ class LeafSetOracle(Algorithm):
         self._core = Core(hierarchy)
         self._idle: list[_Workspace] = []
 
+    @classmethod
+    def of_record(cls, record: Record, n: int) -> Algorithm:
+        assert isinstance(record, LeafSets)
+        order = parents_first(record, n)
+        place = np.empty(n, dtype=np.int64)
+        place[order] = np.arange(n)
+        hierarchy = Hierarchy._of_arcs(order.tolist(), place[record.parent], place[record.child])
+        algorithm = cls(hierarchy, relaxed=not record.integer)
+        return algorithm if (order == np.arange(n)).all() else Product([(order, algorithm)])
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_idle": []}  # a live solver does not pickle
 
-    def over(self, *, relaxed: bool) -> LeafSetOracle:
+    def over(self, *, relaxed: bool) -> LeafSetAlgorithm:
         """This oracle over the relaxation or over labels."""
         if relaxed == self.relaxed:
             return self
-        other = object.__new__(LeafSetOracle)
+        other = object.__new__(LeafSetAlgorithm)
         other.__dict__.update(self.__dict__, relaxed=relaxed, integral=not relaxed, _idle=[])
         return other
 
@@ -206,7 +221,7 @@ class _Workspace:
 
     def _solve_part(self, c: FloatArray, part: Hierarchy) -> tuple[FloatArray, float]:
         inside = self._hierarchy.indices(part.nodes)
-        found = LeafSetOracle(part).maximize(c[inside])
+        found = LeafSetAlgorithm(part).maximize(c[inside])
         z = np.zeros(c.size)
         z[inside] = found.z
         return z, found.bound
@@ -234,6 +249,14 @@ class _Workspace:
         self._x[:] = np.where(x > _ZERO, np.minimum(x, 1.0), 0.0) if self._relaxed else np.rint(x)
         value_of(core.down_ptr, core.kid, *self._gains, self._x, self._s)
         return solution.bound
+
+
+def parents_first(record: LeafSets, n: int) -> IntArray:
+    """Return the columns in an order with parents before children; fewer of them if there is a cycle."""
+    if (record.parent < record.child).all():
+        return np.arange(n)
+    down, ptr = group_by(record.parent, n)
+    return topological_order(ptr, record.child[down])
 
 
 def _highs(space: CompiledSpace) -> Any:
