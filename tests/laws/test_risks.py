@@ -305,6 +305,7 @@ G = so.surrogates
 GENERAL = (G.BetaScaling(0.5), G.GeneralizedScaling(1.5, 0.5), G.ProbLoss(convex=True))
 for psi in ("margin", "slack", "log", "prob", *GENERAL):
     CASES[f"StructuredRisk counts {psi}"] = structured(COUNTS, X, PAIRS, psi)
+CASES["StructuredRisk ranking"] = structured(S.Ranking(), WORDS, [RNG.integers(0, 3, len(x)) for x in WORDS], "slack")
 UNEQUAL = S.MultiLabel(4, loss=so.losses.Hamming([1, 0.5, 2, 1]))
 CASES["StructuredRisk counts with weights"] = structured(UNEQUAL, X, PAIRS, "slack")
 #: Laws that are skipped, by the beginning of the case's name.
@@ -380,7 +381,7 @@ def test_bad_features_are_rejected(name, wrong):
     if wrong.ndim == 1 and name.split()[-1] in ("SpaceCRF", "declared", "root"):
         pytest.skip("an input of a declared model may be one number")
     # A risk of a model is rejected by its model, which counts examples and not rows of X.
-    with pytest.raises(DeclarationError, match=r"[Ee]xample|no features|X "):
+    with pytest.raises(DeclarationError, match=r"[Ee]xample|no features|X |An input of Ranking"):
         build(rows, form=lambda X: wrong)
 
 

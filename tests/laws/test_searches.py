@@ -45,11 +45,17 @@ def knapsack():
     return space
 
 
+#: Node 0 is an ancestor of all others, so that labels lie far below their hull.
+HUB = [(0, child) for child in range(1, 5)] + [(1 + k % 4, 5 + k) for k in range(4)] + [(2, 5), (3, 5), (4, 6)]
 SPACES = {
     "knapsack": lambda: so.Oracle(knapsack()),
     "knapsack by a solver": lambda: so.Oracle(knapsack(), "highs"),
     "chain": lambda: S.Chain(3).oracle(np.zeros((3, 1))),
     "pairs": lambda: S.PairwiseMRF(4).oracle(),
+    "closure of a dag": lambda: S.HierarchicalLabels(so.Hierarchy(HUB), "closure").oracle(),
+    "assignment": lambda: S.Assignment().oracle(np.zeros((4, 4, 1))),
+    "unmatched items": lambda: S.Assignment(unmatched=True).oracle(np.zeros((3, 3, 1))),
+    "arborescence": lambda: S.Arborescence().oracle(np.zeros((4, 4, 1))),
     "closure": lambda: S.HierarchicalLabels(so.Hierarchy([(0, 1), (0, 2), (1, 3), (1, 4)]), "closure").oracle(),
 }
 

@@ -191,15 +191,6 @@ def test_a_wrong_choice_of_a_group_is_one_step_of_the_loss(job, weight):
     np.testing.assert_allclose(risk.violations(w).value, job.best_labels(risk, w), atol=1e-7)
 
 
-def test_a_model_whose_loss_is_no_loss_of_blocks(job):
-    rng = np.random.default_rng(3)
-    X, Y = [rng.normal(size=(4, 2)) for _ in range(5)], [rng.integers(0, 2, 4) for _ in range(5)]
-    risk = StructuredRisk(so.structures.Ranking(), X, Y, Slack(), rtol=1e-9)
-    w = rng.normal(size=risk.n_features)
-    found = risk.violations(w)
-    np.testing.assert_allclose(found.value, job.best_labels(risk, w), atol=1e-7)
-
-
 @pytest.mark.parametrize("search", ["exact", "convex_hull"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_single_pass(job, family, search):

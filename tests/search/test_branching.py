@@ -8,20 +8,9 @@ import pytest
 import structopt as so
 from structopt import search
 from structopt.plane import Plane, PointPlane
-from structopt.plane.batch import PlaneList
 from structopt.plane.branches import Branches
 from structopt.plane.oracle import LinearOracle
-from structopt.search import search_batch
-from structopt.surrogates import BetaScaling, LogLoss, ProbLoss, Slack, from_functions
-
-EVERY = [
-    Slack(),
-    BetaScaling(0.5),
-    LogLoss(),
-    ProbLoss(),
-    ProbLoss(convex=True, noise=0.3),
-    from_functions("root", lambda h, g: (1 + h) * g**0.5, lambda h, g: (g**0.5, 0.5 * (1 + h) / g**0.5)),
-]
+from structopt.surrogates import ProbLoss, Slack
 
 
 def dag(n, rng):
@@ -55,30 +44,6 @@ def planes_of(oracle, labels, rng, n):
 def best_of(psi, plane, labels):
     points = [plane.evaluate(z) for z in labels]
     return max(psi.clipped(p.h, p.g if abs(p.g) > 1e-9 else 0.0) for p in points)
-
-
-@pytest.mark.parametrize("psi", EVERY, ids=repr)
-def test_against_enumeration(psi):
-    rng = np.random.default_rng(0)
-    proofs = set()
-    for model, x in structures(rng):
-        labels = np.array(model.space(x).enumerate(), dtype=float)
-        planes = list(planes_of(model.oracle(x), labels, rng, 8))
-        want = np.array([best_of(psi, plane, labels) for plane in planes])
-        batch = PlaneList(planes)
-        found = search_batch(batch, psi)
-        assert found.value == pytest.approx(want, rel=1e-8, abs=1e-9)
-        assert (found.upper >= want * (1 - 1e-9)).all(), "the bound is a promise"
-        assert found.upper == pytest.approx(want, rel=1e-7, abs=1e-8)
-        for i in np.flatnonzero(found.value > 1e-9):
-            point = planes[i].evaluate(batch.labels[i][found.numbers[0, i]])
-            assert psi.clipped(point.h, point.g) == pytest.approx(found.value[i], rel=1e-9)
-        proofs |= set(found.proof)
-        for plane, best in zip(planes, want, strict=True):
-            one = search.exact(plane, psi, front=False)
-            assert one.value == pytest.approx(best, rel=1e-8, abs=1e-9) and one.upper_bound >= best * (1 - 1e-9)
-            proofs.add(one.proof)
-    assert "branch_and_bound" in proofs
 
 
 @pytest.mark.parametrize("max_queries", [1, 6, 14])

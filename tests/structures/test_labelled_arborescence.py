@@ -7,14 +7,8 @@ import copy
 import numpy as np
 import pytest
 
-import structopt as so
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures.labelled_arborescence import LabelledArborescence, WrongArcs
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(3)
 
 
 @pytest.mark.parametrize("label_cost", [1.0, 0.25])
@@ -32,18 +26,6 @@ def test_the_loss_counts_tokens(label_cost):
             assert WrongArcs(2, label_cost).value(z[:size], truth[:size]) == pytest.approx(wrong)
     half = WrongArcs(2, normalize=True)
     assert half.value(points[0][:size], points[-1][:size]) <= 1.0
-
-
-def test_training_with_named_relations(rng):
-    model = LabelledArborescence(["a", "b", "c"], single_root=True)
-    truth = rng.normal(size=12)
-    X = [rng.normal(size=(4, 4, 4)) for _ in range(12)]
-    Y = [model.predict(truth, x) for x in X]
-    assert all(isinstance(name, str) for y in Y for _, name in y)
-    fitted = so.StructuredSVM(model, lam=1e-3).fit(X, Y)
-    assert fitted.score(X, Y) > 0.9
-    slow = LabelledArborescence(["a", "b", "c"], single_root=True, solver="highs")
-    assert slow.predict(truth, X[0]) == Y[0]
 
 
 def test_fractional_points_and_sizes():

@@ -195,15 +195,3 @@ def test_malformed_labels_and_inputs_are_refused():
         Matching(edges=[(0, 9)]).space(x)
     with pytest.raises(DeclarationError):
         Matching().decode(np.zeros(7))
-
-
-def test_matchings_are_learned_and_saved(tmp_path):
-    rng = np.random.default_rng(6)
-    w = np.array([1.0, -1.0])
-    X = [rng.normal(size=(n, n, 2)) for n in (3, 4, 4, 5, 6, 6)]
-    Y = [Matching().predict(w, x) for x in X]
-    svm = so.StructuredSVM(Matching(), lam=0.01, tol=1e-2).fit(X, Y)
-    assert np.mean([np.array_equal(a, b) for a, b in zip(svm.predict(X), Y, strict=True)]) >= 0.5
-    svm.save(tmp_path / "matchings.npz")
-    again = so.load(tmp_path / "matchings.npz")
-    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), svm.predict(X), strict=True))

@@ -89,22 +89,3 @@ def test_the_loss():
     assert WrongEdges().value(other, truth) == 2.0 and WrongEdges(normalize=True).value(other, truth) == 0.5
     coef, const = WrongEdges(normalize=True).linear(truth)
     assert coef @ other + const == 0.5
-
-
-def routes(rng, n, w):
-    X, Y = [], []
-    for _ in range(n):
-        nodes = int(rng.integers(4, 6))
-        X.append(rng.normal(size=(nodes, nodes, len(w))))
-        Y.append(Tour().predict(w, X[-1]))
-    return X, Y
-
-
-def test_tours_are_learned_and_saved(tmp_path):
-    rng = np.random.default_rng(5)
-    X, Y = routes(rng, 6, np.array([1.0, -1.0]))
-    svm = so.StructuredSVM(Tour(), lam=0.01, tol=1e-2).fit(X, Y)
-    assert np.mean([np.array_equal(a, b) for a, b in zip(svm.predict(X), Y, strict=True)]) >= 0.5
-    svm.save(tmp_path / "tours.npz")
-    again = so.load(tmp_path / "tours.npz")
-    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), svm.predict(X), strict=True))
