@@ -92,6 +92,47 @@ def test_laws_of_losses(name):
     assert {outcome.check for outcome in report.skipped} == set(silent), report
 
 
+def differ(shape, axis):
+    """Return the number of lines of a table in which two labels differ."""
+    return lambda y, t: (y != t).reshape(shape).any(axis=axis).sum()
+
+
+def columns(z):
+    return z.reshape(3, 3).argmax(axis=1)
+
+
+def wrong_arcs(y, t):
+    head = (y != t).reshape(3, 3, 2).any(axis=(0, 2)) & (y.reshape(3, 3, 2).sum(2) != t.reshape(3, 3, 2).sum(2)).any(0)
+    return (head + 0.25 * ((y != t).reshape(3, 3, 2).any(axis=(0, 2)) & ~head)).sum() / 2
+
+
+def partners(z):
+    return z.reshape(4, 4) + z.reshape(4, 4).T
+
+
+#: What losses of structures count, in words of their labels.
+DEFINITIONS = {
+    "RowLoss": differ((3, 3), 1),
+    "RowLoss of unmatched rows": differ((2, 3), 1),
+    "RowLoss footrule": lambda y, t: np.abs(columns(y) - columns(t)).sum() / 3,
+    "WrongHeads": differ((4, 4), 0),
+    "WrongHeads normalised": lambda y, t: differ((4, 4), 0)(y, t) / 3,
+    "WrongArcs": differ((3, 3, 2), (0, 2)),
+    "WrongArcs with costs": wrong_arcs,
+    "WrongPartners": lambda y, t: (partners(y) != partners(t)).any(axis=1).sum() / 4,
+    "WrongEdges": lambda y, t: np.maximum(y - t, 0.0).sum(),
+    "PositionLoss": differ((3, 3), 1),
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_losses_of_structures_have_their_definitions(name):
+    loss, labels, _ = CASES[name]
+    for y in labels:
+        for t in labels:
+            assert loss.value(y, t) == pytest.approx(DEFINITIONS[name](y, t))
+
+
 def test_every_loss_has_a_case():
     known, shipped = {type(loss) for loss, _, _ in CASES.values()}, [TaskLoss]
     for kind in shipped:

@@ -12,27 +12,7 @@ import structopt as so
 from structopt.algorithms.odd_cuts import cut_tree, odd_cuts_below
 from structopt.errors import DeclarationError, InfeasibleSpace, LabelNotInSpace
 from structopt.structures import Matching
-from structopt.structures.matching import OddSets, WrongPartners
-
-
-def all_matchings(n: int, edges=None) -> list[np.ndarray]:
-    """Arrays of partners."""
-    allowed = set(itertools.combinations(range(n), 2)) if edges is None else {tuple(sorted(e)) for e in edges}
-
-    def grow(v: int, partner: tuple[int, ...]):
-        if v == n:
-            yield np.array(partner)
-        elif partner[v] != -2:
-            yield from grow(v + 1, partner)
-        else:
-            yield from grow(v + 1, (*partner[:v], -1, *partner[v + 1 :]))
-            for u in range(v + 1, n):
-                if partner[u] == -2 and (v, u) in allowed:
-                    both = list(partner)
-                    both[v], both[u] = u, v
-                    yield from grow(v + 1, tuple(both))
-
-    return list(grow(0, (-2,) * n))
+from structopt.structures.matching import OddSets
 
 
 def sides_and_values(weights):
@@ -146,18 +126,6 @@ def test_a_perfect_matching_that_does_not_exist():
 def test_the_separation_by_brute_force(n):
     space = Matching(edges=list(itertools.combinations(range(n), 2))[:-1]).space(np.zeros((n, n, 1)))
     assert so.testing.check_separation(space, lambda z: True).ok
-
-
-def test_the_loss():
-    for n in (4, 5):
-        model = Matching()
-        labels = all_matchings(n)
-        for loss in (WrongPartners(), WrongPartners(normalize=True)):
-            for truth, label in itertools.product(labels[::5], labels):
-                y, t = model.encode(label), model.encode(truth)
-                coef, const = loss.linear(t)
-                want = (truth != label).sum() / (n if loss.normalize else 1)
-                assert loss.value(y, t) == pytest.approx(want) == coef @ y + const
 
 
 def test_fractions_are_decoded_to_matchings():

@@ -13,7 +13,7 @@ import structopt as so
 from structopt.algorithms.global_cuts import cuts_below
 from structopt.errors import DeclarationError, LabelNotInSpace
 from structopt.structures import Tour
-from structopt.structures.tour import Subtours, WrongEdges
+from structopt.structures.tour import Subtours
 
 
 def cut_values(weights: np.ndarray) -> dict[tuple[bool, ...], float]:
@@ -82,10 +82,3 @@ def test_malformed_tours_are_refused():
         model.space(np.zeros((3, 2, 1)))
     with pytest.raises(DeclarationError):
         model.decode(np.zeros(7))
-
-
-def test_the_loss():
-    truth, other = Tour().encode([0, 1, 2, 3]), Tour().encode([0, 2, 1, 3])
-    assert WrongEdges().value(other, truth) == 2.0 and WrongEdges(normalize=True).value(other, truth) == 0.5
-    coef, const = WrongEdges(normalize=True).linear(truth)
-    assert coef @ other + const == 0.5
