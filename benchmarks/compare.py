@@ -43,8 +43,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 PARTS = ("structopt", "models", "solvers")
 SECONDS = 0.03  # CPU time of a repetition
-TURNS = 3  # repetitions of each side in a pair; 1 if a call takes more than LONG_CALL seconds
-LONG_CALL = 0.3
+TURNS = 3  # repetitions of each side in a pair
+LONG_CALL, LONG_PAIRS = 0.3, 6  # a row whose call takes longer has this many pairs, of one repetition each
 SURE_OF_FAILURE, SURE_OF_LEVEL = 0.99, 0.95  # confidences of the intervals
 PAIRS, MOST_PAIRS, ROUNDS_TO_FAIL = 10, 40, 2
 LONGEST = 720.0  # seconds after which no new round starts
@@ -237,9 +237,9 @@ def run_round(sides: tuple[Path, Path], rows: Sequence[Row], core: int | None, f
             found = [_ask(worker, {"row": row.name, "seconds": SECONDS}) for worker in (old, new)]
             request = {"count": max(1, min(answer["count"] for answer in found))}
             spent = [_ask(worker, request)["seconds"] for worker in (old, new)]
-            turns = 1 if max(spent) > LONG_CALL * request["count"] else TURNS
+            pairs, turns = (LONG_PAIRS, 1) if max(spent) > LONG_CALL * request["count"] else (PAIRS, TURNS)
             times: dict[Worker, list[float]] = {old: [], new: []}
-            for turn in range(PAIRS * turns):
+            for turn in range(pairs * turns):
                 for worker in (old, new) if (turn + flip) % 2 == 0 else (new, old):
                     times[worker].append(_ask(worker, request)["seconds"] / request["count"])
             best_old, best_new = ([min(of[k : k + turns]) for k in range(0, len(of), turns)] for of in times.values())
