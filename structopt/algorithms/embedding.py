@@ -64,8 +64,9 @@ class Embedding(Algorithm):
             self._template[names] = const
             self._follows = (names.astype(np.int64), *_plain(matrix))
         self._shifted = bool(self._template.any())
-        # Without other columns, free column j is column j.
-        self.whole = first and columns.size == integer.size
+        # Without other columns, free column j is column j. An algorithm may also leave the columns that follow at 0.
+        self._all = first and columns.size == integer.size
+        self.whole = self._all and self._follows is None
 
     def steps_of(self, question: Question) -> str:
         return self._algorithm.steps_of(question)
@@ -84,8 +85,11 @@ class Embedding(Algorithm):
         """Return the points whose free columns have these values."""
         if self.whole:
             return values
-        Z = np.tile(self._template, (len(values), 1)) if self._shifted else np.zeros((len(values), self._template.size))
-        Z[:, self._columns] = values
+        if self._all and not self._shifted:
+            Z = values
+        else:
+            Z = np.tile(self._template, (len(values), 1))
+            Z[:, self._columns] = values + self._template if self._all else values
         if self._follows is not None:
             _add_values(*self._follows, np.ascontiguousarray(values), Z)
         return Z
@@ -120,7 +124,8 @@ class Embedding(Algorithm):
         # If continuous variables do not follow from the integer ones, several points are one label.
         if self.mixed and len({z.tobytes() for z in np.rint(Z[:, self._integer]) + 0.0}) < len(Z):
             return None
-        return Solutions.of_labels(c, Z)
+        base = self.constant(c)
+        return found._replace(Z=Z, values=found.values + base, bounds=found.bounds + base)
 
     def maximize_constrained(self, c: FloatArray, side_constraints: SideConstraints) -> Optimum | None:
         matrix, lower, upper = side_constraints

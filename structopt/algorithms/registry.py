@@ -120,9 +120,10 @@ def fast_algorithm(
 
 
 def _with_zeros(structure: Structure, record: GroupForest) -> Structure:
-    """Give the record the columns that are fixed to 0: tables of costs are then taken as they are."""
+    """Give the record the copies and the columns that are fixed to 0: tables of costs are then taken as they are."""
     zero = structure.fixed_values == 0.0
-    columns = np.union1d(structure.columns, structure.fixed_columns[zero])
+    unused = np.concatenate([structure.fixed_columns[zero], structure.copies[0]])
+    columns = np.union1d(structure.columns, unused)
     place = np.append(np.searchsorted(columns, structure.columns), -1)  # -1 stands for no variable
     dependent = structure.dependent
     if dependent is not None:

@@ -142,7 +142,7 @@ class Chain(SequenceModel):
         number = np.cumsum(present, axis=1) - 1
         allowed = self.rules.transitions & present[:-1, :, None]
         step, source, target = np.nonzero(allowed)
-        n = T * S + allowed.size
+        n, n_first = T * S + allowed.size, S * self.initial_weights
         record = GroupForest(
             state_ptr=np.concatenate([[0], np.cumsum(present.sum(axis=1))]),
             column=np.flatnonzero(present),
@@ -154,14 +154,14 @@ class Chain(SequenceModel):
             hull=True,
             integer=True,
         )
-        algorithm = GroupForestAlgorithm(record, n)
+        algorithm = GroupForestAlgorithm(record, n + n_first)
         algorithm.name = "Viterbi"
         if not self.initial_weights:
             return algorithm
-        nothing, first = np.empty(0, dtype=np.int64), sp.eye_array(S, n, format="csr")
-        initial = Dependent(np.arange(n, n + S), first, np.zeros(S))
-        structure = Structure("group forest", "a chain", np.arange(n), nothing, np.empty(0), record, dependent=initial)
-        return Embedding(algorithm, structure, np.arange(n + S) < T * S)
+        nothing, columns = np.empty(0, dtype=np.int64), np.arange(n + S)
+        initial = Dependent(columns[n:], sp.eye_array(S, n + S, format="csr"), np.zeros(S))
+        structure = Structure("group forest", "a chain", columns, nothing, np.empty(0), record, dependent=initial)
+        return Embedding(algorithm, structure, columns < T * S)
 
     # ---- labels ----------------------------------------------------------------------------------
 

@@ -281,7 +281,7 @@ class _Line:
 
     def points(self, labels: IntArray) -> FloatArray:
         """Return state sequences as points."""
-        Z = np.zeros((len(labels), self._n + 1))  # a last column for pairs without a variable
+        Z = np.zeros((len(labels), self._n + (not self._dense)))  # a last column for pairs without a variable
         row, position = np.arange(len(labels))[:, None], np.arange(labels.shape[1])
         Z[row, self.column[position, labels]] = 1.0
         Z[row, self.pair[position[:-1], labels[:, :-1], labels[:, 1:]]] = 1.0
@@ -292,9 +292,12 @@ class _Line:
         T, S = self.column.shape
         if G[:, slice(T * S, T * S + self.pair.size) if self._dense else self.pair[self.pair >= 0]].any():
             return None
-        coef = np.where(self.column >= 0, G[:, self.column], np.inf).reshape(-1, S)
-        # Padding states get the loss of the best state. They are never reached.
-        coef = np.where(np.isfinite(coef), coef, coef.min(axis=1, keepdims=True))
+        if self._dense:
+            coef = G[:, : T * S].reshape(-1, S)
+        else:
+            coef = np.where(self.column >= 0, G[:, self.column], np.inf).reshape(-1, S)
+            # Padding states get the loss of the best state. They are never reached.
+            coef = np.where(np.isfinite(coef), coef, coef.min(axis=1, keepdims=True))
         return by_loss.loss_units(coef, np.arange(len(G) + 1) * T)
 
     def diagram(self) -> Diagram:
