@@ -16,8 +16,9 @@ term               R                      K                           examples
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,6 +179,18 @@ class Term(ABC):
         ndarray
         """
         return table.reshape(n, size)
+
+    def _fold_alike(self, X: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        """Return `fold` of examples with one label space: ``(n, *shape)`` to ``(n, R, K)``."""
+        if self._keeps_entries:
+            return blocks.reshape(len(blocks), -1, self.n_columns(blocks.shape[1:]))
+        return np.array([self.fold(x, block) for x, block in zip(X, blocks, strict=True)])
+
+    def _unfold_alike(self, X: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """Return `unfold` of examples with one label space: ``(n, R, K)`` to ``(n, size)``."""
+        if self._keeps_entries:
+            return tables.reshape(len(tables), -1)
+        return np.array([self.unfold(x, table, shape).ravel() for x, table in zip(X, tables, strict=True)])
 
     @property
     def _keeps_entries(self) -> bool:
@@ -352,6 +365,34 @@ class Tied(Term):
 
     def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
         return table if self._index is None else table[:, self.index(None, size)]
+
+    def _common_index(self, X: Sequence[Any]) -> npt.NDArray[np.intp] | None:
+        """Return the index of all inputs if it is one array, otherwise None."""
+        if not callable(self._index):
+            known: npt.NDArray[np.intp] | None = self._index
+            return known
+        given = self._index(X[0])
+        if any(self._index(x) is not given for x in X[1:]):
+            return None
+        return _weight_numbers(given, self._n_weights)
+
+    def _fold_alike(self, X: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        index, flat = self._common_index(X), blocks.reshape(len(blocks), -1)
+        if self._index is None:
+            return flat[:, None]
+        if index is None or index.shape != flat.shape[1:]:
+            return super()._fold_alike(X, blocks)
+        sums = np.zeros((len(flat), 1, self.n_columns(blocks.shape[1:])))
+        _add_columns(np.ascontiguousarray(flat, dtype=np.float64), index, sums[:, 0])
+        return sums
+
+    def _unfold_alike(self, X: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        index, flat = self._common_index(X), tables.reshape(len(tables), -1)
+        if self._index is None:
+            return flat
+        if index is None or index.size != math.prod(shape):
+            return super()._unfold_alike(X, tables, shape)
+        return flat[:, index]
 
 
 @kernel

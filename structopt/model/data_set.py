@@ -192,15 +192,19 @@ class DataSet:
         if self.model.fixed:
             costs: FloatArray = self.costs(tables)
             return costs if len(some) == self.n else costs[some]
-        if not all(term._keeps_entries for term in self.model.features.values()):
+        if not self._has_equal_tables(some):
             return np.array([self.costs_of(i, tables) for i in some.tolist()])
-        space = self.model.space(self.input(int(some[0])))
+        X = [self.input(i) for i in some.tolist()]
+        space = self.model.space(X[0])
         found = np.zeros((len(some), space.n_variables))
-        for name, table, start in zip(self.model.features, tables, self.starts, strict=True):
-            # Tables of one space have the same number of rows, and a variable's score is an entry of the table.
+        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
             rows = start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])
-            found[:, space[name].slice] = table[rows].reshape(len(some), -1)
+            found[:, space[name].slice] = term._unfold_alike(X, table[rows], space[name].shape)
         return found
+
+    def _has_equal_tables(self, some: IntArray) -> bool:
+        """Return whether the examples have the same number of feature rows, term by term."""
+        return all(np.ptp(start[some + 1] - start[some]) == 0 for start in self.starts)
 
     def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
         """Objective coefficients of the variables of one example."""
@@ -233,20 +237,39 @@ class DataSet:
 
     def fold(self, Z: Any, examples: Sequence[int]) -> list[sp.csr_array]:
         """Points of some examples, one after the other, as part tables."""
-        tables = []
-        for t, (name, term) in enumerate(self.model.features.items()):
-            if self.model.fixed:
-                block = self.model.space()[name]
-                points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-                tables.append(part_table(term.fold_rows(points[:, block.slice], self.columns[t])))
-                continue
-            parts = []
-            for z, i in zip(Z, examples, strict=True):
-                x = self.input(i)
-                block = self.model.space(x)[name]
-                parts.append(term.fold(x, np.asarray(z)[block.slice].reshape(block.shape)))
-            tables.append(part_table(np.concatenate(parts)))
-        return tables
+        terms = list(self.model.features.items())
+        if self.model.fixed:
+            space, together = self.model.space(), Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+            return [
+                part_table(term.fold_rows(together[:, space[name].slice], columns))
+                for (name, term), columns in zip(terms, self.columns, strict=True)
+            ]
+        which = np.asarray(examples, dtype=np.int64)
+        parts: list[list[Any]] = [[None] * len(which) for _ in terms]
+        for members in self._alike(which):
+            X = [self.input(i) for i in which[members].tolist()]
+            space, points = self.model.space(X[0]), np.array([np.asarray(Z[k]) for k in members.tolist()])
+            equal = self._has_equal_tables(which[members])
+            for (name, term), found in zip(terms, parts, strict=True):
+                blocks = points[:, space[name].slice].reshape(len(X), *space[name].shape)
+                folded = term._fold_alike(X, blocks) if equal else [*map(term.fold, X, blocks)]
+                for k, table in zip(members.tolist(), folded, strict=True):
+                    found[k] = table
+        return [part_table(np.concatenate(found)) for found in parts]
+
+    def _alike(self, which: IntArray) -> list[IntArray]:
+        """Return the places of the examples `which`, by label space."""
+        order = np.argsort(self._space_numbers[which], kind="stable")
+        cuts = np.flatnonzero(np.diff(self._space_numbers[which[order]])) + 1
+        return [group for group in np.split(order, cuts) if group.size]
+
+    @cached_property
+    def _space_numbers(self) -> IntArray:
+        """The number of each example's label space."""
+        numbers = np.empty(self.n, dtype=np.int64)
+        for number, group in enumerate(self.same_space):
+            numbers[group] = number
+        return numbers
 
 
 def _largest(values: Any) -> float:

@@ -572,6 +572,19 @@ class SegmentTable(Term):
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return np.asarray(self._cover(x) @ table)
 
+    def _fold_alike(self, X: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        return _times_each(self._cover(X[0]).T, blocks)
+
+    def _unfold_alike(self, X: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return _times_each(self._cover(X[0]), tables).reshape(len(tables), -1)
+
     def __repr__(self) -> str:
         kind = "mean" if self.mean else "sum"
         return f"SegmentTable(max_length={self.max_length}, {kind}{', intercept=True' if self.intercept else ''})"
+
+
+def _times_each(matrix: Any, tables: FloatArray) -> FloatArray:
+    """Return the product of a sparse matrix and each of the tables (n, rows, columns)."""
+    n, rows, columns = tables.shape
+    product = matrix @ tables.transpose(1, 0, 2).reshape(rows, n * columns)
+    return np.asarray(product).reshape(-1, n, columns).transpose(1, 0, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -391,7 +392,7 @@ class SequenceModel(Model):
         return Tied(self._pair_index, n_states**2)
 
     def _pair_index(self, x: Any) -> npt.NDArray[np.intp]:
-        return np.tile(np.arange(self.n_states**2), n_positions(x) - 1)
+        return _pair_numbers(self.n_states, n_positions(x))
 
     def forbid(self, pair: FloatArray, first: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Scores of transitions (S, S) and of first states, -inf where the rules forbid."""
@@ -412,3 +413,9 @@ class SequenceModel(Model):
         more = ", ..." if names and self.n_states > 5 else ""
         forbidden = int((~self.rules.transitions).sum())
         return f"{self.n_states} states{names}{more}" + (f"; {forbidden} forbidden transitions" if forbidden else "")
+
+
+@lru_cache(maxsize=256)
+def _pair_numbers(n_states: int, length: int) -> npt.NDArray[np.intp]:
+    """Return the number of the pair of states for each transition variable (do not write to it)."""
+    return np.tile(np.arange(n_states**2), length - 1)

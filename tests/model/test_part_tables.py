@@ -149,3 +149,27 @@ def test_labels_taken_example_by_example(name):
             )
             np.testing.assert_allclose(table.toarray(), expected, atol=1e-12)
     assert batch.codec.mixture([None, None, None], numbers, np.array([np.ones(batch.n), np.zeros(batch.n)])) is None
+
+
+@pytest.mark.parametrize("mean", [False, True])
+@pytest.mark.parametrize("own_index", [False, True])
+def test_examples_of_one_space_are_folded_together_as_one_by_one(mean, own_index):
+    """Sequences of mixed lengths; with `own_index` the index of a tied term differs between inputs of one space."""
+    rng = np.random.default_rng(3)
+    shipped = so.structures.Segmentation(2, 3, pooling="mean" if mean else "sum", initial_weights=True)
+    terms = dict(shipped.features)
+    if own_index:
+        terms["transition"] = so.features.Tied(lambda x: np.full(4 * (len(x) - 1), int(x[0, 0] > 0)), 4)
+    model = so.Model(shipped.space, terms, so.losses.Hamming(), key=len)
+    X = [rng.normal(size=(length, 3)) for length in (3, 5, 3, 2, 5, 3)]
+    data = model.batch(X).data
+    Z = [rng.normal(size=model.space(x).n_variables) for x in X]
+    tables = [rng.normal(size=(start[-1], columns)) for start, columns in zip(data.starts, data.columns, strict=True)]
+    for group in data.same_space:
+        expected = [data.costs_of(i, tables) for i in group.tolist()]
+        np.testing.assert_allclose(data.costs_of_some(group, tables), expected)
+    chosen = [4, 0, 3, 2, 1]
+    for (name, term), table in zip(model.features.items(), data.fold([Z[i] for i in chosen], chosen), strict=True):
+        blocks = [(X[i], model.space(X[i])[name], Z[i]) for i in chosen]
+        expected = [term.fold(x, z[block.slice].reshape(block.shape)) for x, block, z in blocks]
+        np.testing.assert_allclose(table.toarray(), np.concatenate(expected))
