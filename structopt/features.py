@@ -209,7 +209,7 @@ class Linear(Term):
     Parameters
     ----------
     field, intercept
-        As for every term.
+        See `Term`.
     factor : ndarray, shape (size of the block,), optional
         What the features of each variable are multiplied by: variable j scores ``factor_j <W_j, x>``.
 
@@ -419,7 +419,7 @@ def _weight_numbers(index: Any, n_weights: int | None) -> npt.NDArray[np.intp]:
 
 
 def checked_rows(rows: Matrix) -> Matrix:
-    """Feature rows of one input, refused where they are not finite."""
+    """Return the feature rows of one input, and raise an error if they are not finite."""
     data = rows.data if sp.issparse(rows) else rows
     if not np.isfinite(data).all():
         raise DeclarationError("The features of this input contain NaN or infinity; impute them first.")
@@ -526,7 +526,7 @@ def is_matrix(X: Any) -> bool:
 
 
 def check_data_set(X: Any) -> int:
-    """The number of examples of inputs that can be indexed from 0; what cannot is refused."""
+    """Return the number of examples of inputs that can be indexed from 0, and reject other inputs."""
     n = n_examples(X)
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__getitem__"):
         raise DeclarationError(

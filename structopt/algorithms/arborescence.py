@@ -35,7 +35,7 @@ def arborescence(W: npt.ArrayLike, single_root: bool = False, projective: bool =
 def arborescence_batch(
     W: npt.ArrayLike, sizes: npt.ArrayLike, single_root: bool = False, projective: bool = False
 ) -> tuple[IntArray, FloatArray]:
-    """Return the best arborescences of many matrices, of which one after the other is stored flat in `W`."""
+    """Return the best arborescences of many matrices, which are stored flat in `W`, one after the other."""
     scores, counts = floats(W, "W", 1), integers(sizes, "sizes", 1)
     # Squared in Python's integers, which do not overflow: a large size must not seem to fit.
     needed = sum(size * size for size in counts.tolist())
@@ -132,7 +132,7 @@ def _laplacian(weights: FloatArray, single_root: bool) -> FloatArray:
 
 
 def _factored(weights: FloatArray, single_root: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sign and logarithm of the determinant, and the inverse; that of a singular matrix is of no use."""
+    """Sign and logarithm of the determinant, and the inverse, which is meaningless if the matrix is singular."""
     laplacian = _laplacian(weights, single_root)
     sign, log_det = np.linalg.slogdet(laplacian)
     with np.errstate(all="ignore"):
@@ -196,7 +196,7 @@ def _inside(S: FloatArray, single_root: bool, whole: FloatArray, open_: FloatArr
 
 @kernel
 def _inside_outside(W: FloatArray, single_root: bool, log_z: FloatArray, marginals: FloatArray) -> None:
-    """`_inside`, and back: what each span has its share in."""
+    """Run `_inside`, and collect the probabilities of all spans on the way back."""
     n = W.shape[1]
     whole, open_, joined = np.empty((2, n, n)), np.empty((2, n, n)), np.empty((n, n))
     whole_share, open_share = np.empty((2, n, n)), np.empty((2, n, n))

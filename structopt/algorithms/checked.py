@@ -59,7 +59,7 @@ class CheckedAlgorithm(Algorithm):
         return self._algorithm.steps_of(question)
 
     def maximize_batch(self, C: FloatArray, *, n_jobs: int = 1, keys: Sequence[Hashable] | None = None) -> Solutions:
-        # A copy: what the algorithm does to it must not change the caller's coefficients.
+        # A copy, because the algorithm must not change the caller's coefficients.
         return self._solutions(C, self._algorithm.maximize_batch(C.copy(), n_jobs=n_jobs, keys=keys), "maximize_batch")
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum | None:

@@ -22,7 +22,7 @@ LISTED = 16
 
 
 def equal_weight(coef: FloatArray, const: FloatArray) -> float | None:
-    """The weight of a wrong label where it is the same for all; None if the loss is no such count.
+    """Return the weight of a wrong label if all weights are equal; None for other losses.
 
     A count of wrong labels has the coefficient +w of a label that should be off and -w of one that should be on, and
     w times the number of the latter as its constant.
@@ -36,7 +36,7 @@ def equal_weight(coef: FloatArray, const: FloatArray) -> float | None:
 
 def count_fronts(scores: FloatArray, truth: FloatArray, weight: float, limits: tuple[int, int] | None = None) -> Fronts:
     """Return the largest margin for every number of wrong labels, per row; g is the number times `weight`."""
-    # What it gains to make each label wrong, the best first.
+    # The gain of making each label wrong, the best first.
     gains = (1.0 - 2.0 * truth) * scores
     return _free(gains, truth, weight) if limits is None else _limited(gains, truth, weight, limits)
 

@@ -64,7 +64,7 @@ class Enumeration(Algorithm):
 
     @classmethod
     def of_space(cls, space: CompiledSpace, most: int = _MOST_LABELS) -> Enumeration | None:
-        """The labels of an integral space; None if the rows declared leave more than `most`, or none."""
+        """Return the labels of an integral space; None if the declared rows leave no label or more than `most`."""
         if cls.refusal(space):
             return None
         try:
@@ -77,7 +77,7 @@ class Enumeration(Algorithm):
         return cls(labels) if len(labels) else None
 
     def seconds_per_call(self, batch: bool) -> float:
-        """What a call takes, measured: one by itself, or one of a large batch."""
+        """Return the measured time of one call, alone or in a large batch."""
         return 2e-9 * len(self.labels) if batch else 2e-6 + 3e-9 * len(self.labels)
 
     def maximize(self, c: FloatArray, key: Hashable | None = None) -> Optimum:

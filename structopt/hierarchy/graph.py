@@ -36,7 +36,7 @@ class Hierarchy:
         Nodes to number before those of `edges`; the only way to have a node without an edge, which is then a root and
         a leaf.
     leaves : iterable of names, optional
-        What the leaves are meant to be. Leaves are the nodes without children; giving them makes a mistake in the
+        The intended leaves. Leaves are the nodes without children; giving them makes a mistake in the
         edges an error: a node with no path to one of these, or one of these with children, is refused.
 
     Attributes
@@ -103,7 +103,7 @@ class Hierarchy:
     def _set(self, nodes: tuple[Hashable, ...], parent: IntArray, child: IntArray) -> None:
         self.nodes = nodes
         self._place = {name: k for k, name in enumerate(nodes)}
-        # All sweeps rely on this order, also for a hierarchy that was read from a file.
+        # All sweeps rely on this order, even for a hierarchy that was read from a file.
         if parent.shape != child.shape or (parent < 0).any() or (parent >= child).any() or (child >= len(nodes)).any():
             raise DeclarationError(f"The arcs of a hierarchy join nodes 0..{len(nodes) - 1}, parents before children.")
         by_child = np.lexsort((parent, child))
@@ -171,7 +171,7 @@ class Hierarchy:
         ----------
         paths : iterable of str
         sep : str
-            What separates the names of a path.
+            Separator of the names of a path.
 
         Returns
         -------
@@ -392,12 +392,12 @@ class Hierarchy:
 
     @property
     def depth(self) -> int:
-        """Number of edges on the longest way down; 0 if there are no edges."""
+        """Number of edges on the longest path; 0 if there are no edges."""
         return int(self.level.max())
 
     @cached_property
     def level(self) -> IntArray:
-        """Of every node, the number of edges on the longest way to it from a root."""
+        """Number of edges on the longest path from a root to each node."""
         return _frozen(levels(self.parent_ptr, self.parent))
 
     @cached_property
@@ -434,7 +434,7 @@ class Hierarchy:
 
     @cached_property
     def parent_of(self) -> IntArray:
-        """Of every node of a tree its parent's position, -1 at roots."""
+        """Position of each node's parent; -1 for roots."""
         if not self.is_tree:
             many = int(np.argmax(np.diff(self.parent_ptr)))
             raise DeclarationError(
@@ -562,6 +562,6 @@ def hierarchy_text(hierarchy: Hierarchy) -> str:
 
 
 def hierarchy_html(hierarchy: Hierarchy) -> str:
-    """The facts and the list."""
+    """Return the facts and the list."""
     facts = escape(repr(hierarchy).strip("<>"))
     return f"<div><strong>{facts}</strong><pre>{escape(hierarchy_text(hierarchy))}</pre></div>"

@@ -108,7 +108,7 @@ def _cycle(names: list[Hashable], parent: IntArray, child: IntArray, order: IntA
 
 
 def children_in(name: Hashable, below: Any) -> list[tuple[Hashable, Any]]:
-    """What stands below a node of a nested dict: (child, what stands below it)."""
+    """Return the pairs (child, what the dict has below the child) of a node in a nested dict."""
     if below is None:
         return []
     if isinstance(below, Mapping):

@@ -74,7 +74,7 @@ class TaskLoss(ABC):
         Parameters
         ----------
         mean : array_like
-            Of the ground truth's 0/1 variables: their marginal probabilities.
+            Marginal probabilities of the true label's 0/1 variables.
 
         Returns
         -------

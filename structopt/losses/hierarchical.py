@@ -40,16 +40,16 @@ class AffineForm:
     const: FloatArray
 
     def rows(self, truths: sp.csr_array) -> sp.csr_array:
-        """What each ground truth adds to `base`."""
+        """Return the coefficients that each true label adds to `base`."""
         return sp.csr_array(truths @ self.matrix)
 
     def constants(self, truths: sp.csr_array) -> FloatArray:
-        """The constant of each ground truth."""
+        """Return the constant of each true label."""
         return np.asarray(truths @ self.const)
 
 
 def _names(label: Any) -> npt.NDArray[Any]:
-    """The entries of a label, names or numbers, as a flat array."""
+    """Return the entries of a label, names or numbers, as a flat array."""
     if isinstance(label, np.ndarray) and label.ndim and label.dtype.kind in "biufOUS":
         return label.ravel()
     if isinstance(label, Mapping | np.ndarray) or not isinstance(label, Iterable) or getattr(label, "ndim", 1) == 0:
@@ -61,7 +61,7 @@ def _names(label: Any) -> npt.NDArray[Any]:
 
 
 class _HierarchyLoss(TaskLoss):
-    """What the losses of this file share: a hierarchy, and rows over its nodes."""
+    """Base of the losses of this file: a hierarchy, and rows over its nodes."""
 
     #: Kinds of `HierarchicalLabels` for which the linear form holds.
     kinds: ClassVar[tuple[str, ...]] = ("leaf", "leaves", "closure")
@@ -75,14 +75,14 @@ class _HierarchyLoss(TaskLoss):
         self.hierarchy = hierarchy
 
     def _row(self, label: Any) -> FloatArray:
-        """The 0/1 row of a label; a name stands for the node and its ancestors, a collection for their union."""
+        """Return the 0/1 row of a label; a name stands for the node and its ancestors, a collection for their union."""
         h = self.hierarchy
         if isinstance(label, Hashable) and label in h:
             label = {label}
         elif isinstance(label, str):
             h.index(label)  # raises, with the names that look like it
         names = _names(label)
-        # Nodes may be called 0 and 1: what is ordered and holds nothing else is a row, a set holds names.
+        # Nodes may be called 0 and 1: an ordered collection of 0 and 1 is a row, and a set holds names.
         if names.dtype.kind in "fb" or (not isinstance(label, Set) and np.isin(names, (0, 1)).all()):
             if names.size == len(h):
                 return floats("The label", names).ravel()
@@ -159,7 +159,7 @@ class HierarchicalLoss(_AffineLoss):
     hierarchy : Hierarchy
         A tree or a forest; on other graphs the loss is not linear and refused.
     weights : "sibling", "uniform", array_like or mapping
-        ``c_root = 1, c_child = c_parent / number of siblings``; or 1 everywhere; or one non-negative number a node.
+        ``c_root = 1, c_child = c_parent / number of siblings``; or 1 everywhere; or one non-negative number per node.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class Normalized(_HierarchyLoss):
     ----------
     hierarchy : Hierarchy
     alpha : array_like or mapping
-        One non-negative number a node, in the order of ``hierarchy.nodes`` or by name.
+        One non-negative number per node, in the order of ``hierarchy.nodes`` or by name.
 
     Examples
     --------
@@ -287,17 +287,8 @@ class Normalized(_HierarchyLoss):
         squared[squared <= 1e-14 * both] = 0.0
         return np.asarray(np.sqrt(squared))
 
-    def leaves_of(self, truths: sp.csr_array) -> npt.NDArray[np.intp]:
-        """For each row its only leaf, as a position in ``hierarchy.leaves``.
-
-        Parameters
-        ----------
-        truths : matrix of shape (n, n_nodes)
-
-        Returns
-        -------
-        ndarray of int
-        """
+    def _leaves_of(self, truths: sp.csr_array) -> npt.NDArray[np.intp]:
+        """Return the only leaf of each row, as a position in ``hierarchy.leaves``."""
         h = self.hierarchy
         at_leaf = h.is_leaf[truths.indices] & (truths.data != 0)
         counts = np.diff(np.concatenate([[0], np.cumsum(at_leaf)])[truths.indptr])
@@ -320,7 +311,7 @@ class Normalized(_HierarchyLoss):
         -------
         csr_array
         """
-        leaves, of_row = np.unique(self.leaves_of(truths), return_inverse=True)
+        leaves, of_row = np.unique(self._leaves_of(truths), return_inverse=True)
         table = self.pairwise(leaves)[of_row]
         n, n_leaves = table.shape
         columns = np.tile(self.hierarchy.leaf_index.astype(np.int32), n)

@@ -62,7 +62,7 @@ class Label:
         """Whether the label is integral."""
         if self._integral is None:
             if self._integer is not None and self._integer.any():
-                # An oracle has rounded what may be rounded: a value near an integer is no integer.
+                # An oracle has rounded already, so a value near an integer is fractional.
                 part = self.z[self._integer]
                 self._integral = bool((part == np.rint(part)).all())
             else:
@@ -77,14 +77,14 @@ class Label:
 
 @dataclass(slots=True)
 class Statistics:
-    """What an oracle has done so far.
+    """Calls, solver runs and time of an oracle so far.
 
     Attributes
     ----------
     calls : int
         Programs solved.
     fast : int
-        Of them, by a combinatorial algorithm.
+        Number of these calls that a combinatorial algorithm answered.
     lp, mip : int
         LP and MIP runs of the backend; an integral call may need both.
     seconds : float

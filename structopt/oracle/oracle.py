@@ -85,7 +85,7 @@ class Oracle(SumsOverLabels):
     Parameters
     ----------
     space : LabelSpace or CompiledSpace
-        What to optimise over. An oracle is made for the space as it stands: once more is declared in a `LabelSpace`,
+        Space to optimise over. An oracle is made for the space as it stands: once more is declared in a `LabelSpace`,
         its older oracles refuse to answer.
     solver : str, path, Backend subclass
         ``"auto"`` uses a combinatorial algorithm where ``space.structure`` proves one exact; other spaces of integer
@@ -202,11 +202,11 @@ class Oracle(SumsOverLabels):
         if algorithm is not self._solvers:
             self._fast_calls = Statistics()
             self._used.append((algorithm, self._fast_calls))
-        # Known of all labels, or found out for each when it is asked.
+        # Known for all labels, or else found for each label when it is read.
         self._labels_integral = True if algorithm.integral and self._solvers.integral else None
 
     def _recognise(self) -> Algorithm | None:
-        """The combinatorial algorithm that the space's structure proves exact, or None."""
+        """Return the combinatorial algorithm that the space's structure proves exact, or None."""
         if self.solver == "diagram":
             return DiagramAlgorithm(DIAGRAMS.get(self.space))
         structure = self.declared.structure if self.declared is not None else None
@@ -261,7 +261,7 @@ class Oracle(SumsOverLabels):
         self._may_compile = found is None and self._list_at <= _LAST_LISTING
 
     def _solver_seconds(self, unknown: float) -> float:
-        """What a call of the solver takes, as measured so far."""
+        """Return the measured time of a call of the solver."""
         measured = self._solvers.statistics
         return measured.seconds / measured.calls if measured.calls else unknown
 
@@ -353,7 +353,7 @@ class Oracle(SumsOverLabels):
         key: Hashable | None,
         start: FloatArray | None,
     ) -> Optimum:
-        """The answer of the first that takes such a call: the k best labels, side constraints, a solver."""
+        """Answer by the k best labels, by side constraints or by a solver, in this order."""
         if self._may_compile:
             self._consider_diagram(2, hard=True)
         algorithm = self._algorithm
@@ -579,14 +579,14 @@ class Oracle(SumsOverLabels):
         return None if own or self._algorithm is not self._solvers else self._solvers.best_point
 
     def _label(self, found: Optimum) -> Label:
-        """An answer as a label; whether it is integral is computed lazily, unless that is known."""
+        """Return an answer as a label; whether it is integral is computed lazily, unless it is known."""
         z, value, bound, optimal = found
         return Label(z, value, self._labels_integral, "optimal" if optimal else "time limit", bound, self._integer)
 
     # ---- inputs ----------------------------------------------------------------------------------
 
     def _check_current(self) -> None:
-        """Refuse to answer for a space that has grown since this oracle was made."""
+        """Raise an error if the space has grown since this oracle was made."""
         if self.declared is not None and self.declared._compiled is not self.space:
             raise DeclarationError(
                 f"{self.declared!r} has grown since this oracle was made ({self.space.n_variables} variables, "
@@ -614,7 +614,7 @@ class Oracle(SumsOverLabels):
 
     @property
     def statistics(self) -> Statistics:
-        """What this oracle has done so far, in all threads."""
+        """Calls, solver runs and time of this oracle so far, in all threads."""
         total = self._solvers.statistics
         for _, calls in self._used:
             total.include(calls)
@@ -637,7 +637,7 @@ class Oracle(SumsOverLabels):
 
     @property
     def lazy_rows(self) -> RowPool | None:
-        """The rows that the space's separations have found so far, in all threads; None if it has none.
+        """The rows that the space's separations have found so far, in all threads; None for a space without lazy rows.
 
         Examples
         --------
@@ -655,7 +655,7 @@ class Oracle(SumsOverLabels):
 
     @property
     def algorithm(self) -> str:
-        """What answers the next plain call: the name of the combinatorial algorithm, or the solver's profile."""
+        """Name of the combinatorial algorithm or of the solver's profile that answers the next plain call."""
         if self._may_compile and DIAGRAMS.known(self.space) is not None:  # made for another oracle
             self._consider_diagram(0)
         return self._algorithm.name
@@ -754,7 +754,7 @@ class Oracle(SumsOverLabels):
 
 
 def check_solver(solver: Any) -> Any:
-    """What may name a solver; whether there is one of that name is seen when a solver instance is made."""
+    """Return `solver` if it may name a solver; whether it exists is checked when an instance is made."""
     if not isinstance(solver, str | os.PathLike | Profile | type):
         raise DeclarationError(
             f"solver must be 'auto', the name or path of a profile, or a Backend class; got {shown(solver)}."

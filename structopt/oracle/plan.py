@@ -1,4 +1,4 @@
-"""Report of the ways in which an oracle can answer: what each of them costs, what was measured, and what is used."""
+"""Report of the ways in which an oracle can answer: their costs, measured times, and which of them are used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Option:
     name : str
         "own algorithm", "record", "recognised", "list", "diagram", "diagram without a row" or "solver".
     algorithm : str
-        What solves the space, or why this option does not.
+        Name of the algorithm that solves the space, or why this option does not.
     answers : Question
         Questions that it can answer; empty if it does not apply or has not been made.
     used : Question

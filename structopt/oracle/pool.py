@@ -232,7 +232,7 @@ class SolverPool(Algorithm):
                 self._bases.popitem(last=False)
 
     def _optimum(self, c: FloatArray, solution: Solution, constrained: bool = False) -> Optimum:
-        """What a solver found; the error it amounts to if it found nothing."""
+        """Return the solution of a solver, or raise the error of a solver without one."""
         z = solution.z
         if z is None or solution.status not in (_OPTIMAL, _TIME_LIMIT):
             self._refuse(c, solution, constrained)
@@ -244,7 +244,7 @@ class SolverPool(Algorithm):
         return Optimum(z, value, bound, solution.status is _OPTIMAL)
 
     def _box_bound(self, c: FloatArray) -> float:
-        """What the bounds of the variables alone allow: a bound where the solver had no time to prove any."""
+        """Return the bound that follows from the variables' bounds, for a solver that had no time to prove one."""
         ends = np.where(c > 0, self._space.upper, self._space.lower)
         used = c != 0
         return float(c[used] @ ends[used])
@@ -293,7 +293,7 @@ class SolverPool(Algorithm):
 
     @property
     def statistics(self) -> Statistics:
-        """What all instances have done so far."""
+        """Calls, solver runs and time of all instances so far."""
         total = Statistics()
         for record in list(self._records):
             total.include(record)

@@ -21,7 +21,7 @@ __all__ = ["SumsOverLabels"]
 
 
 class SumsOverLabels(ABC):
-    """The distribution ``p(z) ~ exp(c . z)`` over the labels of a space: what an `Oracle` says of it.
+    """The distribution ``p(z) ~ exp(c . z)`` over the labels of a space, as a part of `Oracle`.
 
     By the oracle's own algorithm where it sums over labels, else by a list of them, else by a decision diagram.
     """
@@ -33,7 +33,7 @@ class SumsOverLabels(ABC):
 
     @abstractmethod
     def _check_current(self) -> None:
-        """Refuse to answer for a space that has changed since."""
+        """Raise an error if the space has changed since."""
 
     def log_partition(self, C: npt.ArrayLike) -> FloatArray:
         """``log sum_z exp(c . z)`` over all labels, for every row of `C`.
@@ -147,7 +147,7 @@ class SumsOverLabels(ABC):
         n : int
             How many labels.
         random_state : int, Generator or None
-            As of `numpy.random.default_rng`.
+            Seed, as `numpy.random.default_rng` takes it.
 
         Returns
         -------
@@ -166,7 +166,7 @@ class SumsOverLabels(ABC):
 
     @property
     def _summing(self) -> Algorithm:
-        """An algorithm for sums over all labels: the oracle's own, or a list of the labels."""
+        """Algorithm for sums over all labels: the oracle's own, or a list of the labels."""
         self._check_current()
         if self._sums is None:
             self._sums = self._find_summing()
@@ -174,7 +174,7 @@ class SumsOverLabels(ABC):
 
     @property
     def _sums_over_labels(self) -> bool:
-        """Whether an algorithm sums over all labels; it is made if that was not asked before."""
+        """Whether an algorithm sums over all labels; it is made here if necessary."""
         try:
             return self._summing is not None
         except DeclarationError:

@@ -1,1 +1,1 @@
-"""Convex programs that are no label space: the subproblems of trainers and of conditional risks."""
+"""Convex programs other than label spaces: subproblems of trainers and of conditional risks."""

@@ -168,7 +168,7 @@ def pair_ascent(
                 steps += _block_steps(
                     gram, lam, alpha, g, rest, i, members, start, mass, zero_plane, 0.9 * tol / n_blocks, visit
                 )
-        # Updated gradients drift: the gap that is reported is computed afresh.
+        # Updated gradients drift, so the gap that is reported is computed again.
         _gradient(gram, b, lam, alpha, g)
         gap = _total_gap(alpha, g, members, start, mass, zero_plane)
         if steps == before:

@@ -106,7 +106,7 @@ class Projection:
 
 
 def _gain(prices: FloatArray, below: FloatArray, above: FloatArray) -> float:
-    """What moving every quantity to the end that its price favours would gain."""
+    """Return the gain of moving every quantity to the end that its price favours."""
     paid = np.abs(prices) > _NO_PRICE
     return float(np.sum(prices[paid] * np.where(prices > 0, above, below)[paid]))
 
@@ -123,7 +123,7 @@ class _AffineHull:
 
 
 def _affine_hull(space: CompiledSpace) -> _AffineHull | None:
-    """Of the equations of a space; None if they are too many for a dense inverse."""
+    """Return the projection on the equations of a space; None if they are too many for a dense inverse."""
     equal = np.flatnonzero(space.row_lower == space.row_upper)
     if equal.size * space.n_variables > _DENSE_ENTRIES:
         return None

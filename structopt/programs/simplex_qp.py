@@ -242,7 +242,7 @@ class SimplexQP:
         return min(gap, self._ascend(tol, max_steps)[1])
 
     def _piqp(self) -> Vector | None:
-        """Return feasible weights from the interior-point method, or None where it fails."""
+        """Return feasible weights from the interior-point method, or None if it fails."""
         import piqp
 
         n, blocks = self.n_cuts, self.mass.size

@@ -1,4 +1,4 @@
-"""Linear-time grouping of entries by small integers: what sorting would do, without the sort."""
+"""Grouping of entries by small integers in linear time, without a sort."""
 
 from __future__ import annotations
 

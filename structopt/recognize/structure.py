@@ -34,7 +34,7 @@ _ORACLES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Structure:
-    """What `recognize` found and proved.
+    """Result of `recognize`: a structure and why it holds.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Structure:
         of these), "flow" (network matrix,
         solved as an LP), or "general".
     reason : str
-        What was found and why it is exact, or what stood in the way.
+        Why the structure is exact, or why none was found.
     record : Record or None
         The index arrays of this kind. None for "product" and "general".
     columns : ndarray of int

@@ -152,25 +152,15 @@ class Flow(Model):
 
     @property
     def total_supply(self) -> float:
-        """What flows through the network in all."""
+        """Total flow through the network."""
         return float(np.maximum(self.inflow, 0.0).sum())
 
     def _arc(self, a: int) -> str:
         tail, head = self.arcs[a]
         return f"{tail!r} -> {head!r}"
 
-    def complaint(self, z: FloatArray) -> str | None:
-        """What is wrong with a flow, by the names of nodes and arcs; None if nothing is.
-
-        Parameters
-        ----------
-        z : ndarray
-            A flow.
-
-        Returns
-        -------
-        str or None
-        """
+    def _complaint(self, z: FloatArray) -> str | None:
+        """Return what is wrong with a flow, by the names of nodes and arcs; None if nothing is."""
         if z.shape != (len(self.arcs),):
             return f"a flow has one number for each of the {len(self.arcs)} arcs, got shape {z.shape}"
         if not np.isfinite(z).all():
@@ -195,7 +185,7 @@ class Flow(Model):
     def encode(self, label: Any, x: Any = None) -> FloatArray:
         """The flow itself, checked."""
         f = np.array(converted("A flow", label))
-        wrong = self.complaint(f)
+        wrong = self._complaint(f)
         if wrong is not None:
             raise LabelNotInSpace(f"{wrong[0].upper()}{wrong[1:]}.", (wrong,))
         return f
@@ -235,7 +225,7 @@ class Flow(Model):
                 f"{w.size} weights need truths of shape ({w.size}, {len(self.arcs)}), got {Y.shape}."
             )
         for i, f in enumerate(Y):
-            wrong = self.complaint(f)
+            wrong = self._complaint(f)
             if wrong is not None:
                 raise LabelNotInSpace(f"Truth {i}: {wrong}.", (wrong,))
         space, c, const = _absolute_risk_program(w, Y, self.upper, self.incidence, self.inflow)

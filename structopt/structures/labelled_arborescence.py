@@ -1,4 +1,4 @@
-"""Dependency trees whose arcs have a label each: the relation between a token and its head."""
+"""Dependency trees whose arcs have labels, the relations between tokens and their heads."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class LabelledArborescence(Arborescence):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        As of `Arborescence`.
+        See `Arborescence`.
 
     Notes
     -----
@@ -143,19 +143,8 @@ class LabelledArborescence(Arborescence):
 
     # ---- labels ----------------------------------------------------------------------------------
 
-    def arcs(self, label: Any, n_tokens: int | None = None) -> IntArray:
-        """A label as one number for each token, ``head * R + relation``, or `LabelNotInSpace` with the culprit.
-
-        Parameters
-        ----------
-        label : array of shape (n, 2), or sequence of pairs
-            The head and the relation of each token.
-        n_tokens : int
-
-        Returns
-        -------
-        ndarray of int
-        """
+    def _arcs(self, label: Any, n_tokens: int | None = None) -> IntArray:
+        """Return the number ``head * R + relation`` of each token of a label, or raise an error naming the token."""
         if isinstance(label, np.ndarray) and label.ndim == 2 and label.shape[1] == 2:
             pairs: list[Any] = label.tolist()
         else:
@@ -187,40 +176,20 @@ class LabelledArborescence(Arborescence):
             f"The relation of token {token} is {shown(name)}, not one of {known}{more}.", (f"{token}",)
         )
 
-    def label_of(self, codes: IntArray) -> Any:
-        """The label of numbers ``head * R + relation``, in the user's form.
-
-        Parameters
-        ----------
-        codes : ndarray of int
-            For each token ``head * R + relation``.
-
-        Returns
-        -------
-        ndarray of shape (n, 2), or list of pairs where relations have names
-        """
+    def _label_of(self, codes: IntArray) -> Any:
+        """Return the label of numbers ``head * R + relation``, in the user\'s form."""
         heads, relations = np.divmod(codes, self.n_labels)
         if self._names is None:
             return np.column_stack([heads, relations])
         return [(h, self._names[r]) for h, r in zip(heads.tolist(), relations.tolist(), strict=True)]
 
     def encode(self, label: Any, x: Any = None) -> FloatArray:
-        """The point of a label: arcs by relation, and the flow along them."""
+        """Return the point of a label: arcs by relation, and the flow along them."""
         n_tokens = None if x is None else cast("int", self.key(x)) - 1
-        return self.labelled_point(self.arcs(label, n_tokens))
+        return self._labelled_point(self._arcs(label, n_tokens))
 
-    def labelled_point(self, codes: IntArray) -> FloatArray:
-        """`encode` for arcs that are known to form a tree.
-
-        Parameters
-        ----------
-        codes : ndarray of int
-            For each token ``head * R + relation``.
-
-        Returns
-        -------
-        ndarray
-        """
+    def _labelled_point(self, codes: IntArray) -> FloatArray:
+        """Return the point of arcs that are known to form a tree."""
         R, heads = self.n_labels, codes // self.n_labels
         nodes, plain = len(codes) + 1, self.point(heads)
         z = np.zeros(nodes * nodes * (R - 1) + len(plain))
@@ -238,9 +207,9 @@ class LabelledArborescence(Arborescence):
             raise DeclarationError(f"A point with {point.size} entries is not one of a tree with {R} relations.")
         arcs = point[: nodes * nodes * R].reshape(nodes, nodes, R)
         if np.abs(arcs - np.rint(arcs)).max() < 1e-6:
-            return self.label_of(_codes(arcs))
+            return self._label_of(_codes(arcs))
         sizes = np.array([nodes], dtype=np.int64)
-        return self.label_of(
+        return self._label_of(
             best_arcs(np.ascontiguousarray(arcs).ravel(), sizes, R, self.single_root, self.projective)[0]
         )
 
@@ -269,7 +238,7 @@ class LabelledTreeAlgorithm(TreeAlgorithm):
         super().__init__(nodes, model)
         self.name += " with relations"
         self.n_labels = model.n_labels
-        self._labelled_point = model.labelled_point
+        self._labelled_point = model._labelled_point
 
     def _labelled(self, c: FloatArray) -> FloatArray | None:
         size = self.nodes * self.nodes * self.n_labels
@@ -316,7 +285,7 @@ class LabelledHeads(Heads):
     """The numbers ``head * R + relation`` of all tokens, one after the other."""
 
     def choices(self, label: Any, i: int) -> IntArray:
-        return cast("LabelledArborescence", self.model).arcs(label, int(self._sizes[i]) - 1)
+        return cast("LabelledArborescence", self.model)._arcs(label, int(self._sizes[i]) - 1)
 
     def stacked(self, flat: npt.NDArray[Any]) -> IntArray | None:
         R = cast("LabelledArborescence", self.model).n_labels
@@ -327,7 +296,7 @@ class LabelledHeads(Heads):
 
     def decode(self, labels: IntArray) -> list[Any]:
         model = cast("LabelledArborescence", self.model)
-        return [model.label_of(codes) for codes in super().decode(labels)]
+        return [model._label_of(codes) for codes in super().decode(labels)]
 
     def from_points(self, Z: Any) -> IntArray:
         model, R = self.model, self.width

@@ -22,7 +22,7 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["Matching", "OddSets", "WrongPartners"]
 
-#: Below 1 by so much the border of an odd set is too light.
+#: The border of an odd set is too light if it is below 1 by this much.
 _TOLERANCE = 1e-5
 
 
@@ -122,7 +122,7 @@ class Matching(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        What solves the programs; ``"auto"`` is HiGHS.
+        Solver of the programs; ``"auto"`` is HiGHS.
     integral : {"auto", "relax", "force"}
         As in `structopt.Oracle`. The LP relaxation with the odd sets is integral.
 

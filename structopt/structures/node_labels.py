@@ -86,7 +86,7 @@ class LabelCodec:
         return f"The entry of node {self.hierarchy.nodes[k]!r} is {label[k]}; a row over the nodes is 0/1."
 
     def _problem(self, nodes: IntArray, is_row: bool, closed: IntArray) -> str | None:
-        """What is wrong with the set `nodes`, whose ancestors complete it to `closed`."""
+        """Return what is wrong with the set `nodes`, whose ancestors complete it to `closed`."""
         h = self.hierarchy
         at_leaf = h.is_leaf[nodes]
         if not self.complete and (is_row or self.kind == "closure" or not at_leaf.all()):

@@ -97,7 +97,7 @@ class Rules(NamedTuple):
 
     @property
     def longest(self) -> float:
-        """Length of the longest sequence that the rules allow; inf where they allow a cycle."""
+        """Length of the longest sequence that the rules allow; inf if they allow a cycle."""
         reached = self.initial
         for length in range(len(reached) + 1):
             if not reached.any():
@@ -224,7 +224,7 @@ class PositionLoss(TaskLoss):
         return total / largest if self.normalize and largest > 0 else total
 
     def counted(self, size: int) -> FloatArray | None:
-        # A wrong position is one variable too many and one too few; other costs than 1 are no counts.
+        # A wrong position is one variable too many and one too few. Other costs than 1 do not count them.
         plain = not self.normalize and np.array_equal(self.costs, 1.0 - np.eye(self.n_states))
         return np.ones(size) if plain else None
 
@@ -279,7 +279,7 @@ def position_loss(loss: Any, n_states: int) -> TaskLoss:
             raise DeclarationError(f"loss must be 'hamming', 'normalized', costs or a TaskLoss, got {loss!r}.")
         return PositionLoss(n_states, normalize=True)
     if type(loss) is Hamming:
-        # On one-hot rows a wrong position is two wrong variables; what is meant is one wrong position.
+        # On one-hot rows a wrong position is two wrong variables, but counts once.
         return PositionLoss(n_states, loss.weights, loss.normalize)
     return loss if isinstance(loss, TaskLoss) else PositionLoss(n_states, loss)
 
@@ -395,7 +395,7 @@ class SequenceModel(Model):
         return _pair_numbers(self.n_states, n_positions(x))
 
     def forbid(self, pair: FloatArray, first: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Scores of transitions (S, S) and of first states, -inf where the rules forbid."""
+        """Return scores of transitions (S, S) and of first states, -inf for what the rules forbid."""
         steps = np.where(self.rules.transitions, pair.reshape(self.n_states, self.n_states), -np.inf)
         return steps, np.where(self.rules.initial, 0.0 if first is None else first, -np.inf)
 

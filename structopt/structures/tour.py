@@ -21,7 +21,7 @@ from structopt.space.compiled import FloatArray
 
 __all__ = ["Subtours", "Tour", "WrongEdges"]
 
-#: Below 2 by so much a cut of a tour's relaxation is too small.
+#: A cut of a tour's relaxation is too small if it is below 2 by this much.
 _TOLERANCE = 1e-5
 
 
@@ -103,7 +103,7 @@ class Tour(Model):
     intercept : bool
         Append the constant 1 to the features.
     solver : str, path or Backend
-        What solves the programs; ``"auto"`` is HiGHS.
+        Solver of the programs; ``"auto"`` is HiGHS.
     integral : {"auto", "relax", "force"}
         As in `structopt.Oracle`; ``"relax"`` trains over the subtour relaxation.
 
@@ -243,7 +243,7 @@ def _by_largest(used: FloatArray, directed: bool) -> FloatArray:
         out_left[i] -= 1
         in_left[j] -= 1
         part[part == part[j]] = part[i]
-    # What is left are the two ends of one path.
+    # The two ends of one path are left.
     i = int(np.flatnonzero(out_left)[0])
     j = int(np.flatnonzero(in_left)[-1])
     chosen[(i, j) if directed else (min(i, j), max(i, j))] = 1.0

@@ -88,7 +88,7 @@ def test_least_absolute_risk_on_a_network(rng, signed):
     truths = rng.dirichlet(np.ones(4), size=12) @ PATHS
     w = rng.normal(0.1, 0.2, size=12) if signed else rng.dirichlet(np.ones(12))
     flow, least = model.least_absolute_risk(w, truths)
-    assert model.complaint(flow) is None
+    assert model._complaint(flow) is None
     assert w @ np.abs(flow - truths).sum(axis=1) == pytest.approx(least, abs=1e-6)
     for f in np.vstack([rng.dirichlet(np.full(4, 0.5), size=100) @ PATHS, truths, PATHS]):
         assert w @ np.abs(f - truths).sum(axis=1) >= least - 1e-6

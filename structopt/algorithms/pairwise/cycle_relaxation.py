@@ -9,7 +9,7 @@ are violated by 1, and what a pivot gains is what the triangle can move: a pair 
 along two that want to be equal (capacities), as in a flow, until one of the three is used up. So a violation counts
 by the smallest of the three amounts that are left; 40 % fewer pivots than by the largest violation.
 
-A model of which the relaxation is tight ends at 0: the label is then proved best.
+If the relaxation is tight, the value ends at 0, and the label is proved best.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["MOST_OPEN", "metric_polytope", "tighten_rows"]
 
 #: Labels that roof duality leaves open, above which a sparse simplex method is quicker (20: 210 variables).
 MOST_OPEN = 20
-#: Of these labels the best is found by listing them all, of more by single flips.
+#: Labels up to which the best start is found by listing all; beyond, single flips improve one.
 _LISTED = 14
 #: Violation of a triangle and pivot that count as none; gap, relative to the coefficients, that counts as closed.
 _NONE, _CLOSED = 1e-9, 1e-9
 #: Pivots without progress after which the first column enters (Bland's rule), and pivots per variable.
 _STALLED, _PIVOTS = 30, 40
-#: What a triangle can move counts by at least this share of the mean coefficient.
+#: A triangle counts as if it could move at least this share of the mean coefficient.
 _LEAST_MOVE = 0.01
 
 

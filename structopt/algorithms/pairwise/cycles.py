@@ -84,7 +84,7 @@ def violated_cycles(edge_at: IntArray, x: FloatArray, limit: float) -> tuple[Int
             steps += 1
             u = before[u]
         path[steps] = u
-        # Where a node is met in both copies first, the part in between is a cycle without repetitions.
+        # If a node is met in both copies first, the part in between is a cycle without repetitions.
         seen[:] = -1
         first, last = 0, steps
         for k in range(steps + 1):

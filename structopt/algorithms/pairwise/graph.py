@@ -57,7 +57,7 @@ class PairwiseGraph:
         ptr, slot_i, slot_j = adjacency(n, self.i, self.j)
         self._ptr = np.concatenate((ptr, ptr[1:] + np.int32(2 * m)))
         self._edges = np.stack((self.i, self.j, slot_i, slot_j), axis=1)
-        # What cold calls hand to the kernels in place of a warm state.
+        # Cold calls pass these to the kernels in place of a warm state.
         self._no_state = (np.empty((0, 0), np.int64), np.empty((0, 0), np.bool_), np.empty(0, np.int64))
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class PairwiseGraph:
         return HalfLabels.of(twice, P >= 0.0), values
 
     def scores_of(self, labels: HalfLabels, unary: FloatArray, pair: FloatArray) -> FloatArray:
-        """The objectives ``unary`` (B, n_labels) and ``pair`` (B, n_edges) at B labels."""
+        """Return the objectives ``unary`` (B, n_labels) and ``pair`` (B, n_edges) at B labels."""
         U, P = self._matrices(unary, pair, one_for_all=True)
         values = np.empty(len(U))
         half_scores(self._ptr, *self._slots, labels.twice, labels.attracts, labels.objective, U, P, values)
@@ -142,7 +142,7 @@ class PairwiseGraph:
 
     @cached_property
     def _slots(self) -> tuple[Any, Any]:
-        """The edge of every slot of the labels, and the label at its other end."""
+        """Edge of every slot of the labels, and the label at its other end."""
         edge, end = slot_ends(2 * self.n_edges, self._edges)
         return edge, end
 
@@ -156,7 +156,7 @@ class PairwiseGraph:
         n_jobs: int,
         Z: FloatArray,
     ) -> tuple[npt.NDArray[np.int8], FloatArray]:
-        """Labels, as ``2 y``, and values of all rows; their points into Z if it has columns."""
+        """Return labels, as ``2 y``, and values of all rows; write their points into Z if it has columns."""
         B = U.shape[0]
         rows = np.arange(B) if owner is None else owner
         if state is not None:
@@ -193,7 +193,7 @@ class PairwiseGraph:
     def solve_exact(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000
     ) -> tuple[FloatArray, float, bool]:
-        """The best 0/1 label, its value, and whether that is proved.
+        """Return the best 0/1 label, its value, and whether it is proved best.
 
         Up to 16 labels are enumerated; more are searched with at most ``node_limit`` relaxations. If that does not
         suffice the label is the best one met: a start for a MIP solver.
@@ -209,7 +209,7 @@ class PairwiseGraph:
     def solve_exact_batch(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, node_limit: int = 2000, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """`solve_exact` for every row of ``unary`` (B, n_labels) and ``pair`` (B, n_edges)."""
+        """Return `solve_exact` for every row of ``unary`` (B, n_labels) and ``pair`` (B, n_edges)."""
         U, P = self._matrices(unary, pair)
         Y, values, proved = self._exact(U, P, node_limit, n_jobs)
         _refuse_rows(U, P, values)
@@ -218,7 +218,7 @@ class PairwiseGraph:
     def _exact(
         self, U: FloatArray, P: FloatArray, node_limit: int, n_jobs: int
     ) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Labels, values (NaN where a coefficient is not finite) and proofs of the rows of U and P."""
+        """Return labels, values and proofs of the rows of U and P; a value is NaN if a coefficient is not finite."""
         B = U.shape[0]
         Y, values, proved = np.empty((B, self.n_labels)), np.empty(B), np.ones(B, np.bool_)
 
@@ -240,10 +240,10 @@ class PairwiseGraph:
         g_const: npt.ArrayLike,
         n_jobs: int = 1,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The 0/1 label with the largest ``h(y) g(y)`` for every row of ``h_unary`` and ``g_unary``, by enumeration.
+        """Return the 0/1 label with the largest ``h(y) g(y)`` for every row of ``h_unary`` and ``g_unary``.
 
         Exact slack rescaling in one call, with h = 1 + margin error and g = loss >= 0. The rows share the pair
-        coefficients of h, and g has none. Returns the labels (B, n_labels) and their h and g.
+        coefficients of h; g has no pairs. Returns the labels (B, n_labels) and their h and g.
         """
         U, G = floats(h_unary, "h_unary", 2), floats(g_unary, "g_unary", 2)
         c = self._vector(h_pair, self.n_edges, "h_pair")
@@ -276,7 +276,7 @@ class PairwiseGraph:
         g_pair: npt.ArrayLike,
         g_const: float,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The 0/1 labels whose point (h, g) is not dominated: (F, n_labels), and their h (falling) and g.
+        """Return the 0/1 labels whose point (h, g) is not dominated: (F, n_labels), and their h (falling) and g.
 
         The argmax of every psi(h, g) that falls in neither argument is among them. At most 20 labels.
         """
@@ -324,7 +324,7 @@ class PairwiseGraph:
     def _matrices(
         self, unary: npt.ArrayLike, pair: npt.ArrayLike, one_for_all: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Coefficients as kernels take them; with `one_for_all` pairs that all rows share are one row, not copies."""
+        """Return coefficients as kernels take them; with `one_for_all`, pairs that all rows share are one row."""
         U = floats(unary, "unary", 2)
         n_rows = len(U)
         if one_for_all and isinstance(pair, np.ndarray) and pair.ndim == 2 and not pair.strides[0]:
@@ -346,7 +346,7 @@ class PairwiseGraph:
         g_pair: npt.ArrayLike,
         g_const: float,
     ) -> tuple[FloatArray, FloatArray, float, FloatArray, FloatArray, float]:
-        """Two pairwise functions as the enumeration takes them: fields, matrix of couplings, constant."""
+        """Return two pairwise functions as the enumeration takes them: fields, matrix of couplings, constant."""
         n = self.n_labels
         if n > MAX_LABELS:
             raise DeclarationError(
@@ -361,7 +361,7 @@ class PairwiseGraph:
 
 
 def _values(Y: Any, unary: Any, coupling: Any, const: float) -> Any:
-    """A pairwise function at one label or at each row of many."""
+    """Return a pairwise function at one label or at each row of many."""
     return const + Y @ unary + 0.5 * ((Y @ coupling) * Y).sum(axis=-1)
 
 

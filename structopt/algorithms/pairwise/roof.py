@@ -6,7 +6,7 @@ The network has the nodes ``v`` (label v is 1) and ``n + v`` (label v is 0). An 
 owns slot ``q`` at ``i`` and slot ``r`` at ``j``; the copies of both at the complements are ``q + D`` and ``r + D``
 with ``D`` twice the number of edges. Only where a slot leads depends on the sign of the coupling.
 
-Ties follow one rule, whatever the flow. Labels that differ between optimal answers stay at 1/2 (``fewest=False``), or
+Ties follow one rule, for every flow. Labels that differ between optimal answers stay at 1/2 (``fewest=False``), or
 (``fewest=True``) the answer is the lexicographically smallest of the half-integral optima with the fewest halves.
 """
 
@@ -102,7 +102,7 @@ def decide_labels(
 def reduced_graph(n: int, ptr: Any, edge: Any, end: Any, unary: Any, pair: Any, y2: Any, free: Any, count: int) -> Any:
     """The model of the labels that `decide_labels` left: row pointers, edges, unary and pair coefficients.
 
-    Those of value 1 add their couplings to the coefficients of their neighbours; those of value 0 go.
+    Labels of value 1 add their couplings to the coefficients of their neighbours; labels of value 0 go.
     """
     number = np.full(n, -1, np.int32)
     n_edges = 0
