@@ -120,12 +120,11 @@ def fast_algorithm(
 
 
 def _with_zeros(structure: Structure, record: GroupForest) -> Structure:
-    """Give the record the copies and the columns that are fixed to 0: tables of costs are then taken as they are."""
-    zero = structure.fixed_values == 0.0
-    unused = np.concatenate([structure.fixed_columns[zero], structure.copies[0]])
-    columns = np.union1d(structure.columns, unused)
+    """Give the record the columns that follow or are fixed to 0: tables of costs are then taken as they are."""
+    zero, dependent = structure.fixed_values == 0.0, structure.dependent
+    unused = structure.fixed_columns[zero]
+    columns = np.union1d(structure.columns, unused if dependent is None else np.append(unused, dependent.columns))
     place = np.append(np.searchsorted(columns, structure.columns), -1)  # -1 stands for no variable
-    dependent = structure.dependent
     if dependent is not None:
         data, indices, indptr = dependent.matrix.data, place[dependent.matrix.indices], dependent.matrix.indptr
         shape = (len(dependent.columns), columns.size)

@@ -60,7 +60,8 @@ ORACLES = {
         lambda: so.Oracle(budget(), "highs"), {"solver": Q.ARGMAX | BY_SOLVER, "diagram": Q.SUMS | Q.SAMPLE}
     ),
     "recognised": (
-        lambda: so.Oracle(assignment()), {"recognised": Q.ARGMAX, "solver": BY_SOLVER, "list": Q.SUMS | Q.SAMPLE}
+        lambda: so.Oracle(assignment()),
+        {"recognised": Q.ARGMAX | Q.K_BEST | Q.OUTSIDE, "solver": Q.SIDE_ROWS, "list": Q.SUMS | Q.SAMPLE},
     ),
     "relaxed": (
         lambda: so.Oracle(assignment(), integral="relax"), {"recognised": Q.ARGMAX, "solver": Q.SIDE_ROWS}

@@ -17,10 +17,12 @@ patch("front_of_a_product_is_cut_off", "algorithms", "algorithms/product.py",
 patch("embedding_forgets_its_fixed_part", "algorithms", "algorithms/embedding.py",
       "own = self._algorithm.front_plan(self.free(G), g_const + self.constant(G))",
       "own = self._algorithm.front_plan(self.free(G), g_const)")
-patch("embedding_forgets_costs_of_copies", "algorithms", "algorithms/embedding.py",
-      "np.add.at(free.T, self._originals, C.T[self._copies])", "pass")
-patch("copy_of_a_variable_stays_zero", "algorithms", "algorithms/embedding.py",
-      "Z[:, self._copies] = values[:, self._originals]", "pass")
+patch("costs_of_columns_that_follow_are_lost", "algorithms", "algorithms/embedding.py",
+      "free[i, column[q]] += value[q] * C[i, names[j]]", "free[i, column[q]] += 0.0 * C[i, names[j]]")
+patch("columns_that_follow_stay_constant", "algorithms", "algorithms/embedding.py",
+      "Z[i, names[j]] += value[q] * free[i, column[q]]", "Z[i, names[j]] += 0.0 * free[i, column[q]]")
+patch("bounds_of_columns_that_follow_are_not_implied", "algorithms", "recognize/dependent.py",
+      "entry = entry[_bounds_are_implied(form, entry)] if entry.size else entry", "entry = entry[:]")
 patch("first_step_of_a_chain_is_not_looked_at", "algorithms", "algorithms/chain/algorithm.py",
       "if T > 2 and (forbidden[1:] == forbidden[1:2]).all() and (forbidden[:1, first] == forbidden[1:2, first]).all():",
       "if T > 2 and (forbidden[1:] == forbidden[1:2]).all():")
