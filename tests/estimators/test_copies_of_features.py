@@ -27,7 +27,9 @@ def mapped(tmp_path, dtype="float64", fortran_order=False):
 
 def fitted_peak(peak_bytes, estimator, X, labels):
     """The largest number of float64 matrices of the shape of X during a fit."""
-    estimator.fit(np.array(X[:50, :20]), labels[:50])  # compiles the kernels
+    small = np.array(X[:50, :20], order="F" if X.flags.f_contiguous else "C")
+    small.flags.writeable = X.flags.writeable
+    estimator.fit(small, labels[:50])  # compiles the kernels
     return peak_bytes(lambda: estimator.fit(X, labels)) / (8 * X.size)
 
 

@@ -141,8 +141,8 @@ def test_hierarchical_estimators_number_examples_as_the_data_set_does():
             return so.losses.TaskLoss.linear_batch(self, truths)
 
     class Svm(so.HierarchicalSVM):
-        def _model(self):
-            model = super()._model()
+        def _model(self, constant):
+            model = super()._model(constant)
             return so.structures.HierarchicalLabels(model.hierarchy, self.kind, loss=OneForNode1())
 
     y = ["c", "b", "c", "b", "c", "a"]

@@ -87,15 +87,7 @@ def test_each_way_to_an_answer():
     assert answer_by_free_queries(free, (1.0, 1.1), between(0.9, 1.1), lambda bound: bound > 6.0).decided
 
 
-def forest(rng: np.random.Generator, n: int) -> so.LabelSpace:
-    space = so.LabelSpace("forest")
-    y = space.binary("y", n)
-    child = np.arange(1, n)
-    space.subject_to(y[child] <= y[np.array([int(rng.integers(0, c)) for c in child])])
-    return space
-
-
-def pairwise(rng: np.random.Generator, n: int) -> so.LabelSpace:
+def pairwise(n: int) -> so.LabelSpace:
     space = so.LabelSpace("pairwise")
     y = space.binary("y", n)
     i, j = np.triu_indices(n, 1)
@@ -104,12 +96,12 @@ def pairwise(rng: np.random.Generator, n: int) -> so.LabelSpace:
     return space
 
 
-def random_plane(seed: int, declare) -> tuple[Plane, np.ndarray, np.ndarray]:
+def random_plane(seed: int) -> tuple[Plane, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    space = declare(rng, 8 if declare is forest else 4)
+    space = pairwise(4)
     labels = space.enumerate()
     truth, score = labels[rng.integers(len(labels))], rng.normal(size=space.n_variables)
-    counted = np.arange(space.n_variables) < (8 if declare is forest else 4)
+    counted = np.arange(space.n_variables) < 4
     weight = counted * (1.0 if seed % 2 else rng.uniform(0.3, 2.0, space.n_variables))
     coef = weight * (1.0 - 2.0 * truth)
     plane = Product().plane(so.Oracle(space), score, (coef, float(weight @ truth)), truth)
@@ -117,12 +109,11 @@ def random_plane(seed: int, declare) -> tuple[Plane, np.ndarray, np.ndarray]:
     return plane, np.array([p.h for p in points]), np.array([p.g for p in points])
 
 
-@pytest.mark.parametrize("declare", [forest, pairwise])
-def test_angular_needs_fewer_programs(declare):
+def test_angular_needs_fewer_programs():
     programs, queries = {True: 0, False: 0}, {True: 0, False: 0}
     for seed in range(6):
         for tries in programs:
-            plane, h, g = random_plane(seed, declare)
+            plane, h, g = random_plane(seed)
             if not tries:
                 plane._tries_free_calls = lambda lam, ties: False
             result = search.angular(plane, rtol=0)
@@ -140,7 +131,7 @@ def test_angular_needs_fewer_programs(declare):
 
 def test_worth_bounds_the_best_label():
     """An angle whose free bound is too low is closed by a single free query."""
-    plane, h, g = random_plane(3, forest)
+    plane, h, g = random_plane(3)
     lam = 1.0
     best = (h + g).max()
     free = plane.query(lam)

@@ -124,7 +124,7 @@ def test_absolute_risk_of_flows_against_the_mixed_integer_program(seed, positive
     found = program.minimize(weights)
     _, risk = model.least_absolute_risk(weights, Y)
     at_found = float(weights @ np.abs(found.z - Y).sum(axis=1))
-    assert model.complaint(found.z) is None
+    assert model.space().contains(found.z)
     assert found.value == pytest.approx(at_found, abs=1e-9)
     assert found.bound <= risk + 1e-6
     assert found.value == pytest.approx(risk, rel=1e-5, abs=1e-5)
@@ -147,7 +147,7 @@ def test_flows_under_both_losses():
         by_definition = est.weights(new) @ (np.abs(grid[:, None, :] - Y[None]) ** power).sum(axis=2).T
         assert (found.bound <= by_definition.min(axis=1) + 1e-7).all()
         assert (found.risk <= by_definition.min(axis=1) * (1 + 2e-3)).all()
-        assert all(model.complaint(f) is None for f in est.predict(new))
+        assert all(model.space().contains(f) for f in est.predict(new))
         assert -est.score(X, Y) == pytest.approx(
             np.mean([model.task_loss.value(f, y) for f, y in zip(est.predict(X), Y, strict=True)])
         )
