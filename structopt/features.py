@@ -147,55 +147,51 @@ class Term(ABC):
         """
         return table.reshape(shape)
 
-    def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
-        """`fold` for the points of a whole data set with one space: ``(n, size)`` to ``(n R, K)``, maybe sparse.
+    def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        """`fold` for examples with one label space: ``(n, *shape)`` to ``(n, R, K)``.
+
+        A subclass may override it, and `unfold_batch`, with array operations. They are loops unless `unfold` is
+        inherited.
 
         Parameters
         ----------
+        inputs : sequence
+            Their inputs.
         blocks : ndarray
-            Values of the block's variables, a row for each example.
-        columns : int
+            Values of the block's variables, for each example.
 
         Returns
         -------
-        csr_array
+        ndarray
         """
-        return blocks.reshape(-1, columns)
+        if self._keeps_entries:
+            return blocks.reshape(len(blocks), -1, self.n_columns(blocks.shape[1:]))
+        return np.array([self.fold(inputs[i], block) for i, block in enumerate(blocks)])
 
-    def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
-        """`unfold` for a whole data set with one space: ``(n R, K)`` to ``(n, size)``.
+    def unfold_batch(self, inputs: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """`unfold` for examples with one label space: ``(n, R, K)`` to ``(n, size)``.
 
         Parameters
         ----------
-        table : ndarray
-            Numbers for the rows and columns of all examples.
-        n : int
-            Number of examples.
-        size : int
+        inputs : sequence
+            Their inputs.
+        tables : ndarray
+            A number for each row and column, for each example.
+        shape : tuple of int
             Of the block.
 
         Returns
         -------
         ndarray
         """
-        return table.reshape(n, size)
-
-    def _fold_alike(self, X: Sequence[Any], blocks: FloatArray) -> FloatArray:
-        """Return `fold` of examples with one label space: ``(n, *shape)`` to ``(n, R, K)``."""
-        if self._keeps_entries:
-            return blocks.reshape(len(blocks), -1, self.n_columns(blocks.shape[1:]))
-        return np.array([self.fold(x, block) for x, block in zip(X, blocks, strict=True)])
-
-    def _unfold_alike(self, X: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        """Return `unfold` of examples with one label space: ``(n, R, K)`` to ``(n, size)``."""
         if self._keeps_entries:
             return tables.reshape(len(tables), -1)
-        return np.array([self.unfold(x, table, shape).ravel() for x, table in zip(X, tables, strict=True)])
+        return np.array([self.unfold(inputs[i], table, shape).ravel() for i, table in enumerate(tables)])
 
     @property
     def _keeps_entries(self) -> bool:
         """Whether the scores of the variables are the entries of the table, in their order."""
-        return type(self).unfold is Term.unfold
+        return type(self).unfold is Term.unfold and type(self).fold is Term.fold
 
     def __repr__(self) -> str:
         parts = [f"field={self.field!r}"] if self.field is not None else []
@@ -240,15 +236,20 @@ class Linear(Term):
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return super().unfold(x, table if self.factor is None else table.ravel() * self.factor, shape)
 
-    def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
-        return super().fold_rows(blocks, columns) if self.factor is None else blocks * self.factor
+    def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        if self.factor is None or type(self).fold is not Linear.fold:
+            return super().fold_batch(inputs, blocks)
+        return blocks.reshape(len(blocks), 1, -1) * self.factor
 
-    def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
-        return super().unfold_rows(table, n, size) if self.factor is None else table * self.factor
+    def unfold_batch(self, inputs: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        if self.factor is None or type(self).unfold is not Linear.unfold:
+            return super().unfold_batch(inputs, tables, shape)
+        return tables.reshape(len(tables), -1) * self.factor
 
     @property
     def _keeps_entries(self) -> bool:
-        return self.factor is None and type(self).unfold is Linear.unfold
+        inherited = type(self).unfold is Linear.unfold and type(self).fold is Linear.fold
+        return self.factor is None and inherited
 
     def n_rows(self, shape: tuple[int, ...]) -> int | None:
         return 1
@@ -356,42 +357,32 @@ class Tied(Term):
         size = int(np.prod(shape, dtype=np.int64))
         return table.ravel()[self.index(x, size)].reshape(shape)
 
-    def fold_rows(self, blocks: FloatArray, columns: int) -> Any:
-        if self._index is None:
-            return blocks
-        sums = np.zeros((len(blocks), columns))
-        _add_columns(np.ascontiguousarray(blocks, dtype=np.float64), self.index(None, blocks.shape[1]), sums)
-        return sums
-
-    def unfold_rows(self, table: FloatArray, n: int, size: int) -> FloatArray:
-        return table if self._index is None else table[:, self.index(None, size)]
-
-    def _common_index(self, X: Sequence[Any]) -> npt.NDArray[np.intp] | None:
+    def _common_index(self, inputs: Sequence[Any]) -> npt.NDArray[np.intp] | None:
         """Return the index of all inputs if it is one array, otherwise None."""
         if not callable(self._index):
             known: npt.NDArray[np.intp] | None = self._index
             return known
-        given = self._index(X[0])
-        if any(self._index(x) is not given for x in X[1:]):
+        given = self._index(inputs[0])
+        if any(self._index(inputs[i]) is not given for i in range(1, len(inputs))):
             return None
         return _weight_numbers(given, self._n_weights)
 
-    def _fold_alike(self, X: Sequence[Any], blocks: FloatArray) -> FloatArray:
-        index, flat = self._common_index(X), blocks.reshape(len(blocks), -1)
+    def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        index, flat = self._common_index(inputs), blocks.reshape(len(blocks), -1)
         if self._index is None:
             return flat[:, None]
         if index is None or index.shape != flat.shape[1:]:
-            return super()._fold_alike(X, blocks)
+            return super().fold_batch(inputs, blocks)
         sums = np.zeros((len(flat), 1, self.n_columns(blocks.shape[1:])))
         _add_columns(np.ascontiguousarray(flat, dtype=np.float64), index, sums[:, 0])
         return sums
 
-    def _unfold_alike(self, X: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        index, flat = self._common_index(X), tables.reshape(len(tables), -1)
+    def unfold_batch(self, inputs: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        index, flat = self._common_index(inputs), tables.reshape(len(tables), -1)
         if self._index is None:
             return flat
         if index is None or index.size != math.prod(shape):
-            return super()._unfold_alike(X, tables, shape)
+            return super().unfold_batch(inputs, tables, shape)
         return flat[:, index]
 
 

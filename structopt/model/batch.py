@@ -182,9 +182,7 @@ class Batch:
 
     def _joint_of_points(self, Z: FloatArray) -> FloatArray:
         """``sum_i joint(x_i, Z_i)`` of few variables and dense feature rows."""
-        space, parts = self.model.space(), []
-        for (name, term), rows, columns in zip(self.model.features.items(), self.rows, self.columns, strict=True):
-            parts.append((term.fold_rows(Z[:, space[name].slice], columns).T @ rows).ravel())
+        parts = [(self.data.fold_blocks(t, Z).T @ rows).ravel() for t, rows in enumerate(self.rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     # ---- labels ----------------------------------------------------------------------------------

@@ -350,9 +350,8 @@ class PointCodec(BatchCodec[Any]):
         if not self._are_points(labels) or labels.shape[1] > _FEW_VARIABLES or not fits:
             return None
         total, space = np.zeros(self.n), data.model.space()
-        for (name, term), table in zip(data.model.features.items(), tables, strict=True):
-            block = space[name]
-            total += np.einsum("ij,ij->i", term.unfold_rows(table, self.n, block.size), labels[:, block.slice])
+        for t, (name, table) in enumerate(zip(data.model.features, tables, strict=True)):
+            total += np.einsum("ij,ij->i", data.unfold(t, table), labels[:, space[name].slice])
         return total
 
     def _are_points(self, labels: Any) -> bool:
@@ -372,14 +371,8 @@ class PointCodec(BatchCodec[Any]):
         """Add the parts of points, or of their differences to others."""
         if not self._are_points(labels):
             return False
-        data = self.data
-        name, term = list(data.model.features.items())[t]
-        own = data.model.space()[name].slice
-        block = labels[:, own] if truth is None else labels[:, own] - truth[:, own]
-        parts = term.fold_rows(block, data.columns[t])
-        if sp.issparse(parts):
-            return False
-        factors = weights if len(parts) == self.n else np.repeat(weights, len(parts) // self.n)
+        parts = self.data.fold_blocks(t, labels if truth is None else labels - truth)
+        factors = weights if len(parts) == self.n else np.repeat(weights, np.diff(self.data.starts[t]))
         if len(out) < len(parts):
             out += factors @ parts
         else:

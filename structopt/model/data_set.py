@@ -166,13 +166,12 @@ class DataSet:
         if not self.model.fixed:
             return [self.costs_of(i, tables) for i in range(self.n)]
         space = self.model.space()
-        (only, *rest) = self.model.features.items()
-        if not rest and space[only[0]].size == space.n_variables:
-            return only[1].unfold_rows(np.asarray(tables[0], dtype=np.float64), self.n, space.n_variables)
+        (only, *rest) = self.model.features
+        if not rest and space[only].size == space.n_variables:
+            return self.unfold(0, np.asarray(tables[0], dtype=np.float64))
         costs = np.zeros((self.n, space.n_variables))
-        for (name, term), table in zip(self.model.features.items(), tables, strict=True):
-            block = space[name]
-            costs[:, block.slice] = term.unfold_rows(table, self.n, block.size)
+        for t, (name, table) in enumerate(zip(self.model.features, tables, strict=True)):
+            costs[:, space[name].slice] = self.unfold(t, table)
         return costs
 
     def costs_of_some(self, some: IntArray, tables: Sequence[FloatArray]) -> FloatArray:
@@ -192,19 +191,53 @@ class DataSet:
         if self.model.fixed:
             costs: FloatArray = self.costs(tables)
             return costs if len(some) == self.n else costs[some]
-        if not self._has_equal_tables(some):
-            return np.array([self.costs_of(i, tables) for i in some.tolist()])
-        X = [self.input(i) for i in some.tolist()]
-        space = self.model.space(X[0])
+        space = self.model.space(self.input(int(some[0])))
         found = np.zeros((len(some), space.n_variables))
-        for (name, term), table, start in zip(self.model.features.items(), tables, self.starts, strict=True):
-            rows = start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])
-            found[:, space[name].slice] = term._unfold_alike(X, table[rows], space[name].shape)
+        for t, (name, table) in enumerate(zip(self.model.features, tables, strict=True)):
+            found[:, space[name].slice] = self.unfold(t, table, some)
         return found
 
-    def _has_equal_tables(self, some: IntArray) -> bool:
-        """Return whether the examples have the same number of feature rows, term by term."""
-        return all(np.ptp(start[some + 1] - start[some]) == 0 for start in self.starts)
+    def unfold(self, t: int, table: FloatArray, some: IntArray | None = None) -> FloatArray:
+        """Return the scores of a term's parts as coefficients of its block, for examples with one space (None: all)."""
+        name, term = list(self.model.features.items())[t]
+        inputs = _Inputs(self, some)
+        shape = (self.model.space() if self.model.fixed else self.model.space(inputs[0]))[name].shape
+        if self._has_equal_tables(t, some):
+            return term.unfold_batch(inputs, self._tables_of(t, table, some), shape)
+        start = self.starts[t]
+        owner = range(self.n) if some is None else some.tolist()
+        own = [table[start[i] : start[i + 1]] for i in owner]
+        return np.array([term.unfold(inputs[k], scores, shape).ravel() for k, scores in enumerate(own)])
+
+    def _tables_of(self, t: int, table: FloatArray, some: IntArray | None) -> FloatArray:
+        """Return the tables of examples with equally many rows, one below the other, as an array of three axes."""
+        n, start = self.n if some is None else len(some), self.starts[t]
+        if some is None:
+            return table.reshape(n, len(table) // n, table.shape[1])
+        found: FloatArray = table[start[some][:, None] + np.arange(start[some[0] + 1] - start[some[0]])]
+        return found
+
+    def fold_blocks(self, t: int, points: FloatArray, some: IntArray | None = None) -> FloatArray:
+        """Return the parts of a term of points of one space (None: of all examples), one table below the other."""
+        name, term = list(self.model.features.items())[t]
+        inputs = _Inputs(self, some)
+        block = (self.model.space() if self.model.fixed else self.model.space(inputs[0]))[name]
+        blocks = points[:, block.slice].reshape(len(points), *block.shape)
+        if self._has_equal_tables(t, some):
+            return term.fold_batch(inputs, blocks).reshape(-1, self.columns[t])
+        return np.concatenate([term.fold(inputs[i], own) for i, own in enumerate(blocks)])
+
+    def _has_equal_tables(self, t: int, some: IntArray | None) -> bool:
+        """Return whether the examples (None: all) have the same number of feature rows for a term."""
+        if self._all_equal[t] or some is None:
+            return self._all_equal[t]
+        start = self.starts[t]
+        return bool(np.ptp(start[some + 1] - start[some]) == 0)
+
+    @cached_property
+    def _all_equal(self) -> list[bool]:
+        """Whether all examples have the same number of feature rows, for each term."""
+        return [bool(np.ptp(np.diff(start)) == 0) for start in self.starts]
 
     def costs_of(self, i: int, tables: Sequence[FloatArray]) -> FloatArray:
         """Objective coefficients of the variables of one example."""
@@ -237,23 +270,17 @@ class DataSet:
 
     def fold(self, Z: Any, examples: Sequence[int]) -> list[sp.csr_array]:
         """Points of some examples, one after the other, as part tables."""
-        terms = list(self.model.features.items())
+        which, n_terms = np.asarray(examples, dtype=np.int64), len(self.columns)
         if self.model.fixed:
-            space, together = self.model.space(), Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-            return [
-                part_table(term.fold_rows(together[:, space[name].slice], columns))
-                for (name, term), columns in zip(terms, self.columns, strict=True)
-            ]
-        which = np.asarray(examples, dtype=np.int64)
-        parts: list[list[Any]] = [[None] * len(which) for _ in terms]
+            points = Z.toarray() if sp.issparse(Z) else np.asarray(Z)
+            return [part_table(self.fold_blocks(t, points, which)) for t in range(n_terms)]
+        parts: list[list[Any]] = [[None] * len(which) for _ in range(n_terms)]
         for members in self._alike(which):
-            X = [self.input(i) for i in which[members].tolist()]
-            space, points = self.model.space(X[0]), np.array([np.asarray(Z[k]) for k in members.tolist()])
-            equal = self._has_equal_tables(which[members])
-            for (name, term), found in zip(terms, parts, strict=True):
-                blocks = points[:, space[name].slice].reshape(len(X), *space[name].shape)
-                folded = term._fold_alike(X, blocks) if equal else [*map(term.fold, X, blocks)]
-                for k, table in zip(members.tolist(), folded, strict=True):
+            points = np.array([np.asarray(Z[k]) for k in members.tolist()])
+            sizes = [np.diff(start)[which[members]] for start in self.starts]
+            for t, found in enumerate(parts):
+                tables = np.split(self.fold_blocks(t, points, which[members]), np.cumsum(sizes[t])[:-1])
+                for k, table in zip(members.tolist(), tables, strict=True):
                     found[k] = table
         return [part_table(np.concatenate(found)) for found in parts]
 
@@ -270,6 +297,19 @@ class DataSet:
         for number, group in enumerate(self.same_space):
             numbers[group] = number
         return numbers
+
+
+class _Inputs(Sequence[Any]):
+    """The inputs of some examples of a data set (None: all), taken when they are needed."""
+
+    def __init__(self, data: DataSet, some: IntArray | None) -> None:
+        self._data, self._some = data, some
+
+    def __len__(self) -> int:
+        return self._data.n if self._some is None else len(self._some)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._data.input(i if self._some is None else int(self._some[i]))
 
 
 def _largest(values: Any) -> float:

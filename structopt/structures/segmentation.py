@@ -572,11 +572,11 @@ class SegmentTable(Term):
     def unfold(self, x: Any, table: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         return np.asarray(self._cover(x) @ table)
 
-    def _fold_alike(self, X: Sequence[Any], blocks: FloatArray) -> FloatArray:
-        return _times_each(self._cover(X[0]).T, blocks)
+    def fold_batch(self, inputs: Sequence[Any], blocks: FloatArray) -> FloatArray:
+        return _times_each(self._cover(inputs[0]).T, blocks)
 
-    def _unfold_alike(self, X: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-        return _times_each(self._cover(X[0]), tables).reshape(len(tables), -1)
+    def unfold_batch(self, inputs: Sequence[Any], tables: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        return _times_each(self._cover(inputs[0]), tables).reshape(len(tables), -1)
 
     def __repr__(self) -> str:
         kind = "mean" if self.mean else "sum"

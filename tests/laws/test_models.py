@@ -50,6 +50,28 @@ class Late(L.TaskLoss):
         return float(coef @ np.asarray(y, dtype=float).ravel() + const)
 
 
+class Backwards(so.features.Term):
+    """Variable j of n has the weights of row n - 1 - j, and only `fold` and `unfold` say so."""
+
+    def n_columns(self, shape):
+        return int(np.prod(shape))
+
+    def fold(self, x, block):
+        return block.ravel()[::-1][None]
+
+    def unfold(self, x, table, shape):
+        return table.ravel()[::-1].reshape(shape)
+
+
+def own_features():
+    """A term of a user, and tied weights that depend on the input, over one space for all inputs."""
+    space = so.LabelSpace("tags")
+    y, mark = space.binary("y", 3), space.binary("mark", 2)
+    space.subject_to(y.sum() <= 2, mark[0] <= y[0])
+    tied = so.features.Tied(lambda x: np.array([0, 1 + int(np.sum(x) > 0)]), 3)
+    return so.Model(space, {"y": Backwards(), "mark": tied}, {"y": L.Hamming(), "mark": L.Hamming()})
+
+
 def budget():
     """Tags with a score per pair and at most two of them; pairs are auxiliary variables."""
     space = so.LabelSpace("budget")
@@ -136,6 +158,7 @@ VECTORS = {
     "flow with capacities": lambda: S.Flow(ARCS, {"s": 2, "t": -2}, 1),
     "declared budget": budget,
     "declared dict": blocks,
+    "declared features": own_features,
 }
 #: Models whose inputs are arrays of these shapes.
 ARRAYS = {
@@ -198,6 +221,7 @@ SKIPPED = {
     "ranking": ["codec"],  # a ranking is learned from relevances and predicted as an order
     "ranking by another measure": ["codec", "pickling"],  # a lambda does not pickle
     "declared blocks": ["pickling"],
+    "declared features": ["pickling"],
 }
 
 
@@ -223,7 +247,7 @@ def test_laws_of_models(name):
 
 
 #: Models with functions, which a file does not hold.
-WITH_FUNCTIONS = ["chain with another loss", "declared blocks", "ranking by another measure"]
+WITH_FUNCTIONS = ["chain with another loss", "declared blocks", "declared features", "ranking by another measure"]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
